@@ -1,0 +1,44 @@
+# Two commands: `make demo` and `make test`. Each sets up what it needs in .venv, and neither needs the other.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: demo test bench figures clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    compare the policies on a 6-slot, 8-share problem; table and figure in out/demo"
+	@echo "make test    lint, types, room rules and tests"
+	@echo "make bench   speed: optimal design, the runner, peer libraries"
+	@echo "make clean   remove .venv, caches and out/"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "riskroute needs Python 3.11 or newer, was $$($(PYTHON) --version); set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per set of extras: installing again happens only when pyproject.toml or the pins change.
+$(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing riskroute[$*] into $(VENV) (about a minute the first time)"
+	$(PIP) install -c constraints.txt -e '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.installed-report
+	$(BIN)/python -m riskroute demo --out out/demo
+
+test: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
+bench: $(VENV)/.installed-report,bench
+	$(BIN)/python benchmarks/design.py
+	$(BIN)/python benchmarks/runner.py
+	$(BIN)/python benchmarks/peers.py
+
+clean:
+	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,110 @@
+"""Commands of riskroute. Heavy modules load inside the commands, so that ``--help`` answers at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from riskroute._version import __version__
+
+if TYPE_CHECKING:
+    from riskroute.results import SimulationResult
+
+app = typer.Typer(
+    name="riskroute",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="A smart order router that learns: risk-aware linear bandits over splits of an order.",
+)
+
+POLICY_NAMES = "rise, rise++, risk-ucb, risk-exp-exp, restart-gse, uniform, greedy, oracle"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"riskroute {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def simulate(
+    slots: Annotated[int, typer.Option(help="Places to put shares (market, limit or dark slots).")] = 6,
+    shares: Annotated[int, typer.Option(help="Shares of the order to split.")] = 8,
+    policy: Annotated[
+        list[str] | None, typer.Option(help=f"Policy to play; repeat for more. One of {POLICY_NAMES}.")
+    ] = None,
+    horizon: Annotated[int, typer.Option(help="Rounds per run: orders routed one after the other.")] = 100_000,
+    runs: Annotated[int, typer.Option(help="Independent runs per policy.")] = 50,
+    seed: Annotated[int, typer.Option(help="Seed of the rewards and the policies' own draws.")] = 0,
+    instance_seed: Annotated[int, typer.Option(help="Which random instance (coefficients) to play.")] = 0,
+    risk_tolerance: Annotated[float, typer.Option(help="Weight of the mean against the variance.")] = 2.0,
+    json: Annotated[Path | None, typer.Option(help="Write curves and configuration to this .json file.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Write the tidy table to this .parquet file.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the curves to this .png, .pdf or .svg file.")] = None,
+) -> None:
+    """Play policies on a random instance of S shares over M slots and show their regret.
+
+    Rewards are Gaussian with mean and variance linear in the split and its squares. Regret is the mean-variance of what
+    was earned minus that of the best split. Example:
+
+    riskroute simulate --slots 4 --shares 4 --policy rise --policy risk-ucb --runs 10 --figure regret.png
+    """
+    from riskroute.cli.output import check_outputs, show, track
+    from riskroute.experiments.comparison import PAPER_POLICIES, compare
+
+    check_outputs(json, parquet, figure)
+    names = tuple(dict.fromkeys(policy or PAPER_POLICIES))
+    with track(len(names) * max(runs, 0)) as progress:
+        result = compare(
+            slots=slots,
+            shares=shares,
+            policies=names,
+            horizon=horizon,
+            runs=runs,
+            seed=seed,
+            instance_seed=instance_seed,
+            risk_tolerance=risk_tolerance,
+            progress=progress,
+        )
+    show(result)
+    _write(result, json, parquet, figure)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("out/demo"),
+) -> None:
+    """Compare the paper's policies and the yardsticks on 8 shares over 6 slots: 1,287 splits, 100,000 rounds."""
+    from riskroute.cli.output import show, track
+    from riskroute.experiments.comparison import PAPER_POLICIES, compare
+
+    names = (*PAPER_POLICIES, "greedy", "uniform")
+    with track(len(names) * 50) as progress:
+        result = compare(policies=names, progress=progress)
+    show(result)
+    _write(result, out / "regret.json", out / "regret.parquet", out / "regret.png")
+
+
+def _write(result: SimulationResult, json: Path | None, parquet: Path | None, figure: Path | None) -> None:
+    for path in (json, parquet):
+        if path is not None:
+            typer.echo(f"wrote {result.save(path)}")
+    if figure is not None:
+        from riskroute.report.figures import plot_regret
+
+        typer.echo(f"wrote {plot_regret(result, figure)}")
+    if result.interrupted:
+        typer.echo("interrupted: the table and the files hold the finished runs only", err=True)
+        raise typer.Exit(130)

@@ -1,0 +1,182 @@
+"""Action sets: what a policy may choose from.
+
+A policy never sees a matrix of K rows. It asks its action set for the features of given actions, for the best
+action under a linear score, for a G-optimal design, and for the actions near the best. `Actions` answers from a
+matrix; sets too large to list answer by other means, and the policies cannot tell the difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute.learning.design import Design, g_optimal
+from riskroute.learning.tally import ActionBatch
+
+Action = int | tuple[int, ...]
+"""Handle of one action: a row number, or a tuple of whole numbers for sets without row numbers."""
+
+
+def as_action(row: NDArray[np.int64] | np.int64 | int) -> Action:
+    """Turn one entry of an action batch into a plain, hashable handle."""
+    return int(row) if np.ndim(row) == 0 else tuple(int(x) for x in np.asarray(row))
+
+
+def as_batch(*actions: Action) -> ActionBatch:
+    """Turn plain handles into an action batch."""
+    return np.array(actions, dtype=np.int64)
+
+
+class ActionSet(ABC):
+    """The questions every action set answers. Scores are costs: smaller is better.
+
+    Attributes
+    ----------
+    dim : length of a feature vector.
+    coordinates : free coordinates behind the features; `dim` unless the features are functions of fewer numbers.
+    """
+
+    dim: int
+    coordinates: int
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of actions, exactly."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A short text that differs between different sets; saved states carry it."""
+
+    @abstractmethod
+    def features(self, actions: ActionBatch) -> NDArray[np.float64]:
+        """Feature vectors ``(n, dim)`` of a batch of ``n`` actions."""
+
+    @abstractmethod
+    def largest_norm(self) -> float:
+        """Largest Euclidean norm of a feature vector."""
+
+    @abstractmethod
+    def best(self, coef: NDArray[np.float64]) -> Action:
+        """Action with the smallest ``<coef, features>``; of equals, the first."""
+
+    @abstractmethod
+    def design(self, tolerance: float) -> Design:
+        """G-optimal design whose certified bound is at most ``(1 + tolerance) * rank``."""
+
+    @abstractmethod
+    def within(self, coef: NDArray[np.float64], tolerance: float) -> ActionSet:
+        """Return the actions whose score is at most the best score plus ``tolerance``."""
+
+    @abstractmethod
+    def top(self, coef: NDArray[np.float64], count: int) -> ActionSet:
+        """Return the ``count`` actions with the smallest scores; of equals, the first."""
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
+        """``count`` actions, uniformly at random, with replacement."""
+
+    @abstractmethod
+    def listed(self) -> Actions:
+        """Return the same set as an explicit list, or raise `InputError` when it is too large to list."""
+
+    def action_features(self, action: Action) -> NDArray[np.float64]:
+        """Feature vector ``(dim,)`` of one action."""
+        vector: NDArray[np.float64] = self.features(as_batch(action))[0]
+        return vector
+
+
+class Actions(ActionSet):
+    """A finite action set given as a matrix ``(K, dim)``, one feature vector per row.
+
+    Handles are row numbers of that matrix, also in subsets.
+
+    >>> actions = Actions([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
+    >>> actions.best(np.array([1.0, -1.0]))
+    1
+    >>> actions.within(np.array([1.0, -1.0]), tolerance=1.0).handles.tolist()
+    [1, 2]
+    """
+
+    def __init__(self, features: NDArray[np.float64] | list[list[float]], *, coordinates: int | None = None) -> None:
+        self.matrix = finite_array("features", features, ndim=2)
+        self.dim = self.matrix.shape[1]
+        self.coordinates = self.dim if coordinates is None else whole_number("coordinates", coordinates)
+        self.handles: ActionBatch = np.arange(len(self.matrix))
+        self._designs: dict[float, Design] = {}
+
+    @classmethod
+    def scaled(cls, features: NDArray[np.float64] | list[list[float]], *, coordinates: int | None = None) -> Actions:
+        """Divide all feature vectors by the largest norm, one scalar for all, so that none exceeds one.
+
+        >>> Actions.scaled([[3.0, 4.0], [1.0, 0.0]]).matrix.tolist()
+        [[0.6, 0.8], [0.2, 0.0]]
+        """
+        matrix = finite_array("features", features, ndim=2)
+        largest = float(np.linalg.norm(matrix, axis=1).max())
+        return cls(matrix / largest if largest > 0 else matrix, coordinates=coordinates)
+
+    def __repr__(self) -> str:
+        return f"Actions({self.size} actions, dim {self.dim})"
+
+    @property
+    def size(self) -> int:
+        return len(self.handles)
+
+    @property
+    def rows(self) -> NDArray[np.float64]:
+        """Feature vectors of all members, ``(size, dim)``."""
+        return self.matrix if self.size == len(self.matrix) else self.matrix[self.handles]
+
+    @property
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(self.rows.tobytes()).hexdigest()[:16]
+        return f"actions:{self.size}x{self.dim}:{digest}"
+
+    def features(self, actions: ActionBatch) -> NDArray[np.float64]:
+        return self.matrix[actions]
+
+    def largest_norm(self) -> float:
+        return float(np.linalg.norm(self.rows, axis=1).max())
+
+    def scores(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``<coef, features>`` of every member, ``(size,)``."""
+        product: NDArray[np.float64] = self.rows @ finite_array("coef", coef, ndim=1, length=self.dim)
+        return product
+
+    def best(self, coef: NDArray[np.float64]) -> Action:
+        return int(self.handles[np.argmin(self.scores(coef))])
+
+    def design(self, tolerance: float) -> Design:
+        if tolerance not in self._designs:
+            found = g_optimal(self.rows, tolerance)
+            self._designs[tolerance] = Design(self.handles[found.actions], found.weights, found.bound, found.rank)
+        return self._designs[tolerance]
+
+    def within(self, coef: NDArray[np.float64], tolerance: float) -> Actions:
+        tolerance = real_number("tolerance", tolerance, minimum=0)
+        scores = self.scores(coef)
+        return self._subset(scores <= scores.min() + tolerance)
+
+    def top(self, coef: NDArray[np.float64], count: int) -> Actions:
+        count = whole_number("count", count, maximum=self.size)
+        kept = np.argsort(self.scores(coef), kind="stable")[:count]
+        return self._subset(np.sort(kept))
+
+    def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
+        return self.handles[rng.integers(self.size, size=count)]
+
+    def listed(self) -> Actions:
+        return self
+
+    def _subset(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> Actions:
+        subset = object.__new__(type(self))
+        subset.__dict__.update(self.__dict__, handles=self.handles[kept], _designs={})
+        if subset.size == 0:
+            raise InputError("an action set must not be empty, was left with no action")
+        return subset

@@ -1,0 +1,159 @@
+"""Least-squares estimates of the mean and variance coefficients, from tallies.
+
+With ``n_i`` rewards of action ``i``, tallied as (count, mean, spread) and with feature vector ``a_i``, the paper's two
+estimators (eqs. for theta-hat and phi-hat) need only
+
+    sum_s X_s a_s = sum_i n_i mean_i a_i        and        R_i = spread_i + n_i (mean_i - fit_i)^2,
+
+the sum of squared residuals of action ``i``. Systems are solved by SVD of the stacked rows ``sqrt(n_i) a_i``, never by
+forming an inverse; with a rank-deficient design and no ridge the smallest solution is returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute.learning.tally import Tallies
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimated coefficients, each ``(dim,)``, and, from weighted fits, their covariances ``(dim, dim)``."""
+
+    mean_coef: Vector
+    var_coef: Vector
+    mean_cov: Matrix | None = None
+    var_cov: Matrix | None = None
+
+    def score(self, risk_tolerance: float) -> Vector:
+        """Coefficients of the estimated mean-variance, up to the constant."""
+        return self.var_coef - risk_tolerance * self.mean_coef
+
+
+class _Solver:
+    """Solves ``(ridge I + sum_i w_i a_i a_i') x = sum_i w_i y_i a_i`` for several ``y``."""
+
+    def __init__(self, rows: Matrix, weights: Vector, ridge: float) -> None:
+        self.root = np.sqrt(weights)
+        self.rows = rows
+        self.left, singular, self.right = np.linalg.svd(self.root[:, None] * rows, full_matrices=False)
+        largest = singular[0] if len(singular) else 0.0
+        kept = singular > largest * max(rows.shape) * np.finfo(float).eps
+        self.ridge = ridge
+        self.singular = singular
+        self.shrink = np.zeros_like(singular)  # eigenvalues of the regularised inverse, on the span of the rows
+        self.shrink[kept] = 1 / (singular[kept] ** 2 + ridge)
+
+    def solve(self, targets: Vector) -> Vector:
+        gain = self.singular * self.shrink
+        solution: Vector = self.right.T @ (gain * (self.left.T @ (self.root * targets)))
+        return solution
+
+    def leverages(self) -> Vector:
+        """Return ``a_i' V^-1 a_i`` per row, within the span of the rows."""
+        projected = self.rows @ self.right.T
+        return np.asarray((projected**2) @ self.shrink)
+
+    def inverse(self) -> Matrix:
+        """Pseudo-inverse of the regularised matrix; with a ridge, the full inverse."""
+        matrix: Matrix = (self.right.T * self.shrink) @ self.right
+        if self.ridge > 0:  # directions never seen keep the prior's variance
+            seen = self.right[self.shrink > 0]
+            matrix = matrix + (np.eye(self.rows.shape[1]) - seen.T @ seen) / self.ridge
+        return matrix
+
+
+def least_squares(
+    features: Matrix, tallies: Tallies, base_variance: float, *, ridge: float = 0.0, corrected: bool = False
+) -> Estimate:
+    """Estimate both coefficient vectors as the paper does.
+
+    Parameters
+    ----------
+    features : ``(n, dim)``, the feature vector of each tally's action.
+    tallies : what was observed.
+    base_variance : the known constant omega in the variance.
+    ridge : lambda; 0 gives RISE's estimators, a positive value those of RISE++.
+    corrected : divide the squared residuals by one minus their leverage. The paper's estimator (the default) is biased
+        low, because the fitted mean follows the noise.
+
+    >>> from riskroute.learning.tally import Tally
+    >>> tallies = Tallies.of(np.array([0, 1]), [Tally(4, 0.5, 4.0), Tally(4, 0.25, 8.0)])
+    >>> estimate = least_squares(np.eye(2), tallies, base_variance=1.0)
+    >>> estimate.mean_coef.tolist(), estimate.var_coef.round(12).tolist()
+    ([0.5, 0.25], [0.0, 1.0])
+    """
+    features, base_variance, ridge = _checked(features, tallies, base_variance, ridge)
+    counts = tallies.counts.astype(np.float64)
+    solver = _Solver(features, counts, ridge)
+    mean_coef = solver.solve(tallies.means)
+    spread, seen = _residuals(features, tallies, mean_coef, solver.leverages() if corrected else None)
+    if not seen.all():
+        solver = _Solver(features[seen], counts[seen], ridge)
+    var_coef = solver.solve(spread[seen] - base_variance)
+    return Estimate(mean_coef, var_coef)
+
+
+def weighted_least_squares(
+    features: Matrix,
+    tallies: Tallies,
+    base_variance: float,
+    *,
+    ridge: float = 1e-3,
+    corrected: bool = True,
+    iterations: int = 3,
+    variance_floor: float = 1e-3,
+) -> Estimate:
+    """Estimate both coefficient vectors with weights from the estimated variance, and their covariances.
+
+    A reward of variance ``v`` says ``1 / v`` about its mean, and its squared residual ``1 / (2 v^2)`` about the variance
+    (exactly so for Gaussian rewards). Weights start equal and are re-estimated ``iterations`` times; estimated
+    variances are kept above ``variance_floor`` times their average. Covariances are those of the last weighted fit.
+    """
+    features, base_variance, ridge = _checked(features, tallies, base_variance, ridge)
+    whole_number("iterations", iterations)
+    real_number("variance_floor", variance_floor, above=0, below=1)
+    counts = tallies.counts.astype(np.float64)
+    pooled = _residuals(features, tallies, least_squares(features, tallies, base_variance, ridge=ridge).mean_coef)[0]
+    average = max(float(counts @ pooled / counts.sum()), np.finfo(float).tiny)
+    variance = np.full(len(tallies), average)
+    for _ in range(iterations):
+        mean_solver = _Solver(features, counts / variance, ridge)
+        mean_coef = mean_solver.solve(tallies.means)
+        share = mean_solver.leverages() / variance if corrected else None
+        spread, seen = _residuals(features, tallies, mean_coef, share)
+        var_solver = _Solver(features[seen], (counts / (2 * variance**2))[seen], ridge)
+        var_coef = var_solver.solve(spread[seen] - base_variance)
+        variance = np.maximum(features @ var_coef + base_variance, variance_floor * average)
+    return Estimate(mean_coef, var_coef, mean_solver.inverse(), var_solver.inverse())
+
+
+def _residuals(
+    features: Matrix, tallies: Tallies, mean_coef: Vector, leverage: Vector | None = None
+) -> tuple[Vector, NDArray[np.bool_]]:
+    """Mean squared residual per tally, and which tallies say anything about the variance.
+
+    With ``leverage``, residuals are divided by one minus it; a tally of leverage one fits itself and says nothing.
+    """
+    spread = tallies.spreads / tallies.counts + (tallies.means - features @ mean_coef) ** 2
+    if leverage is None:
+        return spread, np.ones(len(spread), dtype=bool)
+    free = 1 - leverage
+    seen = free > 1e-8
+    return np.where(seen, spread / np.where(seen, free, 1.0), 0.0), seen
+
+
+def _checked(features: Matrix, tallies: Tallies, base_variance: float, ridge: float) -> tuple[Matrix, float, float]:
+    features = finite_array("features", features, ndim=2, length=len(tallies))
+    if (tallies.counts < 1).any():
+        raise InputError(f"counts must be positive integers, was {int(tallies.counts.min())}")
+    if not (np.isfinite(tallies.means).all() and np.isfinite(tallies.spreads).all()):
+        raise InputError("tallies must be finite, had a mean or spread that is not")
+    return features, real_number("base_variance", base_variance, minimum=0), real_number("ridge", ridge, minimum=0)

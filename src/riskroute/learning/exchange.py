@@ -1,0 +1,108 @@
+"""The inner solver of the optimal design: vertex exchange on a small set of points.
+
+A design on points ``y_1 .. y_n`` puts weight ``u_i`` on each; its information matrix is ``M = sum u_i y_i y_i'``
+and the leverage of a point is ``y' M^-1 y``. Every step moves weight from the support point of lowest leverage to
+the point of highest leverage, by the amount that maximises ``log det M`` along that line (Boehning 1986): it is
+known in closed form, and costs two rank-one updates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+REFRESH = 256
+"""Steps after which the inverse is computed anew, so that rank-one updates cannot drift."""
+
+
+def information(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Information matrix ``sum_i weights[i] points[i] points[i]'`` of a design; points ``(n, r)``."""
+    product: NDArray[np.float64] = (points * weights[:, None]).T @ points
+    return product
+
+
+def exchange_step(lever_high: float, lever_low: float, cross: float, weight_low: float) -> float:
+    """Weight to move from the low point to the high one so that ``log det M`` grows most."""
+    curvature = lever_high * lever_low - cross * cross
+    if curvature <= 0:
+        return weight_low
+    return min(weight_low, (lever_high - lever_low) / (2 * curvature))
+
+
+exchange_step_compiled = njit(cache=True)(exchange_step)
+
+
+@njit(cache=True)
+def _levers(points: NDArray[np.float64], inverse: NDArray[np.float64]) -> NDArray[np.float64]:
+    n, r = points.shape
+    levers = np.empty(n)
+    for k in range(n):
+        total = 0.0
+        for a in range(r):
+            row = 0.0
+            for b in range(r):
+                row += inverse[a, b] * points[k, b]
+            total += row * points[k, a]
+        levers[k] = total
+    return levers
+
+
+@njit(cache=True)
+def _inverse_information(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    n, r = points.shape
+    matrix = np.zeros((r, r))
+    for k in range(n):
+        if weights[k] > 0:
+            for a in range(r):
+                for b in range(r):
+                    matrix[a, b] += weights[k] * points[k, a] * points[k, b]
+    inverse: NDArray[np.float64] = np.linalg.inv(matrix).astype(np.float64)
+    return inverse
+
+
+@njit(cache=True)
+def exchange(
+    points: NDArray[np.float64], weights: NDArray[np.float64], tolerance: float, max_steps: int
+) -> NDArray[np.float64]:
+    """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, or ``max_steps`` are done.
+
+    ``points`` is ``(n, r)`` of full rank, best near-whitened; ``weights`` is ``(n,)`` with a spanning support.
+    """
+    n, r = points.shape
+    weights = weights.copy()
+    inverse = _inverse_information(points, weights)
+    levers = _levers(points, inverse)
+    for step in range(max_steps):
+        if step % REFRESH == REFRESH - 1:
+            inverse = _inverse_information(points, weights)
+            levers = _levers(points, inverse)
+        high = 0
+        low = -1
+        for k in range(n):
+            if levers[k] > levers[high]:
+                high = k
+            if weights[k] > 0 and (low < 0 or levers[k] < levers[low]):
+                low = k
+        if levers[high] <= r * (1 + tolerance) or high == low:
+            return weights
+        to_high = inverse @ points[high]
+        to_low = inverse @ points[low]
+        cross = np.dot(points[low], to_high)
+        moved = exchange_step_compiled(levers[high], levers[low], cross, weights[low])
+        weights[low] = weights[low] - moved if moved < weights[low] else 0.0
+        weights[high] += moved
+        gain = moved / (1 + moved * levers[high])
+        rest = to_low - gain * cross * to_high
+        loss = moved / (1 - moved * (levers[low] - gain * cross * cross))
+        for a in range(r):
+            for b in range(r):
+                inverse[a, b] += loss * rest[a] * rest[b] - gain * to_high[a] * to_high[b]
+        for k in range(n):
+            p = 0.0
+            q = 0.0
+            for a in range(r):
+                p += points[k, a] * to_high[a]
+                q += points[k, a] * rest[a]
+            levers[k] += loss * q * q - gain * p * p
+    return weights

@@ -1,0 +1,52 @@
+"""What a policy is told (`Setting`) and what it asks for (`Plan`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import real_number, whole_number
+from riskroute.learning.actions import Action, ActionSet, as_batch
+from riskroute.learning.rounding import exact_counts
+from riskroute.learning.tally import ActionBatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a policy is told before it plays: everything but the coefficients."""
+
+    actions: ActionSet
+    horizon: int
+    risk_tolerance: float = 2.0
+    base_variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole_number("horizon", self.horizon)
+        real_number("risk_tolerance", self.risk_tolerance, minimum=0)
+        real_number("base_variance", self.base_variance, minimum=0)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Actions to play, in order, each ``counts[i]`` times in a row."""
+
+    actions: ActionBatch
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def repeat(cls, action: Action, count: int) -> Plan:
+        """Play one action ``count`` times."""
+        return cls(as_batch(action), np.array([count], dtype=np.int64))
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds the plan takes."""
+        return int(self.counts.sum())
+
+    def fitted(self, rounds: int) -> Plan:
+        """Shrink the plan in proportion to at most ``rounds`` rounds, and leave out what is played zero times."""
+        counts = self.counts if self.rounds <= rounds else exact_counts(self.counts.astype(float), rounds)
+        played = counts > 0
+        return Plan(self.actions[played], counts[played])

@@ -1,0 +1,187 @@
+"""The contract of every policy: it proposes plans and learns from tallies.
+
+A *plan* is a list of actions with counts that needs no feedback before it is done. A policy is written as two methods,
+`Policy.propose` (the next plan) and `Policy.observe` (the tallies of the plan it proposed). Everything else is derived
+here: fitting plans to the horizon, the one-round form `select` / `update` that a live router uses, and a state that
+can be saved in the middle of a plan as plain JSON and restored to the same decisions.
+
+Constructors only store parameters. `Policy.start` begins an episode; what a policy learns lives in fields declared with
+`memory`, and those fields are its state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from riskroute.errors import InputError, StateError, real_number
+from riskroute.learning.actions import Action, ActionSet, as_action
+from riskroute.learning.plan import Plan, Setting
+from riskroute.learning.state import decode, encode
+from riskroute.learning.tally import Tallies, Tally
+
+STATE_VERSION = 1
+
+
+def memory(default: Any = None) -> Any:
+    """Declare a field that a policy learns: not a parameter, and part of its saved state."""
+    return dataclasses.field(init=False, repr=False, compare=False, default=default, metadata={"memory": True})
+
+
+@dataclass(kw_only=True)
+class Policy(ABC):
+    """Base of all policies. Subclasses write `begin`, `propose`, `observe` and `recommend`."""
+
+    name: ClassVar[str]
+
+    setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
+    played: int = memory(0)
+    pending: Plan | None = memory()
+    partial: list[Tally] = memory()  # tallies of the pending plan, entry by entry, in the one-round form
+
+    def begin(self) -> None:  # noqa: B027 - not every policy has something to prepare
+        """Set up what is learned, at the start of an episode."""
+
+    @abstractmethod
+    def propose(self) -> Plan:
+        """Return the next plan. Longer than the remaining horizon is fine: it is fitted."""
+
+    @abstractmethod
+    def observe(self, tallies: Tallies) -> None:
+        """Learn from the finished plan."""
+
+    @abstractmethod
+    def recommend(self) -> Action:
+        """Return the action the policy would settle on, knowing what it knows now."""
+
+    def resume(self) -> None:  # noqa: B027 - only policies that derive something from their memory need it
+        """Recompute, after a restore, what is derived from memory."""
+
+    @property
+    def known(self) -> Setting:
+        """The setting of the running episode."""
+        if self.setting is None:
+            raise StateError(f"{self.name} has not been started: call start(setting) first")
+        return self.setting
+
+    @property
+    def remaining(self) -> int:
+        """Rounds left until the horizon."""
+        return self.known.horizon - self.played
+
+    def start(self, setting: Setting, seed: int | np.random.SeedSequence | None = 0) -> Self:
+        """Begin an episode, forgetting any earlier one."""
+        self.setting = setting
+        self.rng = np.random.default_rng(seed)
+        self._reset()
+        self.begin()
+        return self
+
+    def _reset(self) -> None:
+        for item in dataclasses.fields(self):
+            if item.metadata.get("memory"):
+                setattr(self, item.name, item.default)
+        self.partial = []
+
+    def plan(self) -> Plan:
+        """Return the plan to play now; the same one until its tallies are learned."""
+        if self.pending is None:
+            if self.remaining == 0:
+                raise StateError(f"{self.name} has played all {self.known.horizon} rounds of its horizon")
+            plan = self.propose()
+            if plan.rounds == 0:
+                raise StateError(f"{self.name} proposed a plan without rounds")
+            self.pending = plan.fitted(self.remaining)
+            self.partial = []
+        return self.pending
+
+    def learn(self, tallies: Tallies) -> None:
+        """Take back one tally per entry of the plan, in its order."""
+        plan = self.plan()
+        if not (np.array_equal(tallies.counts, plan.counts) and np.array_equal(tallies.actions, plan.actions)):
+            raise InputError("tallies must match the plan's actions and counts, entry by entry")
+        if self.partial:
+            raise StateError("the plan is being played round by round: finish it with update()")
+        self._finish(tallies)
+
+    def _finish(self, tallies: Tallies) -> None:
+        self.played += int(tallies.counts.sum())
+        self.pending = None
+        self.partial = []
+        self.observe(tallies)
+
+    def select(self) -> Action:
+        """Return the action of the next round."""
+        plan = self.plan()
+        return as_action(plan.actions[self._entry(plan)])
+
+    def update(self, action: Action, reward: float) -> None:
+        """Take the reward of the round that `select` chose."""
+        plan = self.plan()
+        entry = self._entry(plan)
+        expected = as_action(plan.actions[entry])
+        if action != expected:
+            raise InputError(f"action must be the one select() returned, {expected}, was {action}")
+        reward = real_number("reward", reward)
+        if entry == len(self.partial):
+            self.partial.append(Tally())
+        self.partial[entry] = self.partial[entry].merge(Tally(1, reward, 0.0))
+        if entry == len(plan.counts) - 1 and self.partial[entry].count == plan.counts[entry]:
+            self._finish(Tallies.of(plan.actions, self.partial))
+
+    def _entry(self, plan: Plan) -> int:
+        last = len(self.partial) - 1
+        return last if last >= 0 and self.partial[last].count < plan.counts[last] else last + 1
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.init}
+
+    def clone(self) -> Self:
+        """Return an unstarted policy with the same parameters."""
+        return type(self)(**self.parameters)
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on later, as plain JSON-able values."""
+        setting = self.known
+        return {
+            "version": STATE_VERSION,
+            "policy": self.name,
+            "parameters": encode(self.parameters),
+            "setting": {
+                "actions": setting.actions.fingerprint,
+                "horizon": setting.horizon,
+                "risk_tolerance": setting.risk_tolerance,
+                "base_variance": setting.base_variance,
+            },
+            "random": self.rng.bit_generator.state,
+            "memory": {
+                item.name: encode(getattr(self, item.name))
+                for item in dataclasses.fields(self)
+                if item.metadata.get("memory")
+            },
+        }
+
+    @classmethod
+    def restore(cls, state: dict[str, Any], actions: ActionSet) -> Self:
+        """Rebuild the policy of a saved state, over the same action set."""
+        for key, expected in (("version", STATE_VERSION), ("policy", cls.name)):
+            if state.get(key) != expected:
+                raise StateError(f"state {key} must be {expected!r}, was {state.get(key)!r}")
+        saved = dict(state["setting"])
+        if (there := saved.pop("actions")) != actions.fingerprint:
+            raise StateError(f"state belongs to the action set {there}, was given {actions.fingerprint}")
+        policy = cls(**decode(state["parameters"]))
+        policy.setting = Setting(actions=actions, **saved)
+        policy.rng = np.random.default_rng(0)
+        policy.rng.bit_generator.state = state["random"]
+        policy._reset()
+        for name, value in state["memory"].items():
+            setattr(policy, name, decode(value))
+        policy.resume()
+        return policy

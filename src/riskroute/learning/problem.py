@@ -1,0 +1,142 @@
+"""Linear mean-variance problems: actions, the coefficients nature keeps to itself, and the trader's objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
+
+_SLACK = 1e-9  # room for rounding in the norm and sign checks
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Problem:
+    """Rewards with mean ``<mean_coef, a>`` and variance ``<var_coef, a> + base_variance``.
+
+    The objective is the mean-variance ``variance - risk_tolerance * mean`` of an action; smaller is better.
+
+    Parameters
+    ----------
+    actions : the action set, feature vectors of norm at most one.
+    mean_coef : coefficients of the mean, ``(dim,)``, the paper's theta, of norm at most one.
+    var_coef : coefficients of the variance, ``(dim,)``, the paper's phi, of norm at most ``base_variance``.
+    base_variance : known constant in the variance, the paper's omega.
+    risk_tolerance : weight of the mean, the paper's rho; 0 cares for the variance only.
+    check_norms : insist on the three norm conditions. Without them the theory's constants do not apply, but every
+        policy runs; variances must be non-negative either way.
+
+    >>> problem = Problem(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), mean_coef=[0.5, 0.1], var_coef=[0.3, 0.2])
+    >>> problem.best, problem.gaps().round(3).tolist()
+    (0, [0.0, 0.7])
+    """
+
+    actions: ActionSet
+    mean_coef: NDArray[np.float64]
+    var_coef: NDArray[np.float64]
+    base_variance: float = 1.0
+    risk_tolerance: float = 2.0
+    check_norms: bool = True
+
+    def __post_init__(self) -> None:
+        dim = self.actions.dim
+        store = object.__setattr__
+        store(self, "mean_coef", finite_array("mean_coef", self.mean_coef, ndim=1, length=dim))
+        store(self, "var_coef", finite_array("var_coef", self.var_coef, ndim=1, length=dim))
+        store(self, "base_variance", real_number("base_variance", self.base_variance, minimum=0))
+        store(self, "risk_tolerance", real_number("risk_tolerance", self.risk_tolerance, minimum=0))
+        if self.check_norms:
+            for name, norm, limit in self._norms():
+                if norm > limit * (1 + _SLACK):
+                    raise InputError(
+                        f"{name} must have norm at most {limit:g}, was {norm:.6g}; "
+                        "scale it down (Problem.scaled does) or pass check_norms=False"
+                    )
+        riskless = self.actions.best(self.var_coef)
+        least = float(self.variances(as_batch(riskless))[0])
+        if least < -_SLACK * max(1.0, self.base_variance):
+            raise InputError(f"variance must be non-negative for every action, was {least:.6g} for action {riskless}")
+
+    def _norms(self) -> list[tuple[str, float, float]]:
+        return [
+            ("actions", self.actions.largest_norm(), 1.0),
+            ("mean_coef", float(np.linalg.norm(self.mean_coef)), 1.0),
+            ("var_coef", float(np.linalg.norm(self.var_coef)), self.base_variance),
+        ]
+
+    @classmethod
+    def scaled(
+        cls,
+        *,
+        actions: ActionSet,
+        mean_coef: NDArray[np.float64],
+        var_coef: NDArray[np.float64],
+        base_variance: float = 1.0,
+        risk_tolerance: float = 2.0,
+    ) -> Problem:
+        """Scale coefficients (and listed actions) *down* to the norms the theory asks for, where they exceed them."""
+        if isinstance(actions, Actions) and actions.largest_norm() > 1:
+            actions = Actions.scaled(actions.rows, coordinates=actions.coordinates)
+        mean_coef = finite_array("mean_coef", mean_coef, ndim=1, length=actions.dim)
+        var_coef = finite_array("var_coef", var_coef, ndim=1, length=actions.dim)
+        base_variance = real_number("base_variance", base_variance, above=0)
+        return cls(
+            actions=actions,
+            mean_coef=mean_coef / max(1.0, float(np.linalg.norm(mean_coef))),
+            var_coef=var_coef / max(1.0, float(np.linalg.norm(var_coef)) / base_variance),
+            base_variance=base_variance,
+            risk_tolerance=risk_tolerance,
+        )
+
+    @property
+    def score(self) -> NDArray[np.float64]:
+        """Coefficients of the mean-variance, up to the constant: ``var_coef - risk_tolerance * mean_coef``."""
+        return self.var_coef - self.risk_tolerance * self.mean_coef
+
+    @property
+    def best(self) -> Action:
+        """Action with the smallest mean-variance."""
+        return self.actions.best(self.score)
+
+    def means(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Mean rewards ``(n,)`` of a batch of actions."""
+        product: NDArray[np.float64] = self.actions.features(actions) @ self.mean_coef
+        return product
+
+    def variances(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Variances ``(n,)`` of the rewards of a batch of actions."""
+        product: NDArray[np.float64] = self.actions.features(actions) @ self.var_coef
+        return product + self.base_variance
+
+    def mean_variances(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Mean-variances ``(n,)`` of a batch of actions."""
+        return self.variances(actions) - self.risk_tolerance * self.means(actions)
+
+    def gaps(self, actions: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """Mean-variance above the best action's, of a batch of actions or of all of them."""
+        chosen = self.actions.listed().handles if actions is None else actions
+        return self.mean_variances(chosen) - self.mean_variances(as_batch(self.best))
+
+
+def random_problem(
+    actions: ActionSet, seed: int, *, risk_tolerance: float = 2.0, base_variance: float = 1.0
+) -> Problem:
+    """Draw both coefficient vectors from a standard normal and scale them down to the norms of the theory.
+
+    >>> actions = Actions.scaled([[1.0, 0.0], [0.0, 1.0]])
+    >>> problem = random_problem(actions, seed=1)
+    >>> bool(np.linalg.norm(problem.mean_coef) <= 1 + 1e-12)
+    True
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(whole_number("seed", seed, minimum=0)))
+    mean_coef, var_coef = rng.standard_normal((2, actions.dim))
+    return Problem.scaled(
+        actions=actions,
+        mean_coef=mean_coef,
+        var_coef=var_coef,
+        base_variance=base_variance,
+        risk_tolerance=risk_tolerance,
+    )

@@ -1,0 +1,42 @@
+"""All policies by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from riskroute.errors import InputError, StateError, one_of
+from riskroute.learning.actions import ActionSet
+from riskroute.learning.policy import Policy
+from riskroute.learning.restart_gse import RestartGse
+from riskroute.learning.rise import Rise
+from riskroute.learning.rise_plus_plus import RisePlusPlus
+from riskroute.learning.risk_exp_exp import RiskExpExp
+from riskroute.learning.risk_ucb import RiskUcb
+from riskroute.learning.yardsticks import Greedy, Oracle, Uniform
+
+POLICIES: dict[str, type[Policy]] = {
+    kind.name: kind for kind in (Rise, RisePlusPlus, RiskUcb, RiskExpExp, RestartGse, Uniform, Greedy, Oracle)
+}
+
+
+def make_policy(name: str, **parameters: Any) -> Policy:
+    """Make a policy by its name.
+
+    >>> make_policy("rise", explore_multiplier=6)
+    Rise(mode='practical', explore_multiplier=6, constant=1.0, delta=None, epsilon=None, design_tolerance=0.01,
+         corrected=False)
+    """
+    kind = POLICIES[one_of("policy", name, tuple(POLICIES))]
+    try:
+        return kind(**parameters)
+    except TypeError as error:
+        raise InputError(f"parameters of {name} must be its own: {error}") from None
+
+
+def restore_policy(state: dict[str, Any], actions: ActionSet) -> Policy:
+    """Rebuild a policy of any kind from its saved state, over the same action set."""
+    try:
+        kind = POLICIES[state["policy"]]
+    except (KeyError, TypeError):
+        raise StateError("state must name a known policy under 'policy'") from None
+    return kind.restore(state, actions)

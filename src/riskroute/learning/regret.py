@@ -1,0 +1,134 @@
+"""Mean-variance regret of a path of rewards, and its temporal decomposition.
+
+The mean-variance of a path (eq. for xi) is the sum of its squared deviations from its own mean, minus the risk tolerance
+times its sum. Regret compares it with the *expected* mean-variance of the best single action. Nothing here forms
+``E[x^2] - mean^2``: paths are merged block by block from tallies.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from riskroute.errors import finite_array, one_of, whole_number
+from riskroute.learning.tally import Tally, merge_moments_compiled
+
+Vector = NDArray[np.float64]
+
+
+def path_mean_variance(rewards: Vector, risk_tolerance: float) -> float:
+    """Mean-variance ``xi`` of a whole path of rewards.
+
+    >>> path_mean_variance(np.array([1.0, 3.0]), risk_tolerance=2.0)
+    -6.0
+    """
+    tally = Tally.of(finite_array("rewards", rewards, ndim=1))
+    return tally.spread - risk_tolerance * tally.count * tally.mean
+
+
+def path_increments(rewards: Vector, risk_tolerance: float) -> Vector:
+    """Growth of the mean-variance of the path in every round, from the first.
+
+    The temporal identity: with ``t`` rewards summing to ``s`` behind it, a reward ``x`` adds exactly
+    ``(t x - s)^2 / (t (t + 1)) - risk_tolerance * x``.
+    """
+    rewards = finite_array("rewards", rewards, ndim=1)
+    before = np.arange(1, len(rewards), dtype=float)
+    totals = np.cumsum(rewards)[:-1]
+    growth = (before * rewards[1:] - totals) ** 2 / (before * (before + 1))
+    return np.concatenate([[0.0], growth]) - risk_tolerance * rewards
+
+
+def expected_comparator(rounds: NDArray[np.int64], mean: float, variance: float, risk_tolerance: float) -> Vector:
+    """Expected mean-variance of playing one action ``t`` times: ``(t - 1) variance - risk_tolerance t mean``.
+
+    >>> expected_comparator(np.array([1, 10]), mean=0.5, variance=2.0, risk_tolerance=2.0).tolist()
+    [-1.0, 8.0]
+    """
+    t = np.asarray(rounds, dtype=float)
+    return np.asarray((t - 1) * variance - risk_tolerance * t * mean)
+
+
+def pseudo_regret(means: Vector, gaps: Vector) -> Vector:
+    """Sum of the first two terms of the temporal decomposition (Proposition 2), after every round.
+
+    ``means`` and ``gaps`` ``(T,)`` are those of the actions played. The first term adds up the gaps; the second is the
+    price of switching, ``1 / (t + 1)`` times the sum of squared differences to the means of all earlier rounds.
+    """
+    means = finite_array("means", means, ndim=1)
+    switching = np.zeros(len(means))
+    for t in range(1, len(means)):
+        switching[t] = np.sum((means[t] - means[:t]) ** 2) / (t + 1)
+    return np.asarray(np.cumsum(finite_array("gaps", gaps, ndim=1, length=len(means)) + switching))
+
+
+@njit(cache=True)
+def _harmonic(n: float) -> float:
+    """Harmonic number ``1 + 1/2 + .. + 1/n``, to rounding."""
+    total = 0.0
+    while n > 0 and n < 20:
+        total += 1 / n
+        n -= 1
+    if n == 0:
+        return total
+    square = 1 / (n * n)
+    tail = square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square / 240)))
+    return float(total + np.log(n) + 0.57721566490153286061 + 0.5 / n - tail)
+
+
+@njit(cache=True)
+def block_curves(
+    counts: NDArray[np.int64],
+    reward_means: Vector,
+    reward_spreads: Vector,
+    true_means: Vector,
+    gaps: Vector,
+    checkpoints: NDArray[np.int64],
+    risk_tolerance: float,
+) -> tuple[Vector, Vector]:
+    """Path mean-variance and pseudo-regret at checkpoints, from consecutive blocks of one action each.
+
+    Block ``i`` played one action of true mean ``true_means[i]`` for ``counts[i]`` rounds and was tallied; every
+    checkpoint (ascending) falls on the end of a block. Within a block the squared differences to the means of all
+    earlier rounds do not change, so its price of switching is that sum times a difference of harmonic numbers.
+    """
+    xi = np.zeros(len(checkpoints))
+    pseudo = np.zeros(len(checkpoints))
+    count, mean, spread = 0.0, 0.0, 0.0  # tally of the rewards so far
+    level, apart = 0.0, 0.0  # mean and summed squared deviations of the true means so far
+    loss = 0.0
+    reached = 0
+    for i in range(len(counts)):
+        n = float(counts[i])
+        from_before = apart + count * (true_means[i] - level) ** 2
+        if from_before > 0:
+            if n == 1:
+                loss += from_before / (count + 1)
+            else:
+                loss += from_before * (_harmonic(count + n) - _harmonic(count))
+        loss += n * gaps[i]
+        _, level, apart = merge_moments_compiled(count, level, apart, n, true_means[i], 0.0)
+        count, mean, spread = merge_moments_compiled(count, mean, spread, n, reward_means[i], reward_spreads[i])
+        while reached < len(checkpoints) and checkpoints[reached] <= count:
+            xi[reached] = spread - risk_tolerance * count * mean
+            pseudo[reached] = loss
+            reached += 1
+    return xi, pseudo
+
+
+def checkpoint_rounds(horizon: int, count: int = 100, spacing: str = "both") -> NDArray[np.int64]:
+    """Rounds at which curves are recorded: about ``count``, ``log``-spaced, ``linear`` or ``both``, ending at the horizon.
+
+    >>> checkpoint_rounds(1000, 4, "log").tolist()
+    [1, 10, 100, 1000]
+    >>> checkpoint_rounds(1000, 4, "linear").tolist()
+    [250, 500, 750, 1000]
+    """
+    whole_number("horizon", horizon)
+    whole_number("checkpoints", count)
+    log = np.geomspace(1, horizon, count) if count > 1 else np.array([horizon], dtype=float)
+    linear = np.linspace(horizon / count, horizon, count)
+    both = np.concatenate([log[::-1][::2], linear[::-1][::2]])
+    chosen = {"log": log, "linear": linear, "both": both}[one_of("spacing", spacing, ("log", "linear", "both"))]
+    return np.unique(np.round(chosen).astype(np.int64).clip(1, horizon))

@@ -1,0 +1,41 @@
+"""RiskExpExp: explore all actions in turn, then commit (Sani, Lazaric and Munos 2012)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskroute.errors import real_number
+from riskroute.learning.actions import Action
+from riskroute.learning.arms import ArmPolicy
+from riskroute.learning.plan import Plan
+
+
+@dataclass(kw_only=True)
+class RiskExpExp(ArmPolicy):
+    """Play every arm in turn for ``K (T / divisor)^(2/3)`` rounds in all, then the best of them.
+
+    With many arms that is longer than the horizon, and the policy explores to the end.
+    """
+
+    name: ClassVar[str] = "risk-exp-exp"
+
+    divisor: float = 14.0
+
+    def explore_rounds(self) -> int:
+        """Rounds of exploration, not limited to the horizon."""
+        per_arm = (self.known.horizon / real_number("divisor", self.divisor, above=0)) ** (2 / 3)
+        return int(math.ceil(len(self.handles) * per_arm - 1e-9))
+
+    def propose(self) -> Plan:
+        left = self.explore_rounds() - self.played
+        if left > 0:
+            turn = self.handles[:left]
+            return Plan(turn, np.ones(len(turn), dtype=np.int64))
+        return Plan.repeat(self.recommend(), self.remaining)
+
+    def recommend(self) -> Action:
+        return self.arm(np.argmin(self.mean_variances()))

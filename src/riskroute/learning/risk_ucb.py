@@ -1,0 +1,55 @@
+"""RiskUCB: the index policy MV-LCB of Sani, Lazaric and Munos (2012), every action its own arm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskroute.errors import real_number
+from riskroute.learning.actions import Action
+from riskroute.learning.arms import ArmPolicy
+from riskroute.learning.plan import Plan
+
+
+@dataclass(kw_only=True)
+class RiskUcb(ArmPolicy):
+    """Play the arm with the lowest confidence bound on its mean-variance.
+
+    The index of an arm played ``n`` times is its empirical mean-variance minus
+    ``scale * sqrt(log(1 / delta) / (divisor * n))``. Published codes disagree on the constants, so each has a name.
+
+    Parameters
+    ----------
+    scale : ``5 + risk_tolerance`` if None.
+    divisor : 2 in the original.
+    delta : confidence; ``1/T^2`` if None.
+    """
+
+    name: ClassVar[str] = "risk-ucb"
+
+    scale: float | None = None
+    divisor: float = 2.0
+    delta: float | None = None
+
+    def bonus(self) -> float:
+        """Width of the confidence bound of an arm played once."""
+        known = self.known
+        delta = known.horizon**-2.0 if self.delta is None else self.delta
+        scale = 5 + known.risk_tolerance if self.scale is None else self.scale
+        real_number("delta", delta, above=0, maximum=1)
+        real_number("scale", scale, minimum=0)
+        return scale * math.sqrt(math.log(1 / delta) / real_number("divisor", self.divisor, above=0))
+
+    def propose(self) -> Plan:
+        unplayed = self.handles[self.counts == 0]
+        if len(unplayed):
+            return Plan(unplayed, np.ones(len(unplayed), dtype=np.int64))
+        index = self.mean_variances() - self.bonus() / np.sqrt(self.counts)
+        return Plan.repeat(self.arm(np.argmin(index)), 1)
+
+    def recommend(self) -> Action:
+        """Return the arm played most: a lucky arm played once may have the lowest mean-variance so far."""
+        return self.arm(np.argmax(self.counts))

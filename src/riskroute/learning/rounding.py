@@ -1,0 +1,54 @@
+"""Turn the weights of a design into whole numbers of rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, finite_array, real_number, whole_number
+
+
+def _weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    checked = finite_array("weights", weights, ndim=1)
+    if (checked < 0).any() or checked.sum() <= 0:
+        raise InputError(f"weights must be non-negative with a positive sum, was {checked.tolist()[:6]}")
+    return checked / checked.sum()
+
+
+def ceil_counts(weights: NDArray[np.float64], rounds: float) -> NDArray[np.int64]:
+    """Round ``rounds * weights`` up, as the paper does (eq. for n_a): the total may exceed ``rounds``.
+
+    >>> ceil_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
+    [2, 2, 1]
+    """
+    rounds = real_number("rounds", rounds, minimum=0)
+    return np.ceil(rounds * _weights(weights)).astype(np.int64)
+
+
+def exact_counts(weights: NDArray[np.float64], rounds: int) -> NDArray[np.int64]:
+    """Apportion exactly ``rounds`` rounds to the weights (efficient rounding, Pukelsheim and Rieder 1992).
+
+    Every positive weight gets at least one round when there are enough of them; with fewer rounds than
+    positive weights, the largest weights get one each. Ties go to the earlier entry.
+
+    >>> exact_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
+    [2, 1, 1]
+    >>> exact_counts(np.array([0.2, 0.5, 0.3]), 2).tolist()
+    [0, 1, 1]
+    """
+    share = _weights(weights)
+    rounds = whole_number("rounds", rounds, minimum=0)
+    counts = np.zeros(len(share), dtype=np.int64)
+    positive = np.flatnonzero(share > 0)
+    if rounds < len(positive):
+        counts[np.argsort(-share, kind="stable")[:rounds]] = 1
+        return counts
+    w = share[positive]
+    n = np.ceil((rounds - len(w) / 2) * w).astype(np.int64).clip(1)
+    while (excess := int(n.sum()) - rounds) != 0:
+        if excess < 0:
+            n[np.argmin(n / w)] += 1
+        else:
+            n[np.argmax(np.where(n > 1, (n - 1) / w, -1.0))] -= 1
+    counts[positive] = n
+    return counts

@@ -1,0 +1,1 @@
+"""Figures. Reads results, computes nothing."""

@@ -1,0 +1,67 @@
+"""Figures of simulation results."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from riskroute.errors import InputError, RiskrouteError, one_of
+from riskroute.results import SimulationResult, write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = {
+    "rise": "#2a9d3a",
+    "rise++": "#1f6fd6",
+    "risk-ucb": "#f08c1e",
+    "risk-exp-exp": "#d8343c",
+    "restart-gse": "#7d4fc4",
+    "uniform": "#8a8a8a",
+    "greedy": "#8c5a3c",
+    "oracle": "#111111",
+}
+"""One colour per policy, the same in every figure; the paper's for its four."""
+
+BAND = 0.2
+"""Half-width of the shaded band, in standard deviations, as in the paper's figures."""
+
+
+def draw_regret(axes: Axes, result: SimulationResult) -> None:
+    """Draw mean regret curves with bands into existing axes."""
+    for name, one in result.policies.items():
+        mean, band = one.mean_regret(), BAND * one.std_regret()
+        (line,) = axes.plot(one.checkpoints, mean, color=COLOURS.get(name), linewidth=1.8, label=name)
+        axes.fill_between(one.checkpoints, mean - band, mean + band, color=line.get_color(), alpha=0.2, linewidth=0)
+    axes.set_xlabel("round")
+    axes.set_ylabel("mean-variance regret (squared reward units)")
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}")
+    axes.grid(alpha=0.25)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(frameon=False, loc="upper left")
+
+
+def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+    """Write a figure of the regret curves to ``path`` (.png, .pdf or .svg)."""
+    target = Path(path)
+    one_of("figure ending", target.suffix.lower(), (".png", ".pdf", ".svg"))
+    if not result.policies:
+        raise InputError("result must hold at least one policy to be drawn")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise RiskrouteError("figures need matplotlib: pip install 'riskroute[report]'") from None
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.add_subplot()
+    draw_regret(axes, result)
+    axes.set_title(title or _title(result), fontsize=11)
+    return write_whole(target, lambda beside: figure.savefig(beside, dpi=150))
+
+
+def _title(result: SimulationResult) -> str:
+    runs = max(one.runs for one in result.policies.values())
+    actions = f"{int(result.config['actions']):,}"
+    return f"Regret over {actions} actions, mean of {runs} runs (band: {BAND:.0%} of the standard deviation)"

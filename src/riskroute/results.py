@@ -1,0 +1,164 @@
+"""Results of simulations: plain data that prints, saves and can be drawn; nothing here computes a policy."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError
+
+if TYPE_CHECKING:
+    import polars
+
+QUANTILES = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True)
+class PolicyResult:
+    """What one policy did: R runs, recorded at C checkpoints.
+
+    ``regret`` and ``pseudo_regret`` have shape ``(R, C)``; ``exploration`` ``(R,)`` counts the rounds spent on other
+    actions than the one the run ended on, and ``recommended`` lists those; ``seconds`` is the time all runs took.
+    """
+
+    checkpoints: NDArray[np.int64]
+    regret: NDArray[np.float64]
+    pseudo_regret: NDArray[np.float64]
+    recommended: list[Any]
+    exploration: NDArray[np.int64]
+    seconds: float
+
+    @property
+    def runs(self) -> int:
+        """Number of finished runs."""
+        return len(self.regret)
+
+    def mean_regret(self) -> NDArray[np.float64]:
+        """Average regret over runs at each checkpoint, ``(C,)``."""
+        return np.asarray(self.regret.mean(axis=0))
+
+    def std_regret(self) -> NDArray[np.float64]:
+        """Sample standard deviation of the regret over runs, ``(C,)``; zero for a single run."""
+        return np.asarray(self.regret.std(axis=0, ddof=1)) if self.runs > 1 else np.zeros(len(self.checkpoints))
+
+    def quantiles(self) -> dict[float, NDArray[np.float64]]:
+        """Quantiles of the regret over runs at each checkpoint."""
+        return dict(zip(QUANTILES, np.quantile(self.regret, QUANTILES, axis=0), strict=True))
+
+    def summary(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "runs": self.runs,
+            "checkpoints": self.checkpoints.tolist(),
+            "mean_regret": self.mean_regret().tolist(),
+            "std_regret": self.std_regret().tolist(),
+            "quantiles": {f"{q:g}": values.tolist() for q, values in self.quantiles().items()},
+            "mean_pseudo_regret": self.pseudo_regret.mean(axis=0).tolist(),
+            "exploration": self.exploration.tolist(),
+            "recommended": self.recommended,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """Regret of several policies on one problem.
+
+    ``config`` says exactly what was run; ``best`` is the action that has the smallest mean-variance.
+    """
+
+    config: dict[str, Any]
+    policies: dict[str, PolicyResult]
+    best: Any
+    interrupted: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Header and rows of the final standings, best policy first."""
+        header = ["policy", "final regret", "s.e.", "5 % .. 95 %", "explored", "found best", "seconds"]
+        rows = []
+        for name, one in sorted(self.policies.items(), key=lambda item: item[1].mean_regret()[-1]):
+            low, high = (one.quantiles()[q][-1] for q in (QUANTILES[0], QUANTILES[-1]))
+            found = sum(action == self.best for action in one.recommended) / one.runs
+            rows.append(
+                [
+                    name,
+                    f"{one.mean_regret()[-1]:,.0f}",
+                    f"{one.std_regret()[-1] / one.runs**0.5:,.0f}",
+                    f"{low:,.0f} .. {high:,.0f}",
+                    f"{one.exploration.mean() / one.checkpoints[-1]:.1%}",
+                    f"{found:.0%}",
+                    f"{one.seconds:.2f}",
+                ]
+            )
+        return header, rows
+
+    def __str__(self) -> str:
+        header, rows = self.table()
+        widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
+        lines = [
+            "  ".join(
+                text.ljust(w) if k == 0 else text.rjust(w) for k, (text, w) in enumerate(zip(line, widths, strict=True))
+            )
+            for line in [header, *rows]
+        ]
+        return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the JSON file holds."""
+        return {
+            "config": self.config,
+            "best": self.best,
+            "interrupted": self.interrupted,
+            "policies": {name: one.summary() for name, one in self.policies.items()},
+        }
+
+    def to_frame(self) -> polars.DataFrame:
+        """Tidy table: policy, run, round, regret, pseudo_regret."""
+        import polars
+
+        parts = []
+        for name, one in self.policies.items():
+            shape = one.regret.shape
+            parts.append(
+                polars.DataFrame(
+                    {
+                        "policy": [name] * one.regret.size,
+                        "run": np.repeat(np.arange(shape[0]), shape[1]),
+                        "round": np.tile(one.checkpoints, shape[0]),
+                        "regret": one.regret.ravel(),
+                        "pseudo_regret": one.pseudo_regret.ravel(),
+                    }
+                )
+            )
+        return polars.concat(parts)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write ``.json`` (the summary) or ``.parquet`` (the tidy table), by the ending of ``path``."""
+        target = Path(path)
+        if target.suffix == ".json":
+            return write_whole(target, lambda beside: beside.write_text(json.dumps(self.summary()) + "\n"))
+        if target.suffix == ".parquet":
+            return write_whole(target, lambda beside: self.to_frame().write_parquet(beside))
+        raise InputError(f"path must end in .json or .parquet, was {target.name!r}")
+
+
+def write_whole(target: Path, write: Any) -> Path:
+    """Write a file beside ``target`` and rename it, so that no reader ever meets half of it."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+        try:
+            write(beside)
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"path must be writable, was {str(target)!r}: {error.strerror or error}") from error
+    return target

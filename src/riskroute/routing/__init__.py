@@ -1,0 +1,1 @@
+"""Orders, slots and the ways to split one over the other."""

@@ -1,0 +1,72 @@
+"""All ways to split an order of S shares over m slots, listed.
+
+A slot is one place to put shares: market orders on a lit venue, limit orders on it, or a dark pool. A split is a vector of
+whole numbers that sum to S; its features are the numbers and their squares, so the dimension is ``2 m``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, whole_number
+from riskroute.learning.actions import Actions
+from riskroute.learning.problem import Problem, random_problem
+
+LARGEST_LIST = 5_000_000
+"""Sets with more splits than this are not listed."""
+
+
+def count_splits(shares: int, slots: int) -> int:
+    """Count the splits of ``shares`` over ``slots``: C(S + m - 1, m - 1), exactly.
+
+    >>> count_splits(8, 6)
+    1287
+    """
+    shares, slots = whole_number("shares", shares), whole_number("slots", slots)
+    return math.comb(shares + slots - 1, slots - 1)
+
+
+def list_splits(shares: int, slots: int) -> NDArray[np.int64]:
+    """All splits ``(K, m)``, in ascending lexicographic order.
+
+    >>> list_splits(2, 2).tolist()
+    [[0, 2], [1, 1], [2, 0]]
+    """
+    count = count_splits(shares, slots)
+    if count > LARGEST_LIST:
+        raise InputError(
+            f"shares over slots must give at most {LARGEST_LIST:,} splits to be listed, "
+            f"was {count:.4g} for {shares} shares over {slots} slots"
+        )
+    # Stars and bars: a split is a choice of m - 1 bars among S + m - 1 places. Places are filled from the left, so the
+    # first column of `left` counts down the shares not yet given out.
+    splits = np.zeros((1, 0), dtype=np.int64)
+    left = np.array([shares], dtype=np.int64)
+    for _ in range(slots - 1):
+        options = left + 1
+        parent = np.repeat(np.arange(len(left)), options)
+        given = np.arange(len(parent)) - np.repeat(np.cumsum(options) - options, options)
+        splits = np.column_stack([splits[parent], given])
+        left = left[parent] - given
+    return np.column_stack([splits, left])
+
+
+def split_actions(shares: int, slots: int) -> Actions:
+    """The listed splits as an action set with features ``(a, a^2)``, divided by their largest norm."""
+    splits = list_splits(shares, slots).astype(np.float64)
+    return Actions.scaled(np.hstack([splits, splits**2]), coordinates=slots)
+
+
+def random_routing_problem(
+    shares: int, slots: int, seed: int, *, risk_tolerance: float = 2.0, base_variance: float = 1.0
+) -> Problem:
+    """A random instance of the paper's synthetic experiments: S shares over m slots.
+
+    >>> random_routing_problem(shares=4, slots=4, seed=0).actions
+    Actions(35 actions, dim 8)
+    """
+    actions = split_actions(shares, slots)
+    return random_problem(actions, seed, risk_tolerance=risk_tolerance, base_variance=base_variance)

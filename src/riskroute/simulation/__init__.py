@@ -1,0 +1,1 @@
+"""Environments to play in, and the runner that plays policies in them."""

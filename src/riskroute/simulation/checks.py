@@ -1,0 +1,272 @@
+"""Checks that every policy, action set and environment must pass, shipped for users to run on their own.
+
+Each raises `CheckFailed` (or the error met on the way) at the first property that does not hold, and returns nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from riskroute.errors import InputError, RiskrouteError, StateError
+from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch
+from riskroute.learning.plan import Plan, Setting
+from riskroute.learning.policy import Policy
+from riskroute.learning.problem import Problem
+from riskroute.learning.tally import Tallies, Tally
+from riskroute.simulation.environments import Environment
+from riskroute.simulation.runner import simulate
+
+HORIZON = 600
+EASY_HORIZON = 20_000
+
+
+class CheckFailed(RiskrouteError, AssertionError):
+    """A property that every policy, action set or environment must have does not hold."""
+
+
+def _require(holds: Any, subject: object, property_: str) -> None:
+    if not holds:
+        raise CheckFailed(f"{subject}: {property_}")
+
+
+def easy_problem() -> Problem:
+    """Twelve actions in three dimensions, one of them far better than the rest."""
+    angles = np.linspace(0, np.pi / 2, 12)
+    features = np.column_stack([np.cos(angles), np.sin(angles), np.sin(2 * angles) / 2])
+    return Problem(
+        actions=Actions.scaled(features), mean_coef=[0.9, -0.2, -0.3], var_coef=[-0.5, 0.5, 0.3], base_variance=1.0
+    )
+
+
+def check_policy(policy: Policy, *, learns: bool = True) -> None:
+    """Check seeding, save and restore, independence of clones, both forms of play, memory, learning and bad input.
+
+    ``learns=False`` leaves out the comparison with uniform play.
+    """
+    setting = Environment(easy_problem()).setting(HORIZON)
+    _check_seeding(policy, setting)
+    _check_restore(policy, setting)
+    _check_clones(policy, setting)
+    _check_plans_equal_rounds(policy, setting)
+    _check_memory(policy, setting)
+    _check_edges(policy)
+    _check_bad_input(policy, setting)
+    if learns:
+        _check_learning(policy)
+
+
+def _rewards() -> Callable[[Action], float]:
+    """Rewards of the easy problem, the same sequence every time it is asked for."""
+    return Environment(easy_problem()).run(np.random.default_rng(7)).reward
+
+
+def _trace(policy: Policy, rounds: int, reward: Callable[[Action], float]) -> list[Action]:
+    actions = []
+    for _ in range(rounds):
+        actions.append(policy.select())
+        policy.update(actions[-1], reward(actions[-1]))
+    return actions
+
+
+def _check_seeding(policy: Policy, setting: Setting) -> None:
+    first = _trace(policy.clone().start(setting, 3), HORIZON, _rewards())
+    again = _trace(policy.clone().start(setting, 3), HORIZON, _rewards())
+    _require(first == again, policy.name, "the same seed and rewards give the same decisions")
+
+
+def _check_restore(policy: Policy, setting: Setting) -> None:
+    for saved_at in (0, 1, 37, 211, HORIZON - 1):
+        running, reward = policy.clone().start(setting, 5), _rewards()
+        _trace(running, saved_at, reward)
+        text = json.dumps(running.state(), allow_nan=False)
+        restored = type(policy).restore(json.loads(text), setting.actions)
+        _require(restored.state() == running.state(), policy.name, f"state survives a save after {saved_at} rounds")
+        rest = HORIZON - saved_at
+        values = np.random.default_rng(1).normal(size=rest)
+        going_on = _trace(running, rest, _replay(values))
+        _require(
+            _trace(restored, rest, _replay(values)) == going_on, policy.name, f"goes on alike, saved after {saved_at}"
+        )
+    other = Actions.scaled(np.eye(3))
+    state = policy.clone().start(setting).state()
+    _expect(StateError, lambda: type(policy).restore(state, other), policy.name, "refuses another action set")
+    _expect(
+        StateError,
+        lambda: type(policy).restore(state | {"version": 0}, setting.actions),
+        policy.name,
+        "refuses another version",
+    )
+
+
+def _replay(values: np.ndarray[Any, Any]) -> Callable[[Action], float]:
+    source = iter(values.tolist())
+    return lambda action: float(next(source))
+
+
+def _check_clones(policy: Policy, setting: Setting) -> None:
+    original = policy.clone().start(setting, 3)
+    _trace(original, 50, _rewards())
+    before = json.dumps(original.state())
+    clone = original.clone()
+    _require(clone == original and clone.setting is None, policy.name, "a clone has the parameters and nothing learned")
+    _trace(clone.start(setting, 9), 50, _rewards())
+    _require(json.dumps(original.state()) == before, policy.name, "a clone does not touch the original")
+
+
+def _check_plans_equal_rounds(policy: Policy, setting: Setting) -> None:
+    """Feed the same rewards to plans, as tallies, and round by round."""
+    values = np.random.default_rng(2).normal(size=HORIZON)
+    by_round = _trace(policy.clone().start(setting, 3), HORIZON, _replay(values))
+    by_plan: list[Action] = []
+    planner = policy.clone().start(setting, 3)
+    while planner.remaining:
+        plan, at = planner.plan(), len(by_plan)
+        ends = at + np.cumsum(plan.counts)
+        tallies = [Tally.of(values[end - n : end]) for end, n in zip(ends, plan.counts, strict=True)]
+        for row, n in zip(plan.actions, plan.counts, strict=True):
+            by_plan.extend([as_action(row)] * int(n))
+        planner.learn(Tallies.of(plan.actions, tallies))
+    _require(by_plan == by_round, policy.name, "plans and rounds give the same decisions for the same rewards")
+
+
+def _check_memory(policy: Policy, setting: Setting) -> None:
+    """What is saved at the end may not grow with the number of rounds, beyond a fixed sum."""
+    sizes = []
+    for horizon in (HORIZON, 8 * HORIZON):
+        longer = Setting(actions=setting.actions, horizon=horizon)
+        running = policy.clone().start(longer, 3)
+        _trace(running, horizon, _rewards())
+        sizes.append(len(json.dumps(running.state())))
+    _require(
+        sizes[1] < sizes[0] + 20_000,
+        policy.name,
+        f"memory is bounded (state of {sizes[0]}, then {sizes[1]} characters)",
+    )
+
+
+def _check_edges(policy: Policy) -> None:
+    """One action, equal actions, zero features, a horizon of one, more actions than rounds."""
+    cases = {
+        "one action": (np.array([[0.6, 0.8]]), 50),
+        "equal actions": (np.tile([0.6, 0.8], (5, 1)), 50),
+        "only zero features": (np.zeros((2, 3)), 20),
+        "one dimension": (np.linspace(-1, 1, 5)[:, None], 50),
+        "a horizon of one round": (np.eye(4), 1),
+        "fewer rounds than actions": (np.vstack([np.eye(4), -np.eye(4)]), 3),
+    }
+    for case, (features, horizon) in cases.items():
+        setting = Setting(actions=Actions(features), horizon=horizon)
+        running = policy.clone().start(setting, 3)
+        actions = _trace(running, horizon, _replay(np.random.default_rng(0).normal(size=horizon)))
+        legal = all(isinstance(a, int) and 0 <= a < len(features) for a in [*actions, running.recommend()])
+        _require(legal, policy.name, f"plays and recommends actions of the set, with {case}")
+        _expect(StateError, running.select, policy.name, f"stops at the horizon, with {case}")
+
+
+def _check_bad_input(policy: Policy, setting: Setting) -> None:
+    _expect(StateError, policy.clone().select, policy.name, "says that it has not been started")
+    running = policy.clone().start(setting)
+    action = running.select()
+    _expect(
+        InputError, lambda: running.update(action, float("nan")), policy.name, "refuses a reward that is not finite"
+    )
+    wrong = (action if isinstance(action, int) else 0) + 1
+    _expect(InputError, lambda: running.update(wrong, 0.0), policy.name, "refuses a reward for another action")
+    plan = running.plan()
+    none = np.zeros(len(plan.counts))
+    short = Tallies(plan.actions, plan.counts + 1, none, none)
+    _expect(InputError, lambda: running.learn(short), policy.name, "refuses tallies that do not match the plan")
+
+
+def _check_learning(policy: Policy) -> None:
+    result = simulate(easy_problem(), {"this": policy, "uniform": "uniform"}, EASY_HORIZON, runs=4, seed=11)
+    ours, uniform = (one.mean_regret()[-1] for one in result.policies.values())
+    _require(
+        ours < 0.8 * uniform, policy.name, f"beats uniform play on an easy case ({ours:.0f} against {uniform:.0f})"
+    )
+
+
+def _expect(error: type[Exception], call: Callable[[], Any], subject: object, property_: str) -> None:
+    try:
+        call()
+    except error:
+        return
+    raise CheckFailed(f"{subject}: {property_} (no {error.__name__} was raised)")
+
+
+def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
+    """Check that an action set's answers agree with each other."""
+    rng = np.random.default_rng(seed)
+    drawn = actions.sample(rng, 64)
+    features = actions.features(drawn)
+    _require(features.shape == (64, actions.dim), actions, "features have shape (n, dim)")
+    _require(np.linalg.norm(features, axis=1).max() <= actions.largest_norm() * (1 + 1e-12), actions, "largest norm")
+    _require(isinstance(actions.size, int) and actions.size >= 1, actions, "the size is a positive integer")
+    for _ in range(8):
+        coef = rng.standard_normal(actions.dim)
+        best = actions.best(coef)
+        floor = float(actions.action_features(best) @ coef)
+        _require(
+            bool((features @ coef >= floor - 1e-9).all()), actions, "no sampled action scores better than the best"
+        )
+        near = actions.within(coef, 0.1)
+        inside = near.features(near.sample(rng, 32)) @ coef
+        _require(bool((inside <= floor + 0.1 + 1e-9).all()), actions, "survivors lie within the tolerance")
+        _require(near.best(coef) == best and near.size <= actions.size, actions, "the best action survives")
+        half = max(actions.size // 2, 1)
+        _require(actions.top(coef, half).size == half, actions, "top returns as many actions as asked for")
+    _require(actions.best(np.zeros(actions.dim)) == actions.best(np.zeros(actions.dim)), actions, "ties break alike")
+    design = actions.design(0.05)
+    _require(abs(design.weights.sum() - 1) < 1e-9 and (design.weights > 0).all(), actions, "a design is a distribution")
+    limit = max(design.rank * (design.rank + 1) // 2, 1)
+    _require(len(design) <= limit, actions, "the support is at most r (r + 1) / 2")
+    _require(design.bound <= 1.05 * design.rank + 1e-9, actions, "the bound is within the tolerance of the rank")
+    support = actions.features(design.actions)
+    information = (support * design.weights[:, None]).T @ support
+    inverse = np.linalg.pinv(information, hermitian=True, rcond=1e-13)
+    levers = np.einsum("ij,jk,ik->i", features, inverse, features)
+    _require(
+        levers.max(initial=0) <= design.bound * (1 + 1e-6) + 1e-9, actions, "no sampled leverage exceeds the bound"
+    )
+    _expect(
+        InputError,
+        lambda: actions.best(np.full(actions.dim, np.nan)),
+        actions,
+        "refuses coefficients that are not finite",
+    )
+    _expect(
+        InputError, lambda: actions.best(np.zeros(actions.dim + 1)), actions, "refuses coefficients of another length"
+    )
+
+
+def check_environment(environment: Environment, *, runs: int = 4000, seed: int = 0) -> None:
+    """Check that tallies, single rewards and stated moments agree, and that the oracle has no regret on average.
+
+    Statistical: with fixed seeds and limits of five standard errors.
+    """
+    handle = environment.comparators[0]
+    plan = Plan(as_batch(handle, handle), np.array([3, 5]))
+    tallied, single = np.empty((runs, 2)), np.empty((runs, 2))
+    for run in range(runs):
+        by_plan = environment.run(np.random.default_rng([seed, run, 0]))
+        t = by_plan.tally(plan)
+        both = Tally(int(t.counts[0]), t.means[0], t.spreads[0]).merge(
+            Tally(int(t.counts[1]), t.means[1], t.spreads[1])
+        )
+        tallied[run] = both.mean, both.spread
+        by_round = environment.run(np.random.default_rng([seed, run, 1]))
+        one = Tally.of(by_round.reward(handle) for _ in range(8))
+        single[run] = one.mean, one.spread
+        _require(by_plan.time == by_round.time == 8, environment, "time goes on by the rounds played")
+    error = np.sqrt(tallied.var(axis=0) / runs + single.var(axis=0) / runs)
+    apart = np.abs(tallied.mean(axis=0) - single.mean(axis=0))
+    _require((apart <= 5 * error).all(), environment, "tallies and single rewards have the same mean and spread")
+    expected = environment.expected_comparator(np.array([8]))[0]
+    path = single[:, 1] - environment.risk_tolerance * 8 * single[:, 0]
+    close = abs(path.mean() - expected) <= 5 * path.std() / np.sqrt(runs)
+    changed = any(0 < start < 8 for start in environment.starts)  # then one action is not what the comparator plays
+    _require(close or changed, environment, "the oracle has no regret on average")

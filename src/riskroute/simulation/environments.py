@@ -1,0 +1,294 @@
+"""Environments: how rewards come about, given the actions.
+
+In every environment the reward of round ``t`` is ``mean + deviation * noise_t``, with mean and standard deviation those of
+the action (and of the stretch of time, if coefficients change). An environment describes; `Environment.run` gives the
+mutable source of rewards of one episode, which draws single rewards or whole tallies for a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import scipy.signal
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, one_of, real_number, whole_number
+from riskroute.learning.actions import Action, ActionSet, as_batch
+from riskroute.learning.plan import Plan, Setting
+from riskroute.learning.problem import Problem
+from riskroute.learning.tally import ActionBatch, Tallies, merge_groups
+
+Vector = NDArray[np.float64]
+
+
+class Environment:
+    """Independent Gaussian rewards with the problem's means and variances.
+
+    >>> from riskroute.learning.actions import Actions
+    >>> problem = Problem(actions=Actions([[1.0]]), mean_coef=[0.5], var_coef=[0.0])
+    >>> run = Environment(problem).run(np.random.default_rng(0))
+    >>> round(run.reward(0), 6)
+    0.62573
+    """
+
+    independent = True  # a block of n rewards may be drawn as one tally
+
+    def __init__(self, problem: Problem) -> None:
+        self.pieces: tuple[Problem, ...] = (problem,)
+        self.starts: tuple[int, ...] = (0,)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.actions!r})"
+
+    @property
+    def actions(self) -> ActionSet:
+        """The action set, the same at all times."""
+        return self.pieces[0].actions
+
+    @property
+    def risk_tolerance(self) -> float:
+        """The risk tolerance regret is measured with."""
+        return self.pieces[0].risk_tolerance
+
+    def setting(self, horizon: int) -> Setting:
+        """Return what policies are told."""
+        first = self.pieces[0]
+        return Setting(
+            actions=first.actions,
+            horizon=horizon,
+            risk_tolerance=first.risk_tolerance,
+            base_variance=first.base_variance,
+        )
+
+    def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
+        """Mean and standard deviation of the reward of each action, during the given piece."""
+        problem = self.pieces[piece]
+        return problem.means(actions), np.sqrt(np.maximum(problem.variances(actions), 0.0))
+
+    @cached_property
+    def comparators(self) -> tuple[Action, ...]:
+        """Return the action the regret compares with, per piece."""
+        return tuple(self._comparator(piece) for piece in range(len(self.pieces)))
+
+    def _comparator(self, piece: int) -> Action:
+        return self.pieces[piece].best
+
+    def oracle_schedule(self, horizon: int) -> tuple[tuple[int, Action], ...]:
+        """First round (from 0) and action of every stretch of the comparator."""
+        return tuple((start, a) for start, a in zip(self.starts, self.comparators, strict=True) if start < horizon)
+
+    def expected_comparator(self, rounds: NDArray[np.int64]) -> Vector:
+        """Expected mean-variance of the comparator's path after each of ``rounds`` rounds.
+
+        Over stretches with means ``m`` and variances ``v``, with ``t`` rounds in all: the variances shrunk by the
+        estimated mean, plus the spread of the means themselves, minus the risk tolerance times their sum.
+        """
+        t = np.asarray(rounds, dtype=np.int64)
+        ends = np.append(self.starts[1:], np.iinfo(np.int64).max)
+        inside = np.clip(t[:, None] - np.array(self.starts), 0, ends - np.array(self.starts)).astype(float)
+        moments = [self.moments(as_batch(action), k) for k, action in enumerate(self.comparators)]
+        mean = np.array([m[0] for m, _ in moments])
+        variance = np.array([s[0] ** 2 for _, s in moments])
+        total = inside @ mean
+        apart = np.einsum("ij,ij->i", inside, (mean - (total / t)[:, None]) ** 2)
+        return np.asarray((inside @ variance) * self._shrinkage(t) + apart - self.risk_tolerance * total)
+
+    def _shrinkage(self, t: NDArray[np.int64]) -> Vector:
+        """Share of the variance left after subtracting the path's own mean: ``1 - 1/t`` for independent noise."""
+        return np.asarray(1 - 1 / t)
+
+    def gaps(self, actions: ActionBatch, piece: int = 0) -> Vector:
+        """Mean-variance of each action above the comparator's, during the given piece."""
+        both = np.concatenate([as_batch(self.comparators[piece]), actions])
+        mean, deviation = self.moments(both, piece)
+        value = deviation**2 - self.risk_tolerance * mean
+        return value[1:] - value[0]
+
+    def noise(self, rng: np.random.Generator) -> Noise:
+        """Source of the standardised noise of one episode."""
+        return Noise(rng)
+
+    def run(self, rng: np.random.Generator) -> Run:
+        """Return the rewards of one episode."""
+        return Run(self, rng)
+
+
+class Noise:
+    """Independent standard normal noise."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def draw(self, rounds: int) -> Vector:
+        """Draw the noise of the next ``rounds`` rounds."""
+        return self.rng.standard_normal(rounds)
+
+
+class AutocorrelatedNoise(Noise):
+    """First-order autoregressive noise, standard normal in every round, started in its stationary law."""
+
+    def __init__(self, rng: np.random.Generator, correlation: float) -> None:
+        super().__init__(rng)
+        self.correlation = correlation
+        self.previous: float | None = None
+
+    def draw(self, rounds: int) -> Vector:
+        if rounds == 0:
+            return np.zeros(0)
+        fresh = self.rng.standard_normal(rounds)
+        scale = np.sqrt(1 - self.correlation**2)
+        if self.previous is None:  # the first value is already stationary
+            fresh[1:] *= scale
+            carried = 0.0
+        else:
+            fresh *= scale
+            carried = self.correlation * self.previous
+        drawn: Vector = scipy.signal.lfilter([1.0], [1.0, -self.correlation], fresh, zi=[carried])[0]
+        self.previous = float(drawn[-1])
+        return drawn
+
+
+class Autocorrelated(Environment):
+    """Gaussian rewards whose noise follows a first-order autoregression.
+
+    Parameters
+    ----------
+    correlation : of the noise in successive rounds, in (-1, 1).
+    scale : what multiplies the noise: the standard ``deviation`` of the action (correlation 0 is then the independent
+        model) or its ``variance``, as the paper prints it.
+    """
+
+    independent = False
+
+    def __init__(self, problem: Problem, correlation: float, *, scale: str = "deviation") -> None:
+        super().__init__(problem)
+        self.correlation = real_number("correlation", correlation, above=-1, below=1)
+        self.scale = one_of("scale", scale, ("deviation", "variance"))
+
+    def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
+        mean, deviation = super().moments(actions, piece)
+        return mean, deviation if self.scale == "deviation" else deviation**2
+
+    def _comparator(self, piece: int) -> Action:
+        if self.scale == "deviation":
+            return super()._comparator(piece)
+        handles = self.actions.listed().handles  # the variance is then no longer linear in the features
+        mean, deviation = self.moments(handles, piece)
+        return int(handles[np.argmin(deviation**2 - self.risk_tolerance * mean)])
+
+    def _shrinkage(self, t: NDArray[np.int64]) -> Vector:
+        r = self.correlation
+        pairs = r * (t - 1 - t * r + r ** t.astype(float)) / (1 - r) ** 2  # sum over lags k of (t - k) r^k
+        return np.asarray(1 - (t + 2 * pairs) / t.astype(float) ** 2)
+
+    def noise(self, rng: np.random.Generator) -> Noise:
+        return AutocorrelatedNoise(rng, self.correlation)
+
+
+class PiecewiseStationary(Environment):
+    """Independent Gaussian rewards whose coefficients change abruptly at given rounds.
+
+    Parameters
+    ----------
+    problems : one per stretch, over the same action set, with the same risk tolerance.
+    changes : rounds (counted from 0) at which the second, third .. stretch begins; ascending.
+    comparator : what the regret compares with in every stretch: the action with the best ``mean`` (as the paper's
+        non-stationary setting) or with the best ``mean-variance``.
+    """
+
+    def __init__(self, problems: Sequence[Problem], changes: Sequence[int], *, comparator: str = "mean") -> None:
+        if len(problems) == 0:
+            raise InputError("problems must not be empty")
+        super().__init__(problems[0])
+        times = [whole_number("changes", change) for change in changes]
+        if len(times) != len(problems) - 1 or times != sorted(set(times)):
+            raise InputError(f"changes must be {len(problems) - 1} ascending rounds, was {list(changes)}")
+        for problem in problems[1:]:
+            if problem.actions is not self.actions or problem.risk_tolerance != self.risk_tolerance:
+                raise InputError("problems must share one action set and one risk tolerance")
+        self.pieces = tuple(problems)
+        self.starts = (0, *times)
+        self.comparator = one_of("comparator", comparator, ("mean", "mean-variance"))
+
+    def _comparator(self, piece: int) -> Action:
+        problem = self.pieces[piece]
+        return self.actions.best(-problem.mean_coef) if self.comparator == "mean" else problem.best
+
+
+def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence) -> tuple[int, ...]:
+    """Draw ``count`` different change rounds uniformly from 1 .. horizon - 1, ascending.
+
+    >>> random_changes(10, 9, seed=0)
+    (1, 2, 3, 4, 5, 6, 7, 8, 9)
+    """
+    whole_number("count", count, minimum=0, maximum=whole_number("horizon", horizon) - 1)
+    drawn = np.random.default_rng(seed).choice(np.arange(1, horizon), size=count, replace=False)
+    return tuple(int(change) for change in np.sort(drawn))
+
+
+class Run:
+    """The rewards of one episode: draws on, round after round."""
+
+    def __init__(self, environment: Environment, rng: np.random.Generator) -> None:
+        self.environment = environment
+        self.rng = rng
+        self.noise = environment.noise(rng)
+        self.time = 0
+
+    @property
+    def piece(self) -> int:
+        """The stretch of the next round."""
+        return int(np.searchsorted(self.environment.starts, self.time, side="right")) - 1
+
+    def reward(self, action: Action) -> float:
+        """Draw the reward of one round."""
+        mean, deviation = self.environment.moments(as_batch(action), self.piece)
+        self.time += 1
+        return float(mean[0] + deviation[0] * self.noise.draw(1)[0])
+
+    def tally(self, plan: Plan) -> Tallies:
+        """Draw a whole plan, one tally per entry."""
+        return self.plan_blocks(plan, np.zeros(0, dtype=np.int64))[0]
+
+    def plan_blocks(
+        self, plan: Plan, cuts: NDArray[np.int64]
+    ) -> tuple[Tallies, NDArray[np.int64], tuple[NDArray[np.int64], Vector, Vector, Vector, Vector]]:
+        """Draw a whole plan, and say how it went block by block.
+
+        Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry; the entry of
+        each block; and per block: count, reward mean, reward spread, true mean, gap.
+        """
+        ends = self.time + np.cumsum(plan.counts)
+        stops = np.concatenate([cuts, np.array(self.environment.starts[1:], dtype=np.int64)])
+        stops = np.unique(np.concatenate([ends, stops[(stops > self.time) & (stops < ends[-1])]]))
+        begins = np.concatenate([[self.time], stops[:-1]])
+        entry = np.searchsorted(ends, stops)
+        counts = stops - begins
+        piece = np.searchsorted(self.environment.starts, begins, side="right") - 1
+        mean, deviation, gap = np.empty(len(stops)), np.empty(len(stops)), np.empty(len(stops))
+        for k in np.unique(piece):
+            chosen = piece == k
+            actions = plan.actions[entry[chosen]]
+            mean[chosen], deviation[chosen] = self.environment.moments(actions, int(k))
+            gap[chosen] = self.environment.gaps(actions, int(k))
+        draw = self._independent if self.environment.independent else self._dependent
+        reward_mean, reward_spread = draw(counts, mean, deviation)
+        self.time = int(ends[-1])
+        merged = merge_groups(entry, len(plan.counts), counts, reward_mean, reward_spread)
+        return Tallies(plan.actions, *merged), entry, (counts, reward_mean, reward_spread, mean, gap)
+
+    def _independent(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
+        """Tallies of independent Gaussian rewards, without drawing the rewards: their mean and spread are independent."""
+        center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
+        spread = deviation**2 * 2 * self.rng.standard_gamma((counts - 1) / 2)
+        return center, spread
+
+    def _dependent(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
+        """Tallies of rewards drawn one by one."""
+        noise = self.noise.draw(int(counts.sum()))
+        first = np.cumsum(counts) - counts
+        center = np.add.reduceat(noise, first) / counts
+        spread = np.add.reduceat((noise - np.repeat(center, counts)) ** 2, first)
+        return mean + deviation * center, deviation**2 * spread

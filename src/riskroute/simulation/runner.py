@@ -1,0 +1,255 @@
+"""The runner: many runs of several policies in one environment.
+
+Phased policies are played by blocks: a plan's rewards are drawn as tallies, whatever its length. Index policies are played
+by a compiled kernel. Any policy can be played round by round, the slow and obvious way the others are tested against.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute._version import __version__
+from riskroute.errors import InputError, one_of, whole_number
+from riskroute.learning.actions import Action, as_batch
+from riskroute.learning.policy import Policy
+from riskroute.learning.problem import Problem
+from riskroute.learning.registry import make_policy
+from riskroute.learning.regret import block_curves, checkpoint_rounds
+from riskroute.learning.risk_ucb import RiskUcb
+from riskroute.learning.yardsticks import Oracle
+from riskroute.results import PolicyResult, SimulationResult
+from riskroute.simulation.environments import Environment
+from riskroute.simulation.kernels import index_episode
+from riskroute.simulation.seeding import stream
+
+METHODS = ("auto", "blocks", "rounds")
+Progress = Callable[[str, int, int], None]
+"""Called as ``progress(policy, finished runs, all runs)``."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One run: regret and pseudo-regret at the checkpoints, where it ended, and rounds spent elsewhere."""
+
+    regret: NDArray[np.float64]
+    pseudo_regret: NDArray[np.float64]
+    recommended: Action
+    exploration: int
+
+
+def simulate(
+    problem: Problem | Environment,
+    policies: Iterable[str | Policy] | Mapping[str, str | Policy],
+    horizon: int = 100_000,
+    runs: int = 50,
+    seed: int = 0,
+    *,
+    checkpoints: int = 100,
+    spacing: str = "both",
+    method: str = "auto",
+    progress: Progress | None = None,
+) -> SimulationResult:
+    """Play every policy ``runs`` times for ``horizon`` rounds and record its regret.
+
+    Parameters
+    ----------
+    problem : a problem (played with independent Gaussian rewards) or an environment.
+    policies : names, policies, or a mapping from labels to either.
+    seed : every (policy label, run) has its own random stream, whatever else is run and in whatever order.
+    checkpoints, spacing : how many rounds are recorded, ``log``-spaced, ``linear`` or ``both``.
+    method : ``auto`` picks the compiled kernel or blocks; ``blocks`` and ``rounds`` force one way.
+    progress : called after every run.
+
+    An interrupt (Ctrl-C) returns what is finished, with ``interrupted`` set.
+
+    >>> from riskroute.routing.splits import random_routing_problem
+    >>> result = simulate(random_routing_problem(3, 3, seed=1), ["oracle", "uniform"], horizon=2000, runs=5)
+    >>> list(result.policies)
+    ['oracle', 'uniform']
+    """
+    environment = problem if isinstance(problem, Environment) else Environment(problem)
+    horizon, runs = whole_number("horizon", horizon), whole_number("runs", runs)
+    one_of("method", method, METHODS)
+    rounds = checkpoint_rounds(horizon, checkpoints, spacing)
+    chosen = _by_label(policies, environment, horizon)
+    comparator = environment.expected_comparator(rounds)
+    finished: dict[str, PolicyResult] = {}
+    interrupted = False
+    for label, policy in chosen.items():
+        episodes: list[Episode] = []
+        began = time.perf_counter()
+        try:
+            for run in range(runs):
+                episodes.append(play(environment, policy, horizon, rounds, comparator, (seed, label, run), method))
+                if progress is not None:
+                    progress(label, run + 1, runs)
+        except KeyboardInterrupt:
+            interrupted = True
+        if episodes:
+            finished[label] = _gather(rounds, episodes, time.perf_counter() - began)
+        if interrupted:
+            break
+    if interrupted and not finished:
+        raise KeyboardInterrupt
+    config = {
+        "version": __version__,
+        "environment": repr(environment),
+        "actions": str(environment.actions.size),
+        "dim": environment.actions.dim,
+        "risk_tolerance": environment.risk_tolerance,
+        "horizon": horizon,
+        "runs": runs,
+        "seed": seed,
+        "method": method,
+        "policies": {label: {"name": p.name, **_plain(p.parameters)} for label, p in chosen.items()},
+    }
+    return SimulationResult(config, finished, environment.comparators[-1], interrupted)
+
+
+def play(
+    environment: Environment,
+    policy: Policy,
+    horizon: int,
+    checkpoints: NDArray[np.int64],
+    comparator: NDArray[np.float64],
+    identity: tuple[int, str, int],
+    method: str = "auto",
+) -> Episode:
+    """Play one run of a policy; its randomness depends on ``identity`` (seed, label, run) alone."""
+    seed, label, run = identity
+    policy = policy.clone().start(environment.setting(horizon), stream(seed, label, run, "policy"))
+    rng = np.random.default_rng(stream(seed, label, run, "rewards"))
+    if method == "auto" and type(policy) is RiskUcb:
+        log = _play_index(environment, policy, rng)
+    elif method == "rounds":
+        log = _play_rounds(environment, policy, rng)
+    else:
+        log = _play_blocks(environment, policy, rng, checkpoints)
+    counts, reward_means, reward_spreads, true_means, gaps = log.columns()
+    xi, pseudo = block_curves(
+        counts, reward_means, reward_spreads, true_means, gaps, checkpoints, environment.risk_tolerance
+    )
+    recommended = policy.recommend()
+    return Episode(xi - comparator, pseudo, recommended, horizon - log.rounds_on(recommended))
+
+
+class _Log:
+    """Consecutive blocks of an episode: handles, counts, reward means and spreads, true means, gaps."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[NDArray[Any], ...]] = []
+
+    def add(self, *columns: NDArray[Any]) -> None:
+        self.parts.append(columns)
+
+    def columns(self) -> list[NDArray[Any]]:
+        self.parts = [tuple(np.concatenate(column) for column in zip(*self.parts, strict=True))]
+        return list(self.parts[0][1:])
+
+    def rounds_on(self, action: Action) -> int:
+        total = 0
+        for actions, counts, *_ in self.parts:
+            same = actions == as_batch(action)
+            total += int(counts[same if same.ndim == 1 else same.all(axis=1)].sum())
+        return total
+
+
+def _play_blocks(
+    environment: Environment, policy: Policy, rng: np.random.Generator, checkpoints: NDArray[np.int64]
+) -> _Log:
+    """Play plan by plan, each drawn as tallies and cut at the checkpoints."""
+    rewards, log = environment.run(rng), _Log()
+    while policy.remaining:
+        plan = policy.plan()
+        tallies, entry, blocks = rewards.plan_blocks(plan, checkpoints)
+        policy.learn(tallies)
+        log.add(plan.actions[entry], *blocks)
+    return log
+
+
+def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Generator) -> _Log:
+    """Play round by round, as a live router would."""
+    rewards = environment.run(rng)
+    actions: list[Action] = []
+    values: list[float] = []
+    for _ in range(policy.known.horizon):
+        action = policy.select()
+        value = rewards.reward(action)
+        policy.update(action, value)
+        actions.append(action)
+        values.append(value)
+    return _single_rounds(environment, as_batch(*actions), np.array(values))
+
+
+def _play_index(environment: Environment, policy: RiskUcb, rng: np.random.Generator) -> _Log:
+    """Play a whole episode of RiskUCB in the kernel."""
+    handles = environment.actions.listed().handles
+    tables = [environment.moments(handles, k) for k in range(len(environment.pieces))]
+    horizon = policy.known.horizon
+    arms, rewards, policy.counts = index_episode(
+        np.stack([mean for mean, _ in tables]),
+        np.stack([deviation for _, deviation in tables]),
+        np.array(environment.starts),
+        environment.noise(rng).draw(horizon),
+        policy.bonus(),
+        environment.risk_tolerance,
+    )
+    return _single_rounds(environment, handles[arms], rewards)
+
+
+def _single_rounds(environment: Environment, actions: NDArray[np.int64], rewards: NDArray[np.float64]) -> _Log:
+    log = _Log()
+    ends = [*environment.starts[1:], len(rewards)]
+    for piece, (start, end) in enumerate(zip(environment.starts, ends, strict=True)):
+        part = slice(start, min(end, len(rewards)))
+        if len(rewards[part]):
+            distinct, where = np.unique(actions[part], axis=0, return_inverse=True)
+            where = where.reshape(-1)
+            means, gaps = environment.moments(distinct, piece)[0][where], environment.gaps(distinct, piece)[where]
+            ones = np.ones(len(where), dtype=np.int64)
+            log.add(actions[part], ones, rewards[part], np.zeros(len(where)), means, gaps)
+    return log
+
+
+def _by_label(
+    policies: Iterable[str | Policy] | Mapping[str, str | Policy], environment: Environment, horizon: int
+) -> dict[str, Policy]:
+    if isinstance(policies, str | Policy):
+        raise InputError(f"policies must be a list of names or policies, was {policies!r}")
+    if isinstance(policies, Mapping):
+        pairs = list(policies.items())
+    else:
+        pairs = [(item if isinstance(item, str) else getattr(item, "name", str(item)), item) for item in policies]
+    chosen: dict[str, Policy] = {}
+    for label, item in pairs:
+        if label in chosen:
+            raise InputError(f"policies must have different labels, {label!r} appeared twice")
+        if item == Oracle.name:
+            item = Oracle(schedule=environment.oracle_schedule(horizon))
+        chosen[label] = make_policy(item) if isinstance(item, str) else item
+        if not isinstance(chosen[label], Policy):
+            raise InputError(f"policies must be names or policies, was {item!r}")
+    if not chosen:
+        raise InputError("policies must name at least one policy")
+    return chosen
+
+
+def _gather(rounds: NDArray[np.int64], episodes: list[Episode], seconds: float) -> PolicyResult:
+    return PolicyResult(
+        rounds,
+        np.stack([one.regret for one in episodes]),
+        np.stack([one.pseudo_regret for one in episodes]),
+        [one.recommended for one in episodes],
+        np.array([one.exploration for one in episodes], dtype=np.int64),
+        seconds,
+    )
+
+
+def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}
