@@ -1,7 +1,7 @@
 """The regret bounds the paper states or quotes, as functions, with the constants its proofs give.
 
-Where the paper writes only an order, the constant is a parameter and says so. ``gaps`` are mean-variance gaps (Delta) and
-``mean_differences`` differences of mean to the best action (Gamma); horizons are the paper's T.
+Where the paper writes only an order, the constant is a parameter and says so. ``gaps`` are mean-variance gaps (Delta)
+and ``mean_differences`` differences of mean to the best action (Gamma); horizons are the paper's T.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Vector = NDArray[np.float64]
 def temporal_remainder(horizon: int, max_deviation: float, max_mean_difference: float, var_range: float) -> float:
     """Bound on what Proposition 2 leaves out: regret is at most pseudo-regret plus this, in expectation.
 
-    The noise term sums ``2 G s sqrt(2 pi t) / (t + 1)`` (``s`` the largest standard deviation, ``G`` the largest difference
-    of means) and is of order ``sqrt(T)``; the variance term sums ``var_range / (t + 1)`` and is of order ``log(T)``; the
-    first round may cost ``var_range`` more, because one reward has no variance to be compared.
+    The noise term sums ``2 G s sqrt(2 pi t) / (t + 1)`` (``s`` the largest standard deviation, ``G`` the largest
+    difference of means) and is of order ``sqrt(T)``; the variance term sums ``var_range / (t + 1)`` and is of order
+    ``log(T)``; the first round may cost ``var_range`` more, because one reward has no variance to be compared.
     """
     t = np.arange(1, whole_number("horizon", horizon), dtype=float)
     noise = 2 * max_mean_difference * max_deviation * math.sqrt(2 * math.pi) * np.sum(np.sqrt(t) / (t + 1))
@@ -74,7 +74,7 @@ def risk_ucb_bound(
 
 def risk_exp_exp_bound(horizon: int, n_actions: int) -> float:
     """Bound ``2 K T^(2/3)`` of Sani et al. (2012, Theorem 2) on the pseudo-regret of RiskExpExp."""
-    return 2.0 * whole_number("n_actions", n_actions) * float(whole_number("horizon", horizon)) ** (2 / 3)
+    return float(2 * whole_number("n_actions", n_actions) * whole_number("horizon", horizon) ** (2 / 3))
 
 
 def restart_bound(

@@ -113,9 +113,10 @@ def weighted_least_squares(
 ) -> Estimate:
     """Estimate both coefficient vectors with weights from the estimated variance, and their covariances.
 
-    A reward of variance ``v`` says ``1 / v`` about its mean, and its squared residual ``1 / (2 v^2)`` about the variance
-    (exactly so for Gaussian rewards). Weights start equal and are re-estimated ``iterations`` times; estimated
-    variances are kept above ``variance_floor`` times their average. Covariances are those of the last weighted fit.
+    A reward of variance ``v`` says ``1 / v`` about its mean, and its squared residual ``1 / (2 v^2)`` about the
+    variance (exactly so for Gaussian rewards). Weights start equal and are re-estimated ``iterations`` times;
+    estimated variances are kept above ``variance_floor`` times their average. Covariances are those of the last
+    weighted fit.
     """
     features, base_variance, ridge = _checked(features, tallies, base_variance, ridge)
     whole_number("iterations", iterations)

@@ -1,8 +1,8 @@
 """Mean-variance regret of a path of rewards, and its temporal decomposition.
 
-The mean-variance of a path (eq. for xi) is the sum of its squared deviations from its own mean, minus the risk tolerance
-times its sum. Regret compares it with the *expected* mean-variance of the best single action. Nothing here forms
-``E[x^2] - mean^2``: paths are merged block by block from tallies.
+The mean-variance of a path (eq. for xi) is the sum of its squared deviations from its own mean, minus the risk
+tolerance times its sum. Regret compares it with the *expected* mean-variance of the best single action. Nothing here
+forms ``E[x^2] - mean^2``: paths are merged block by block from tallies.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def block_curves(
 
 
 def checkpoint_rounds(horizon: int, count: int = 100, spacing: str = "both") -> NDArray[np.int64]:
-    """Rounds at which curves are recorded: about ``count``, ``log``-spaced, ``linear`` or ``both``, ending at the horizon.
+    """Rounds at which curves are recorded: about ``count``, spaced ``log``, ``linear`` or ``both``, the horizon last.
 
     >>> checkpoint_rounds(1000, 4, "log").tolist()
     [1, 10, 100, 1000]

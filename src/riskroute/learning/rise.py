@@ -85,4 +85,4 @@ class Rise(Policy):
         real_number("epsilon", epsilon, above=0)
         log_dim = math.log(max(actions.dim, 2))
         width = self.constant * actions.dim * math.log(1 / delta) / epsilon
-        return ceil_counts(design.weights, width**2 * log_dim * design.bound)
+        return ceil_counts(design.weights, max(width**2 * log_dim * design.bound, 1.0))

@@ -18,7 +18,7 @@ from riskroute.learning.rounding import ceil_counts
 from riskroute.learning.tally import Tallies
 
 CONSTANTS = {"practical": (0.01, 1e-3), "theory": (1.0, 1.0)}
-"""C-hat and the ridge per mode. The paper leaves both open; with C-hat = 1 its first phase outlasts any usual horizon."""
+"""C-hat and the ridge per mode. The paper leaves both open; with C-hat = 1 the first phase outlasts usual horizons."""
 
 
 @dataclass(kw_only=True)
@@ -95,4 +95,4 @@ class RisePlusPlus(Policy):
         constant = CONSTANTS[self.mode][0] if self.constant is None else self.constant
         real_number("constant", constant, above=0)
         width = constant * dim * math.log(horizon / delta) / self._tolerance()
-        return width**2 * math.log(max(dim, 2)) * dim
+        return max(width**2 * math.log(max(dim, 2)) * dim, 1.0)

@@ -12,7 +12,7 @@ def _weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     checked = finite_array("weights", weights, ndim=1)
     if (checked < 0).any() or checked.sum() <= 0:
         raise InputError(f"weights must be non-negative with a positive sum, was {checked.tolist()[:6]}")
-    return checked / checked.sum()
+    return np.asarray(checked / checked.sum())
 
 
 def ceil_counts(weights: NDArray[np.float64], rounds: float) -> NDArray[np.int64]:

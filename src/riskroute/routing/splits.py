@@ -1,7 +1,7 @@
 """All ways to split an order of S shares over m slots, listed.
 
-A slot is one place to put shares: market orders on a lit venue, limit orders on it, or a dark pool. A split is a vector of
-whole numbers that sum to S; its features are the numbers and their squares, so the dimension is ``2 m``.
+A slot is one place to put shares: market orders on a lit venue, limit orders on it, or a dark pool. A split is a
+vector of whole numbers that sum to S; its features are the numbers and their squares, so the dimension is ``2 m``.
 """
 
 from __future__ import annotations

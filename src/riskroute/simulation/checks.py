@@ -1,6 +1,6 @@
 """Checks that every policy, action set and environment must pass, shipped for users to run on their own.
 
-Each raises `CheckFailed` (or the error met on the way) at the first property that does not hold, and returns nothing.
+Each raises `CheckError` (or the error met on the way) at the first property that does not hold, and returns nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ HORIZON = 600
 EASY_HORIZON = 20_000
 
 
-class CheckFailed(RiskrouteError, AssertionError):
+class CheckError(RiskrouteError, AssertionError):
     """A property that every policy, action set or environment must have does not hold."""
 
 
 def _require(holds: Any, subject: object, property_: str) -> None:
     if not holds:
-        raise CheckFailed(f"{subject}: {property_}")
+        raise CheckError(f"{subject}: {property_}")
 
 
 def easy_problem() -> Problem:
@@ -38,7 +38,9 @@ def easy_problem() -> Problem:
     angles = np.linspace(0, np.pi / 2, 12)
     features = np.column_stack([np.cos(angles), np.sin(angles), np.sin(2 * angles) / 2])
     return Problem(
-        actions=Actions.scaled(features), mean_coef=[0.9, -0.2, -0.3], var_coef=[-0.5, 0.5, 0.3], base_variance=1.0
+        actions=Actions.scaled(features),
+        mean_coef=np.array([0.9, -0.2, -0.3]),
+        var_coef=np.array([-0.5, 0.5, 0.3]),
     )
 
 
@@ -195,7 +197,7 @@ def _expect(error: type[Exception], call: Callable[[], Any], subject: object, pr
         call()
     except error:
         return
-    raise CheckFailed(f"{subject}: {property_} (no {error.__name__} was raised)")
+    raise CheckError(f"{subject}: {property_} (no {error.__name__} was raised)")
 
 
 def check_actions(actions: ActionSet, *, seed: int = 0) -> None:

@@ -1,8 +1,8 @@
 """Environments: how rewards come about, given the actions.
 
-In every environment the reward of round ``t`` is ``mean + deviation * noise_t``, with mean and standard deviation those of
-the action (and of the stretch of time, if coefficients change). An environment describes; `Environment.run` gives the
-mutable source of rewards of one episode, which draws single rewards or whole tallies for a plan.
+In every environment the reward of round ``t`` is ``mean + deviation * noise_t``, with mean and standard deviation
+those of the action (and of the stretch of time, if coefficients change). An environment describes; `Environment.run`
+gives the mutable source of rewards of one episode, which draws single rewards or whole tallies for a plan.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Environment:
         both = np.concatenate([as_batch(self.comparators[piece]), actions])
         mean, deviation = self.moments(both, piece)
         value = deviation**2 - self.risk_tolerance * mean
-        return value[1:] - value[0]
+        return np.asarray(value[1:] - value[0])
 
     def noise(self, rng: np.random.Generator) -> Noise:
         """Source of the standardised noise of one episode."""
@@ -257,8 +257,8 @@ class Run:
     ) -> tuple[Tallies, NDArray[np.int64], tuple[NDArray[np.int64], Vector, Vector, Vector, Vector]]:
         """Draw a whole plan, and say how it went block by block.
 
-        Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry; the entry of
-        each block; and per block: count, reward mean, reward spread, true mean, gap.
+        Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry; the
+        entry of each block; and per block: count, reward mean, reward spread, true mean, gap.
         """
         ends = self.time + np.cumsum(plan.counts)
         stops = np.concatenate([cuts, np.array(self.environment.starts[1:], dtype=np.int64)])
@@ -280,7 +280,7 @@ class Run:
         return Tallies(plan.actions, *merged), entry, (counts, reward_mean, reward_spread, mean, gap)
 
     def _independent(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
-        """Tallies of independent Gaussian rewards, without drawing the rewards: their mean and spread are independent."""
+        """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
         center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
         spread = deviation**2 * 2 * self.rng.standard_gamma((counts - 1) / 2)
         return center, spread

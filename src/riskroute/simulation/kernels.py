@@ -1,7 +1,8 @@
 """Whole episodes of index policies, compiled.
 
-An index policy plays the arm of lowest index every round, and only the index of the arm just played changes. A tournament
-tree keeps the winner at its root and replays one path after a change: a round costs ``log2 K`` comparisons, not K.
+An index policy plays the arm of lowest index every round, and only the index of the arm just played changes. A
+tournament tree keeps the winner at its root and replays one path after a change: a round costs ``log2 K``
+comparisons, not K.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The runner: many runs of several policies in one environment.
 
-Phased policies are played by blocks: a plan's rewards are drawn as tallies, whatever its length. Index policies are played
-by a compiled kernel. Any policy can be played round by round, the slow and obvious way the others are tested against.
+Phased policies are played by blocks: a plan's rewards are drawn as tallies, whatever its length. Index policies are
+played by a compiled kernel. Any policy can be played round by round, the slow and obvious way the others are tested
+against.
 """
 
 from __future__ import annotations
