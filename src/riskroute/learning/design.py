@@ -21,7 +21,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from riskroute.errors import RiskrouteError, finite_array, real_number
-from riskroute.learning.exchange import exchange, information
+from riskroute.learning.exchange import exchange, inverse_root
 from riskroute.learning.polish import polish
 from riskroute.learning.tally import ActionBatch
 
@@ -122,9 +122,7 @@ def leverages(features: Matrix, inverse_root: Matrix) -> NDArray[np.float64]:
 
 def _scan(features: Matrix, to_round: Matrix, points: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Leverages of all rows under the design ``weights`` on round ``points``."""
-    lower = np.linalg.cholesky(information(points, weights))
-    root = scipy.linalg.solve_triangular(lower, to_round.T, lower=True).T
-    return leverages(features, root)
+    return leverages(features, to_round @ inverse_root(points, weights))
 
 
 def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[ActionBatch, NDArray[np.float64]]:

@@ -9,6 +9,7 @@ known in closed form, and costs two rank-one updates.
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg
 from numba import njit
 from numpy.typing import NDArray
 
@@ -20,6 +21,13 @@ def information(points: NDArray[np.float64], weights: NDArray[np.float64]) -> ND
     """Information matrix ``sum_i weights[i] points[i] points[i]'`` of a design; points ``(n, r)``."""
     product: NDArray[np.float64] = (points * weights[:, None]).T @ points
     return product
+
+
+def inverse_root(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Upper triangular ``R`` with ``R R' = M^-1`` for the design ``weights`` on ``points`` of full rank."""
+    lower = np.linalg.cholesky(information(points, weights))
+    root: NDArray[np.float64] = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True).T
+    return root
 
 
 def exchange_step(lever_high: float, lever_low: float, cross: float, weight_low: float) -> float:

@@ -10,11 +10,10 @@ point, and its solutions are sparse. A handful of steps reach 1e-9.
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 import scipy.optimize
 from numpy.typing import NDArray
 
-from riskroute.learning.exchange import information
+from riskroute.learning.exchange import information, inverse_root
 
 _MAX_STEPS = 50
 
@@ -28,8 +27,7 @@ def polish(
     """
     rank = points.shape[1]
     for _ in range(_MAX_STEPS):
-        lower = np.linalg.cholesky(information(points, weights))
-        white = scipy.linalg.solve_triangular(lower, points.T, lower=True).T
+        white = points @ inverse_root(points, weights)
         levers = np.einsum("ij,ij->i", white, white)
         if levers.max() <= rank * (1 + tolerance):
             return weights, True

@@ -15,7 +15,7 @@ import scipy.signal
 from numpy.typing import NDArray
 
 from riskroute.errors import InputError, one_of, real_number, whole_number
-from riskroute.learning.actions import Action, ActionSet, as_batch
+from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.learning.plan import Plan, Setting
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch, Tallies, merge_groups
@@ -38,6 +38,7 @@ class Environment:
     def __init__(self, problem: Problem) -> None:
         self.pieces: tuple[Problem, ...] = (problem,)
         self.starts: tuple[int, ...] = (0,)
+        self._tables: dict[int, tuple[Vector, Vector, Vector]] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.actions!r})"
@@ -105,6 +106,20 @@ class Environment:
         mean, deviation = self.moments(both, piece)
         value = deviation**2 - self.risk_tolerance * mean
         return np.asarray(value[1:] - value[0])
+
+    def outcomes(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector, Vector]:
+        """Mean, standard deviation and gap of each action, from a table if the action set is listed."""
+        if isinstance(self.actions, Actions):
+            mean, deviation, gap = self.table(piece)
+            return mean[actions], deviation[actions], gap[actions]
+        return *self.moments(actions, piece), self.gaps(actions, piece)
+
+    def table(self, piece: int) -> tuple[Vector, Vector, Vector]:
+        """Mean, standard deviation and gap by row number of a listed action set, computed once per piece."""
+        if piece not in self._tables:
+            rows = np.arange(len(self.actions.listed().matrix))
+            self._tables[piece] = (*self.moments(rows, piece), self.gaps(rows, piece))
+        return self._tables[piece]
 
     def noise(self, rng: np.random.Generator) -> Noise:
         """Source of the standardised noise of one episode."""
@@ -244,7 +259,7 @@ class Run:
 
     def reward(self, action: Action) -> float:
         """Draw the reward of one round."""
-        mean, deviation = self.environment.moments(as_batch(action), self.piece)
+        mean, deviation, _ = self.environment.outcomes(as_batch(action), self.piece)
         self.time += 1
         return float(mean[0] + deviation[0] * self.noise.draw(1)[0])
 
@@ -262,7 +277,8 @@ class Run:
         """
         ends = self.time + np.cumsum(plan.counts)
         stops = np.concatenate([cuts, np.array(self.environment.starts[1:], dtype=np.int64)])
-        stops = np.unique(np.concatenate([ends, stops[(stops > self.time) & (stops < ends[-1])]]))
+        inner = stops[(stops > self.time) & (stops < ends[-1])]
+        stops = np.union1d(ends, inner) if len(inner) else ends
         begins = np.concatenate([[self.time], stops[:-1]])
         entry = np.searchsorted(ends, stops)
         counts = stops - begins
@@ -271,8 +287,7 @@ class Run:
         for k in np.unique(piece):
             chosen = piece == k
             actions = plan.actions[entry[chosen]]
-            mean[chosen], deviation[chosen] = self.environment.moments(actions, int(k))
-            gap[chosen] = self.environment.gaps(actions, int(k))
+            mean[chosen], deviation[chosen], gap[chosen] = self.environment.outcomes(actions, int(k))
         draw = self._independent if self.environment.independent else self._dependent
         reward_mean, reward_spread = draw(counts, mean, deviation)
         self.time = int(ends[-1])

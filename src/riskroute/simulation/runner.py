@@ -191,7 +191,7 @@ def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Genera
 def _play_index(environment: Environment, policy: RiskUcb, rng: np.random.Generator) -> _Log:
     """Play a whole episode of RiskUCB in the kernel."""
     handles = environment.actions.listed().handles
-    tables = [environment.moments(handles, k) for k in range(len(environment.pieces))]
+    tables = [environment.outcomes(handles, k)[:2] for k in range(len(environment.pieces))]
     horizon = policy.known.horizon
     arms, rewards, policy.counts = index_episode(
         np.stack([mean for mean, _ in tables]),
@@ -210,11 +210,10 @@ def _single_rounds(environment: Environment, actions: NDArray[np.int64], rewards
     for piece, (start, end) in enumerate(zip(environment.starts, ends, strict=True)):
         part = slice(start, min(end, len(rewards)))
         if len(rewards[part]):
-            distinct, where = np.unique(actions[part], axis=0, return_inverse=True)
-            where = where.reshape(-1)
-            means, gaps = environment.moments(distinct, piece)[0][where], environment.gaps(distinct, piece)[where]
-            ones = np.ones(len(where), dtype=np.int64)
-            log.add(actions[part], ones, rewards[part], np.zeros(len(where)), means, gaps)
+            means, _, gaps = environment.outcomes(actions[part], piece)
+            log.add(
+                actions[part], np.ones(len(means), dtype=np.int64), rewards[part], np.zeros(len(means)), means, gaps
+            )
     return log
 
 
