@@ -32,7 +32,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
 bench: $(VENV)/.installed-report,bench
 	$(BIN)/python benchmarks/design.py

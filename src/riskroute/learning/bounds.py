@@ -23,9 +23,10 @@ def temporal_remainder(horizon: int, max_deviation: float, max_mean_difference: 
     difference of means) and is of order ``sqrt(T)``; the variance term sums ``var_range / (t + 1)`` and is of order
     ``log(T)``; the first round may cost ``var_range`` more, because one reward has no variance to be compared.
     """
-    t = np.arange(1, whole_number("horizon", horizon), dtype=float)
-    noise = 2 * max_mean_difference * max_deviation * math.sqrt(2 * math.pi) * np.sum(np.sqrt(t) / (t + 1))
-    return float(noise + var_range * np.sum(1 / (t + 1)) + var_range)
+    root = math.sqrt(whole_number("horizon", horizon))
+    noise_sum = 0.5 + 2 * (root - 1) - 2 * (math.atan(root) - math.atan(1))  # first term, then the integral from 1 to T
+    noise = 2 * max_mean_difference * max_deviation * math.sqrt(2 * math.pi) * noise_sum
+    return float(noise + var_range * math.log(horizon) + var_range)
 
 
 def rise_bound(

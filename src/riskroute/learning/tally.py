@@ -8,7 +8,7 @@ least-squares estimators and the mean-variance of a path are functions of tallie
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
@@ -56,7 +56,7 @@ class Tally:
 
     def merge(self, other: Tally) -> Tally:
         """Return the tally of both sets of rewards together."""
-        count, mean, spread = merge_moments(*astuple(self), *astuple(other))
+        count, mean, spread = merge_moments(self.count, self.mean, self.spread, other.count, other.mean, other.spread)
         return Tally(int(count), mean, spread)
 
 

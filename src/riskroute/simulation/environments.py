@@ -261,7 +261,7 @@ class Run:
         """Draw the reward of one round."""
         mean, deviation, _ = self.environment.outcomes(as_batch(action), self.piece)
         self.time += 1
-        return float(mean[0] + deviation[0] * self.noise.draw(1)[0])
+        return float(mean.item() + deviation.item() * self.noise.draw(1).item())
 
     def tally(self, plan: Plan) -> Tallies:
         """Draw a whole plan, one tally per entry."""

@@ -1,0 +1,121 @@
+"""The command line, as a user meets it: real processes for what matters, the runner of typer for the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from riskroute import POLICIES, __version__
+
+QUICK = ["simulate", "--slots", "3", "--shares", "3", "--horizon", "500", "--runs", "3"]
+
+
+def riskroute(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "riskroute", *arguments], capture_output=True, text=True, cwd=cwd, env=environment
+    )
+
+
+def test_help_teaches_without_loading_the_numerics() -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from riskroute.cli.app import app;"
+        "out = CliRunner().invoke(app, ['--help']).output; assert 'simulate' in out, out;"
+        "heavy = {'numpy', 'scipy', 'numba', 'polars', 'matplotlib'} & set(sys.modules); assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_simulate_help_names_every_policy() -> None:
+    text = riskroute("simulate", "--help").stdout
+    flat = re.sub(r"[\s│]+", "", text)
+    for name in POLICIES:
+        assert name in flat
+    assert "--instance-seed" in text
+
+
+def test_version() -> None:
+    assert riskroute("--version").stdout == f"riskroute {__version__}\n"
+
+
+def test_simulate_prints_a_table_and_writes_files(tmp_path: Path) -> None:
+    done = riskroute(
+        *QUICK, "--policy", "rise", "--policy", "uniform", "--json", "a.json", "--figure", "a.png", "--parquet",
+        "a.parquet", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("3 shares over 3 slots: 10 splits, 500 rounds, 3 runs, risk tolerance 2")
+    assert re.search(r"^rise +[\d,-]+", done.stdout, re.MULTILINE)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.parquet", "a.png"]
+    read = json.loads((tmp_path / "a.json").read_text())
+    assert list(read["policies"]) == ["rise", "uniform"]
+    assert {"checkpoints", "mean_regret", "std_regret", "seconds"} <= set(read["policies"]["rise"])
+    assert read["config"]["slots"] == 3
+    assert read["config"]["instance_seed"] == 0
+    assert done.stderr == ""
+
+
+def test_the_same_command_gives_the_same_numbers(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        assert riskroute(*QUICK, "--json", f"{name}.json", cwd=tmp_path).returncode == 0
+    first, second = (json.loads((tmp_path / f"{name}.json").read_text())["policies"] for name in ("a", "b"))
+    assert list(first) == ["rise", "rise++", "risk-ucb", "risk-exp-exp"]
+    for name in first:
+        assert first[name]["mean_regret"] == second[name]["mean_regret"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "--shares", "-3"], "shares must be a positive integer, was -3"),
+        (["simulate", "--slots", "0"], "slots must be a positive integer, was 0"),
+        (["simulate", "--policy", "rize"], "policy must be one of rise, .* was 'rize' \\(did you mean rise\\?\\)"),
+        (["simulate", "--runs", "0"], "runs must be a positive integer, was 0"),
+        (["simulate", "--horizon", "0"], "horizon must be a positive integer, was 0"),
+        (["simulate", "--seed", "-1"], "seed must be a non-negative integer, was -1"),
+        (["simulate", "--risk-tolerance", "-1"], "risk_tolerance must be a number of at least 0, was -1.0"),
+        (["simulate", "--shares", "100", "--slots", "20"], "at most 5,000,000 splits to be listed, was 4.9.*e\\+21"),
+        (["simulate", "--json", "x.txt"], "--json file ending must be one of .json, was '.txt'"),
+        (["simulate", "--figure", "x"], "--figure file ending must be one of .png, .pdf, .svg, was ''"),
+    ],
+)
+def test_mistakes_end_in_one_line_and_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
+    done = riskroute(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert re.fullmatch(f"riskroute: .*{message}.*\n", done.stderr)
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_options_and_words_end_in_code_2() -> None:
+    for arguments in (["simulat"], ["simulate", "--slot"], ["simulate", "--runs", "many"]):
+        done = riskroute(*arguments)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+
+
+def test_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
+    """Ctrl-C in the middle of a long simulation: the table and the files hold the finished runs."""
+    command = [sys.executable, "-m", "riskroute", "simulate", "--slots", "3", "--shares", "3", "--runs", "100000"]
+    running = subprocess.Popen(
+        [*command, "--policy", "rise", "--json", "a.json"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    time.sleep(8)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "interrupted" in err
+    read = json.loads((tmp_path / "a.json").read_text())
+    assert read["interrupted"]
+    assert 0 < read["policies"]["rise"]["runs"] < 100_000
+    assert "rise" in out

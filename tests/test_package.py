@@ -1,0 +1,31 @@
+"""The package as a whole: light to import, every public name there and documented."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import riskroute
+
+
+def test_importing_the_package_is_light() -> None:
+    code = (
+        "import sys, riskroute;"
+        "heavy = {'numpy', 'numba', 'scipy', 'polars', 'matplotlib', 'typer', 'rich'} & set(sys.modules);"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_loads_and_is_documented() -> None:
+    for name in riskroute.__all__:
+        value = getattr(riskroute, name)
+        if callable(value) and hasattr(value, "__module__") and value.__module__.startswith("riskroute"):
+            assert value.__doc__, name
+    assert set(riskroute._HOME_OF) <= set(riskroute.__all__)
+    assert dir(riskroute) == sorted(riskroute.__all__)
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    assert not hasattr(riskroute, "nonesuch")

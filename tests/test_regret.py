@@ -1,0 +1,131 @@
+"""Mean-variance of paths, the temporal identity and decomposition, and curves by blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from riskroute import InputError, Problem, simulate
+from riskroute.learning.bounds import temporal_remainder
+from riskroute.learning.regret import (
+    _harmonic,
+    block_curves,
+    checkpoint_rounds,
+    expected_comparator,
+    path_increments,
+    path_mean_variance,
+    pseudo_regret,
+)
+
+REWARDS = arrays(np.float64, st.integers(1, 40), elements=st.floats(-10, 10, width=32))
+
+
+@given(REWARDS, st.floats(0, 5))
+def test_path_mean_variance_is_the_definition(rewards: np.ndarray, rho: float) -> None:
+    """Eq. (mv_def): squared deviations from the path's own mean, minus rho times the sum."""
+    expected = np.sum((rewards - rewards.mean()) ** 2) - rho * rewards.sum()
+    assert path_mean_variance(rewards, rho) == pytest.approx(expected, abs=1e-8)
+
+
+@given(REWARDS, st.floats(0, 5))
+def test_temporal_identity(rewards: np.ndarray, rho: float) -> None:
+    """Every increment of the path's mean-variance is (t x - sum)^2 / (t (t + 1)) - rho x, exactly (Lemma 1)."""
+    xi = np.array([path_mean_variance(rewards[: t + 1], rho) for t in range(len(rewards))])
+    np.testing.assert_allclose(np.cumsum(path_increments(rewards, rho)), xi, atol=1e-8)
+
+
+def test_large_offsets_do_not_lose_the_variance() -> None:
+    """E[x^2] - mean^2 would be off by hundreds here."""
+    rewards = 1e9 + np.array([0.0, 1.0, 2.0, 3.0])
+    assert path_mean_variance(rewards, 0.0) == pytest.approx(5.0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3)), min_size=1, max_size=12),
+    st.integers(0, 2**32 - 1),
+)
+def test_block_curves_equal_the_round_by_round_definitions(blocks: list[tuple[int, int]], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    true_mean, gap = rng.normal(size=4), np.abs(rng.normal(size=4))
+    counts = np.array([n for n, _ in blocks])
+    arms = np.array([arm for _, arm in blocks])
+    by_round = np.repeat(arms, counts)
+    rewards = rng.normal(size=counts.sum())
+    parts = np.split(rewards, np.cumsum(counts)[:-1])
+    means = np.array([part.mean() for part in parts])
+    spreads = np.array([((part - part.mean()) ** 2).sum() for part in parts])
+    ends = np.cumsum(counts)
+    xi, pseudo = block_curves(counts, means, spreads, true_mean[arms], gap[arms], ends, 1.5)
+    np.testing.assert_allclose(xi, [path_mean_variance(rewards[:t], 1.5) for t in ends], atol=1e-9)
+    np.testing.assert_allclose(pseudo, pseudo_regret(true_mean[by_round], gap[by_round])[ends - 1], atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 19, 20, 21, 1000, 100_000])
+def test_harmonic_numbers(n: int) -> None:
+    assert _harmonic(float(n)) == pytest.approx(np.sum(1 / np.arange(1, n + 1)), abs=1e-13)
+
+
+def test_expected_comparator_is_that_of_repeated_plays() -> None:
+    """E xi(t) = (t - 1) variance - rho t mean: 20,000 simulated paths, within five standard errors."""
+    paths = np.random.default_rng(0).normal(0.4, 1.3, size=(20_000, 12))
+    xi = ((paths - paths.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) - 2.0 * paths.sum(axis=1)
+    expected = expected_comparator(np.array([12]), mean=0.4, variance=1.69, risk_tolerance=2.0)[0]
+    assert abs(xi.mean() - expected) < 5 * xi.std() / np.sqrt(20_000)
+
+
+@pytest.mark.parametrize("policy", ["rise", "rise++", "risk-ucb", "uniform", "greedy"])
+def test_temporal_decomposition_bounds_the_regret(gaussian_problem: Problem, policy: str) -> None:
+    """Proposition 2 is an upper bound: mean regret <= mean pseudo-regret + remainder, here with all constants.
+
+    400 runs; five standard errors are allowed on top.
+    """
+    everything = gaussian_problem.actions.listed().handles
+    means, variances = gaussian_problem.means(everything), gaussian_problem.variances(everything)
+    one = simulate(gaussian_problem, [policy], horizon=2000, runs=400, seed=8, checkpoints=20).policies[policy]
+    error = one.std_regret() / np.sqrt(one.runs)
+    for k, t in enumerate(one.checkpoints):
+        remainder = temporal_remainder(int(t), np.sqrt(variances.max()), np.ptp(means), np.ptp(variances))
+        assert one.mean_regret()[k] <= one.pseudo_regret[:, k].mean() + remainder + 5 * error[k]
+
+
+def test_pseudo_regret_is_close_to_the_regret_of_a_policy_without_feedback(gaussian_problem: Problem) -> None:
+    """Uniform play does not react to noise, so only the Cauchy-Schwarz slack and log terms separate the two.
+
+    By the exact expectation, the switching price of independent draws is t/(t+1) of the variance of the means per round
+    where the bound pays twice that.
+    """
+    handles = gaussian_problem.actions.listed().handles
+    between = gaussian_problem.means(handles).var()
+    one = simulate(gaussian_problem, ["uniform"], horizon=5000, runs=200, seed=8).policies["uniform"]
+    expected = 5000 * (gaussian_problem.gaps().mean() + between)
+    assert one.mean_regret()[-1] == pytest.approx(expected, rel=0.02)
+    assert one.pseudo_regret[:, -1].mean() == pytest.approx(expected + 5000 * between, rel=0.02)
+
+
+@given(st.integers(1, 10**7), st.integers(1, 200), st.sampled_from(["log", "linear", "both"]))
+def test_checkpoints_ascend_to_the_horizon(horizon: int, count: int, spacing: str) -> None:
+    rounds = checkpoint_rounds(horizon, count, spacing)
+    assert rounds[-1] == horizon
+    assert rounds[0] >= 1
+    assert (np.diff(rounds) > 0).all()
+    assert len(rounds) <= count + 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: path_mean_variance(np.array([]), 1.0), "rewards must not be empty"),
+        (lambda: path_increments(np.array([np.nan]), 1.0), "rewards must be finite, was nan"),
+        (lambda: pseudo_regret(np.zeros(3), np.zeros(2)), "gaps must have 3 entries, had 2"),
+        (lambda: checkpoint_rounds(0), "horizon must be a positive integer, was 0"),
+        (lambda: checkpoint_rounds(10, -1), "checkpoints must be a positive integer, was -1"),
+        (lambda: checkpoint_rounds(10, 5, "cubic"), "spacing must be one of log, linear, both, was 'cubic'"),
+    ],
+)
+def test_bad_input_is_named(call, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        call()
+    assert message in str(error.value)

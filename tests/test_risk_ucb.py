@@ -1,0 +1,103 @@
+"""RiskUCB: its index, its kernel, and the tournament tree under it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from riskroute import Actions, Environment, PiecewiseStationary, Problem, RiskUcb, Setting, random_problem, simulate
+from riskroute.learning.actions import as_batch
+from riskroute.simulation.environments import Autocorrelated
+from riskroute.simulation.kernels import build_tree, index_episode, replay
+
+
+def naive_choice(history: dict[int, list[float]], horizon: int, rho: float) -> int:
+    """MV-LCB from all single rewards: variance - rho mean - (5 + rho) sqrt(log(1/delta) / (2 n)), delta = 1/T^2."""
+    index = {
+        arm: np.var(x) - rho * np.mean(x) - (5 + rho) * math.sqrt(math.log(horizon**2) / (2 * len(x)))
+        for arm, x in history.items()
+    }
+    return min(index, key=lambda arm: (index[arm], arm))
+
+
+def test_plays_the_index_of_sani_et_al(small_problem: Problem) -> None:
+    horizon, size = 400, small_problem.actions.size
+    environment = Environment(small_problem)
+    policy = RiskUcb().start(environment.setting(horizon))
+    run = environment.run(np.random.default_rng(4))
+    history: dict[int, list[float]] = {}
+    for t in range(horizon):
+        action = policy.select()
+        assert action == (t if t < size else naive_choice(history, horizon, rho=2.0))
+        reward = run.reward(action)
+        history.setdefault(action, []).append(reward)
+        policy.update(action, reward)
+    assert policy.recommend() == max(history, key=lambda arm: (len(history[arm]), -arm))
+
+
+def test_each_constant_has_a_name() -> None:
+    setting = Setting(actions=Actions(np.eye(2)), horizon=100, risk_tolerance=3.0)
+    assert RiskUcb().start(setting).bonus() == pytest.approx(8 * math.sqrt(math.log(100**2) / 2))
+    assert RiskUcb(scale=2.0, divisor=1.0, delta=0.1).start(setting).bonus() == pytest.approx(
+        2 * math.sqrt(math.log(10))
+    )
+
+
+def environments() -> list[Environment]:
+    actions = Actions.scaled(np.random.default_rng(8).standard_normal((37, 3)))
+    problems = [random_problem(actions, seed) for seed in range(3)]
+    return [
+        Environment(problems[0]),
+        Autocorrelated(problems[0], 0.6),
+        Autocorrelated(problems[0], -0.6, scale="variance"),
+        PiecewiseStationary(problems, [200, 700]),
+    ]
+
+
+@pytest.mark.parametrize("environment", environments(), ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("horizon", [5, 37, 1500])
+def test_kernel_decides_exactly_as_the_policy(environment: Environment, horizon: int) -> None:
+    """The kernel and the round-by-round policy draw the same noise, so every decision and reward must agree."""
+    kernel = simulate(environment, ["risk-ucb"], horizon, runs=3, seed=2)
+    rounds = simulate(environment, ["risk-ucb"], horizon, runs=3, seed=2, method="rounds")
+    np.testing.assert_array_equal(kernel.policies["risk-ucb"].regret, rounds.policies["risk-ucb"].regret)
+    np.testing.assert_array_equal(kernel.policies["risk-ucb"].pseudo_regret, rounds.policies["risk-ucb"].pseudo_regret)
+    assert kernel.policies["risk-ucb"].recommended == rounds.policies["risk-ucb"].recommended
+    assert kernel.policies["risk-ucb"].exploration.tolist() == rounds.policies["risk-ucb"].exploration.tolist()
+
+
+def test_kernel_breaks_ties_towards_the_first_arm() -> None:
+    arms, _, counts = index_episode(np.zeros((1, 5)), np.zeros((1, 5)), np.array([0]), np.zeros(12), 1.0, 2.0)
+    assert arms.tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]
+    assert counts.tolist() == [3, 3, 2, 2, 2]
+
+
+@given(
+    st.lists(st.integers(-3, 3), min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(0, 39), st.integers(-3, 3)), max_size=60),
+)
+def test_tournament_root_is_the_first_minimum(values: list[int], changes: list[tuple[int, int]]) -> None:
+    size = 1 << (len(values) - 1).bit_length()
+    index = np.full(size, np.inf)
+    index[: len(values)] = values
+    winners = build_tree(index)
+    assert winners[1] == np.argmin(index)
+    for leaf, value in changes:
+        index[leaf % len(values)] = value
+        replay(winners, index, leaf % len(values))
+        assert winners[1] == np.argmin(index)
+
+
+def test_works_on_a_subset_whose_handles_are_not_positions(small_problem: Problem) -> None:
+    subset = small_problem.actions.top(np.ones(small_problem.actions.dim), 4)
+    policy = RiskUcb().start(Setting(actions=subset, horizon=30))
+    played = set()
+    for _ in range(30):
+        played.add(policy.select())
+        policy.update(policy.select(), 0.1)
+    assert played == set(subset.handles.tolist())
+    assert as_batch(policy.recommend()) in subset.handles

@@ -1,0 +1,174 @@
+"""The runner: blocks against rounds, seeds, figure 2, interrupts, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from riskroute import (
+    Actions,
+    Autocorrelated,
+    Environment,
+    InputError,
+    Oracle,
+    PiecewiseStationary,
+    Problem,
+    Rise,
+    RisePlusPlus,
+    RiskExpExp,
+    random_problem,
+    simulate,
+)
+from riskroute.experiments.comparison import compare
+from riskroute.results import PolicyResult
+from riskroute.simulation.seeding import stream
+
+FAST_LEARNERS = {
+    "rise": Rise(),
+    "rise++": RisePlusPlus(constant=0.01),
+    "risk-exp-exp": RiskExpExp(divisor=60.0),
+}
+
+
+@pytest.mark.parametrize("label", FAST_LEARNERS)
+def test_blocks_and_rounds_agree_in_mean_and_spread(small_problem: Problem, label: str) -> None:
+    """2,000 runs each way. Means within five standard errors of their difference; deviations within ten per cent.
+
+    The relative error of a sample deviation is sqrt((kurtosis - 1) / (4 n)), about 3 % for n = 2,000 even at a
+    kurtosis of 8.
+    """
+    ways = {
+        method: simulate(
+            small_problem, {label: FAST_LEARNERS[label]}, horizon=250, runs=2000, seed=6, checkpoints=5, method=method
+        ).policies[label]
+        for method in ("blocks", "rounds")
+    }
+    means = [one.mean_regret() for one in ways.values()]
+    deviations = [one.std_regret() for one in ways.values()]
+    error = np.sqrt(sum(deviation**2 for deviation in deviations) / 2000)
+    assert (np.abs(means[0] - means[1]) <= 5 * error).all()
+    np.testing.assert_allclose(deviations[0], deviations[1], rtol=0.1)
+    explored = [one.exploration.mean() for one in ways.values()]
+    assert explored[0] == pytest.approx(explored[1], rel=0.1)
+
+
+@pytest.mark.parametrize("label", ["rise", "rise++", "risk-exp-exp", "restart-gse", "uniform", "greedy", "risk-ucb"])
+def test_without_noise_blocks_and_rounds_are_the_same(label: str) -> None:
+    """Rewards are then exactly the means, so both ways see the same data and every curve must agree."""
+    actions = Actions.scaled(np.random.default_rng(2).standard_normal((9, 3)))
+    problem = Problem(actions=actions, mean_coef=np.array([0.3, -0.5, 0.6]), var_coef=np.zeros(3), base_variance=0.0)
+    ways = [
+        simulate(problem, [label], horizon=400, runs=2, seed=1, method=method).policies[label]
+        for method in ("blocks", "rounds")
+    ]
+    np.testing.assert_allclose(ways[0].regret, ways[1].regret, atol=1e-8)
+    np.testing.assert_allclose(ways[0].pseudo_regret, ways[1].pseudo_regret, atol=1e-8)
+    assert ways[0].recommended == ways[1].recommended
+    assert ways[0].exploration.tolist() == ways[1].exploration.tolist()
+
+
+@pytest.mark.parametrize(("shares", "size"), [(6, 462), (8, 1287)])
+@pytest.mark.parametrize("instance", [0, 1])
+def test_figure_2_ordering_on_large_sets(shares: int, size: int, instance: int) -> None:
+    """T = 100,000, 50 runs, rho = 2: RISE and RISE++ end below half of RiskUCB and RiskExpExp."""
+    result = compare(slots=6, shares=shares, instance_seed=instance, seed=1)
+    assert result.config["actions"] == str(size)
+    final = {name: one.mean_regret()[-1] for name, one in result.policies.items()}
+    assert max(final["rise"], final["rise++"]) < 0.5 * min(final["risk-ucb"], final["risk-exp-exp"])
+
+
+def test_risk_exp_exp_regret_is_linear_when_it_never_stops_exploring() -> None:
+    one = compare(slots=6, shares=6, policies=["risk-exp-exp"], runs=10).policies["risk-exp-exp"]
+    half = np.interp(50_000, one.checkpoints, one.mean_regret())
+    assert one.mean_regret()[-1] == pytest.approx(2 * half, rel=0.03)
+
+
+def test_a_run_depends_on_its_identity_only(small_problem: Problem) -> None:
+    def alone(label: str, runs: int) -> PolicyResult:
+        return simulate(small_problem, [label], horizon=500, runs=runs, seed=9).policies[label]
+
+    together = simulate(small_problem, ["uniform", "risk-ucb", "rise"], horizon=500, runs=6, seed=9).policies
+    for label in together:
+        np.testing.assert_array_equal(alone(label, 6).regret, together[label].regret)
+        np.testing.assert_array_equal(alone(label, 3).regret, together[label].regret[:3])
+    other = simulate(small_problem, ["rise"], horizon=500, runs=6, seed=10).policies["rise"]
+    assert not np.array_equal(other.regret, together["rise"].regret)
+
+
+def test_streams_differ_by_every_part_of_the_identity() -> None:
+    identities = [(0, "rise", 0), (1, "rise", 0), (0, "rise", 1), (0, "rise++", 0), (0, "rise", "0"), (0, "rise0")]
+    states = {tuple(stream(*identity).generate_state(4).tolist()) for identity in identities}
+    assert len(states) == len(identities)
+
+
+def test_labels_name_variants_of_one_policy(small_problem: Problem) -> None:
+    result = simulate(small_problem, {"short": Rise(explore_multiplier=1), "long": Rise(explore_multiplier=3)}, 1000, 5)
+    assert list(result.policies) == ["short", "long"]
+    assert result.policies["short"].exploration.mean() < result.policies["long"].exploration.mean()
+    assert result.config["policies"]["long"]["explore_multiplier"] == 3
+
+
+def test_piecewise_runs_are_cut_at_changes_and_checkpoints() -> None:
+    """One action throughout: pseudo-regret adds up the gaps of each stretch and the price of its mean's jump."""
+    actions = Actions.scaled(np.random.default_rng(0).standard_normal((5, 2)))
+    problems = [random_problem(actions, seed) for seed in (1, 2)]
+    environment = PiecewiseStationary(problems, [30])
+    one = simulate(environment, {"fixed": Oracle(schedule=((0, 3),))}, horizon=50, runs=2).policies["fixed"]
+    gaps = [environment.gaps(np.array([3]), k)[0] for k in (0, 1)]
+    jump = (problems[0].means(np.array([3]))[0] - problems[1].means(np.array([3]))[0]) ** 2
+    price = 30 * jump * sum(1 / (t + 1) for t in range(30, 50))
+    assert one.pseudo_regret[0, -1] == pytest.approx(30 * gaps[0] + 20 * gaps[1] + price)
+
+
+@pytest.mark.parametrize("correlation", [-0.6, 0.6])
+def test_autocorrelated_blocks_and_rounds_agree(small_problem: Problem, correlation: float) -> None:
+    environment = Autocorrelated(small_problem, correlation)
+    ways = [
+        simulate(environment, ["rise"], horizon=200, runs=800, seed=3, checkpoints=4, method=method).policies["rise"]
+        for method in ("blocks", "rounds")
+    ]
+    error = np.sqrt(sum(one.std_regret() ** 2 for one in ways) / 800)
+    assert (np.abs(ways[0].mean_regret() - ways[1].mean_regret()) <= 5 * error).all()
+
+
+def test_interrupt_keeps_finished_runs(small_problem: Problem) -> None:
+    def stop_in_the_second_policy(label: str, done: int, runs: int) -> None:
+        if label == "uniform" and done == 3:
+            raise KeyboardInterrupt
+
+    policies = ["rise", "uniform", "greedy"]
+    result = simulate(small_problem, policies, horizon=200, runs=5, progress=stop_in_the_second_policy)
+    assert result.interrupted
+    assert {name: one.runs for name, one in result.policies.items()} == {"rise": 5, "uniform": 3}
+    whole = simulate(small_problem, policies, horizon=200, runs=5)
+    np.testing.assert_array_equal(result.policies["uniform"].regret, whole.policies["uniform"].regret[:3])
+
+
+def test_interrupt_before_anything_is_finished_is_an_interrupt(small_problem: Problem, monkeypatch) -> None:
+    monkeypatch.setattr(Rise, "propose", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        simulate(small_problem, ["rise"], horizon=200, runs=5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"horizon": 0}, "horizon must be a positive integer, was 0"),
+        ({"runs": -1}, "runs must be a positive integer, was -1"),
+        ({"seed": -1}, "seed must be a non-negative integer, was -1"),
+        ({"seed": 0.5}, "seed must be a non-negative integer, was 0.5"),
+        ({"policies": []}, "policies must name at least one policy"),
+        ({"policies": "rise"}, "policies must be a list of names or policies, was 'rise'"),
+        ({"policies": ["rise", "rise"]}, "policies must have different labels, 'rise' appeared twice"),
+        ({"policies": ["ryse"]}, "policy must be one of"),
+        ({"policies": [3]}, "policies must be names or policies, was 3"),
+        ({"method": "fast"}, "method must be one of auto, blocks, rounds, was 'fast'"),
+        ({"spacing": "cubic"}, "spacing must be one of log, linear, both, was 'cubic'"),
+        ({"checkpoints": 0}, "checkpoints must be a positive integer, was 0"),
+    ],
+)
+def test_bad_input_is_named(small_problem: Problem, changes: dict[str, object], message: str) -> None:
+    arguments = {"policies": ["rise"], "horizon": 100, "runs": 1} | changes
+    with pytest.raises(InputError) as error:
+        simulate(Environment(small_problem), **arguments)
+    assert message in str(error.value)
