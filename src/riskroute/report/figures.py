@@ -24,6 +24,9 @@ COLOURS = {
 }
 """One colour per policy, the same in every figure; the paper's for its four."""
 
+YARDSTICKS = {"uniform", "greedy", "oracle"}
+"""Drawn dashed, so that a policy as bad as a yardstick stays visible under it."""
+
 BAND = 0.2
 """Half-width of the shaded band, in standard deviations, as in the paper's figures."""
 
@@ -32,7 +35,8 @@ def draw_regret(axes: Axes, result: SimulationResult) -> None:
     """Draw mean regret curves with bands into existing axes."""
     for name, one in result.policies.items():
         mean, band = one.mean_regret(), BAND * one.std_regret()
-        (line,) = axes.plot(one.checkpoints, mean, color=COLOURS.get(name), linewidth=1.8, label=name)
+        style = "--" if name in YARDSTICKS else "-"
+        (line,) = axes.plot(one.checkpoints, mean, style, color=COLOURS.get(name), linewidth=1.8, label=name)
         axes.fill_between(one.checkpoints, mean - band, mean + band, color=line.get_color(), alpha=0.2, linewidth=0)
     axes.set_xlabel("round")
     axes.set_ylabel("mean-variance regret (squared reward units)")

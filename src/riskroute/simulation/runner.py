@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from riskroute._version import __version__
 from riskroute.errors import InputError, one_of, whole_number
@@ -86,10 +87,11 @@ def simulate(
         episodes: list[Episode] = []
         began = time.perf_counter()
         try:
-            for run in range(runs):
-                episodes.append(play(environment, policy, horizon, rounds, comparator, (seed, label, run), method))
-                if progress is not None:
-                    progress(label, run + 1, runs)
+            with threadpool_limits(1, "blas"):  # matrices are tiny: threads only wait for each other
+                for run in range(runs):
+                    episodes.append(play(environment, policy, horizon, rounds, comparator, (seed, label, run), method))
+                    if progress is not None:
+                        progress(label, run + 1, runs)
         except KeyboardInterrupt:
             interrupted = True
         if episodes:
