@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test bench figures clean
+.PHONY: help demo test bench readme clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    compare the policies on a 6-slot, 8-share problem; table and figure in out/demo"
 	@echo "make test    lint, types, room rules and tests"
 	@echo "make bench   speed: optimal design, the runner, peer libraries"
+	@echo "make readme  write the demo's real output into README.md"
 	@echo "make clean   remove .venv, caches and out/"
 
 $(BIN)/python:
@@ -38,6 +39,9 @@ bench: $(VENV)/.installed-report,bench
 	$(BIN)/python benchmarks/design.py
 	$(BIN)/python benchmarks/runner.py
 	$(BIN)/python benchmarks/peers.py
+
+readme: $(VENV)/.installed-report
+	$(BIN)/python docs/refresh.py
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist

@@ -88,11 +88,11 @@ def demo(
 ) -> None:
     """Compare the paper's policies and the yardsticks on 8 shares over 6 slots: 1,287 splits, 100,000 rounds."""
     from riskroute.cli.output import show, track
-    from riskroute.experiments.comparison import PAPER_POLICIES, compare
+    from riskroute.experiments.comparison import DEMO_POLICIES
+    from riskroute.experiments.comparison import demo as run_demo
 
-    names = (*PAPER_POLICIES, "greedy", "uniform")
-    with track(len(names) * 50) as progress:
-        result = compare(policies=names, progress=progress)
+    with track(len(DEMO_POLICIES) * 50) as progress:
+        result = run_demo(progress)
     show(result)
     _write(result, out / "regret.json", out / "regret.parquet", out / "regret.png")
 

@@ -46,17 +46,18 @@ def show(result: SimulationResult) -> None:
     console = Console()
     header, rows = result.table()
     if console.is_terminal:
-        table = Table(title=_headline(config), title_justify="left", caption_justify="left")
+        table = Table(title=headline(config), title_justify="left", caption_justify="left")
         for k, name in enumerate(header):
             table.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
         for row in rows:
             table.add_row(*row)
         console.print(table)
     else:
-        console.file.write(f"{_headline(config)}\n{result}\n")
+        console.file.write(f"{headline(config)}\n{result}\n")
 
 
-def _headline(config: dict[str, object]) -> str:
+def headline(config: dict[str, object]) -> str:
+    """One line that says what was played."""
     return (
         f"{config['shares']} shares over {config['slots']} slots: {int(str(config['actions'])):,} splits, "
         f"{config['horizon']:,} rounds, {config['runs']} runs, risk tolerance {config['risk_tolerance']:g}, "

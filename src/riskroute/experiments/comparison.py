@@ -12,6 +12,9 @@ from riskroute.simulation.runner import Progress, simulate
 PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
 """The four policies of the paper's figures."""
 
+DEMO_POLICIES = (*PAPER_POLICIES, "greedy", "uniform")
+"""The paper's four beside two yardsticks."""
+
 
 def compare(
     *,
@@ -30,3 +33,8 @@ def compare(
     result = simulate(problem, policies, horizon, runs, seed, progress=progress)
     instance = {"slots": slots, "shares": shares, "instance_seed": instance_seed}
     return replace(result, config=instance | result.config)
+
+
+def demo(progress: Progress | None = None) -> SimulationResult:
+    """The comparison `make demo` shows: 8 shares over 6 slots, 100,000 rounds, 50 runs."""
+    return compare(policies=DEMO_POLICIES, progress=progress)

@@ -1,0 +1,48 @@
+"""README.md: its examples run, and its numbers are what the demo prints."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from riskroute.experiments.comparison import demo
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+COMMANDS = re.findall(r"^riskroute .*$", README, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("code", SNIPPETS, ids=range(len(SNIPPETS)))
+def test_python_examples_run(code: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_run(command: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *command.split()], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_is_something_to_run() -> None:
+    assert len(SNIPPETS) == 3
+    assert len(COMMANDS) == 2
+
+
+def test_the_table_is_the_demos() -> None:
+    """Regret within 5 %, or three of the stated standard errors: another processor rounds differently, no more."""
+    table = re.search(r"<!-- demo-table -->\n```\n(.*?)\n```", README, flags=re.DOTALL)
+    assert table is not None
+    lines = table.group(1).splitlines()
+    stated = {fields[0]: [float(x.replace(",", "")) for x in fields[1:3]] for fields in map(str.split, lines[3:])}
+    result = demo()
+    assert set(stated) == set(result.policies)
+    for name, (regret, error) in stated.items():
+        assert result.policies[name].mean_regret()[-1] == pytest.approx(regret, rel=0.05, abs=3 * error)
