@@ -13,7 +13,7 @@ from riskroute.experiments.comparison import demo
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-COMMANDS = re.findall(r"^riskroute .*$", README, flags=re.MULTILINE)
+COMMANDS = re.findall(r"^riskroute [a-z]+ --.*$", README, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("code", SNIPPETS, ids=range(len(SNIPPETS)))
