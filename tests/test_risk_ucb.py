@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from riskroute import Actions, Environment, PiecewiseStationary, Problem, RiskUcb, Setting, random_problem, simulate
 from riskroute.learning.actions import as_batch
+from riskroute.learning.tournament import build_tree, padded, replay
 from riskroute.simulation.environments import Autocorrelated
-from riskroute.simulation.kernels import build_tree, index_episode, replay
+from riskroute.simulation.kernels import index_episode
 
 
 def naive_choice(history: dict[int, list[float]], horizon: int, rho: float) -> int:
@@ -81,9 +82,7 @@ def test_kernel_breaks_ties_towards_the_first_arm() -> None:
     st.lists(st.tuples(st.integers(0, 39), st.integers(-3, 3)), max_size=60),
 )
 def test_tournament_root_is_the_first_minimum(values: list[int], changes: list[tuple[int, int]]) -> None:
-    size = 1 << (len(values) - 1).bit_length()
-    index = np.full(size, np.inf)
-    index[: len(values)] = values
+    index = padded(np.array(values, dtype=float))
     winners = build_tree(index)
     assert winners[1] == np.argmin(index)
     for leaf, value in changes:

@@ -1,8 +1,7 @@
 """Whole episodes of index policies, compiled.
 
 An index policy plays the arm of lowest index every round, and only the index of the arm just played changes. A
-tournament tree keeps the winner at its root and replays one path after a change: a round costs ``log2 K``
-comparisons, not K.
+tournament tree finds it: a round costs ``log2 K`` comparisons, not K.
 """
 
 from __future__ import annotations
@@ -12,31 +11,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from riskroute.learning.tally import merge_moments_compiled
+from riskroute.learning.tournament import build_tree, padded, replay
 
 Vector = NDArray[np.float64]
-
-
-@njit(cache=True)
-def build_tree(values: Vector) -> NDArray[np.int64]:
-    """Tournament tree over ``values``, whose length is a power of two; the root, entry 1, holds the first minimum."""
-    size = len(values)
-    winners = np.empty(2 * size, dtype=np.int64)
-    for leaf in range(size):
-        winners[size + leaf] = leaf
-    for node in range(size - 1, 0, -1):
-        left, right = winners[2 * node], winners[2 * node + 1]
-        winners[node] = left if values[left] <= values[right] else right
-    return winners
-
-
-@njit(cache=True)
-def replay(winners: NDArray[np.int64], values: Vector, leaf: int) -> None:
-    """Restore the tree after ``values[leaf]`` has changed."""
-    node = (len(values) + leaf) // 2
-    while node > 0:
-        left, right = winners[2 * node], winners[2 * node + 1]
-        winners[node] = left if values[left] <= values[right] else right
-        node //= 2
 
 
 @njit(cache=True)
@@ -58,11 +35,8 @@ def index_episode(
     counts = np.zeros(n_arms, dtype=np.int64)
     means = np.zeros(n_arms)
     spreads = np.zeros(n_arms)
-    size = 1
-    while size < n_arms:
-        size *= 2
-    index = np.full(size, np.inf)
-    winners = np.zeros(2 * size, dtype=np.int64)
+    index = padded(np.full(n_arms, np.inf))
+    winners = build_tree(index)
     arms = np.empty(horizon, dtype=np.int64)
     rewards = np.empty(horizon)
     piece = 0

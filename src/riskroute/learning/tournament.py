@@ -1,0 +1,44 @@
+"""Tournament trees: the smallest of many values, kept up to date as one value at a time changes.
+
+The winner is at the root. After a change one path is replayed: ``log2`` of the number of values, not all of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True)
+def build_tree(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Tournament tree over ``values``, whose length is a power of two; the root, entry 1, holds the first minimum."""
+    size = len(values)
+    winners = np.empty(2 * size, dtype=np.int64)
+    for leaf in range(size):
+        winners[size + leaf] = leaf
+    for node in range(size - 1, 0, -1):
+        left, right = winners[2 * node], winners[2 * node + 1]
+        winners[node] = left if values[left] <= values[right] else right
+    return winners
+
+
+@njit(cache=True)
+def replay(winners: NDArray[np.int64], values: NDArray[np.float64], leaf: int) -> None:
+    """Restore the tree after ``values[leaf]`` has changed."""
+    node = (len(values) + leaf) // 2
+    while node > 0:
+        left, right = winners[2 * node], winners[2 * node + 1]
+        winners[node] = left if values[left] <= values[right] else right
+        node //= 2
+
+
+@njit(cache=True)
+def padded(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``values`` followed by infinities up to a power of two."""
+    size = 1
+    while size < len(values):
+        size *= 2
+    result = np.full(size, np.inf)
+    result[: len(values)] = values
+    return result
