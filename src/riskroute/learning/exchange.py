@@ -9,7 +9,6 @@ known in closed form, and costs two rank-one updates.
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 from numba import njit
 from numpy.typing import NDArray
 
@@ -26,8 +25,7 @@ def information(points: NDArray[np.float64], weights: NDArray[np.float64]) -> ND
 def inverse_root(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Upper triangular ``R`` with ``R R' = M^-1`` for the design ``weights`` on ``points`` of full rank."""
     lower = np.linalg.cholesky(information(points, weights))
-    root: NDArray[np.float64] = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True).T
-    return root
+    return np.asarray(np.linalg.inv(lower).T)
 
 
 def exchange_step(lever_high: float, lever_low: float, cross: float, weight_low: float) -> float:

@@ -278,16 +278,17 @@ class Run:
         ends = self.time + np.cumsum(plan.counts)
         stops = np.concatenate([cuts, np.array(self.environment.starts[1:], dtype=np.int64)])
         inner = stops[(stops > self.time) & (stops < ends[-1])]
-        stops = np.union1d(ends, inner) if len(inner) else ends
+        stops = np.sort(np.concatenate([ends, inner]))
+        stops = stops[np.append(np.diff(stops) > 0, True)]
         begins = np.concatenate([[self.time], stops[:-1]])
         entry = np.searchsorted(ends, stops)
         counts = stops - begins
         piece = np.searchsorted(self.environment.starts, begins, side="right") - 1
         mean, deviation, gap = np.empty(len(stops)), np.empty(len(stops)), np.empty(len(stops))
-        for k in np.unique(piece):
-            chosen = piece == k
-            actions = plan.actions[entry[chosen]]
-            mean[chosen], deviation[chosen], gap[chosen] = self.environment.outcomes(actions, int(k))
+        for k in range(piece[0], piece[-1] + 1):
+            part = slice(*np.searchsorted(piece, [k, k + 1]))
+            outcomes = self.environment.outcomes(plan.actions[entry[part]], k)
+            mean[part], deviation[part], gap[part] = outcomes
         draw = self._independent if self.environment.independent else self._dependent
         reward_mean, reward_spread = draw(counts, mean, deviation)
         self.time = int(ends[-1])
@@ -297,8 +298,10 @@ class Run:
     def _independent(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
         center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
-        spread = deviation**2 * 2 * self.rng.standard_gamma((counts - 1) / 2)
-        return center, spread
+        spread = np.zeros(len(counts))
+        several = counts > 1
+        spread[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
+        return center, deviation**2 * spread
 
     def _dependent(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of rewards drawn one by one."""

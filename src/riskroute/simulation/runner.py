@@ -152,7 +152,8 @@ class _Log:
         self.parts.append(columns)
 
     def columns(self) -> list[NDArray[Any]]:
-        self.parts = [tuple(np.concatenate(column) for column in zip(*self.parts, strict=True))]
+        if len(self.parts) > 1:
+            self.parts = [tuple(np.concatenate(column) for column in zip(*self.parts, strict=True))]
         return list(self.parts[0][1:])
 
     def rounds_on(self, action: Action) -> int:
