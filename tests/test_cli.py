@@ -83,7 +83,10 @@ def test_the_same_command_gives_the_same_numbers(tmp_path: Path) -> None:
         (["simulate", "--horizon", "0"], "horizon must be a positive integer, was 0"),
         (["simulate", "--seed", "-1"], "seed must be a non-negative integer, was -1"),
         (["simulate", "--risk-tolerance", "-1"], "risk_tolerance must be a number of at least 0, was -1.0"),
-        (["simulate", "--shares", "100", "--slots", "20"], "at most 5,000,000 splits to be listed, was 4.9.*e\\+21"),
+        (
+            ["simulate", "--shares", "100", "--slots", "20"],
+            "at most 5,000,000 splits to be listed, was about 4.9e\\+21",
+        ),
         (["simulate", "--json", "x.txt"], "--json file ending must be one of .json, was '.txt'"),
         (["simulate", "--figure", "x"], "--figure file ending must be one of .png, .pdf, .svg, was ''"),
     ],

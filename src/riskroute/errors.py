@@ -6,6 +6,7 @@ Every message names the field, the value and what was expected: ``shares must be
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,9 +37,12 @@ def whole_number(name: str, value: Any, *, minimum: int = 1, maximum: int | None
     riskroute.errors.InputError: shares must be a positive integer, was -3
     """
     expected = {0: "a non-negative integer", 1: "a positive integer"}.get(minimum, f"an integer of at least {minimum}")
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{name} must be {expected}, was {value!r}") from None
+    if isinstance(value, bool):
         raise InputError(f"{name} must be {expected}, was {value!r}")
-    number = int(value.__index__())
     if number < minimum:
         raise InputError(f"{name} must be {expected}, was {number}")
     if maximum is not None and number > maximum:
@@ -68,10 +72,12 @@ def real_number(
         if math.isfinite(limit)
     ]
     expected = " ".join(["a number", " and ".join(limits)]) if limits else "a finite number"
+    import numpy as np
+
     try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be {expected}, was {value!r}") from None
+        number = math.nan if isinstance(value, bool | np.bool | str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
     if not (math.isfinite(number) and minimum <= number <= maximum and above < number < below):
         raise InputError(f"{name} must be {expected}, was {value!r}")
     return number
@@ -89,11 +95,14 @@ def finite_array(name: str, value: Any, *, ndim: int, length: int | None = None)
 
     shape = {1: "a list of numbers", 2: "rows of numbers of equal length"}[ndim]
     try:
-        array = np.ascontiguousarray(value, dtype=np.float64)
+        given = np.asarray(value)
     except (TypeError, ValueError):
-        raise InputError(f"{name} must be {shape}, was ragged or not numeric") from None
-    if np.ndim(value) != ndim:  # ascontiguousarray lifts a scalar to one axis: look at what was given
-        raise InputError(f"{name} must be {shape} ({ndim} axes), was of shape {np.shape(value)}")
+        given = np.asarray(None)
+    if given.dtype.kind not in "iuf":
+        raise InputError(f"{name} must be {shape}, was ragged or not numeric")
+    if given.ndim != ndim:
+        raise InputError(f"{name} must be {shape} ({ndim} axes), was of shape {given.shape}")
+    array = np.ascontiguousarray(given, dtype=np.float64)
     if 0 in array.shape:
         raise InputError(f"{name} must not be empty, was of shape {array.shape}")
     if length is not None and len(array) != length:

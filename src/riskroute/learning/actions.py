@@ -94,7 +94,8 @@ class ActionSet(ABC):
 class Actions(ActionSet):
     """A finite action set given as a matrix ``(K, dim)``, one feature vector per row.
 
-    Handles are row numbers of that matrix, also in subsets.
+    Handles are row numbers of that matrix, also in subsets. A list of members of a larger set may keep that set's own
+    handles: ``handles`` then holds one vector of whole numbers per row.
 
     >>> actions = Actions([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
     >>> actions.best(np.array([1.0, -1.0]))
@@ -103,11 +104,18 @@ class Actions(ActionSet):
     [1, 2]
     """
 
-    def __init__(self, features: NDArray[np.float64] | list[list[float]], *, coordinates: int | None = None) -> None:
-        self.matrix = finite_array("features", features, ndim=2)
+    def __init__(
+        self,
+        features: NDArray[np.float64] | list[list[float]],
+        *,
+        coordinates: int | None = None,
+        handles: ActionBatch | None = None,
+    ) -> None:
+        self.matrix = np.array(finite_array("features", features, ndim=2))  # a copy: designs are remembered
         self.dim = self.matrix.shape[1]
         self.coordinates = self.dim if coordinates is None else whole_number("coordinates", coordinates)
-        self.handles: ActionBatch = np.arange(len(self.matrix))
+        self.members = np.arange(len(self.matrix))
+        self._names = None if handles is None else _Names(handles)
         self._designs: dict[float, Design] = {}
 
     @classmethod
@@ -118,44 +126,78 @@ class Actions(ActionSet):
         [[0.6, 0.8], [0.2, 0.0]]
         """
         matrix = finite_array("features", features, ndim=2)
-        largest = float(np.linalg.norm(matrix, axis=1).max())
-        return cls(matrix / largest if largest > 0 else matrix, coordinates=coordinates)
+        size = float(np.abs(matrix).max())
+        if size > 0:  # to order one first: squares of very large or small numbers leave the range of floats
+            matrix = matrix / size
+            matrix = matrix / np.linalg.norm(matrix, axis=1).max()
+        return cls(matrix, coordinates=coordinates)
+
+    def shrunk(self) -> Actions:
+        """Return the same actions, under the same handles, scaled down so that no norm exceeds one."""
+        smaller = self._subset(np.arange(self.size))
+        smaller.matrix = self.matrix / max(1.0, self.largest_norm())
+        return smaller
 
     def __repr__(self) -> str:
         return f"Actions({self.size} actions, dim {self.dim})"
 
     @property
     def size(self) -> int:
-        return len(self.handles)
+        return len(self.members)
+
+    @property
+    def handles(self) -> ActionBatch:
+        """Handles of all members, in order."""
+        return self._named(self.members)
+
+    def _named(self, rows: NDArray[np.int64]) -> ActionBatch:
+        return rows if self._names is None else self._names.handles[rows]
+
+    def rows_of(self, actions: ActionBatch) -> NDArray[np.int64]:
+        """Rows of the matrix that belong to a batch of handles."""
+        return actions if self._names is None else self._names.rows_of(actions)
 
     @property
     def rows(self) -> NDArray[np.float64]:
         """Feature vectors of all members, ``(size, dim)``."""
-        return self.matrix if self.size == len(self.matrix) else self.matrix[self.handles]
+        return self.matrix if self.size == len(self.matrix) else self.matrix[self.members]
 
     @property
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(self.rows.tobytes()).hexdigest()[:16]
+        digest = hashlib.sha256(self.rows.tobytes() + self.handles.tobytes()).hexdigest()[:16]
         return f"actions:{self.size}x{self.dim}:{digest}"
 
     def features(self, actions: ActionBatch) -> NDArray[np.float64]:
-        return self.matrix[actions]
+        rows = self.rows_of(np.asarray(actions))
+        if len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
+            raise InputError(f"actions must be row numbers below {len(self.matrix)}, was {rows.tolist()[:6]}")
+        return self.matrix[rows]
 
     def largest_norm(self) -> float:
         return float(np.linalg.norm(self.rows, axis=1).max())
 
     def scores(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``<coef, features>`` of every member, ``(size,)``."""
-        product: NDArray[np.float64] = self.rows @ finite_array("coef", coef, ndim=1, length=self.dim)
-        return product
+        with np.errstate(over="ignore", invalid="ignore"):
+            # einsum rounds every row alike; a matrix product does not, and equal rows would not tie
+            product = np.einsum("ij,j->i", self.rows, finite_array("coef", coef, ndim=1, length=self.dim))
+        if not np.isfinite(product).all():
+            raise InputError("scores must be finite: features and coefficients are too large to be multiplied")
+        return np.asarray(product)
 
     def best(self, coef: NDArray[np.float64]) -> Action:
-        return int(self.handles[np.argmin(self.scores(coef))])
+        return self.action(int(np.argmin(self.scores(coef))))
+
+    def action(self, position: int) -> Action:
+        """Handle of the member at a position."""
+        return as_action(self._named(self.members[position : position + 1])[0])
 
     def design(self, tolerance: float) -> Design:
+        tolerance = real_number("tolerance", tolerance, minimum=1e-9, maximum=10)
         if tolerance not in self._designs:
             found = g_optimal(self.rows, tolerance)
-            self._designs[tolerance] = Design(self.handles[found.actions], found.weights, found.bound, found.rank)
+            actions = self._named(self.members[found.actions])
+            self._designs[tolerance] = Design(actions, found.weights, found.bound, found.rank)
         return self._designs[tolerance]
 
     def within(self, coef: NDArray[np.float64], tolerance: float) -> Actions:
@@ -169,14 +211,41 @@ class Actions(ActionSet):
         return self._subset(np.sort(kept))
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        return self.handles[rng.integers(self.size, size=count)]
+        return self._named(self.members[rng.integers(self.size, size=whole_number("count", count, minimum=0))])
 
     def listed(self) -> Actions:
         return self
 
     def _subset(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> Actions:
         subset = object.__new__(type(self))
-        subset.__dict__.update(self.__dict__, handles=self.handles[kept], _designs={})
-        if subset.size == 0:
-            raise InputError("an action set must not be empty, was left with no action")
+        subset.__dict__.update(self.__dict__, members=self.members[kept], _designs={})
         return subset
+
+
+class _Names:
+    """Vector handles of the rows of a matrix, and the way back from a handle to its row.
+
+    Vectors are looked up by a 64-bit key, a sum of products that wraps around; keys are checked to be different.
+    """
+
+    def __init__(self, handles: ActionBatch) -> None:
+        self.handles = np.ascontiguousarray(handles, dtype=np.int64)
+        for seed in range(8):
+            self.factors = np.random.default_rng(seed).integers(1, 2**62, self.handles.shape[1], dtype=np.int64) * 2 + 1
+            keys = self._keys(self.handles)
+            self.order = np.argsort(keys, kind="stable")
+            self.keys = keys[self.order]
+            if (np.diff(self.keys) != 0).all():
+                return
+        raise InputError("handles must be different for different actions, some were equal")
+
+    def _keys(self, actions: ActionBatch) -> NDArray[np.int64]:
+        with np.errstate(over="ignore"):
+            return np.asarray((actions * self.factors).sum(axis=1))
+
+    def rows_of(self, actions: ActionBatch) -> NDArray[np.int64]:
+        place = np.searchsorted(self.keys, self._keys(np.asarray(actions)))
+        rows = self.order[np.minimum(place, len(self.order) - 1)]
+        if not np.array_equal(self.handles[rows], actions):
+            raise InputError("actions must be members of the list they are looked up in")
+        return rows

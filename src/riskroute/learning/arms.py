@@ -27,10 +27,11 @@ class ArmPolicy(Policy):
         self.spreads = np.zeros(len(self.handles))
 
     def resume(self) -> None:
-        self.handles = self.known.actions.listed().handles
+        self.arms = self.known.actions.listed()
+        self.handles = self.arms.handles
 
     def observe(self, tallies: Tallies) -> None:
-        arms = np.searchsorted(self.handles, tallies.actions)
+        arms = np.searchsorted(self.arms.members, self.arms.rows_of(tallies.actions))
         merge_into(self.counts, self.means, self.spreads, arms, tallies.counts, tallies.means, tallies.spreads)
 
     def mean_variances(self) -> NDArray[np.float64]:
@@ -41,4 +42,4 @@ class ArmPolicy(Policy):
 
     def arm(self, position: int | np.intp) -> Action:
         """Handle of the arm at a position."""
-        return int(self.handles[position])
+        return self.arms.action(int(position))

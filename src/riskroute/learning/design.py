@@ -31,7 +31,8 @@ _CHUNK = 4096  # rows scanned at a time: small enough to stay in cache
 _GRAM_CONDITION = 1e-9  # below this ratio of eigenvalues the Gram matrix is not trusted and X itself is factored
 _COARSE = 0.02  # excess at which Newton steps take over from exchange
 _MAX_STEPS = 200_000
-_MAX_SCANS = 500
+_MAX_SCANS = 100
+_EXTREME = 1e75  # columns larger than this, or smaller than its inverse, are scaled before they are squared
 
 
 class DesignError(RiskrouteError):
@@ -64,6 +65,8 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     """Find a design over the rows of ``features`` ``(K, d)`` with ``bound <= (1 + tolerance) * rank``.
 
     Rank-deficient sets are handled in an orthonormal basis of their span. The handles of the result are row numbers.
+    The bound is right up to rounding: a relative error of about 1e-16 times the condition number of the features,
+    columns scaled to equal length. Where that is more than the tolerance asked for, `DesignError` is raised.
 
     >>> corners = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     >>> design = g_optimal(corners, tolerance=1e-6)
@@ -72,6 +75,9 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     """
     features = finite_array("features", features, ndim=2)
     tolerance = real_number("tolerance", tolerance, minimum=1e-9, maximum=10)
+    size = np.abs(features).max(axis=0)
+    if size.max() > _EXTREME or size.min() < 1 / _EXTREME:  # leverages do not depend on the units of the columns
+        features = features / np.where(size > 0, size, 1.0)
     to_round = round_coordinates(features)
     rank = to_round.shape[1]
     if rank == 0:  # nothing but zero vectors: there is nothing to learn, and nothing is unknown
@@ -182,7 +188,7 @@ def spanning_start(points: Matrix) -> NDArray[np.float64] | None:
         return None
     triangle, pivots = scipy.linalg.qr(points.T, mode="r", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
-    if diagonal[-1] < 1e-7 * diagonal[0]:
+    if diagonal[-1] <= 1e-7 * diagonal[0]:
         return None
     weights = np.zeros(n)
     weights[pivots[:rank]] = 1 / rank

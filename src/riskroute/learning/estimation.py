@@ -22,6 +22,8 @@ from riskroute.learning.tally import Tallies
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
+_LEAST_FREEDOM = 1e-2  # share of a reward that the fit must leave free for its residual to say anything
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -56,10 +58,18 @@ class _Solver:
         solution: Vector = self.right.T @ (gain * (self.left.T @ (self.root * targets)))
         return solution
 
-    def leverages(self) -> Vector:
-        """Return ``a_i' V^-1 a_i`` per row, within the span of the rows."""
+    @property
+    def rank(self) -> int:
+        """Rank of the rows."""
+        return int(np.count_nonzero(self.shrink))
+
+    def leverages(self, *, regularised: bool = True) -> Vector:
+        """Return ``a_i' V^-1 a_i`` per row, within the span of the rows, with or without the ridge in ``V``."""
+        shrink = self.shrink
+        if not regularised:
+            shrink = np.divide(1.0, self.singular**2, out=np.zeros_like(self.singular), where=self.shrink > 0)
         projected = self.rows @ self.right.T
-        return np.asarray((projected**2) @ self.shrink)
+        return np.asarray((projected**2) @ shrink)
 
     def inverse(self) -> Matrix:
         """Pseudo-inverse of the regularised matrix; with a ridge, the full inverse."""
@@ -94,7 +104,7 @@ def least_squares(
     counts = tallies.counts.astype(np.float64)
     solver = _Solver(features, counts, ridge)
     mean_coef = solver.solve(tallies.means)
-    spread, seen = _residuals(features, tallies, mean_coef, solver.leverages() if corrected else None)
+    spread, seen = _residuals(features, tallies, mean_coef, solver if corrected else None)
     if not seen.all():
         solver = _Solver(features[seen], counts[seen], ridge)
     var_coef = solver.solve(spread[seen] - base_variance)
@@ -119,17 +129,15 @@ def weighted_least_squares(
     weighted fit.
     """
     features, base_variance, ridge = _checked(features, tallies, base_variance, ridge)
-    whole_number("iterations", iterations)
-    real_number("variance_floor", variance_floor, above=0, below=1)
+    iterations = whole_number("iterations", iterations)
+    variance_floor = real_number("variance_floor", variance_floor, above=0, below=1)
     counts = tallies.counts.astype(np.float64)
-    pooled = _residuals(features, tallies, least_squares(features, tallies, base_variance, ridge=ridge).mean_coef)[0]
-    average = max(float(counts @ pooled / counts.sum()), np.finfo(float).tiny)
+    average = _average_variance(features, tallies, base_variance)
     variance = np.full(len(tallies), average)
     for _ in range(iterations):
         mean_solver = _Solver(features, counts / variance, ridge)
         mean_coef = mean_solver.solve(tallies.means)
-        share = mean_solver.leverages() / variance if corrected else None
-        spread, seen = _residuals(features, tallies, mean_coef, share)
+        spread, seen = _residuals(features, tallies, mean_coef, mean_solver if corrected else None, variance)
         var_solver = _Solver(features[seen], (counts / (2 * variance**2))[seen], ridge)
         var_coef = var_solver.solve(spread[seen] - base_variance)
         variance = np.maximum(features @ var_coef + base_variance, variance_floor * average)
@@ -137,24 +145,41 @@ def weighted_least_squares(
 
 
 def _residuals(
-    features: Matrix, tallies: Tallies, mean_coef: Vector, leverage: Vector | None = None
+    features: Matrix,
+    tallies: Tallies,
+    mean_coef: Vector,
+    solver: _Solver | None = None,
+    variance: Vector | float = 1.0,
 ) -> tuple[Vector, NDArray[np.bool_]]:
     """Mean squared residual per tally, and which tallies say anything about the variance.
 
-    With ``leverage``, residuals are divided by one minus it; a tally of leverage one fits itself and says nothing.
+    With the ``solver`` of the mean, residuals are divided by one minus their leverage. A reward that the fit follows
+    almost entirely says nothing about the variance; whether it does is judged without the ridge, which only hides it.
     """
     spread = tallies.spreads / tallies.counts + (tallies.means - features @ mean_coef) ** 2
-    if leverage is None:
+    if solver is None:
         return spread, np.ones(len(spread), dtype=bool)
-    free = 1 - leverage
-    seen = free > 1e-8
+    seen = solver.leverages(regularised=False) / variance < 1 - _LEAST_FREEDOM
+    free = 1 - solver.leverages() / variance
     return np.where(seen, spread / np.where(seen, free, 1.0), 0.0), seen
+
+
+def _average_variance(features: Matrix, tallies: Tallies, base_variance: float) -> float:
+    """Residual variance pooled over all rewards, per degree of freedom; the base variance if there is none to see."""
+    counts = tallies.counts.astype(np.float64)
+    solver = _Solver(features, counts, 0.0)
+    squares = float(counts @ _residuals(features, tallies, solver.solve(tallies.means))[0])
+    freedom = counts.sum() - solver.rank
+    scale = base_variance if base_variance > 0 else 1.0
+    return squares / freedom if freedom > 0 and squares > 1e-12 * scale * freedom else scale
 
 
 def _checked(features: Matrix, tallies: Tallies, base_variance: float, ridge: float) -> tuple[Matrix, float, float]:
     features = finite_array("features", features, ndim=2, length=len(tallies))
-    if (tallies.counts < 1).any():
-        raise InputError(f"counts must be positive integers, was {int(tallies.counts.min())}")
-    if not (np.isfinite(tallies.means).all() and np.isfinite(tallies.spreads).all()):
-        raise InputError("tallies must be finite, had a mean or spread that is not")
+    counts = np.asarray(tallies.counts)
+    if counts.dtype.kind not in "iu" or (counts < 1).any():
+        raise InputError(f"counts must be positive integers, was {counts.min()}")
+    finite_array("means", tallies.means, ndim=1, length=len(tallies))
+    if finite_array("spreads", tallies.spreads, ndim=1, length=len(tallies)).min() < 0:
+        raise InputError(f"spreads must be non-negative, was {tallies.spreads.min():g}")
     return features, real_number("base_variance", base_variance, minimum=0), real_number("ridge", ridge, minimum=0)

@@ -42,10 +42,10 @@ class Problem:
     check_norms: bool = True
 
     def __post_init__(self) -> None:
-        dim = self.actions.dim
+        dim = _require_action_set(self.actions).dim
         store = object.__setattr__
-        store(self, "mean_coef", finite_array("mean_coef", self.mean_coef, ndim=1, length=dim))
-        store(self, "var_coef", finite_array("var_coef", self.var_coef, ndim=1, length=dim))
+        store(self, "mean_coef", finite_array("mean_coef", self.mean_coef, ndim=1, length=dim).copy())
+        store(self, "var_coef", finite_array("var_coef", self.var_coef, ndim=1, length=dim).copy())
         store(self, "base_variance", real_number("base_variance", self.base_variance, minimum=0))
         store(self, "risk_tolerance", real_number("risk_tolerance", self.risk_tolerance, minimum=0))
         if self.check_norms:
@@ -78,8 +78,9 @@ class Problem:
         risk_tolerance: float = 2.0,
     ) -> Problem:
         """Scale coefficients (and listed actions) *down* to the norms the theory asks for, where they exceed them."""
+        _require_action_set(actions)
         if isinstance(actions, Actions) and actions.largest_norm() > 1:
-            actions = Actions.scaled(actions.rows, coordinates=actions.coordinates)
+            actions = actions.shrunk()
         mean_coef = finite_array("mean_coef", mean_coef, ndim=1, length=actions.dim)
         var_coef = finite_array("var_coef", var_coef, ndim=1, length=actions.dim)
         base_variance = real_number("base_variance", base_variance, above=0)
@@ -121,6 +122,12 @@ class Problem:
         return self.mean_variances(chosen) - self.mean_variances(as_batch(self.best))
 
 
+def _require_action_set(actions: ActionSet) -> ActionSet:
+    if not isinstance(actions, ActionSet):
+        raise InputError(f"actions must be an action set (riskroute.Actions), was {type(actions).__name__}")
+    return actions
+
+
 def random_problem(
     actions: ActionSet, seed: int, *, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
@@ -132,7 +139,7 @@ def random_problem(
     True
     """
     rng = np.random.default_rng(np.random.SeedSequence(whole_number("seed", seed, minimum=0)))
-    mean_coef, var_coef = rng.standard_normal((2, actions.dim))
+    mean_coef, var_coef = rng.standard_normal((2, _require_action_set(actions).dim))
     return Problem.scaled(
         actions=actions,
         mean_coef=mean_coef,

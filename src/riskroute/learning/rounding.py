@@ -7,12 +7,16 @@ from numpy.typing import NDArray
 
 from riskroute.errors import InputError, finite_array, real_number, whole_number
 
+LARGEST = 2**62
+"""More rounds than this are refused: counts are 64-bit."""
+
 
 def _weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     checked = finite_array("weights", weights, ndim=1)
-    if (checked < 0).any() or checked.sum() <= 0:
+    if (checked < 0).any() or checked.max() <= 0:
         raise InputError(f"weights must be non-negative with a positive sum, was {checked.tolist()[:6]}")
-    return np.asarray(checked / checked.sum())
+    shares = checked / checked.max()  # first to order one: a sum of very large weights may overflow
+    return np.asarray(shares / shares.sum())
 
 
 def ceil_counts(weights: NDArray[np.float64], rounds: float) -> NDArray[np.int64]:
@@ -21,7 +25,7 @@ def ceil_counts(weights: NDArray[np.float64], rounds: float) -> NDArray[np.int64
     >>> ceil_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
     [2, 2, 1]
     """
-    rounds = real_number("rounds", rounds, minimum=0)
+    rounds = real_number("rounds", rounds, minimum=0, maximum=LARGEST)
     return np.ceil(rounds * _weights(weights)).astype(np.int64)
 
 
@@ -37,7 +41,7 @@ def exact_counts(weights: NDArray[np.float64], rounds: int) -> NDArray[np.int64]
     [0, 1, 1]
     """
     share = _weights(weights)
-    rounds = whole_number("rounds", rounds, minimum=0)
+    rounds = whole_number("rounds", rounds, minimum=0, maximum=LARGEST)
     counts = np.zeros(len(share), dtype=np.int64)
     positive = np.flatnonzero(share > 0)
     if rounds < len(positive):
@@ -49,6 +53,7 @@ def exact_counts(weights: NDArray[np.float64], rounds: int) -> NDArray[np.int64]
         if excess < 0:
             n[np.argmin(n / w)] += 1
         else:
-            n[np.argmax(np.where(n > 1, (n - 1) / w, -1.0))] -= 1
+            surplus = np.where(n > 1, (n - 1) / w, -1.0)
+            n[len(n) - 1 - np.argmax(surplus[::-1])] -= 1
     counts[positive] = n
     return counts

@@ -18,6 +18,9 @@ from riskroute.learning.problem import Problem, random_problem
 LARGEST_LIST = 5_000_000
 """Sets with more splits than this are not listed."""
 
+LARGEST_TABLE = 200_000_000
+"""Nor are sets whose list would have more entries than this."""
+
 
 def count_splits(shares: int, slots: int) -> int:
     """Count the splits of ``shares`` over ``slots``: C(S + m - 1, m - 1), exactly.
@@ -29,6 +32,18 @@ def count_splits(shares: int, slots: int) -> int:
     return math.comb(shares + slots - 1, slots - 1)
 
 
+def about(count: int) -> str:
+    """Write a whole number of any size: in full while it is short, as a power of ten when it is not.
+
+    >>> about(1287), about(10**40 + 1)
+    ('1,287', 'about 1.0e+40')
+    """
+    if count < 10**12:
+        return f"{count:,}"
+    digits = str(count)
+    return f"about {digits[0]}.{digits[1]}e+{len(digits) - 1}"
+
+
 def list_splits(shares: int, slots: int) -> NDArray[np.int64]:
     """All splits ``(K, m)``, in ascending lexicographic order.
 
@@ -36,10 +51,11 @@ def list_splits(shares: int, slots: int) -> NDArray[np.int64]:
     [[0, 2], [1, 1], [2, 0]]
     """
     count = count_splits(shares, slots)
-    if count > LARGEST_LIST:
+    limit = min(LARGEST_LIST, LARGEST_TABLE // slots)
+    if count > limit:
         raise InputError(
-            f"shares over slots must give at most {LARGEST_LIST:,} splits to be listed, "
-            f"was {count:.4g} for {shares} shares over {slots} slots"
+            f"shares over slots must give at most {limit:,} splits to be listed, "
+            f"was {about(count)} for {shares} shares over {slots} slots"
         )
     # Stars and bars: a split is a choice of m - 1 bars among S + m - 1 places. Places are filled from the left, so the
     # first column of `left` counts down the shares not yet given out.

@@ -111,14 +111,17 @@ class Environment:
         """Mean, standard deviation and gap of each action, from a table if the action set is listed."""
         if isinstance(self.actions, Actions):
             mean, deviation, gap = self.table(piece)
-            return mean[actions], deviation[actions], gap[actions]
+            rows = self.actions.rows_of(actions)
+            return mean[rows], deviation[rows], gap[rows]
         return *self.moments(actions, piece), self.gaps(actions, piece)
 
     def table(self, piece: int) -> tuple[Vector, Vector, Vector]:
-        """Mean, standard deviation and gap by row number of a listed action set, computed once per piece."""
+        """Mean, standard deviation and gap by row of a listed action set, computed once per piece."""
         if piece not in self._tables:
-            rows = np.arange(len(self.actions.listed().matrix))
-            self._tables[piece] = (*self.moments(rows, piece), self.gaps(rows, piece))
+            listed = self.actions.listed()
+            table = np.zeros((3, len(listed.matrix)))
+            table[:, listed.members] = *self.moments(listed.handles, piece), self.gaps(listed.handles, piece)
+            self._tables[piece] = table[0], table[1], table[2]
         return self._tables[piece]
 
     def noise(self, rng: np.random.Generator) -> Noise:
@@ -189,9 +192,9 @@ class Autocorrelated(Environment):
     def _comparator(self, piece: int) -> Action:
         if self.scale == "deviation":
             return super()._comparator(piece)
-        handles = self.actions.listed().handles  # the variance is then no longer linear in the features
-        mean, deviation = self.moments(handles, piece)
-        return int(handles[np.argmin(deviation**2 - self.risk_tolerance * mean)])
+        listed = self.actions.listed()  # the variance is then no longer linear in the features
+        mean, deviation = self.moments(listed.handles, piece)
+        return listed.action(int(np.argmin(deviation**2 - self.risk_tolerance * mean)))
 
     def _shrinkage(self, t: NDArray[np.int64]) -> Vector:
         r = self.correlation
