@@ -49,6 +49,11 @@ class ActionSet(ABC):
         """Number of actions, exactly."""
 
     @property
+    def single(self) -> bool:
+        """Whether exactly one action is left."""
+        return self.size == 1
+
+    @property
     @abstractmethod
     def fingerprint(self) -> str:
         """A short text that differs between different sets; saved states carry it."""

@@ -60,15 +60,15 @@ class RestartGse(Policy):
             self.survivors = self.survivors.top(score, self.survivors.size // 2)
 
     def propose(self) -> Plan:
-        if self.survivors.size > 1:
+        if not self.survivors.single:
             design = self.survivors.design(self.design_tolerance)
             return Plan(design.actions, exact_counts(design.weights, self._piece_rounds(design)))
         return Plan.repeat(self.survivors.best(np.zeros(self.known.actions.dim)), self._cycle_left())
 
     def observe(self, tallies: Tallies) -> None:
-        if self.survivors.size > 1:
+        if not self.survivors.single:
             self._halve(tallies)
-        if self.survivors.size == 1:
+        if self.survivors.single:
             self.latest = self.survivors.best(np.zeros(self.known.actions.dim))
             if self._cycle_left() <= 0:
                 self._restart()

@@ -62,13 +62,13 @@ class RisePlusPlus(Policy):
         return len(self.cuts) + 1
 
     def propose(self) -> Plan:
-        if self.survivors.size == 1:
+        if self.survivors.single:
             return Plan.repeat(self.recommend(), self.remaining)
         design = self.survivors.design(self.design_tolerance)  # step 1: in a basis of the survivors' span
         return Plan(design.actions, ceil_counts(design.weights, self._phase_rounds()))  # step 2
 
     def observe(self, tallies: Tallies) -> None:
-        if self.survivors.size == 1:
+        if self.survivors.single:
             return
         known = self.known
         features = known.actions.features(tallies.actions)
@@ -81,7 +81,7 @@ class RisePlusPlus(Policy):
         self.cuts.append(cut)  # step 5: next phase
 
     def recommend(self) -> Action:
-        if not self.cuts and self.survivors.size > 1:
+        if not (self.cuts or self.survivors.single):
             raise StateError("rise++ is in its first phase and cannot recommend an action yet")
         score = self.cuts[-1][0] if self.cuts else np.zeros(self.known.actions.dim)
         return self.survivors.best(score)

@@ -1,0 +1,241 @@
+"""All ways to allocate S shares to m slots, as an action set that is never listed.
+
+An allocation gives every slot a multiple of the lot, between its minimum and its cap, S shares in all. Its features are
+the shares and their squares, divided by their largest norm, so the dimension is ``2 m``. Linear scores of these
+features are separable over slots, which is why every question can be answered without listing the members: there are
+1,287 for 8 shares over 6 slots, and about 1e40 for 1,000 over 20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute.learning.actions import Action, Actions, ActionSet, as_action
+from riskroute.learning.design import Design, g_optimal
+from riskroute.learning.tally import ActionBatch
+from riskroute.routing.counting import Lattice
+from riskroute.routing.large_design import large_design
+from riskroute.routing.search import enumerate_all
+from riskroute.routing.separable import best_exchange, minimise, table_maximum, tabulate, two_best
+from riskroute.routing.splits import LARGEST_LIST, LARGEST_TABLE, about
+from riskroute.routing.survivors import Cut, survivors_of
+
+LISTED_DESIGN = 20_000
+"""Sets up to this size are listed for their design; larger ones use symmetry."""
+
+LISTED_TOP = 2_000_000
+"""Sets up to this size are listed to find their best half exactly."""
+
+Bounds = int | Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class Margin:
+    """Best allocation of a score, the cheapest way to leave it by moving one lot, and the true gap to the second best.
+
+    With convex costs in every slot the paper's claim says that the gap is at least the margin, ``gap >= margin``.
+    """
+
+    best: Action
+    margin: float
+    gap: float
+    convex: bool
+
+    @property
+    def claim_holds(self) -> bool:
+        """Whether no other allocation is closer to the best than the margin (up to rounding)."""
+        return self.gap >= self.margin - 1e-9 * max(1.0, abs(self.margin))
+
+
+class Allocations(ActionSet):
+    """Splits of ``shares`` over ``slots`` in multiples of ``lot``, within ``minimums`` and ``caps``.
+
+    Handles are tuples of shares. ``caps`` and ``minimums`` are one number for all slots or one per slot.
+
+    >>> allocations = Allocations(shares=1000, slots=20)
+    >>> allocations.size > 10**39, allocations.dim
+    (True, 40)
+    >>> Allocations(shares=4, slots=3, caps=2).best(np.array([0.0, 1.0, 2.0, 0.0, 0.0, 0.0]))
+    (2, 2, 0)
+    """
+
+    def __init__(self, shares: int, slots: int, lot: int = 1, caps: Bounds = None, minimums: Bounds = None) -> None:
+        self.shares = whole_number("shares", shares)
+        self.slots = whole_number("slots", slots)
+        self.lot = whole_number("lot", lot)
+        if self.shares % self.lot:
+            raise InputError(f"shares must be a multiple of the lot of {self.lot}, was {self.shares}")
+        least = _per_slot("minimums", minimums, self.slots, 0)
+        most = np.minimum(_per_slot("caps", caps, self.slots, self.shares), self.shares)
+        units = self.shares // self.lot
+        self.lattice = Lattice(units, -(-least // self.lot), most // self.lot)
+        self._check_room(least, most)
+        self.dim = 2 * self.slots
+        self.coordinates = self.slots
+        self.scale = self._largest_size()
+        self._designs: dict[float, Design] = {}
+
+    def _check_room(self, least: NDArray[np.int64], most: NDArray[np.int64]) -> None:
+        low, high = self.lattice.lows, self.lattice.highs
+        if (low > high).any():
+            k = int(np.argmax(low > high))
+            raise InputError(
+                f"caps must leave room for a lot of {self.lot} above the minimum in every slot, "
+                f"slot {k} has minimum {least[k]} and cap {most[k]}"
+            )
+        if int(low.sum()) * self.lot > self.shares:
+            raise InputError(f"minimums must add up to at most {self.shares} shares, was {int(low.sum()) * self.lot}")
+        if int(high.sum()) * self.lot < self.shares:
+            raise InputError(f"caps must add up to at least {self.shares} shares, was {int(high.sum()) * self.lot}")
+
+    def _largest_size(self) -> float:
+        """Largest norm of ``(a, a^2)`` over all allocations, exactly: a separable maximum."""
+        lattice = self.lattice
+        if lattice.unbounded:  # convex: everything that is free in one slot
+            allocation = lattice.lows.copy()
+            allocation[int(np.argmax(lattice.lows))] += lattice.free
+        else:
+            tables = []
+            for low, high in zip(lattice.lows, lattice.highs, strict=True):
+                a = np.arange(min(int(high), lattice.units) + 1, dtype=np.float64) * self.lot
+                tables.append(np.where(a >= low * self.lot, a**2 + a**4, -np.inf))
+            allocation = table_maximum(tables, lattice.units)[1]
+        a = allocation.astype(np.float64) * self.lot
+        return float(np.sqrt(np.sum(a**2 + a**4)))
+
+    def __repr__(self) -> str:
+        lot = f", lot {self.lot}" if self.lot > 1 else ""
+        return f"Allocations({self.shares} shares over {self.slots} slots{lot}, {about(self.size)} allocations)"
+
+    @property
+    def size(self) -> int:
+        return self.lattice.size
+
+    @property
+    def fingerprint(self) -> str:
+        low, high = (self.lot * bound for bound in (self.lattice.lows, self.lattice.highs))
+        return f"allocations:{self.shares}:{self.lot}:{low.tolist()}:{high.tolist()}"
+
+    def features(self, actions: ActionBatch) -> NDArray[np.float64]:
+        shares = np.asarray(actions, dtype=np.float64).reshape(len(actions), self.slots)
+        return np.hstack([shares, shares**2]) / self.scale
+
+    def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
+        """Whether each of some vectors of shares is an allocation of this set."""
+        shares = np.asarray(actions)
+        units = shares // self.lot
+        inside = (units >= self.lattice.lows) & (units <= self.lattice.highs) & (shares % self.lot == 0)
+        return np.asarray(inside.all(axis=1) & (shares.sum(axis=1) == self.shares))
+
+    def largest_norm(self) -> float:
+        return 1.0
+
+    def separable(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Cost per unit and per squared unit of each slot, for a linear score of the features."""
+        coef = finite_array("coef", coef, ndim=1, length=self.dim)
+        return coef[: self.slots] * (self.lot / self.scale), coef[self.slots :] * (self.lot**2 / self.scale)
+
+    def best(self, coef: NDArray[np.float64]) -> Action:
+        alpha, beta = self.separable(coef)
+        units = minimise(alpha, beta, self.lattice.units, self.lattice.lows, self.lattice.highs)
+        return as_action(units * self.lot)
+
+    def two_best(self, coef: NDArray[np.float64]) -> tuple[Action, Action | None]:
+        """The best and the second best allocation; None if there is only one."""
+        alpha, beta = self.separable(coef)
+        lattice = self.lattice
+        if (beta >= 0).all():
+            first = minimise(alpha, beta, lattice.units, lattice.lows, lattice.highs)
+            cost, i, j = best_exchange(alpha, beta, first, lattice.lows, lattice.highs)
+            second = None
+            if np.isfinite(cost):
+                second = first.copy()
+                second[i] -= 1
+                second[j] += 1
+        else:
+            first, second = two_best(tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units), lattice.units)
+        return as_action(first * self.lot), None if second is None else as_action(second * self.lot)
+
+    def margin(self, coef: NDArray[np.float64]) -> Margin:
+        """Margin of the paper's gap discussion (its eq. for gamma) for a score, and the gap it is claimed to bound.
+
+        Both are infinite when there is only one allocation.
+        """
+        alpha, beta = self.separable(coef)
+        best, second = self.two_best(coef)
+        units = np.array(best, dtype=np.int64) // self.lot
+        margin = best_exchange(alpha, beta, units, self.lattice.lows, self.lattice.highs)[0]
+        gap = np.inf
+        if second is not None:
+            other = np.array(second, dtype=np.int64) // self.lot
+            gap = float(np.sum(alpha * (other - units) + beta * (other - units) * (other + units)))
+        return Margin(best, margin, gap, bool((beta >= 0).all()))
+
+    def design(self, tolerance: float) -> Design:
+        tolerance = real_number("tolerance", tolerance, minimum=1e-6, maximum=10)
+        if tolerance not in self._designs:
+            if self.size <= LISTED_DESIGN:
+                listed = self._rows(enumerate_all(self.lattice))
+                found = g_optimal(self.features(listed), tolerance)
+                self._designs[tolerance] = Design(listed[found.actions], found.weights, found.bound, found.rank)
+            else:
+                found = large_design(self.lattice, tolerance)
+                self._designs[tolerance] = Design(found.actions * self.lot, found.weights, found.bound, found.rank)
+        return self._designs[tolerance]
+
+    def within(self, coef: NDArray[np.float64], tolerance: float) -> ActionSet:
+        tolerance = real_number("tolerance", tolerance, minimum=0)
+        best = self.best(coef)
+        limit = float(self.action_features(best) @ coef) + tolerance
+        return survivors_of(self, (Cut(np.asarray(coef, dtype=np.float64), limit),), best)
+
+    def top(self, coef: NDArray[np.float64], count: int) -> ActionSet:
+        if self.size <= LISTED_TOP:
+            return self.listed().top(coef, count)
+        return survivors_of(self, (), self.best(coef)).top(coef, count)
+
+    def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
+        return self._rows(self.lattice.sample(rng, whole_number("count", count, minimum=0)))
+
+    def rank(self, action: Action) -> int:
+        """Number of allocations that come before this one in lexicographic order."""
+        row = np.array([action], dtype=np.int64)
+        if row.shape != (1, self.slots) or not self.contains(row)[0]:
+            raise InputError(
+                f"action must allocate {self.shares} shares to {self.slots} slots within their bounds, was {action}"
+            )
+        return self.lattice.rank(row[0] // self.lot)
+
+    def unrank(self, rank: int) -> Action:
+        """Return the allocation with ``rank`` others before it."""
+        rank = whole_number("rank", rank, minimum=0, maximum=self.size - 1)
+        return as_action(self.lattice.unrank(rank) * self.lot)
+
+    def listed(self) -> Actions:
+        limit = min(LARGEST_LIST, LARGEST_TABLE // self.slots)
+        if self.size > limit:
+            raise InputError(f"allocations must be at most {limit:,} to be listed, was {about(self.size)}")
+        return self.listed_rows(self._rows(enumerate_all(self.lattice)))
+
+    def listed_rows(self, allocations: ActionBatch) -> Actions:
+        """Some allocations as an explicit list, under their own handles."""
+        return Actions(self.features(allocations), coordinates=self.slots, handles=allocations)
+
+    def _rows(self, units: NDArray[np.int64]) -> ActionBatch:
+        return units * self.lot
+
+
+def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> NDArray[np.int64]:
+    """One whole number per slot, from one for all, one each, or none."""
+    if bounds is None:
+        return np.full(slots, default, dtype=np.int64)
+    if isinstance(bounds, Sequence | np.ndarray):
+        if len(bounds) != slots:
+            raise InputError(f"{name} must be one number or {slots} of them, had {len(bounds)}")
+        return np.array([whole_number(name, bound, minimum=0) for bound in bounds], dtype=np.int64)
+    return np.full(slots, whole_number(name, bounds, minimum=0), dtype=np.int64)

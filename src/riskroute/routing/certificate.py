@@ -1,0 +1,273 @@
+"""A proof that no allocation has a leverage above a bound: branch and bound over every member of the set.
+
+Under an invariant information matrix the leverage of an allocation with amounts ``v_k`` is
+
+    sum_k q_g(v_k)  +  p' Q p,        p = the group sums of y and y^2, two per group,
+
+a sum over slots plus a quadratic in a few sums. On a part of the set the quadratic is bounded by something linear in
+the sums: directions in which it is convex by the chord over the range they take there, directions in which it is
+concave by a tangent. What remains is separable, and its exact maximum over the part is found by dynamic programming:
+a true upper bound on every leverage there. Parts whose bound is too high are split by the largest (second largest ..)
+amount in a group, which narrows the ranges, until every part is below the target or the work allowed is done. The
+bound returned holds over all allocations either way.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.routing.separable import convolve
+from riskroute.routing.symmetry import InvariantInformation, Orbit, SlotGroups
+
+Table = NDArray[np.float64]
+Vector = NDArray[np.float64]
+Part = tuple[tuple[tuple[int, int], ...], ...]
+"""Per group, the ranges of its largest amounts, in descending order; all other amounts are below the last of them."""
+
+_TANGENTS = 10  # tries for a better tangent in concave directions
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """``bound`` holds for every allocation; ``found`` are orbits met on the way, with their leverages."""
+
+    bound: float
+    found: list[tuple[float, Orbit]]
+
+
+def certify(information: InvariantInformation, target: float, max_parts: int) -> Certificate:
+    """Bound the largest leverage, trying to get below ``target``.
+
+    Stops early when an allocation above the target is found: then the design, not the proof, must be improved.
+    """
+    search = _Search(information)
+    numbers = itertools.count()
+    whole: Part = tuple(() for _ in range(len(information.groups)))
+    queue: list[tuple[float, int, Part, Vector]] = []
+    settled = -np.inf  # the largest bound among parts that need no more splitting
+
+    def visit(part: Part, tangent: Vector) -> None:
+        nonlocal settled
+        bound, tangent = search.bound(part, tangent, target)
+        if bound > target:
+            heapq.heappush(queue, (-bound, next(numbers), part, tangent))
+        else:
+            settled = max(settled, bound)
+
+    visit(whole, np.zeros(2 * len(information.groups)))
+    visited = 1
+    while queue and visited < max_parts and search.highest <= target:
+        _, _, part, tangent = heapq.heappop(queue)
+        halves = search.split(part)
+        if not halves:  # a single allocation: its bound is its leverage
+            settled = max(settled, search.exact(part))
+            continue
+        for half in halves:
+            visit(half, tangent)
+            visited += 1
+    open_bound = -queue[0][0] if queue else -np.inf
+    return Certificate(max(settled, open_bound, search.highest), search.found)
+
+
+@dataclass
+class _Search:
+    information: InvariantInformation
+    found: list[tuple[float, Orbit]] = field(default_factory=list)
+    highest: float = -np.inf
+
+    def __post_init__(self) -> None:
+        groups: SlotGroups = self.information.groups
+        self.groups = groups
+        root, others = self.information.roots()
+        quadratic = root @ root.T
+        self.separate: list[Table] = []
+        self.powers: list[tuple[Table, Table]] = []
+        for g, (scale, high, size) in enumerate(zip(groups.scales, groups.highs, groups.sizes, strict=True)):
+            y = np.arange(high + 1) / scale
+            inverse = others[g] @ others[g].T if size > 1 else np.zeros((2, 2))
+            quadratic[2 * g : 2 * g + 2, 2 * g : 2 * g + 2] -= inverse
+            self.separate.append(inverse[0, 0] * y**2 + 2 * inverse[0, 1] * y**3 + inverse[1, 1] * y**4)
+            self.powers.append((y, y**2))
+        per_sum = np.repeat(1 / np.sqrt(groups.sizes), 2)
+        self.quadratic = quadratic * np.outer(per_sum, per_sum)
+        self._split_the_quadratic()
+
+    def _split_the_quadratic(self) -> None:
+        """Write ``p' Q p`` as a constant, a linear term and convex and concave squares of single directions.
+
+        All amounts add up to the units, so one sum is known: ``p = fixed + basis s`` with free ``s``. Sums are measured
+        by the width of the range they take over the set, so that no direction is wide for its units only.
+        """
+        count = 2 * len(self.groups)
+        whole: Part = tuple(() for _ in range(len(self.groups)))
+        reach = [[self._maximum(whole, sign * axis, own=False)[0] for sign in (1, -1)] for axis in np.eye(count)]
+        width = np.maximum(np.sum(reach, axis=1), 1e-9)
+        total = np.zeros(count)
+        total[::2] = self.groups.scales / self.groups.units
+        known = total * width / np.linalg.norm(total * width)
+        free = np.linalg.svd(known[None, :])[2][1:]  # orthonormal rows, orthogonal to the known direction
+        basis, fixed = width[:, None] * free.T, width * known / np.linalg.norm(total * width)
+        self.back = free / width  # s = back p
+        self.linear = 2 * basis.T @ self.quadratic @ fixed
+        self.constant = float(fixed @ self.quadratic @ fixed)
+        values, axes = np.linalg.eigh(basis.T @ self.quadratic @ basis)
+        large = 1e-12 * np.abs(values).max(initial=0.0)
+        self.convex = [(values[i], axes[:, i]) for i in range(len(values)) if values[i] > large]
+        self.concave = [(values[i], axes[:, i]) for i in range(len(values)) if values[i] < -large]
+
+    def leverage(self, orbit: Orbit) -> tuple[float, Vector]:
+        """Exact leverage of an orbit, and its sums."""
+        sums = self.groups.power_sums([orbit])[0, :, :2].reshape(-1)
+        own = sum(float(self.separate[g][list(amounts)].sum()) for g, amounts in enumerate(orbit))
+        return own + float(sums @ self.quadratic @ sums), sums
+
+    def exact(self, part: Part) -> float:
+        """Leverage of the only allocation of a part."""
+        _, orbit = self._maximum(part, np.zeros(2 * len(self.groups)), own=True)
+        return -np.inf if orbit is None else self.leverage(orbit)[0]
+
+    def bound(self, part: Part, tangent: Vector, target: float) -> tuple[float, Vector]:
+        """Upper bound on all leverages in a part, and the sums at which the tangent was best."""
+        slope, offset = self.linear.copy(), self.constant
+        for curvature, axis in self.convex:
+            direction = self.back.T @ axis
+            high, orbit = self._maximum(part, direction, own=False)
+            if orbit is None:
+                return -np.inf, tangent
+            low = -self._maximum(part, -direction, own=False)[0]
+            slope += curvature * (low + high) * axis
+            offset -= curvature * low * high
+        best, best_tangent, move, pull = np.inf, tangent, np.zeros_like(tangent), 1.0
+        for _ in range(_TANGENTS if self.concave else 1):
+            slope_here, offset_here = slope.copy(), offset
+            for curvature, axis in self.concave:
+                at = float(axis @ self.back @ tangent)
+                slope_here += 2 * curvature * at * axis
+                offset_here -= curvature * at * at
+            value, orbit = self._maximum(part, self.back.T @ slope_here, own=True)
+            if orbit is None:
+                return -np.inf, tangent
+            leverage, sums = self.leverage(orbit)
+            self.found.append((leverage, orbit))
+            self.highest = max(self.highest, leverage)
+            if value + offset_here < best - 1e-12:
+                best, best_tangent, move = value + offset_here, tangent, sums - tangent
+            else:
+                pull *= 0.4
+            if best <= target or pull < 0.01 or leverage > target:
+                break
+            tangent = best_tangent + 0.5 * pull * move
+        return best, best_tangent
+
+    def _maximum(self, part: Part, slope: Vector, *, own: bool) -> tuple[float, Orbit | None]:
+        """Maximise ``slope . sums``, plus the slots' own terms if asked, over a part; None if it is empty."""
+        units = self.groups.units
+        items: list[tuple[int, Table, int]] = []
+        for g, ranges in enumerate(part):
+            y, square = self.powers[g]
+            table = slope[2 * g] * y + slope[2 * g + 1] * square + (self.separate[g] if own else 0.0)
+            items += [(g, _restricted(table, low, high), 1) for low, high in ranges]
+            rest = len(self.groups.members[g]) - len(ranges)
+            if rest:
+                items.append((g, _restricted(table, self.groups.lows[g], self._ceiling(part, g)), rest))
+        joint = np.full(units + 1, -np.inf)
+        joint[0] = 0.0
+        steps = []
+        for _, table, copies in items:
+            power = _Power(table, copies, units)
+            joint, choice = convolve(power.values, joint, units)
+            steps.append((power, choice))
+        if joint[units] == -np.inf:
+            return -np.inf, None
+        amounts: list[list[int]] = [[] for _ in part]
+        left = units
+        for (g, _, _), (power, choice) in zip(reversed(items), reversed(steps), strict=True):
+            taken = int(choice[left])
+            amounts[g] += power.choice(taken)
+            left -= taken
+        return float(joint[units]), tuple(tuple(sorted(a, reverse=True)) for a in amounts)
+
+    def _ceiling(self, part: Part, g: int) -> int:
+        return part[g][-1][1] if part[g] else self.groups.highs[g]
+
+    def split(self, part: Part) -> list[Part]:
+        """Halve the range of the amount whose square varies most; nothing if every amount is fixed."""
+        least = sum(
+            sum(low for low, _ in ranges) + self.groups.lows[g] * (len(self.groups.members[g]) - len(ranges))
+            for g, ranges in enumerate(part)
+        )
+        widest, chosen = 0.0, None
+        for g, ranges in enumerate(part):
+            positions = list(enumerate(ranges))
+            if len(ranges) < len(self.groups.members[g]):
+                top = min(self._ceiling(part, g), self.groups.lows[g] + self.groups.units - least)
+                positions.append((len(ranges), (self.groups.lows[g], top)))
+            for position, (low, high) in positions:
+                width = (high * high - low * low) / self.groups.scales[g] ** 2
+                if high > low and width > widest * (1 + 1e-9):
+                    widest, chosen = width, (g, position, low, high)
+        if chosen is None:
+            return []
+        g, position, low, high = chosen
+        middle = (low + high) // 2
+        halves = (_tightened(part[g], position, piece) for piece in ((low, middle), (middle + 1, high)))
+        return [(*part[:g], ranges, *part[g + 1 :]) for ranges in halves if ranges is not None]
+
+
+def _tightened(
+    ranges: tuple[tuple[int, int], ...], position: int, piece: tuple[int, int]
+) -> tuple[tuple[int, int], ...] | None:
+    """Set one range, and use that amounts descend to tighten the others; None if nothing is left."""
+    result = [*ranges[:position], piece, *ranges[position + 1 :]]
+    for k in range(1, len(result)):
+        result[k] = result[k][0], min(result[k][1], result[k - 1][1])
+    for k in range(len(result) - 2, -1, -1):
+        result[k] = max(result[k][0], result[k + 1][0]), result[k][1]
+    return tuple(result) if all(low <= high for low, high in result) else None
+
+
+def _restricted(table: Table, low: int, high: int) -> Table:
+    """The table with minus infinity below ``low``, cut off after ``high``."""
+    result = table[: high + 1].copy()
+    result[:low] = -np.inf
+    return result
+
+
+class _Power:
+    """(max, +) power of a table: the best way for several equal slots to take ``n`` units, by repeated squaring."""
+
+    def __init__(self, table: Table, copies: int, limit: int) -> None:
+        self.doubled: dict[int, tuple[Table, NDArray[np.int32] | None]] = {1: (table[: limit + 1], None)}
+        k = 1
+        while 2 * k <= copies:
+            half = self.doubled[k][0]
+            self.doubled[2 * k] = convolve(half, half, limit)
+            k *= 2
+        bits = [1 << b for b in range(copies.bit_length()) if copies >> b & 1]
+        self.first = bits[0]
+        self.values = self.doubled[bits[0]][0]
+        self.joins: list[tuple[int, NDArray[np.int32]]] = []
+        for bit in bits[1:]:
+            self.values, choice = convolve(self.doubled[bit][0], self.values, limit)
+            self.joins.append((bit, choice))
+
+    def choice(self, units: int) -> list[int]:
+        """Amounts of the slots at the optimum for ``units`` units."""
+        amounts: list[int] = []
+        for bit, choice in reversed(self.joins):
+            taken = int(choice[units])
+            amounts += self._unfold(bit, taken)
+            units -= taken
+        return amounts + self._unfold(self.first, units)
+
+    def _unfold(self, copies: int, units: int) -> list[int]:
+        choice = self.doubled[copies][1]
+        if choice is None:
+            return [units]
+        taken = int(choice[units])
+        return self._unfold(copies // 2, taken) + self._unfold(copies // 2, units - taken)

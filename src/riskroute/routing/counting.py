@@ -1,0 +1,98 @@
+"""Counting, ranking and drawing vectors of whole numbers with bounds and a fixed sum, exactly.
+
+``ways[k][n]`` is the number of ways in which the slots ``k, k + 1 ..`` can take ``n`` units. It is kept as running
+sums of Python integers, which do not overflow: there are about 1e40 ways to split 1,000 shares over 20 slots.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Units = NDArray[np.int64]
+
+
+class Lattice:
+    """Vectors ``v`` with ``lows <= v <= highs`` and ``sum v = units``, in lexicographic order.
+
+    >>> lattice = Lattice(2, np.array([0, 0]), np.array([2, 1]))
+    >>> lattice.size, lattice.unrank(0).tolist(), lattice.rank(np.array([2, 0]))
+    (2, [1, 1], 1)
+    """
+
+    def __init__(self, units: int, lows: Units, highs: Units) -> None:
+        self.units, self.lows, self.highs = units, lows, highs
+        self.free = units - int(lows.sum())  # units left when every slot has its minimum
+        self.room = np.minimum(highs - lows, self.free)
+        self.unbounded = bool((self.room == self.free).all())
+
+    @cached_property
+    def size(self) -> int:
+        """Number of vectors."""
+        if self.free < 0:
+            return 0
+        if self.unbounded:
+            return math.comb(self.free + len(self.lows) - 1, len(self.lows) - 1)
+        sums = self._sums[0]
+        return int(sums[self.free] - (sums[self.free - 1] if self.free else 0))
+
+    @cached_property
+    def _sums(self) -> list[list[int]]:
+        """``_sums[k][n]``: ways of the slots from ``k`` on to take at most ``n`` free units."""
+        sums = [[1] * (self.free + 1)]  # no slots take nothing, in one way
+        for room in reversed(self.room.tolist()):
+            after = sums[-1]
+            ways = [after[n] - (after[n - room - 1] if n > room else 0) for n in range(self.free + 1)]
+            total, running = 0, []
+            for way in ways:
+                total += way
+                running.append(total)
+            sums.append(running)
+        return sums[::-1]
+
+    def rank(self, vector: Units) -> int:
+        """Number of vectors before this one."""
+        left, before = self.free, 0
+        for k, value in enumerate((np.asarray(vector) - self.lows).tolist()):
+            after = self._sums[k + 1]
+            before += after[left] - (after[left - value] if value <= left else 0)
+            left -= value
+        return before
+
+    def unrank(self, rank: int) -> Units:
+        """The vector with ``rank`` others before it."""
+        left, vector = self.free, np.zeros(len(self.lows), dtype=np.int64)
+        for k in range(len(vector)):
+            after = self._sums[k + 1]
+            # the largest value v with after[left] - after[left - v] <= rank
+            floor = after[left] - rank
+            value = left - bisect.bisect_left(after, floor, 0, left + 1)
+            rank -= after[left] - after[left - value]
+            vector[k] = value
+            left -= value
+        return vector + self.lows
+
+    def sample(self, rng: np.random.Generator, count: int) -> Units:
+        """``count`` vectors ``(count, m)``, uniformly at random."""
+        slots = len(self.lows)
+        if self.unbounded:  # stars and bars: m - 1 bars among free + m - 1 places
+            places = self.free + slots - 1
+            bars = np.stack([np.sort(rng.choice(places, slots - 1, replace=False)) for _ in range(count)])
+            edges = np.column_stack([np.full(count, -1), bars, np.full(count, places)])
+            return np.diff(edges, axis=1) - 1 + self.lows
+        return np.stack([self.unrank(random_below(rng, self.size)) for _ in range(count)])
+
+
+def random_below(rng: np.random.Generator, limit: int) -> int:
+    """Draw an integer from 0 to ``limit - 1``, uniformly, however large ``limit`` is."""
+    if limit <= 2**63 - 1:
+        return int(rng.integers(limit))
+    bits = (limit - 1).bit_length()
+    while True:
+        drawn = int.from_bytes(rng.bytes((bits + 7) // 8), "little") >> (-bits % 8)
+        if drawn < limit:
+            return drawn

@@ -1,0 +1,72 @@
+"""Certified designs over allocation sets of any size.
+
+Three steps, each in a module of its own: the best weights on orbits known so far (`orbit_design`); a proof over every
+allocation, or an allocation that refutes it and joins the orbits (`certificate`); a few real allocations that do as
+well (`support`). The bound returned is the proven one times the price of the last step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.learning.design import Design, DesignError
+from riskroute.routing.certificate import Certificate, certify
+from riskroute.routing.counting import Lattice
+from riskroute.routing.orbit_design import solve_orbits
+from riskroute.routing.separable import greedy_units
+from riskroute.routing.support import explicit_support
+from riskroute.routing.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
+
+Units = NDArray[np.int64]
+
+_MAX_ROUNDS = 60
+_MAX_PARTS = 300  # of the branch and bound, per round
+
+
+def large_design(lattice: Lattice, tolerance: float) -> Design:
+    """Design over all vectors of the lattice; its handles are vectors of units.
+
+    Aims at ``bound <= (1 + tolerance) * rank``. Sets in which all slots are alike reach it; with many different
+    bounds the proof may stop earlier, and the bound stated is then larger.
+    """
+    groups = SlotGroups.of(lattice.units, lattice.lows, lattice.highs)
+    orbits = _first_orbits(lattice, groups)
+    best: tuple[Certificate, InvariantInformation, list[Orbit], NDArray[np.float64]] | None = None
+    for _ in range(_MAX_ROUNDS):
+        weights = solve_orbits(groups, orbits, tolerance / 100)
+        information = InvariantInformation.of(groups, Parts.of(groups, orbits), weights)
+        target = information.rank * (1 + tolerance / 2)
+        certificate = certify(information, target, _MAX_PARTS)
+        if best is None or certificate.bound < best[0].bound:
+            best = certificate, information, orbits, weights
+        known = set(orbits)
+        refuting = {orbit for leverage, orbit in certificate.found if leverage > information.rank * (1 + tolerance / 8)}
+        if certificate.bound <= target or not refuting - known:
+            break
+        orbits = sorted(known | refuting)
+    assert best is not None
+    certificate, information, orbits, weights = best
+    rank = information.rank
+    limit = rank * (rank + 1) // 2
+    points, fitted, price = explicit_support(information, orbits, weights, limit, 1 + tolerance / 4)
+    if not np.isfinite(price):
+        raise DesignError(f"design could not be written as {limit} allocations that span all {rank} directions")
+    return Design(points, fitted, certificate.bound * price * (1 + 1e-9), rank)
+
+
+def _first_orbits(lattice: Lattice, groups: SlotGroups) -> list[Orbit]:
+    """Orbits to start from: even splits over some slots, and random allocations, which span everything."""
+    rng = np.random.default_rng(0)
+    slots = len(lattice.lows)
+    orbits = {groups.orbit(allocation) for allocation in lattice.sample(rng, 8 + 4 * len(groups))}
+    orders = [np.arange(slots), np.arange(slots)[::-1]]
+    if len(groups) > 1:
+        orders += [rng.permutation(slots) for _ in range(8 * len(groups))]
+    for order in orders:
+        for count in range(1, slots + 1):
+            cost = np.full(slots, 10.0)  # preferred slots share evenly, the others take what does not fit
+            cost[order[:count]] = 0.0
+            steep = np.where(cost == 0, 1.0 / lattice.units, 10.0)
+            orbits.add(groups.orbit(greedy_units(100 * cost, steep, lattice.units, lattice.lows, lattice.highs)))
+    return sorted(orbits)

@@ -1,0 +1,156 @@
+"""Exact optimisation of separable scores over whole numbers with a fixed sum.
+
+Everything an allocation set is asked comes down to this: choose units ``v_k`` with ``low_k <= v_k <= high_k`` and
+``sum_k v_k = units`` so that ``sum_k f_k(v_k)`` is smallest (or largest).
+
+Convex quadratics are solved by greedy marginal costs. Any other functions are solved by dynamic programming: the
+suffix optimum is a (max, +) convolution of tables, whose inner loop is one vectorised addition and maximum.
+Among equally good solutions the lexicographically smallest is returned, by both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from riskroute.learning.tournament import build_tree, padded, replay
+
+Units = NDArray[np.int64]
+Table = NDArray[np.float64]
+
+
+@njit(cache=True)
+def convolve(first: Table, second: Table, limit: int) -> tuple[Table, NDArray[np.int32]]:
+    """(max, +) convolution: ``out[n] = max_j first[j] + second[n - j]`` for ``n <= limit``, and the smallest such j."""
+    best = np.full(limit + 1, -np.inf)
+    choice = np.zeros(limit + 1, dtype=np.int32)
+    for j in range(min(len(first), limit + 1)):
+        value = first[j]
+        if value == -np.inf:
+            continue
+        for i in range(min(len(second), limit + 1 - j)):
+            total = value + second[i]
+            if total > best[i + j]:
+                best[i + j] = total
+                choice[i + j] = j
+    return best, choice
+
+
+@njit(cache=True)
+def greedy_units(alpha: Table, beta: Table, units: int, lows: Units, highs: Units) -> Units:
+    """Minimise ``sum alpha v + beta v^2`` with every ``beta >= 0``: give each unit where it costs least.
+
+    Of equal costs the last slot takes the unit, which makes the result lexicographically smallest.
+    """
+    slots = len(alpha)
+    chosen = lows.copy()
+    cost = np.empty(slots)  # of one more unit, slots in reverse order so that ties go to the last
+    for k in range(slots):
+        j = slots - 1 - k
+        cost[k] = alpha[j] + beta[j] * (2 * chosen[j] + 1) if chosen[j] < highs[j] else np.inf
+    values = padded(cost)
+    winners = build_tree(values)
+    for _ in range(units - chosen.sum()):
+        k = winners[1]
+        j = slots - 1 - k
+        chosen[j] += 1
+        values[k] = alpha[j] + beta[j] * (2 * chosen[j] + 1) if chosen[j] < highs[j] else np.inf
+        replay(winners, values, k)
+    return chosen
+
+
+def tabulate(alpha: Table, beta: Table, lows: Units, highs: Units, units: int) -> list[Table]:
+    """Tables ``-(alpha_k v + beta_k v^2)`` for ``v = 0 .. min(high_k, units)``, minus infinity below ``low_k``."""
+    tables = []
+    for k in range(len(alpha)):
+        v = np.arange(min(int(highs[k]), units) + 1, dtype=np.float64)
+        tables.append(np.where(v >= lows[k], -(alpha[k] * v + beta[k] * v * v), -np.inf))
+    return tables
+
+
+def table_maximum(tables: list[Table], units: int) -> tuple[float, Units]:
+    """Maximise ``sum_k tables[k][v_k]`` with ``sum v = units``: value and lexicographically smallest maximiser.
+
+    The value is minus infinity when nothing is feasible.
+    """
+    suffix = np.full(units + 1, -np.inf)
+    last = tables[-1][: units + 1]
+    suffix[: len(last)] = last
+    choices = []
+    for table in reversed(tables[:-1]):
+        suffix, choice = convolve(table, suffix, units)
+        choices.append(choice)
+    chosen, left = np.zeros(len(tables), dtype=np.int64), units
+    if np.isfinite(suffix[units]):
+        for k, choice in enumerate(reversed(choices)):
+            chosen[k] = choice[left]
+            left -= int(chosen[k])
+        chosen[-1] = left
+    return float(suffix[units]), chosen
+
+
+@njit(cache=True)
+def convolve_two(
+    table: Table, best: Table, second: Table, limit: int
+) -> tuple[Table, Table, NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
+    """Best and second best of ``table[j] + {best, second}[n - j]``, with the choices that lead to them."""
+    out = np.full(limit + 1, -np.inf)
+    runner = np.full(limit + 1, -np.inf)
+    choice = np.zeros(limit + 1, dtype=np.int32)
+    runner_choice = np.zeros(limit + 1, dtype=np.int32)
+    runner_from_second = np.zeros(limit + 1, dtype=np.bool_)
+    for n in range(limit + 1):
+        for j in range(min(len(table), n + 1)):
+            if table[j] == -np.inf:
+                continue
+            for again in range(2):
+                value = table[j] + (second[n - j] if again else best[n - j])
+                if value > out[n]:
+                    runner[n], runner_choice[n], runner_from_second[n] = out[n], choice[n], False
+                    out[n], choice[n] = value, j
+                elif value > runner[n]:
+                    runner[n], runner_choice[n], runner_from_second[n] = value, j, again == 1
+    return out, runner, choice, runner_choice, runner_from_second
+
+
+def two_best(tables: list[Table], units: int) -> tuple[Units, Units | None]:
+    """Return the best and the second best choice of units for tables to be maximised; None if there is only one."""
+    best = np.full(units + 1, -np.inf)
+    last = tables[-1][: units + 1]
+    best[: len(last)] = last
+    second = np.full(units + 1, -np.inf)
+    steps = []
+    for table in reversed(tables[:-1]):
+        best, second, *step = convolve_two(table, best, second, units)
+        steps.append(step)
+    steps.reverse()
+
+    def follow(runner_up: bool) -> Units:
+        chosen, left = np.zeros(len(tables), dtype=np.int64), units
+        for k, (choice, runner_choice, from_second) in enumerate(steps):
+            chosen[k] = runner_choice[left] if runner_up else choice[left]
+            runner_up = bool(from_second[left]) if runner_up else False
+            left -= int(chosen[k])
+        chosen[-1] = left
+        return chosen
+
+    return follow(False), follow(True) if np.isfinite(second[units]) else None
+
+
+def minimise(alpha: Table, beta: Table, units: int, lows: Units, highs: Units) -> Units:
+    """Units that minimise ``sum alpha v + beta v^2``: greedy when it is exact, dynamic programming otherwise."""
+    if (beta >= 0).all():
+        chosen: Units = greedy_units(alpha, beta, units, lows, highs)
+        return chosen
+    return table_maximum(tabulate(alpha, beta, lows, highs, units), units)[1]
+
+
+def best_exchange(alpha: Table, beta: Table, units: Units, lows: Units, highs: Units) -> tuple[float, int, int]:
+    """Cheapest move of one unit from slot ``i`` to slot ``j``: its cost, ``i`` and ``j`` (infinite cost if none)."""
+    adding = np.where(units < highs, alpha + beta * (2 * units + 1), np.inf)
+    taking = np.where(units > lows, -alpha - beta * (2 * units - 1), np.inf)
+    cost = taking[:, None] + adding[None, :]
+    np.fill_diagonal(cost, np.inf)
+    i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    return float(cost[i, j]), int(i), int(j)

@@ -1,0 +1,209 @@
+"""Allocations that survived elimination: a set cut by one separable constraint after another.
+
+While at most a million are left they are listed, exactly. More are never listed: membership is a test, the best
+allocation is searched for under multipliers on the cuts, and uniform draws come from a random walk of exchanges between
+two slots, whose stationary law is uniform on the set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute.learning.actions import Action, Actions, ActionSet, as_action
+from riskroute.learning.design import Design
+from riskroute.learning.tally import ActionBatch
+from riskroute.routing.search import descend, enumerate_within, walk
+from riskroute.routing.survivor_design import survivor_design
+
+if TYPE_CHECKING:
+    from riskroute.routing.allocations import Allocations
+
+LARGEST_SURVIVOR_LIST = 1_000_000
+_DRAWS = 2000  # for quantiles of scores
+
+Vector = NDArray[np.float64]
+Units = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Keep the allocations whose score ``<coef, features>`` is at most ``limit``."""
+
+    coef: Vector
+    limit: float
+
+
+def survivors_of(root: Allocations, cuts: tuple[Cut, ...], witness: Action) -> ActionSet:
+    """Return the members of ``root`` that pass every cut: a list if they are few, an implicit set otherwise.
+
+    ``witness`` is one of them.
+    """
+    if cuts:
+        separable = [(*root.separable(cut.coef), cut.limit) for cut in cuts]
+        units = enumerate_within(root.lattice, separable, LARGEST_SURVIVOR_LIST)
+        if units is not None:
+            rows = units * root.lot
+            return root.listed_rows(rows[passes(root, cuts, rows)])
+    return Survivors(root, cuts, witness)
+
+
+def passes(root: Allocations, cuts: tuple[Cut, ...], rows: ActionBatch) -> NDArray[np.bool_]:
+    """Whether each allocation of ``root`` passes every cut."""
+    features = root.features(rows)
+    inside = np.ones(len(rows), dtype=bool)
+    for cut in cuts:
+        inside &= np.einsum("ij,j->i", features, cut.coef) <= cut.limit + 1e-12 * max(1.0, abs(cut.limit))
+    return inside
+
+
+class Survivors(ActionSet):
+    """An implicit set of allocations: members of ``root`` that pass every cut, too many to list."""
+
+    def __init__(self, root: Allocations, cuts: tuple[Cut, ...], witness: Action, size: int | None = None) -> None:
+        self.root, self.cuts, self.witness = root, cuts, witness
+        self.dim, self.coordinates = root.dim, root.coordinates
+        self._stated_size = size
+        self._designs: dict[float, Design] = {}
+
+    def __repr__(self) -> str:
+        return f"Survivors({len(self.cuts)} cuts of {self.root!r})"
+
+    single = False  # a set with one member is listed
+
+    @cached_property
+    def size(self) -> int:
+        """Number of members: exact without cuts, otherwise an estimate by nested sampling."""
+        if self._stated_size is not None:
+            return self._stated_size
+        return self.root.size if not self.cuts else self._estimate_size()
+
+    @property
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(b"".join(cut.coef.tobytes() + repr(cut.limit).encode() for cut in self.cuts))
+        return f"{self.root.fingerprint}:{digest.hexdigest()[:16]}"
+
+    def features(self, actions: ActionBatch) -> Vector:
+        return self.root.features(actions)
+
+    def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
+        """Whether each of some vectors of shares is a member."""
+        return self.root.contains(actions) & passes(self.root, self.cuts, np.asarray(actions))
+
+    def largest_norm(self) -> float:
+        return self.root.largest_norm()
+
+    def best(self, coef: Vector) -> Action:
+        """Best member found: exact when the best allocation of the root survived, a search otherwise.
+
+        The search raises multipliers on the cuts that are not met, and then moves lots between two slots while that
+        helps.
+        """
+        coef = finite_array("coef", coef, ndim=1, length=self.dim)
+        free = self.root.best(coef)
+        if self._has(free):
+            return free
+        found, value = self.witness, self._score(self.witness, coef)
+        multipliers = np.zeros(len(self.cuts))
+        size = np.array([np.linalg.norm(coef) / (np.linalg.norm(cut.coef) + 1e-300) for cut in self.cuts])
+        for _ in range(40):
+            priced = coef + sum(m * cut.coef for m, cut in zip(multipliers, self.cuts, strict=True))
+            candidate = self.root.best(priced)
+            broken = np.array([self._score(candidate, cut.coef) > cut.limit for cut in self.cuts])
+            if broken.any():
+                multipliers = np.where(broken, 1.6 * multipliers + 0.02 * size, multipliers)
+            else:
+                if self._score(candidate, coef) < value:
+                    found, value = candidate, self._score(candidate, coef)
+                multipliers *= 0.8
+        return as_action(self._descend(np.array(found, dtype=np.int64) // self.root.lot, coef) * self.root.lot)
+
+    def _has(self, action: Action) -> bool:
+        return bool(passes(self.root, self.cuts, np.array([action], dtype=np.int64))[0])
+
+    def _score(self, action: Action, coef: Vector) -> float:
+        return float(self.root.action_features(action) @ coef)
+
+    def _descend(self, units: Units, coef: Vector) -> Units:
+        lattice = self.root.lattice
+        alpha, beta = self.root.separable(coef)
+        moved: Units = descend(units, alpha, beta, *self._tables, lattice.lows, lattice.highs)
+        return moved
+
+    @cached_property
+    def _tables(self) -> tuple[Vector, Vector, Vector]:
+        """Costs per unit and squared unit, and limits, of all cuts: ``(L, m)``, ``(L, m)``, ``(L,)``."""
+        pairs = [self.root.separable(cut.coef) for cut in self.cuts]
+        shape = (len(pairs), self.root.slots)
+        alphas = np.array([alpha for alpha, _ in pairs]).reshape(shape)
+        betas = np.array([beta for _, beta in pairs]).reshape(shape)
+        return alphas, betas, np.array([cut.limit for cut in self.cuts])
+
+    def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
+        """Uniform draws: exact without cuts, ends of a long random walk with them."""
+        count = whole_number("count", count, minimum=0)
+        if not self.cuts:
+            return self.root.sample(rng, count)
+        start = np.array(self.witness, dtype=np.int64) // self.root.lot
+        lattice = self.root.lattice
+        thin = 40 * self.root.slots
+        drawn = walk(start, *self._tables, lattice.lows, lattice.highs, count, 50 * thin, thin, rng)
+        return np.asarray(drawn * self.root.lot)
+
+    def within(self, coef: Vector, tolerance: float) -> ActionSet:
+        """Keep members within a tolerance of the best one found; if the search missed a better one, a few more stay."""
+        tolerance = real_number("tolerance", tolerance, minimum=0)
+        best = self.best(coef)
+        cut = Cut(np.array(coef, dtype=np.float64), self._score(best, coef) + tolerance)
+        return survivors_of(self.root, (*self.cuts, cut), best)
+
+    def top(self, coef: Vector, count: int) -> ActionSet:
+        """About the ``count`` best members: the limit is a quantile of uniform draws. Exact once they can be listed."""
+        count = whole_number("count", count, maximum=self.size)
+        coef = finite_array("coef", coef, ndim=1, length=self.dim).copy()
+        scores = self.features(self.sample(np.random.default_rng(0), _DRAWS)) @ coef
+        share, best = count / self.size, self.best(coef)
+        if count <= LARGEST_SURVIVOR_LIST:  # list a few more, and choose among them
+            wide = Cut(coef, float(np.quantile(scores, min(1.0, share + 4 * math.sqrt(share * (1 - share) / _DRAWS)))))
+            kept = survivors_of(self.root, (*self.cuts, wide), best)
+            if isinstance(kept, Actions):
+                return kept.top(coef, min(count, kept.size))
+        cut = Cut(coef, max(float(np.quantile(scores, share)), self._score(best, coef)))
+        return Survivors(self.root, (*self.cuts, cut), best, size=count)
+
+    def design(self, tolerance: float) -> Design:
+        tolerance = real_number("tolerance", tolerance, minimum=1e-9, maximum=10)
+        if not self.cuts:
+            return self.root.design(tolerance)
+        if tolerance not in self._designs:
+            self._designs[tolerance] = survivor_design(self, tolerance)
+        return self._designs[tolerance]
+
+    def listed(self) -> Actions:
+        raise InputError(f"survivors must be at most {LARGEST_SURVIVOR_LIST:,} to be listed, were more")
+
+    def _estimate_size(self) -> int:
+        """Multiply conditional shares of ever smaller sets, a fifth at a time, from all allocations down to these."""
+        rng = np.random.default_rng(0)
+        share = 0.0  # natural logarithm
+        for k, cut in enumerate(self.cuts):
+            outer = Survivors(self.root, self.cuts[:k], self.witness)
+            while True:
+                scores = outer.features(outer.sample(rng, 1000)) @ cut.coef
+                inside = float(np.mean(scores <= cut.limit))
+                if inside >= 0.2:
+                    share += math.log(inside)
+                    break
+                share += math.log(0.2)
+                step = Cut(cut.coef, float(np.quantile(scores, 0.2)))
+                outer = Survivors(self.root, (*self.cuts[:k], step), self.witness)
+        bits = share / math.log(2)
+        whole = math.floor(bits)
+        return max(int(self.root.size * round(2 ** (bits - whole) * 2**53)) >> (53 - whole), 1)
