@@ -37,6 +37,7 @@ test: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-report,bench
 	$(BIN)/python benchmarks/design.py
+	$(BIN)/python benchmarks/allocations.py
 	$(BIN)/python benchmarks/runner.py
 	$(BIN)/python benchmarks/peers.py
 

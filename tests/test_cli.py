@@ -84,9 +84,25 @@ def test_the_same_command_gives_the_same_numbers(tmp_path: Path) -> None:
         (["simulate", "--seed", "-1"], "seed must be a non-negative integer, was -1"),
         (["simulate", "--risk-tolerance", "-1"], "risk_tolerance must be a number of at least 0, was -1.0"),
         (
-            ["simulate", "--shares", "100", "--slots", "20"],
-            "at most 5,000,000 splits to be listed, was about 4.9e\\+21",
+            ["simulate", "--shares", "100", "--slots", "20", "--policy", "risk-ucb"],
+            "policies must not need a list .* was risk-ucb for about 4.9e\\+21 splits",
         ),
+        (["design", "--shares", "0", "--slots", "3"], "shares must be a positive integer, was 0"),
+        (["design", "--shares", "9", "--slots", "3", "--lot", "2"], "shares must be a multiple of the lot of 2, was 9"),
+        (["design", "--shares", "9", "--slots", "3", "--cap", "2"], "caps must add up to at least 9 shares, was 6"),
+        (
+            ["design", "--shares", "9", "--slots", "3", "--cap", "5", "--cap", "6"],
+            "caps must be one number or 3 of them",
+        ),
+        (
+            ["design", "--shares", "9", "--slots", "3", "--minimum", "4"],
+            "minimums must add up to at most 9 shares, was 12",
+        ),
+        (
+            ["design", "--shares", "9", "--slots", "3", "--tolerance", "0"],
+            "tolerance must be a number of at least 1e-06",
+        ),
+        (["design", "--shares", "9", "--slots", "3", "--json", "x.csv"], "--json file ending must be one of .json"),
         (["simulate", "--json", "x.txt"], "--json file ending must be one of .json, was '.txt'"),
         (["simulate", "--figure", "x"], "--figure file ending must be one of .png, .pdf, .svg, was ''"),
     ],
@@ -122,3 +138,37 @@ def test_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     assert read["interrupted"]
     assert 0 < read["policies"]["rise"]["runs"] < 100_000
     assert "rise" in out
+
+
+def test_design_over_more_splits_than_could_be_listed(tmp_path: Path) -> None:
+    done = riskroute("design", "--shares", "1000", "--slots", "20", "--json", "d.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "about 9.9e+39 allocations" in done.stdout
+    read = json.loads((tmp_path / "d.json").read_text())
+    assert int(read["actions"]) == 9928648649789007111289430252718014636201
+    assert (read["dim"], read["rank"]) == (40, 40)
+    assert 40 <= read["bound"] <= 40.4
+    assert sum(point["weight"] for point in read["support"]) == pytest.approx(1)
+    assert all(sum(point["allocation"]) == 1000 for point in read["support"])
+    assert len(read["support"]) <= 820
+    assert read["seconds"] > 0
+
+
+def test_design_respects_lots_caps_and_minimums(tmp_path: Path) -> None:
+    bounds = ["--cap", "6", "--cap", "8", "--cap", "8", "--minimum", "2", "--lot", "2"]
+    done = riskroute("design", "--shares", "12", "--slots", "3", *bounds, "--json", "d.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for point in json.loads((tmp_path / "d.json").read_text())["support"]:
+        amounts = point["allocation"]
+        assert all(2 <= a <= cap and a % 2 == 0 for a, cap in zip(amounts, (6, 8, 8), strict=True))
+
+
+def test_simulate_more_splits_than_could_be_listed(tmp_path: Path) -> None:
+    """By default the two policies of the paper that need no list play."""
+    sizes = ["--shares", "200", "--slots", "10", "--runs", "2", "--horizon", "20000"]
+    done = riskroute("simulate", *sizes, "--json", "a.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    read = json.loads((tmp_path / "a.json").read_text())
+    assert list(read["policies"]) == ["rise", "rise++"]
+    assert all(sum(split) == 200 for split in read["policies"]["rise"]["recommended"])
+    assert "best split: " in done.stdout

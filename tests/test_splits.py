@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from riskroute.errors import InputError
 from riskroute.learning.problem import random_problem
 from riskroute.routing import splits
-from riskroute.routing.splits import count_splits, list_splits, random_routing_problem, split_actions
+from riskroute.routing.instances import random_routing_problem
+from riskroute.routing.splits import count_splits, list_splits, split_actions
 
 
 @given(shares=st.integers(1, 7), slots=st.integers(1, 5))

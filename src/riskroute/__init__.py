@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from riskroute.learning.yardsticks import Greedy, Oracle, Uniform
     from riskroute.report.figures import plot_regret
     from riskroute.results import SimulationResult
-    from riskroute.routing.splits import count_splits, list_splits, random_routing_problem, split_actions
+    from riskroute.routing.allocations import Allocations
+    from riskroute.routing.instances import random_routing_problem, routing_actions
+    from riskroute.routing.splits import count_splits, list_splits, split_actions
     from riskroute.simulation.checks import check_actions, check_environment, check_policy
     from riskroute.simulation.environments import (
         Autocorrelated,
@@ -55,7 +57,9 @@ _HOMES = {
     "learning.yardsticks": ("Greedy", "Oracle", "Uniform"),
     "report.figures": ("plot_regret",),
     "results": ("SimulationResult",),
-    "routing.splits": ("count_splits", "list_splits", "random_routing_problem", "split_actions"),
+    "routing.allocations": ("Allocations",),
+    "routing.instances": ("random_routing_problem", "routing_actions"),
+    "routing.splits": ("count_splits", "list_splits", "split_actions"),
     "simulation.checks": ("check_actions", "check_environment", "check_policy"),
     "simulation.environments": ("Autocorrelated", "Environment", "PiecewiseStationary", "random_changes"),
     "simulation.runner": ("simulate",),
@@ -67,6 +71,7 @@ __all__ = [
     "Action",
     "ActionSet",
     "Actions",
+    "Allocations",
     "Autocorrelated",
     "Design",
     "Environment",
@@ -104,6 +109,7 @@ __all__ = [
     "random_problem",
     "random_routing_problem",
     "restore_policy",
+    "routing_actions",
     "simulate",
     "split_actions",
     "weighted_least_squares",

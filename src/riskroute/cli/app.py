@@ -54,7 +54,7 @@ def simulate(
     parquet: Annotated[Path | None, typer.Option(help="Write the tidy table to this .parquet file.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the curves to this .png, .pdf or .svg file.")] = None,
 ) -> None:
-    """Play policies on a random instance of S shares over M slots and show their regret.
+    """Play policies on a random instance of S shares over M slots, however many splits there are.
 
     Rewards are Gaussian with mean and variance linear in the split and its squares. Regret is the mean-variance of what
     was earned minus that of the best split. Example:
@@ -62,10 +62,10 @@ def simulate(
     riskroute simulate --slots 4 --shares 4 --policy rise --policy risk-ucb --runs 10 --figure regret.png
     """
     from riskroute.cli.output import check_outputs, show, track
-    from riskroute.experiments.comparison import PAPER_POLICIES, compare
+    from riskroute.experiments.comparison import compare, default_policies
 
     check_outputs(json, parquet, figure)
-    names = tuple(dict.fromkeys(policy or PAPER_POLICIES))
+    names = tuple(dict.fromkeys(policy or default_policies(slots, shares)))
     with track(len(names) * max(runs, 0)) as progress:
         result = compare(
             slots=slots,
@@ -80,6 +80,44 @@ def simulate(
         )
     show(result)
     _write(result, json, parquet, figure)
+
+
+@app.command()
+def design(
+    shares: Annotated[int, typer.Option(help="Shares of the order to split.")],
+    slots: Annotated[int, typer.Option(help="Places to put shares.")],
+    lot: Annotated[int, typer.Option(help="Amounts are multiples of this many shares.")] = 1,
+    cap: Annotated[
+        list[int] | None, typer.Option(help="Most shares in a slot: once for all, or once per slot.")
+    ] = None,
+    minimum: Annotated[
+        list[int] | None, typer.Option(help="Fewest shares in a slot: once for all, or once per slot.")
+    ] = None,
+    tolerance: Annotated[float, typer.Option(help="Relative distance from the optimum to aim at.")] = 0.01,
+    json: Annotated[Path | None, typer.Option(help="Write the support, weights and bound to this .json file.")] = None,
+) -> None:
+    """Find which splits to try, and how often, to learn about all splits at once.
+
+    The G-optimal design makes the worst-known split as well known as possible. Its bound is proven over every split,
+    also when there are far too many to list. Example:
+
+    riskroute design --shares 1000 --slots 20 --json design.json
+    """
+    from riskroute.cli.output import check_outputs, show_design
+    from riskroute.experiments.designs import find_design
+
+    check_outputs(json, None, None)
+    result = find_design(
+        shares=shares, slots=slots, lot=lot, caps=_bounds(cap), minimums=_bounds(minimum), tolerance=tolerance
+    )
+    show_design(result)
+    if json is not None:
+        typer.echo(f"wrote {result.save(json)}")
+
+
+def _bounds(values: list[int] | None) -> int | list[int] | None:
+    """One number stands for all slots."""
+    return values[0] if values and len(values) == 1 else values or None
 
 
 @app.command()

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from riskroute.errors import InputError, one_of
+from riskroute.learning.actions import Actions, as_action
+from riskroute.learning.problem import random_problem
+from riskroute.learning.registry import POLICIES
 from riskroute.results import SimulationResult
-from riskroute.routing.splits import random_routing_problem
+from riskroute.routing.instances import routing_actions
+from riskroute.routing.splits import LARGEST_LIST, about, count_splits, list_splits
 from riskroute.simulation.runner import Progress, simulate
 
 PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
@@ -14,6 +21,13 @@ PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
 
 DEMO_POLICIES = (*PAPER_POLICIES, "greedy", "uniform")
 """The paper's four beside two yardsticks."""
+
+
+def default_policies(slots: int, shares: int) -> tuple[str, ...]:
+    """The paper's policies that can play this many splits: all four, or the two that do not list them."""
+    if count_splits(shares, slots) <= LARGEST_LIST:
+        return PAPER_POLICIES
+    return tuple(name for name in PAPER_POLICIES if not POLICIES[name].needs_list)
 
 
 def compare(
@@ -28,11 +42,29 @@ def compare(
     risk_tolerance: float = 2.0,
     progress: Progress | None = None,
 ) -> SimulationResult:
-    """Simulate policies on the random instance number ``instance_seed``."""
-    problem = random_routing_problem(shares, slots, instance_seed, risk_tolerance=risk_tolerance)
+    """Simulate policies on the random instance number ``instance_seed``; actions are reported as splits."""
+    size = count_splits(shares, slots)
+    listers = [name for name in policies if POLICIES[one_of("policy", name, tuple(POLICIES))].needs_list]
+    if listers and size > LARGEST_LIST:
+        raise InputError(
+            f"policies must not need a list of all splits beyond {LARGEST_LIST:,} of them, "
+            f"was {listers[0]} for {about(size)} splits"
+        )
+    actions = routing_actions(shares, slots, listed=True if listers else None)
+    problem = random_problem(actions, instance_seed, risk_tolerance=risk_tolerance)
     result = simulate(problem, policies, horizon, runs, seed, progress=progress)
     instance = {"slots": slots, "shares": shares, "instance_seed": instance_seed}
-    return replace(result, config=instance | result.config)
+    result = replace(result, config=instance | result.config)
+    return _as_splits(result, list_splits(shares, slots)) if isinstance(actions, Actions) else result
+
+
+def _as_splits(result: SimulationResult, splits: np.typing.NDArray[np.int64]) -> SimulationResult:
+    """Replace row numbers by the splits they stand for."""
+    policies = {
+        name: replace(one, recommended=[as_action(splits[row]) for row in one.recommended])
+        for name, one in result.policies.items()
+    }
+    return replace(result, policies=policies, best=as_action(splits[result.best]))
 
 
 def demo(progress: Progress | None = None) -> SimulationResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from riskroute.learning.tally import Tallies, merge_into
 @dataclass(kw_only=True)
 class ArmPolicy(Policy):
     """Keeps one tally per arm. Arms are numbered by their position in the listed action set."""
+
+    needs_list: ClassVar[bool] = True
 
     counts: NDArray[np.int64] = memory()
     means: NDArray[np.float64] = memory()

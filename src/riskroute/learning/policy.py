@@ -37,6 +37,7 @@ class Policy(ABC):
     """Base of all policies. Subclasses write `begin`, `propose`, `observe` and `recommend`."""
 
     name: ClassVar[str]
+    needs_list: ClassVar[bool] = False  # whether the policy looks at every action one by one
 
     setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
     played: int = memory(0)

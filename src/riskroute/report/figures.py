@@ -67,5 +67,6 @@ def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title
 
 def _title(result: SimulationResult) -> str:
     runs = max(one.runs for one in result.policies.values())
-    actions = f"{int(result.config['actions']):,}"
+    count = int(result.config["actions"])
+    actions = f"{count:,}" if count < 10**12 else f"about 1e{len(str(count)) - 1}"
     return f"Regret over {actions} actions, mean of {runs} runs (band: {BAND:.0%} of the standard deviation)"

@@ -19,21 +19,33 @@ from riskroute.learning.tournament import build_tree, padded, replay
 Units = NDArray[np.int64]
 Table = NDArray[np.float64]
 
+BLOCK = 1024
+
+
+@njit(cache=True)
+def _offer(value: float, j: int, second: Table, best: Table, choice: NDArray[np.int32]) -> None:
+    """Improve ``best`` to ``value + second`` where that is more: a loop the compiler turns into vector instructions."""
+    for i in range(len(second)):
+        total = value + second[i]
+        if total > best[i]:
+            best[i] = total
+            choice[i] = j
+
 
 @njit(cache=True)
 def convolve(first: Table, second: Table, limit: int) -> tuple[Table, NDArray[np.int32]]:
     """(max, +) convolution: ``out[n] = max_j first[j] + second[n - j]`` for ``n <= limit``, and the smallest such j."""
     best = np.full(limit + 1, -np.inf)
     choice = np.zeros(limit + 1, dtype=np.int32)
-    for j in range(min(len(first), limit + 1)):
-        value = first[j]
-        if value == -np.inf:
-            continue
-        for i in range(min(len(second), limit + 1 - j)):
-            total = value + second[i]
-            if total > best[i + j]:
-                best[i + j] = total
-                choice[i + j] = j
+    for start in range(0, limit + 1, BLOCK):  # a block of results at a time: all it needs stays in the nearest cache
+        end = min(start + BLOCK, limit + 1)
+        for j in range(min(len(first), end)):
+            value = first[j]
+            if value == -np.inf:
+                continue
+            low, high = max(start - j, 0), min(len(second), end - j)
+            if low < high:
+                _offer(value, j, second[low:high], best[low + j : high + j], choice[low + j : high + j])
     return best, choice
 
 

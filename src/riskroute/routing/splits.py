@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from riskroute.errors import InputError, whole_number
 from riskroute.learning.actions import Actions
-from riskroute.learning.problem import Problem, random_problem
 
 LARGEST_LIST = 5_000_000
 """Sets with more splits than this are not listed."""
@@ -74,15 +73,3 @@ def split_actions(shares: int, slots: int) -> Actions:
     """The listed splits as an action set with features ``(a, a^2)``, divided by their largest norm."""
     splits = list_splits(shares, slots).astype(np.float64)
     return Actions.scaled(np.hstack([splits, splits**2]), coordinates=slots)
-
-
-def random_routing_problem(
-    shares: int, slots: int, seed: int, *, risk_tolerance: float = 2.0, base_variance: float = 1.0
-) -> Problem:
-    """A random instance of the paper's synthetic experiments: S shares over m slots.
-
-    >>> random_routing_problem(shares=4, slots=4, seed=0).actions
-    Actions(35 actions, dim 8)
-    """
-    actions = split_actions(shares, slots)
-    return random_problem(actions, seed, risk_tolerance=risk_tolerance, base_variance=base_variance)

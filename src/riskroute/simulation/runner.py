@@ -70,7 +70,7 @@ def simulate(
 
     An interrupt (Ctrl-C) returns what is finished, with ``interrupted`` set.
 
-    >>> from riskroute.routing.splits import random_routing_problem
+    >>> from riskroute.routing.instances import random_routing_problem
     >>> result = simulate(random_routing_problem(3, 3, seed=1), ["oracle", "uniform"], horizon=2000, runs=5)
     >>> list(result.policies)
     ['oracle', 'uniform']
