@@ -32,8 +32,8 @@ def test_commands_run(command: str, tmp_path: Path) -> None:
 
 
 def test_there_is_something_to_run() -> None:
-    assert len(SNIPPETS) == 3
-    assert len(COMMANDS) == 2
+    assert len(SNIPPETS) == 4
+    assert len(COMMANDS) == 3
 
 
 def test_the_table_is_the_demos() -> None:
