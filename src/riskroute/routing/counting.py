@@ -54,6 +54,15 @@ class Lattice:
             sums.append(running)
         return sums[::-1]
 
+    def ways(self) -> Units:
+        """``(m + 1, units + 1)``: number of ways in which the slots from ``k`` on take ``n`` units, below 2^63."""
+        table = np.zeros((len(self.lows) + 1, self.units + 1), dtype=np.int64)
+        for k, sums in enumerate(self._sums):
+            least = int(self.lows[k:].sum())
+            counts = np.diff(np.array([0, *sums], dtype=object))
+            table[k, least : least + len(counts)] = counts.astype(np.int64)
+        return table
+
     def rank(self, vector: Units) -> int:
         """Number of vectors before this one."""
         left, before = self.free, 0

@@ -6,6 +6,8 @@ cuts are arrays ``alphas`` and ``betas`` ``(L, m)`` and ``limits`` ``(L,)``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -19,7 +21,10 @@ Units = NDArray[np.int64]
 VISITS = 60_000_000
 """Steps of an enumeration before it gives up."""
 
-_SLACK = 1e-9  # scores are sums of many terms: the enumeration prunes with room, and an exact test follows
+MEMBER_SLACK = 1e-12
+"""Relative room in a limit, for rounding: a member may sit on it."""
+
+_SLACK = 1e-9  # scores are sums of many terms: the enumeration prunes with more room, and an exact test follows
 
 
 def enumerate_all(lattice: Lattice) -> Units:
@@ -36,18 +41,8 @@ def enumerate_within(
     cheapest completion breaks a cut.
     """
     slots = len(lattice.lows)
-    suffix = np.zeros((len(cuts), slots + 1, lattice.units + 1))
-    for i, (alpha, beta, _) in enumerate(cuts):
-        cheapest = np.full(lattice.units + 1, -np.inf)
-        cheapest[0] = 0.0
-        suffix[i, slots] = -cheapest
-        tables = tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units)
-        for k in range(slots - 1, -1, -1):
-            cheapest = convolve(tables[k], cheapest, lattice.units)[0]
-            suffix[i, k] = -cheapest
-    alphas = np.array([alpha for alpha, _, _ in cuts]).reshape(len(cuts), slots)
-    betas = np.array([beta for _, beta, _ in cuts]).reshape(len(cuts), slots)
-    limits = np.array([bound + _SLACK * max(1.0, abs(bound)) for _, _, bound in cuts])
+    alphas, betas, limits = stacked(cuts, slots, _SLACK)
+    suffix = completions(lattice, alphas, betas)
     arguments = alphas, betas, limits, suffix, lattice.lows, lattice.highs, lattice.units
     count = visit(*arguments, np.zeros((0, slots), dtype=np.int64), limit, visits)
     if count < 0:
@@ -55,6 +50,96 @@ def enumerate_within(
     rows = np.empty((count, slots), dtype=np.int64)
     visit(*arguments, rows, limit, visits)
     return rows
+
+
+def stacked(cuts: Sequence[tuple[Vector, Vector, float]], slots: int, slack: float) -> tuple[Vector, Vector, Vector]:
+    """Cuts as arrays ``(L, m)``, ``(L, m)`` and ``(L,)``, their limits relaxed by a relative slack."""
+    alphas = np.array([alpha for alpha, _, _ in cuts]).reshape(len(cuts), slots)
+    betas = np.array([beta for _, beta, _ in cuts]).reshape(len(cuts), slots)
+    return alphas, betas, np.array([limit + slack * max(1.0, abs(limit)) for _, _, limit in cuts])
+
+
+def completions(lattice: Lattice, alphas: Vector, betas: Vector) -> Vector:
+    """Least cost at which the slots from ``k`` on can take ``n`` units, for every cut: ``(L, m + 1, units + 1)``."""
+    slots = len(lattice.lows)
+    costs = np.full((len(alphas), slots + 1, lattice.units + 1), np.inf)
+    costs[:, slots, 0] = 0.0
+    for i, (alpha, beta) in enumerate(zip(alphas, betas, strict=True)):
+        tables = tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units)
+        for k in range(slots - 1, -1, -1):
+            costs[i, k] = -convolve(tables[k], -costs[i, k + 1], lattice.units)[0]
+    return costs
+
+
+def count_within(
+    lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], visits: int = 5 * VISITS
+) -> int | None:
+    """Exact number of vectors of the lattice that pass the cuts; None if it would take too much work.
+
+    The same walk as the enumeration, but where even the dearest completion passes every cut, all completions are
+    counted at once. Only the surface of the set is walked, so sets far too large to list can be counted while slots
+    are few.
+    """
+    if lattice.size >= 2**63:
+        return None
+    slots = len(lattice.lows)
+    alphas, betas, limits = stacked(cuts, slots, MEMBER_SLACK)
+    cheapest, dearest = completions(lattice, alphas, betas), -completions(lattice, -alphas, -betas)
+    ways = lattice.ways()
+    count = count_surface(
+        alphas, betas, limits, cheapest, dearest, ways, lattice.lows, lattice.highs, lattice.units, visits
+    )
+    return None if count < 0 else int(count)
+
+
+@njit(cache=True)
+def count_surface(
+    alphas: Vector,
+    betas: Vector,
+    limits: Vector,
+    cheapest: Vector,
+    dearest: Vector,
+    ways: Units,
+    lows: Units,
+    highs: Units,
+    units: int,
+    visits: int,
+) -> int:
+    """Count the members; -1 if it takes more than ``visits`` steps. ``ways[k, n]``: completions by the slots from k."""
+    slots = len(lows)
+    n_cuts = len(limits)
+    chosen = lows - 1
+    left = np.zeros(slots + 1, dtype=np.int64)
+    left[0] = units
+    spent = np.zeros((slots + 1, n_cuts))
+    count = 0
+    steps = 0
+    k = 0
+    while k >= 0:
+        steps += 1
+        if steps > visits:
+            return -1
+        chosen[k] += 1
+        after = left[k] - chosen[k]
+        if chosen[k] > highs[k] or after < 0:
+            k -= 1
+            continue
+        some = ways[k + 1, after] > 0
+        every = some
+        for i in range(n_cuts):
+            if some:
+                spent[k + 1, i] = spent[k, i] + alphas[i, k] * chosen[k] + betas[i, k] * chosen[k] * chosen[k]
+                some = spent[k + 1, i] + cheapest[i, k + 1, after] <= limits[i]
+                every = every and spent[k + 1, i] + dearest[i, k + 1, after] <= limits[i]
+        if not some:
+            continue
+        if every or k == slots - 1:
+            count += ways[k + 1, after]
+            continue
+        k += 1
+        left[k] = after
+        chosen[k] = lows[k] - 1
+    return count
 
 
 @njit(cache=True)

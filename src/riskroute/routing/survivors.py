@@ -20,7 +20,7 @@ from riskroute.errors import InputError, finite_array, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action
 from riskroute.learning.design import Design
 from riskroute.learning.tally import ActionBatch
-from riskroute.routing.search import descend, enumerate_within, walk
+from riskroute.routing.search import MEMBER_SLACK, count_within, descend, enumerate_within, walk
 from riskroute.routing.survivor_design import survivor_design
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def passes(root: Allocations, cuts: tuple[Cut, ...], rows: ActionBatch) -> NDArr
     features = root.features(rows)
     inside = np.ones(len(rows), dtype=bool)
     for cut in cuts:
-        inside &= np.einsum("ij,j->i", features, cut.coef) <= cut.limit + 1e-12 * max(1.0, abs(cut.limit))
+        room = MEMBER_SLACK * max(1.0, abs(cut.limit))
+        inside &= np.einsum("ij,j->i", features, cut.coef) <= cut.limit + room
     return inside
 
 
@@ -80,10 +81,19 @@ class Survivors(ActionSet):
 
     @cached_property
     def size(self) -> int:
-        """Number of members: exact without cuts, otherwise an estimate by nested sampling."""
-        if self._stated_size is not None:
-            return self._stated_size
-        return self.root.size if not self.cuts else self._estimate_size()
+        """Number of members: counted where possible (`size_is_exact`), otherwise estimated by nested sampling."""
+        return self._stated_size or self._exact_size or self._estimate_size()
+
+    @property
+    def size_is_exact(self) -> bool:
+        """Whether `size` is a count, not an estimate."""
+        return self._stated_size is None and self._exact_size is not None
+
+    @cached_property
+    def _exact_size(self) -> int | None:
+        if not self.cuts:
+            return self.root.size
+        return count_within(self.root.lattice, [(*self.root.separable(cut.coef), cut.limit) for cut in self.cuts])
 
     @property
     def fingerprint(self) -> str:
