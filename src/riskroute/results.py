@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,22 +66,25 @@ class PolicyResult:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SimulationResult:
     """Regret of several policies on one problem.
 
-    ``config`` says exactly what was run; ``best`` is the action that has the smallest mean-variance.
+    ``config`` says exactly what was run; ``best`` is the action the regret compares with (at the end, if it changes).
     """
 
     config: dict[str, Any]
     policies: dict[str, PolicyResult]
     best: Any
     interrupted: bool = False
-    labels: dict[str, str] = field(default_factory=dict)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Header and rows of the final standings, best policy first."""
-        header = ["policy", "final regret", "s.e.", "5 % .. 95 %", "explored", "found best", "seconds"]
+        """Header and rows of the final standings, best policy first.
+
+        *elsewhere* is the share of rounds spent on other actions than the one the run ended on; *found best* the
+        share of runs that ended on the best action.
+        """
+        header = ["policy", "regret", "s.e.", "5 % .. 95 %", "elsewhere", "found best", "seconds"]
         rows = []
         for name, one in sorted(self.policies.items(), key=lambda item: item[1].mean_regret()[-1]):
             low, high = (one.quantiles()[q][-1] for q in (QUANTILES[0], QUANTILES[-1]))
@@ -89,9 +92,9 @@ class SimulationResult:
             rows.append(
                 [
                     name,
-                    f"{one.mean_regret()[-1]:,.0f}",
-                    f"{one.std_regret()[-1] / one.runs**0.5:,.0f}",
-                    f"{low:,.0f} .. {high:,.0f}",
+                    _number(one.mean_regret()[-1]),
+                    _number(one.std_regret()[-1] / one.runs**0.5),
+                    f"{_number(low)} .. {_number(high)}",
                     f"{one.exploration.mean() / one.checkpoints[-1]:.1%}",
                     f"{found:.0%}",
                     f"{one.seconds:.2f}",
@@ -99,7 +102,7 @@ class SimulationResult:
             )
         return header, rows
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         header, rows = self.table()
         widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
         lines = [
@@ -142,11 +145,16 @@ class SimulationResult:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write ``.json`` (the summary) or ``.parquet`` (the tidy table), by the ending of ``path``."""
         target = Path(path)
-        if target.suffix == ".json":
+        if target.suffix.lower() == ".json":
             return write_whole(target, lambda beside: beside.write_text(json.dumps(self.summary()) + "\n"))
-        if target.suffix == ".parquet":
+        if target.suffix.lower() == ".parquet":
             return write_whole(target, lambda beside: self.to_frame().write_parquet(beside))
         raise InputError(f"path must end in .json or .parquet, was {target.name!r}")
+
+
+def _number(value: float) -> str:
+    """Whole numbers with commas while they are short, powers of ten when not."""
+    return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
 
 
 def write_whole(target: Path, write: Any) -> Path:

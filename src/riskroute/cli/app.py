@@ -20,7 +20,44 @@ app = typer.Typer(
     help="A smart order router that learns: risk-aware linear bandits over splits of an order.",
 )
 
+UsageError: type[Exception] = typer.BadParameter.__bases__[
+    0
+]  # typer brings its own copy of click, and does not export it
+
 POLICY_NAMES = "rise, rise++, risk-ucb, risk-exp-exp, restart-gse, uniform, greedy, oracle"
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; returns the exit code. Errors become one line on standard error."""
+    from riskroute.errors import RiskrouteError
+
+    if not arguments:
+        arguments = ["--help"]
+    try:
+        code = app(arguments, standalone_mode=False)
+    except UsageError as error:
+        return _fail(_usage(error, arguments))
+    except RiskrouteError as error:
+        return _fail(str(error))
+    except MemoryError as error:
+        return _fail(f"not enough memory: {error}")
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str) -> int:
+    typer.echo(f"riskroute: {message}", err=True)
+    return 2
+
+
+def _usage(error: Exception, arguments: list[str]) -> str:
+    """One line for a mistyped option: what it was given, and where to read on."""
+    text = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
+    option = next((o for o in getattr(getattr(error, "param", None), "opts", []) if o in arguments[:-1]), None)
+    given = f", was {arguments[arguments.index(option) + 1]!r}" if option else ""
+    where = getattr(getattr(error, "ctx", None), "command_path", "riskroute")
+    return f"{text.rstrip('.')}{given} (see {where} --help)"
 
 
 def _version(wanted: bool) -> None:
@@ -56,15 +93,16 @@ def simulate(
 ) -> None:
     """Play policies on a random instance of S shares over M slots, however many splits there are.
 
-    Rewards are Gaussian with mean and variance linear in the split and its squares. Regret is the mean-variance of what
-    was earned minus that of the best split. Example:
+    Rewards are Gaussian with mean and variance linear in the split and its squares.
+    Regret is the mean-variance of what was earned, minus that of the best split.
+    Example:
 
     riskroute simulate --slots 4 --shares 4 --policy rise --policy risk-ucb --runs 10 --figure regret.png
     """
     from riskroute.cli.output import check_outputs, show, track
     from riskroute.experiments.comparison import compare, default_policies
 
-    check_outputs(json, parquet, figure)
+    check_outputs({"--json": json, "--parquet": parquet, "--figure": figure})
     names = tuple(dict.fromkeys(policy or default_policies(slots, shares)))
     with track(len(names) * max(runs, 0)) as progress:
         result = compare(
@@ -98,15 +136,16 @@ def design(
 ) -> None:
     """Find which splits to try, and how often, to learn about all splits at once.
 
-    The G-optimal design makes the worst-known split as well known as possible. Its bound is proven over every split,
-    also when there are far too many to list. Example:
+    The G-optimal design makes the worst-known split as well known as possible.
+    Its bound is proven over every split, also when there are far too many to list.
+    Example:
 
     riskroute design --shares 1000 --slots 20 --json design.json
     """
     from riskroute.cli.output import check_outputs, show_design
     from riskroute.experiments.designs import find_design
 
-    check_outputs(json, None, None)
+    check_outputs({"--json": json})
     result = find_design(
         shares=shares, slots=slots, lot=lot, caps=_bounds(cap), minimums=_bounds(minimum), tolerance=tolerance
     )
@@ -125,10 +164,11 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("out/demo"),
 ) -> None:
     """Compare the paper's policies and the yardsticks on 8 shares over 6 slots: 1,287 splits, 100,000 rounds."""
-    from riskroute.cli.output import show, track
+    from riskroute.cli.output import check_outputs, show, track
     from riskroute.experiments.comparison import DEMO_POLICIES
     from riskroute.experiments.comparison import demo as run_demo
 
+    check_outputs({"--out": out / "regret.json"})
     with track(len(DEMO_POLICIES) * 50) as progress:
         result = run_demo(progress)
     show(result)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
-from riskroute.errors import one_of
+from riskroute.errors import InputError, one_of
 from riskroute.results import SimulationResult
 from riskroute.routing.splits import about
 
@@ -20,15 +20,21 @@ if TYPE_CHECKING:
 PATTERNS_SHOWN = 10
 
 
-def check_outputs(json: Path | None, parquet: Path | None, figure: Path | None) -> None:
-    """Refuse wrong file endings before any work is done."""
-    for name, path, endings in (
-        ("--json", json, (".json",)),
-        ("--parquet", parquet, (".parquet",)),
-        ("--figure", figure, (".png", ".pdf", ".svg")),
-    ):
-        if path is not None:
-            one_of(f"{name} file ending", path.suffix.lower(), endings)
+ENDINGS = {"--json": (".json",), "--parquet": (".parquet",), "--figure": (".png", ".pdf", ".svg")}
+
+
+def check_outputs(paths: dict[str, Path | None]) -> None:
+    """Refuse wrong file endings and places that cannot be written to, before any work is done."""
+    for name, path in paths.items():
+        if path is None:
+            continue
+        if name in ENDINGS:
+            one_of(f"{name} file ending", path.suffix.lower(), ENDINGS[name])
+        if path.is_dir():
+            raise InputError(f"{name} must be a file, was the folder {str(path)!r}")
+        above = next(folder for folder in path.absolute().parents if folder.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            raise InputError(f"{name} must be in a folder that can be written to, was {str(path)!r}")
 
 
 @contextmanager
@@ -49,36 +55,26 @@ def track(total: int) -> Iterator[Callable[[str, int, int], None]]:
 
 def show(result: SimulationResult) -> None:
     """Print what was played and the final standings."""
-    config = result.config
-    console = Console()
-    header, rows = result.table()
-    if console.is_terminal:
-        table = Table(title=headline(config), title_justify="left", caption_justify="left")
-        for k, name in enumerate(header):
-            table.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
-    else:
-        console.file.write(f"{headline(config)}\n{result}\n")
-    console.print(f"best split: {' '.join(map(str, result.best))}", highlight=False, soft_wrap=True)
+    print_line = Console(soft_wrap=True, highlight=False).print
+    print_line(headline(result.config))
+    print_line(str(result))
+    print_line(f"best split: {' '.join(map(str, result.best))}")
 
 
 def show_design(result: DesignResult) -> None:
     """Print how good a design is and what it consists of."""
-    design, write = result.design, Console(soft_wrap=True).print
-    write(f"{result.allocations!r}", highlight=False)
+    design, write = result.design, Console(soft_wrap=True, highlight=False).print
+    write(f"{result.allocations!r}")
     write(
         f"rank {design.rank}, largest leverage at most {design.bound:.6g}: within {design.excess:.3%} of the optimum, "
         f"{len(design)} allocations, {result.seconds:.2f} s",
-        highlight=False,
     )
     patterns = result.patterns()
     for pattern, count, weight in patterns[:PATTERNS_SHOWN]:
-        write(f"  {weight:7.2%} on {count:>5} allocations of {pattern}", highlight=False)
+        write(f"  {weight:7.2%} on {count:>5} allocations of {pattern}")
     if len(patterns) > PATTERNS_SHOWN:
         rest = sum(weight for _, _, weight in patterns[PATTERNS_SHOWN:])
-        write(f"  {rest:7.2%} on {len(patterns) - PATTERNS_SHOWN} other patterns", highlight=False)
+        write(f"  {rest:7.2%} on {len(patterns) - PATTERNS_SHOWN} other patterns")
 
 
 def headline(config: dict[str, object]) -> str:

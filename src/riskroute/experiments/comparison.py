@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from riskroute.errors import InputError, one_of
+from riskroute.errors import InputError, one_of, whole_number
 from riskroute.learning.actions import Actions, as_action
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
@@ -44,6 +44,7 @@ def compare(
 ) -> SimulationResult:
     """Simulate policies on the random instance number ``instance_seed``; actions are reported as splits."""
     size = count_splits(shares, slots)
+    whole_number("instance_seed", instance_seed, minimum=0)
     listers = [name for name in policies if POLICIES[one_of("policy", name, tuple(POLICIES))].needs_list]
     if listers and size > LARGEST_LIST:
         raise InputError(

@@ -120,8 +120,9 @@ class Actions(ActionSet):
         self.dim = self.matrix.shape[1]
         self.coordinates = self.dim if coordinates is None else whole_number("coordinates", coordinates)
         self.members = np.arange(len(self.matrix))
-        self._names = None if handles is None else _Names(handles)
+        self._names = None if handles is None else _Names(handles, len(self.matrix))
         self._designs: dict[float, Design] = {}
+        self._digest: str | None = None
 
     @classmethod
     def scaled(cls, features: NDArray[np.float64] | list[list[float]], *, coordinates: int | None = None) -> Actions:
@@ -169,8 +170,9 @@ class Actions(ActionSet):
 
     @property
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(self.rows.tobytes() + self.handles.tobytes()).hexdigest()[:16]
-        return f"actions:{self.size}x{self.dim}:{digest}"
+        if self._digest is None:
+            self._digest = hashlib.sha256(self.rows.tobytes() + self.handles.tobytes()).hexdigest()[:16]
+        return f"actions:{self.size}x{self.dim}:{self.coordinates}:{self._digest}"
 
     def features(self, actions: ActionBatch) -> NDArray[np.float64]:
         rows = self.rows_of(np.asarray(actions))
@@ -223,7 +225,7 @@ class Actions(ActionSet):
 
     def _subset(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> Actions:
         subset = object.__new__(type(self))
-        subset.__dict__.update(self.__dict__, members=self.members[kept], _designs={})
+        subset.__dict__.update(self.__dict__, members=self.members[kept], _designs={}, _digest=None)
         return subset
 
 
@@ -233,8 +235,10 @@ class _Names:
     Vectors are looked up by a 64-bit key, a sum of products that wraps around; keys are checked to be different.
     """
 
-    def __init__(self, handles: ActionBatch) -> None:
+    def __init__(self, handles: ActionBatch, count: int) -> None:
         self.handles = np.ascontiguousarray(handles, dtype=np.int64)
+        if self.handles.ndim != 2 or len(self.handles) != count:
+            raise InputError(f"handles must be {count} vectors of whole numbers, was of shape {self.handles.shape}")
         for seed in range(8):
             self.factors = np.random.default_rng(seed).integers(1, 2**62, self.handles.shape[1], dtype=np.int64) * 2 + 1
             keys = self._keys(self.handles)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import real_number, whole_number
+from riskroute.errors import InputError, real_number, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.rounding import exact_counts
 from riskroute.learning.tally import ActionBatch
+
+LONGEST_HORIZON = 10**12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +25,12 @@ class Setting:
     base_variance: float = 1.0
 
     def __post_init__(self) -> None:
-        whole_number("horizon", self.horizon)
-        real_number("risk_tolerance", self.risk_tolerance, minimum=0)
-        real_number("base_variance", self.base_variance, minimum=0)
+        if not isinstance(self.actions, ActionSet):
+            raise InputError(f"actions must be an action set (riskroute.Actions), was {type(self.actions).__name__}")
+        store = object.__setattr__
+        store(self, "horizon", whole_number("horizon", self.horizon, maximum=LONGEST_HORIZON))
+        store(self, "risk_tolerance", real_number("risk_tolerance", self.risk_tolerance, minimum=0))
+        store(self, "base_variance", real_number("base_variance", self.base_variance, minimum=0))
 
 
 @dataclass(frozen=True)

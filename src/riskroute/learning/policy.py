@@ -105,6 +105,10 @@ class Policy(ABC):
         plan = self.plan()
         if not (np.array_equal(tallies.counts, plan.counts) and np.array_equal(tallies.actions, plan.actions)):
             raise InputError("tallies must match the plan's actions and counts, entry by entry")
+        if not (
+            np.isfinite(tallies.means).all() and np.isfinite(tallies.spreads).all() and (tallies.spreads >= 0).all()
+        ):
+            raise InputError("tallies must have finite means and finite, non-negative spreads")
         if self.partial:
             raise StateError("the plan is being played round by round: finish it with update()")
         self._finish(tallies)
@@ -174,6 +178,13 @@ class Policy(ABC):
         for key, expected in (("version", STATE_VERSION), ("policy", cls.name)):
             if state.get(key) != expected:
                 raise StateError(f"state {key} must be {expected!r}, was {state.get(key)!r}")
+        try:
+            return cls._rebuilt(state, actions)
+        except (KeyError, TypeError, AttributeError, InputError) as error:
+            raise StateError(f"state of {cls.name} must be one that state() returned: {error!r}") from error
+
+    @classmethod
+    def _rebuilt(cls, state: dict[str, Any], actions: ActionSet) -> Self:
         saved = dict(state["setting"])
         if (there := saved.pop("actions")) != actions.fingerprint:
             raise StateError(f"state belongs to the action set {there}, was given {actions.fingerprint}")
@@ -181,7 +192,9 @@ class Policy(ABC):
         policy.setting = Setting(actions=actions, **saved)
         policy.rng = np.random.default_rng(0)
         policy.rng.bit_generator.state = state["random"]
-        policy._reset()
+        remembered = {item.name for item in dataclasses.fields(cls) if item.metadata.get("memory")}
+        if set(state["memory"]) != remembered:
+            raise StateError(f"state memory must hold {sorted(remembered)}, had {sorted(state['memory'])}")
         for name, value in state["memory"].items():
             setattr(policy, name, decode(value))
         policy.resume()

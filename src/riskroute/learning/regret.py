@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from riskroute.errors import finite_array, one_of, whole_number
+from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.tally import Tally, merge_moments_compiled
 
 Vector = NDArray[np.float64]
@@ -125,7 +126,7 @@ def checkpoint_rounds(horizon: int, count: int = 100, spacing: str = "both") -> 
     >>> checkpoint_rounds(1000, 4, "linear").tolist()
     [250, 500, 750, 1000]
     """
-    whole_number("horizon", horizon)
+    whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
     whole_number("checkpoints", count)
     log = np.geomspace(1, horizon, count) if count > 1 else np.array([horizon], dtype=float)
     linear = np.linspace(horizon / count, horizon, count)

@@ -51,6 +51,9 @@ class RestartGse(Policy):
     def begin(self) -> None:
         one_of("mode", self.mode, ("practical", "theory"))
         one_of("objective", self.objective, ("mean", "mean-variance"))
+        for name, value in (("cycle", self.cycle), ("budget", self.budget)):
+            if value is not None:
+                whole_number(name, value)
         self.halvings = []
         self.resume()
 
@@ -93,10 +96,10 @@ class RestartGse(Policy):
 
     def _cycle_left(self) -> int:
         length = math.ceil(self.known.horizon ** (2 / 3) - 1e-9) if self.cycle is None else self.cycle
-        return self.cycle_start + whole_number("cycle", length) - self.played
+        return self.cycle_start + length - self.played
 
     def _piece_rounds(self, design: Design) -> int:
         budget = math.floor(self.known.horizon ** (2 / 9) + 1e-9) if self.budget is None else self.budget
         pieces = self.known.actions.size.bit_length() - 1  # halvings from K down to one
-        share = max(whole_number("budget", budget) // pieces, 1)
+        share = max(budget // pieces, 1)
         return share if self.mode == "theory" else max(share, len(design))

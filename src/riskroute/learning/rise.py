@@ -56,6 +56,10 @@ class Rise(Policy):
         real_number("constant", self.constant, above=0)
         if self.explore_multiplier is not None:
             real_number("explore_multiplier", self.explore_multiplier, above=0)
+        if self.delta is not None:
+            real_number("delta", self.delta, above=0, below=1)
+        if self.epsilon is not None:
+            real_number("epsilon", self.epsilon, above=0)
 
     def propose(self) -> Plan:
         if self.committed is not None:
@@ -80,9 +84,8 @@ class Rise(Policy):
         if self.mode == "practical":
             multiplier = actions.coordinates if self.explore_multiplier is None else self.explore_multiplier
             return exact_counts(design.weights, math.ceil(multiplier * horizon ** (2 / 3) - 1e-9))
-        delta = 1 / horizon if self.delta is None else real_number("delta", self.delta, above=0, below=1)
+        delta = 1 / horizon if self.delta is None else self.delta
         epsilon = actions.dim * horizon ** (-1 / 3) if self.epsilon is None else self.epsilon
-        real_number("epsilon", epsilon, above=0)
         log_dim = math.log(max(actions.dim, 2))
         width = self.constant * actions.dim * math.log(1 / delta) / epsilon
         return ceil_counts(design.weights, max(width**2 * log_dim * design.bound, 1.0))

@@ -45,11 +45,15 @@ class RisePlusPlus(Policy):
     corrected: bool = False
 
     cuts: list[tuple[NDArray[np.float64], float]] = memory()  # score and tolerance of every elimination so far
+    score: NDArray[np.float64] | None = memory()  # estimated mean-variance to recommend by
 
     def begin(self) -> None:
         one_of("mode", self.mode, tuple(CONSTANTS))
+        if self.ridge is not None:
+            real_number("ridge", self.ridge, minimum=0)
         self.cuts = []
         self.resume()
+        self._phase_rounds()
 
     def resume(self) -> None:
         self.survivors: ActionSet = self.known.actions
@@ -76,15 +80,18 @@ class RisePlusPlus(Policy):
         estimate = least_squares(  # step 3: this phase's rewards only
             features, tallies, known.base_variance, ridge=ridge, corrected=self.corrected
         )
-        cut = estimate.score(known.risk_tolerance), 2 * self._tolerance()
-        self.survivors = self.survivors.within(*cut)  # step 4: eliminate
-        self.cuts.append(cut)  # step 5: next phase
+        done = float(tallies.counts.sum()) / self._phase_rounds()
+        if self.score is None or done >= 0.25:  # a phase cut off earlier by the horizon knows less than the one before
+            self.score = estimate.score(known.risk_tolerance)
+        if done >= 1:
+            cut = self.score, 2 * self._tolerance()
+            self.survivors = self.survivors.within(*cut)  # step 4: eliminate
+            self.cuts.append(cut)  # step 5: next phase
 
     def recommend(self) -> Action:
-        if not (self.cuts or self.survivors.single):
+        if self.score is None and not self.survivors.single:
             raise StateError("rise++ is in its first phase and cannot recommend an action yet")
-        score = self.cuts[-1][0] if self.cuts else np.zeros(self.known.actions.dim)
-        return self.survivors.best(score)
+        return self.survivors.best(np.zeros(self.known.actions.dim) if self.score is None else self.score)
 
     def _tolerance(self) -> float:
         return float(2.0**-self.phase)

@@ -8,10 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.errors import real_number
+from riskroute.errors import StateError, real_number
 from riskroute.learning.actions import Action
 from riskroute.learning.arms import ArmPolicy
 from riskroute.learning.plan import Plan
+from riskroute.learning.policy import memory
+from riskroute.learning.tally import Tallies
 
 
 @dataclass(kw_only=True)
@@ -25,6 +27,8 @@ class RiskExpExp(ArmPolicy):
 
     divisor: float = 14.0
 
+    committed: Action | None = memory()
+
     def explore_rounds(self) -> int:
         """Rounds of exploration, not limited to the horizon."""
         per_arm: float = (self.known.horizon / real_number("divisor", self.divisor, above=0)) ** (2 / 3)
@@ -37,5 +41,12 @@ class RiskExpExp(ArmPolicy):
             return Plan(turn, np.ones(len(turn), dtype=np.int64))
         return Plan.repeat(self.recommend(), self.remaining)
 
+    def observe(self, tallies: Tallies) -> None:
+        super().observe(tallies)
+        if self.committed is None and (self.played >= self.explore_rounds() or self.remaining == 0):
+            self.committed = self.arm(np.argmin(self.mean_variances()))
+
     def recommend(self) -> Action:
-        return self.arm(np.argmin(self.mean_variances()))
+        if self.committed is None:
+            raise StateError("risk-exp-exp is still exploring and cannot recommend an action yet")
+        return self.committed

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.errors import real_number
+from riskroute.errors import StateError, real_number
 from riskroute.learning.actions import Action
 from riskroute.learning.arms import ArmPolicy
 from riskroute.learning.plan import Plan
@@ -34,6 +34,10 @@ class RiskUcb(ArmPolicy):
     divisor: float = 2.0
     delta: float | None = None
 
+    def begin(self) -> None:
+        super().begin()
+        self.bonus()
+
     def bonus(self) -> float:
         """Width of the confidence bound of an arm played once."""
         known = self.known
@@ -52,4 +56,6 @@ class RiskUcb(ArmPolicy):
 
     def recommend(self) -> Action:
         """Return the arm played most: a lucky arm played once may have the lowest mean-variance so far."""
+        if self.counts.max() == 0:
+            raise StateError("risk-ucb has not finished its first plan and cannot recommend an action yet")
         return self.arm(np.argmax(self.counts))

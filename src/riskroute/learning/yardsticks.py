@@ -51,8 +51,11 @@ class Uniform(Policy):
 
     latest: Action | None = memory()
 
+    def begin(self) -> None:
+        whole_number("batch", self.batch)
+
     def propose(self) -> Plan:
-        drawn = self.known.actions.sample(self.rng, min(whole_number("batch", self.batch), self.remaining))
+        drawn = self.known.actions.sample(self.rng, min(self.batch, self.remaining))
         return Plan(drawn, np.ones(len(drawn), dtype=np.int64))
 
     def observe(self, tallies: Tallies) -> None:

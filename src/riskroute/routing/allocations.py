@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,9 @@ LISTED_DESIGN = 20_000
 
 LISTED_TOP = 2_000_000
 """Sets up to this size are listed to find their best half exactly."""
+
+MOST_SHARES, MOST_SLOTS = 10**7, 10**4
+"""Larger orders are refused: tables have one entry per lot, and amounts are raised to the fourth power."""
 
 Bounds = int | Sequence[int] | None
 
@@ -65,9 +69,9 @@ class Allocations(ActionSet):
     """
 
     def __init__(self, shares: int, slots: int, lot: int = 1, caps: Bounds = None, minimums: Bounds = None) -> None:
-        self.shares = whole_number("shares", shares)
-        self.slots = whole_number("slots", slots)
-        self.lot = whole_number("lot", lot)
+        self.shares = whole_number("shares", shares, maximum=MOST_SHARES)
+        self.slots = whole_number("slots", slots, maximum=MOST_SLOTS)
+        self.lot = whole_number("lot", lot, maximum=MOST_SHARES)
         if self.shares % self.lot:
             raise InputError(f"shares must be a multiple of the lot of {self.lot}, was {self.shares}")
         least = _per_slot("minimums", minimums, self.slots, 0)
@@ -122,12 +126,18 @@ class Allocations(ActionSet):
         return f"allocations:{self.shares}:{self.lot}:{low.tolist()}:{high.tolist()}"
 
     def features(self, actions: ActionBatch) -> NDArray[np.float64]:
-        shares = np.asarray(actions, dtype=np.float64).reshape(len(actions), self.slots)
+        shares = self._checked(actions).astype(np.float64)
         return np.hstack([shares, shares**2]) / self.scale
+
+    def _checked(self, actions: ActionBatch) -> ActionBatch:
+        rows = np.asarray(actions)
+        if rows.ndim != 2 or rows.shape[1] != self.slots:
+            raise InputError(f"actions must be rows of {self.slots} amounts, was of shape {rows.shape}")
+        return rows
 
     def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
         """Whether each of some vectors of shares is an allocation of this set."""
-        shares = np.asarray(actions)
+        shares = self._checked(actions)
         units = shares // self.lot
         inside = (units >= self.lattice.lows) & (units <= self.lattice.highs) & (shares % self.lot == 0)
         return np.asarray(inside.all(axis=1) & (shares.sum(axis=1) == self.shares))
@@ -204,8 +214,8 @@ class Allocations(ActionSet):
 
     def rank(self, action: Action) -> int:
         """Number of allocations that come before this one in lexicographic order."""
-        row = np.array([action], dtype=np.int64)
-        if row.shape != (1, self.slots) or not self.contains(row)[0]:
+        row: NDArray[Any] = np.array([action]) if isinstance(action, tuple | list) else np.zeros((0, 0))
+        if row.shape != (1, self.slots) or row.dtype.kind not in "iu" or not self.contains(row)[0]:
             raise InputError(
                 f"action must allocate {self.shares} shares to {self.slots} slots within their bounds, was {action}"
             )
@@ -234,8 +244,8 @@ def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> NDArray[np
     """One whole number per slot, from one for all, one each, or none."""
     if bounds is None:
         return np.full(slots, default, dtype=np.int64)
-    if isinstance(bounds, Sequence | np.ndarray):
-        if len(bounds) != slots:
-            raise InputError(f"{name} must be one number or {slots} of them, had {len(bounds)}")
-        return np.array([whole_number(name, bound, minimum=0) for bound in bounds], dtype=np.int64)
-    return np.full(slots, whole_number(name, bounds, minimum=0), dtype=np.int64)
+    several = isinstance(bounds, Sequence) or np.ndim(bounds) > 0
+    given: list[Any] = list(cast(Sequence[int], bounds)) if several else [bounds] * slots
+    if len(given) != slots:
+        raise InputError(f"{name} must be one number or {slots} of them, had {len(given)}")
+    return np.array([min(whole_number(name, bound, minimum=0), MOST_SHARES) for bound in given], dtype=np.int64)

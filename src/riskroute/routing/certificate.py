@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from riskroute.errors import InputError
 from riskroute.routing.separable import convolve
 from riskroute.routing.symmetry import InvariantInformation, Orbit, SlotGroups
 
@@ -111,14 +112,22 @@ class _Search:
         total[::2] = self.groups.scales / self.groups.units
         known = total * width / np.linalg.norm(total * width)
         free = np.linalg.svd(known[None, :])[2][1:]  # orthonormal rows, orthogonal to the known direction
-        basis, fixed = width[:, None] * free.T, width * known / np.linalg.norm(total * width)
-        self.back = free / width  # s = back p
+        basis = width[:, None] * free.T
+        # measured from the sums of one member, directions that hardly vary contribute next to nothing
+        self.fixed = fixed = self._sums_of_a_member(whole)
+        self.back = free / width  # s = back (p - fixed)
         self.linear = 2 * basis.T @ self.quadratic @ fixed
         self.constant = float(fixed @ self.quadratic @ fixed)
         values, axes = np.linalg.eigh(basis.T @ self.quadratic @ basis)
         large = 1e-12 * np.abs(values).max(initial=0.0)
         self.convex = [(values[i], axes[:, i]) for i in range(len(values)) if values[i] > large]
         self.concave = [(values[i], axes[:, i]) for i in range(len(values)) if values[i] < -large]
+
+    def _sums_of_a_member(self, whole: Part) -> Vector:
+        orbit = self._maximum(whole, np.zeros(2 * len(self.groups)), own=False)[1]
+        if orbit is None:
+            raise InputError("an allocation set must not be empty, was left with no member")
+        return self.leverage(orbit)[1]
 
     def leverage(self, orbit: Orbit) -> tuple[float, Vector]:
         """Exact leverage of an orbit, and its sums."""
@@ -140,16 +149,20 @@ class _Search:
             if orbit is None:
                 return -np.inf, tangent
             low = -self._maximum(part, -direction, own=False)[0]
+            origin = float(direction @ self.fixed)
+            low, high = low - origin, high - origin
             slope += curvature * (low + high) * axis
             offset -= curvature * low * high
         best, best_tangent, move, pull = np.inf, tangent, np.zeros_like(tangent), 1.0
         for _ in range(_TANGENTS if self.concave else 1):
             slope_here, offset_here = slope.copy(), offset
             for curvature, axis in self.concave:
-                at = float(axis @ self.back @ tangent)
+                at = float(axis @ self.back @ (tangent - self.fixed))
                 slope_here += 2 * curvature * at * axis
                 offset_here -= curvature * at * at
-            value, orbit = self._maximum(part, self.back.T @ slope_here, own=True)
+            direction = self.back.T @ slope_here
+            offset_here -= float(direction @ self.fixed)
+            value, orbit = self._maximum(part, direction, own=True)
             if orbit is None:
                 return -np.inf, tangent
             leverage, sums = self.leverage(orbit)

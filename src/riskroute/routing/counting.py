@@ -60,7 +60,8 @@ class Lattice:
         for k, sums in enumerate(self._sums):
             least = int(self.lows[k:].sum())
             counts = np.diff(np.array([0, *sums], dtype=object))
-            table[k, least : least + len(counts)] = counts.astype(np.int64)
+            # what no vector of the set reaches may be larger than the set, and is never looked up
+            table[k, least : least + len(counts)] = np.minimum(counts, 2**63 - 1).astype(np.int64)
         return table
 
     def rank(self, vector: Units) -> int:
@@ -88,6 +89,8 @@ class Lattice:
     def sample(self, rng: np.random.Generator, count: int) -> Units:
         """``count`` vectors ``(count, m)``, uniformly at random."""
         slots = len(self.lows)
+        if count == 0:
+            return np.zeros((0, slots), dtype=np.int64)
         if self.unbounded:  # stars and bars: m - 1 bars among free + m - 1 places
             places = self.free + slots - 1
             bars = np.stack([np.sort(rng.choice(places, slots - 1, replace=False)) for _ in range(count)])

@@ -27,9 +27,24 @@ _MAX_PARTS = 300  # of the branch and bound, per round
 def large_design(lattice: Lattice, tolerance: float) -> Design:
     """Design over all vectors of the lattice; its handles are vectors of units.
 
-    Aims at ``bound <= (1 + tolerance) * rank``. Sets in which all slots are alike reach it; with many different
-    bounds the proof may stop earlier, and the bound stated is then larger.
+    Aims at ``bound <= (1 + tolerance) * rank``. Sets in which all slots are alike reach it; with many different bounds
+    the proof may stop earlier, and the bound stated is then larger.
+
+    What every vector has in common is taken off first. Since the sum is fixed, amounts above the least possible ones
+    and their squares span the same features, leverages are unchanged, and slots become alike that differ in their
+    minimum only.
     """
+    lows = np.maximum(lattice.lows, lattice.units - (lattice.highs.sum() - lattice.highs))
+    free = lattice.units - int(lows.sum())
+    if free == 0:  # one vector only
+        return Design(lows[None, :].copy(), np.ones(1), 1.0, 1)
+    above = Lattice(free, np.zeros_like(lows), np.minimum(lattice.highs - lows, free))
+    found = _design_from_zero(above, tolerance)
+    return Design(found.actions + lows, found.weights, found.bound, found.rank)
+
+
+def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
+    """The same, for a lattice whose least possible amounts are zero."""
     groups = SlotGroups.of(lattice.units, lattice.lows, lattice.highs)
     orbits = _first_orbits(lattice, groups)
     best: tuple[Certificate, InvariantInformation, list[Orbit], NDArray[np.float64]] | None = None

@@ -239,7 +239,7 @@ def walk(
     """``count`` states of a random walk of exchanges, ``thin`` steps apart, after ``burn_in`` steps.
 
     A step picks two slots and an amount (log-uniform, whatever the state) and moves it if bounds and cuts allow; since
-    the way back is as likely, the walk is uniform on the set in the long run.
+    the way back is as likely, the walk is in the long run uniform on all members that exchanges reach from the start.
     """
     slots = len(start)
     units = start.copy()

@@ -207,13 +207,14 @@ class Survivors(ActionSet):
             outer = Survivors(self.root, self.cuts[:k], self.witness)
             while True:
                 scores = outer.features(outer.sample(rng, 1000)) @ cut.coef
+                below = scores[scores < scores.max()]  # ties at the top must not stop the descent
+                level = float(np.quantile(below, 0.2)) if len(below) else cut.limit
                 inside = float(np.mean(scores <= cut.limit))
-                if inside >= 0.2:
-                    share += math.log(inside)
+                if inside >= 0.2 or level <= cut.limit:
+                    share += math.log(max(inside, 1 / len(scores)))
                     break
-                share += math.log(0.2)
-                step = Cut(cut.coef, float(np.quantile(scores, 0.2)))
-                outer = Survivors(self.root, (*self.cuts[:k], step), self.witness)
+                share += math.log(float(np.mean(scores <= level)))
+                outer = Survivors(self.root, (*self.cuts[:k], Cut(cut.coef, level)), self.witness)
         bits = share / math.log(2)
         whole = math.floor(bits)
         return max(int(self.root.size * round(2 ** (bits - whole) * 2**53)) >> (53 - whole), 1)

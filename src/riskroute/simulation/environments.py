@@ -7,8 +7,11 @@ gives the mutable source of rewards of one episode, which draws single rewards o
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.signal
@@ -19,6 +22,7 @@ from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.learning.plan import Plan, Setting
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch, Tallies, merge_groups
+from riskroute.simulation.seeding import stream
 
 Vector = NDArray[np.float64]
 
@@ -36,12 +40,36 @@ class Environment:
     independent = True  # a block of n rewards may be drawn as one tally
 
     def __init__(self, problem: Problem) -> None:
+        if not isinstance(problem, Problem):
+            raise InputError(f"problem must be a Problem, was {type(problem).__name__}")
         self.pieces: tuple[Problem, ...] = (problem,)
         self.starts: tuple[int, ...] = (0,)
         self._tables: dict[int, tuple[Vector, Vector, Vector]] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.actions!r})"
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that makes this environment what it is, as plain values."""
+        return {
+            "kind": type(self).__name__,
+            "actions": self.actions.fingerprint,
+            "risk_tolerance": self.risk_tolerance,
+            "starts": list(self.starts),
+            "pieces": [
+                {
+                    "mean_coef": problem.mean_coef.tolist(),
+                    "var_coef": problem.var_coef.tolist(),
+                    "base_variance": problem.base_variance,
+                }
+                for problem in self.pieces
+            ],
+        }
+
+    @cached_property
+    def identity(self) -> str:
+        """A short text that differs between different environments; random streams depend on it."""
+        return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def actions(self) -> ActionSet:
@@ -185,6 +213,9 @@ class Autocorrelated(Environment):
         self.correlation = real_number("correlation", correlation, above=-1, below=1)
         self.scale = one_of("scale", scale, ("deviation", "variance"))
 
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"correlation": self.correlation, "scale": self.scale}
+
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
         mean, deviation = super().moments(actions, piece)
         return mean, deviation if self.scale == "deviation" else deviation**2
@@ -224,11 +255,19 @@ class PiecewiseStationary(Environment):
         if len(times) != len(problems) - 1 or times != sorted(set(times)):
             raise InputError(f"changes must be {len(problems) - 1} ascending rounds, was {list(changes)}")
         for problem in problems[1:]:
-            if problem.actions is not self.actions or problem.risk_tolerance != self.risk_tolerance:
-                raise InputError("problems must share one action set and one risk tolerance")
+            if self._told(problem) != self._told(problems[0]):
+                raise InputError("problems must share one action set, one risk tolerance and one base variance")
         self.pieces = tuple(problems)
         self.starts = (0, *times)
         self.comparator = one_of("comparator", comparator, ("mean", "mean-variance"))
+
+    @staticmethod
+    def _told(problem: Problem) -> tuple[str, float, float]:
+        """What policies are told, which must not change."""
+        return problem.actions.fingerprint, problem.risk_tolerance, problem.base_variance
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"comparator": self.comparator}
 
     def _comparator(self, piece: int) -> Action:
         problem = self.pieces[piece]
@@ -242,7 +281,8 @@ def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence)
     (1, 2, 3, 4, 5, 6, 7, 8, 9)
     """
     whole_number("count", count, minimum=0, maximum=whole_number("horizon", horizon) - 1)
-    drawn = np.random.default_rng(seed).choice(np.arange(1, horizon), size=count, replace=False)
+    source = seed if isinstance(seed, np.random.SeedSequence) else stream(seed, "changes")
+    drawn = np.random.default_rng(source).choice(np.arange(1, horizon), size=count, replace=False)
     return tuple(int(change) for change in np.sort(drawn))
 
 

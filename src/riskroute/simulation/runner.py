@@ -24,6 +24,7 @@ from riskroute.learning.problem import Problem
 from riskroute.learning.registry import make_policy
 from riskroute.learning.regret import block_curves, checkpoint_rounds
 from riskroute.learning.risk_ucb import RiskUcb
+from riskroute.learning.state import encode
 from riskroute.learning.yardsticks import Oracle
 from riskroute.results import PolicyResult, SimulationResult
 from riskroute.simulation.environments import Environment
@@ -63,7 +64,7 @@ def simulate(
     ----------
     problem : a problem (played with independent Gaussian rewards) or an environment.
     policies : names, policies, or a mapping from labels to either.
-    seed : every (policy label, run) has its own random stream, whatever else is run and in whatever order.
+    seed : every (environment, policy label, run) has its own random stream, whatever else is run, in whatever order.
     checkpoints, spacing : how many rounds are recorded, ``log``-spaced, ``linear`` or ``both``.
     method : ``auto`` picks the compiled kernel or blocks; ``blocks`` and ``rounds`` force one way.
     progress : called after every run.
@@ -76,7 +77,8 @@ def simulate(
     ['oracle', 'uniform']
     """
     environment = problem if isinstance(problem, Environment) else Environment(problem)
-    horizon, runs = whole_number("horizon", horizon), whole_number("runs", runs)
+    horizon, runs = environment.setting(horizon).horizon, whole_number("runs", runs)
+    seed = whole_number("seed", seed, minimum=0)
     one_of("method", method, METHODS)
     rounds = checkpoint_rounds(horizon, checkpoints, spacing)
     chosen = _by_label(policies, environment, horizon)
@@ -102,17 +104,19 @@ def simulate(
         raise KeyboardInterrupt
     config = {
         "version": __version__,
-        "environment": repr(environment),
+        "environment": environment.describe(),
         "actions": str(environment.actions.size),
         "dim": environment.actions.dim,
         "risk_tolerance": environment.risk_tolerance,
         "horizon": horizon,
         "runs": runs,
         "seed": seed,
+        "checkpoints": len(rounds),
+        "spacing": spacing,
         "method": method,
-        "policies": {label: {"name": p.name, **_plain(p.parameters)} for label, p in chosen.items()},
+        "policies": {label: {"name": p.name, **encode(p.parameters)} for label, p in chosen.items()},
     }
-    return SimulationResult(config, finished, environment.comparators[-1], interrupted)
+    return SimulationResult(config, finished, environment.oracle_schedule(horizon)[-1][1], interrupted)
 
 
 def play(
@@ -124,10 +128,11 @@ def play(
     identity: tuple[int, str, int],
     method: str = "auto",
 ) -> Episode:
-    """Play one run of a policy; its randomness depends on ``identity`` (seed, label, run) alone."""
+    """Play one run of a policy; its randomness depends on the environment and ``identity`` (seed, label, run) alone."""
     seed, label, run = identity
-    policy = policy.clone().start(environment.setting(horizon), stream(seed, label, run, "policy"))
-    rng = np.random.default_rng(stream(seed, label, run, "rewards"))
+    setting, instance = environment.setting(horizon), environment.identity
+    policy = policy.clone().start(setting, stream(seed, instance, label, run, "policy"))
+    rng = np.random.default_rng(stream(seed, instance, label, run, "rewards"))
     if method == "auto" and type(policy) is RiskUcb:
         log = _play_index(environment, policy, rng)
     elif method == "rounds":
@@ -223,7 +228,7 @@ def _single_rounds(environment: Environment, actions: NDArray[np.int64], rewards
 def _by_label(
     policies: Iterable[str | Policy] | Mapping[str, str | Policy], environment: Environment, horizon: int
 ) -> dict[str, Policy]:
-    if isinstance(policies, str | Policy):
+    if isinstance(policies, str | Policy) or not isinstance(policies, Iterable):
         raise InputError(f"policies must be a list of names or policies, was {policies!r}")
     if isinstance(policies, Mapping):
         pairs = list(policies.items())
@@ -252,7 +257,3 @@ def _gather(rounds: NDArray[np.int64], episodes: list[Episode], seconds: float) 
         np.array([one.exploration for one in episodes], dtype=np.int64),
         seconds,
     )
-
-
-def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}

@@ -1,0 +1,426 @@
+"""Designs by symmetry: blocks against brute force, bounds against every member, and attacks on sets too large to list.
+
+Leverages are recomputed here from the support and its weights alone, by singular values of the weighted support.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+
+from riskroute.learning.design import Design
+from riskroute.routing.certificate import _Power, certify
+from riskroute.routing.counting import Lattice
+from riskroute.routing.large_design import large_design
+from riskroute.routing.orbit_design import solve_orbits, whitened_blocks
+from riskroute.routing.support import explicit_support, farthest, features_of, orbit_size
+from riskroute.routing.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
+
+Levers = Callable[[np.ndarray], np.ndarray]
+
+SMALL = {
+    "one group": (12, [0] * 4, [12] * 4),
+    "one group with caps": (14, [0] * 5, [5] * 5),
+    "one group with minimums": (16, [2] * 4, [9] * 4),
+    "two groups": (12, [0] * 5, [3, 3, 7, 7, 7]),
+    "three groups": (11, [0, 0, 1, 1, 0], [4, 4, 6, 6, 11]),
+    "every slot different": (12, [0, 1, 2, 0], [5, 7, 9, 12]),
+    "fixed slot": (13, [0, 0, 0, 4], [6, 6, 6, 4]),
+    "fixed at zero": (9, [0, 0, 0, 0], [9, 9, 9, 0]),
+    "two fixed slots": (15, [0, 0, 0, 3, 3], [9, 9, 9, 3, 3]),
+    "two values": (4, [0] * 9, [1] * 9),
+    "two values above zero": (14, [1] * 9, [2] * 9),
+    "two values and free slots": (9, [0] * 7, [1, 1, 1, 1, 9, 9, 9]),
+    "two slots": (30, [0, 0], [30, 30]),
+    "one slot": (7, [0], [7]),
+}
+PINNED = {"one member": (6, [2, 2, 2], [6, 6, 6])}
+NARROW = {"narrow": (999 * 6, [998] * 6, [1000] * 6), "less narrow": (999 * 6, [990] * 6, [1000] * 6)}
+CASES = pytest.mark.parametrize("name", list(SMALL))
+
+
+def lattice_of(units: int, lows: list[int], highs: list[int]) -> Lattice:
+    return Lattice(units, np.array(lows, dtype=np.int64), np.array(highs, dtype=np.int64))
+
+
+@cache
+def members_of(name: str) -> np.ndarray:
+    """All members of a small set, by itertools."""
+    units, lows, highs = SMALL[name]
+    ranges = (range(low, min(high, units) + 1) for low, high in zip(lows, highs, strict=True))
+    return np.array([row for row in itertools.product(*ranges) if sum(row) == units])
+
+
+@cache
+def groups_of(name: str) -> SlotGroups:
+    lattice = lattice_of(*SMALL[name])
+    return SlotGroups.of(lattice.units, lattice.lows, lattice.highs)
+
+
+@cache
+def orbits_of(name: str) -> list[Orbit]:
+    return sorted({groups_of(name).orbit(row) for row in members_of(name)})
+
+
+@cache
+def design_of(name: str, tolerance: float = 0.01) -> Design:
+    return large_design(lattice_of(*SMALL[name]), tolerance)
+
+
+def plain_features(rows: np.ndarray) -> np.ndarray:
+    """``(a, a^2)``, each column divided by the largest amount, which leaves leverages as they are."""
+    size = max(float(rows.max()), 1.0)
+    return np.hstack([rows / size, (rows / size) ** 2])
+
+
+def leverages(support: np.ndarray, weights: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """``x' M^+ x`` of each row of ``features``, which must lie in the span of the support."""
+    _, singular, rows = np.linalg.svd(np.sqrt(weights)[:, None] * support, full_matrices=False)
+    kept = singular > 1e-9 * singular[0]
+    inside = features @ rows[kept].T
+    np.testing.assert_allclose(inside @ rows[kept], features, atol=1e-7)  # else a leverage would be infinite
+    return np.sum((inside / singular[kept]) ** 2, axis=1)
+
+
+def random_designs(name: str, count: int, seed: int) -> list[tuple[list[Orbit], np.ndarray, InvariantInformation]]:
+    """Invariant designs that span, far from optimal: a few orbits with very uneven weights."""
+    rng = np.random.default_rng(seed)
+    groups, orbits = groups_of(name), orbits_of(name)
+    rank = int(np.linalg.matrix_rank(plain_features(members_of(name))))
+    found = []
+    for trial in range(50 * count):
+        size = int(rng.integers(1, min(len(orbits), 3 + trial) + 1))
+        chosen = [orbits[i] for i in rng.choice(len(orbits), size, replace=False)]
+        weights = rng.dirichlet(np.full(size, 0.7)) + 1e-3
+        weights /= weights.sum()
+        information = InvariantInformation.of(groups, Parts.of(groups, chosen), weights)
+        if information.rank == rank:
+            found.append((chosen, weights, information))
+        if len(found) == count:
+            break
+    assert len(found) == count
+    return found
+
+
+def images(groups: SlotGroups, orbit: Orbit) -> np.ndarray:
+    """An orbit under every permutation within groups, with repeats."""
+    arrangements = itertools.product(*(itertools.permutations(amounts) for amounts in orbit))
+    return np.array([groups.allocation(parts) for parts in arrangements])
+
+
+def check_support(design: Design, lattice: Lattice) -> None:
+    """Distinct members of the set, no more than Caratheodory's number, with weights that sum to one."""
+    rows = design.actions
+    assert len(np.unique(rows, axis=0)) == len(rows) == len(design.weights)
+    assert len(rows) <= max(design.rank * (design.rank + 1) // 2, 1)
+    assert (rows >= lattice.lows).all()
+    assert (rows <= lattice.highs).all()
+    assert (rows.sum(axis=1) == lattice.units).all()
+    assert (design.weights > 0).all()
+    assert design.weights.sum() == pytest.approx(1, abs=1e-12)
+
+
+@CASES
+def test_bound_holds_for_every_member(name: str) -> None:
+    design, members = design_of(name), members_of(name)
+    check_support(design, lattice_of(*SMALL[name]))
+    # columns divided by the same number on both sides
+    both = plain_features(np.concatenate([design.actions, members]))
+    levers = leverages(both[: len(design)], design.weights, both[len(design) :])
+    assert levers.max() <= design.bound * (1 + 1e-6)
+    assert design.rank == np.linalg.matrix_rank(plain_features(members))
+    assert design.bound >= design.rank * (1 - 1e-9)  # Kiefer and Wolfowitz: nothing is below the rank
+
+
+@pytest.mark.parametrize("name", ["one group", "one group with caps", "one group with minimums", "two values"])
+def test_sets_of_equal_slots_reach_the_tolerance(name: str) -> None:
+    # Small orbits are used whole, but a set of equal slots can still be too small for thinning to be free of charge:
+    # 5 % leaves room for that and is far below the factors a wrong certificate would give.
+    assert design_of(name).excess <= 0.05
+
+
+@CASES
+@pytest.mark.parametrize("tolerance", [0.3, 0.001])
+def test_bound_holds_at_other_tolerances(name: str, tolerance: float) -> None:
+    design, members = design_of(name, tolerance), members_of(name)
+    check_support(design, lattice_of(*SMALL[name]))
+    both = plain_features(np.concatenate([design.actions, members]))
+    assert leverages(both[: len(design)], design.weights, both[len(design) :]).max() <= design.bound * (1 + 1e-6)
+
+
+def test_bound_holds_when_minimums_leave_one_member() -> None:
+    design = large_design(lattice_of(*PINNED["one member"]), 0.01)
+    assert design.rank == 1
+    assert design.bound == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", list(NARROW))
+def test_bound_holds_when_caps_are_close_to_minimums(name: str) -> None:
+    """Features are compared as ``(v - low, (v - low)^2, 1)``, which span the same space as all amounts sum to S."""
+    units, lows, highs = NARROW[name]
+    design = large_design(lattice_of(units, lows, highs), 0.01)
+    ranges = (range(high - low + 1) for low, high in zip(lows, highs, strict=True))
+    members = np.array([row for row in itertools.product(*ranges) if sum(row) == units - sum(lows)])
+    both = np.concatenate([design.actions - np.array(lows), members]).astype(float)
+    features = np.hstack([both, both**2, np.ones((len(both), 1))])
+    assert design.rank == np.linalg.matrix_rank(features[len(design) :])
+    assert leverages(features[: len(design)], design.weights, features[len(design) :]).max() <= design.bound * 1.001
+
+
+FIXED = {
+    "six slots, two fixed": (31, [1, 5, 1, 5, 5, 5], [1, 11, 1, 21, 11, 11]),
+    "four slots, one fixed": (35, [3, 2, 3, 3], [19, 2, 9, 9]),
+}
+
+
+@pytest.mark.parametrize("name", list(FIXED))
+def test_bound_holds_with_fixed_slots_among_several_groups(name: str) -> None:
+    units, lows, highs = FIXED[name]
+    design = large_design(lattice_of(units, lows, highs), 0.01)
+    ranges = (range(low, high + 1) for low, high in zip(lows, highs, strict=True))
+    members = np.array([row for row in itertools.product(*ranges) if sum(row) == units])
+    both = plain_features(np.concatenate([design.actions, members]))
+    assert leverages(both[: len(design)], design.weights, both[len(design) :]).max() <= design.bound * (1 + 1e-6)
+
+
+def test_groups_gather_slots_with_equal_bounds() -> None:
+    groups = SlotGroups.of(10, np.array([0, 1, 0, 1, 0]), np.array([4, 6, 4, 6, 99]))
+    assert [slots.tolist() for slots in groups.members] == [[0, 2], [4], [1, 3]]
+    assert (groups.lows, groups.highs) == ((0, 0, 1), (4, 10, 6))
+    allocation = np.array([1, 2, 3, 4, 0])
+    assert groups.orbit(allocation) == ((3, 1), (0,), (4, 2))
+    assert groups.allocation([[1, 3], [0], [2, 4]]).tolist() == allocation.tolist()
+
+
+@CASES
+def test_orbits_have_as_many_members_as_they_say(name: str) -> None:
+    groups, orbits = groups_of(name), orbits_of(name)
+    assert sum(orbit_size(orbit) for orbit in orbits) == len(members_of(name))
+    assert all(groups.orbit(groups.allocation(orbit)) == orbit for orbit in orbits)
+
+
+@pytest.mark.parametrize("name", ["one group", "two groups", "three groups", "fixed slot", "two fixed slots"])
+def test_explicit_information_is_the_average_over_all_permutations(name: str) -> None:
+    groups = groups_of(name)
+    for orbits, weights, information in random_designs(name, 3, seed=1):
+        expected = np.zeros((2 * int(groups.sizes.sum()),) * 2)
+        for orbit, weight in zip(orbits, weights, strict=True):
+            x = features_of(groups, images(groups, orbit))
+            expected += weight * x.T @ x / len(x)
+        np.testing.assert_allclose(information.explicit(), expected, atol=1e-12)
+
+
+@CASES
+def test_rank_and_leverages_by_blocks_are_those_of_the_matrix(name: str) -> None:
+    groups, orbits, members = groups_of(name), orbits_of(name), members_of(name)
+    every = Parts.of(groups, orbits)
+    for _, _, information in random_designs(name, 3, seed=2):
+        assert information.rank == np.linalg.matrix_rank(plain_features(members))
+        inverse = np.linalg.pinv(information.explicit(), rcond=1e-10, hermitian=True)
+        x = features_of(groups, np.array([groups.allocation(orbit) for orbit in orbits]))
+        expected = np.einsum("ni,ij,nj->n", x, inverse, x)
+        rows, target = whitened_blocks(information, every)
+        np.testing.assert_allclose(rows @ target, expected, rtol=1e-6)
+        assert target @ target == pytest.approx(information.rank)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_certified_bound_holds_for_bad_designs_too(name: str) -> None:
+    """However few parts may be visited, and whether or not the target can be met."""
+    groups, orbits = groups_of(name), orbits_of(name)
+    every = Parts.of(groups, orbits)
+    for _, _, information in random_designs(name, 6, seed=3):
+        rows, target = whitened_blocks(information, every)
+        levers = dict(zip(orbits, rows @ target, strict=True))
+        highest = max(levers.values())
+        for goal, parts in ((information.rank, 1), (1.05 * highest, 5), (1.05 * highest, 3000), (0.5 * highest, 100)):
+            certificate = certify(information, goal, parts)
+            assert certificate.bound >= highest * (1 - 1e-9)
+            for leverage, orbit in certificate.found:
+                assert leverage == pytest.approx(levers[orbit], rel=1e-6)
+
+
+@CASES
+def test_branch_and_bound_closes_on_small_sets(name: str) -> None:
+    for _, _, information in random_designs(name, 2, seed=4):
+        rows, target = whitened_blocks(information, Parts.of(groups_of(name), orbits_of(name)))
+        highest = float((rows @ target).max())
+        assert certify(information, highest * 1.01, 20_000).bound <= highest * (1.01 + 1e-9)
+
+
+@CASES
+def test_weights_on_all_orbits_are_optimal(name: str) -> None:
+    groups, orbits = groups_of(name), orbits_of(name)
+    weights = solve_orbits(groups, orbits, 1e-4)
+    assert weights.sum() == pytest.approx(1)
+    assert (weights >= 0).all()
+    parts = Parts.of(groups, orbits)
+    information = InvariantInformation.of(groups, parts, weights)
+    rows, target = whitened_blocks(information, parts)
+    assert (rows @ target).max() <= information.rank * (1 + 1e-4 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["one group", "two groups", "two fixed slots"])
+def test_farthest_member_of_an_orbit(name: str) -> None:
+    groups = groups_of(name)
+    rng = np.random.default_rng(5)
+    for orbit in orbits_of(name)[:20]:
+        direction = rng.standard_normal(2 * int(groups.sizes.sum()))
+        point = farthest(groups, orbit, direction)
+        assert groups.orbit(point) == orbit
+        reach = features_of(groups, images(groups, orbit)) @ direction
+        assert features_of(groups, point[None, :])[0] @ direction == pytest.approx(reach.max(), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["one group", "two groups", "three groups", "two values"])
+def test_price_of_a_support_is_the_largest_growth_of_a_leverage(name: str) -> None:
+    groups, members = groups_of(name), members_of(name)
+    for orbits, weights, information in random_designs(name, 2, seed=6):
+        limit = information.rank * (information.rank + 1) // 2
+        points, fitted, price = explicit_support(information, orbits, weights, limit, 1.001)
+        assert len(points) <= limit
+        assert math.isfinite(price)
+        x = features_of(groups, members)
+        inverse = np.linalg.pinv(information.explicit(), rcond=1e-10, hermitian=True)
+        before = np.einsum("ni,ij,nj->n", x, inverse, x)
+        after = leverages(features_of(groups, points), fitted, x)
+        assert (after <= price * before * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("copies", range(1, 8))
+def test_power_of_a_table_is_the_best_of_all_choices(copies: int) -> None:
+    rng = np.random.default_rng(copies)
+    table, limit = rng.integers(-9, 9, 4).astype(float), 10
+    table[0] = -np.inf if copies % 2 else table[0]
+    power = _Power(table, copies, limit)
+    best = dict.fromkeys(range(limit + 1), -np.inf)
+    for amounts in itertools.product(range(4), repeat=copies):
+        if sum(amounts) <= limit:
+            best[sum(amounts)] = max(best[sum(amounts)], table[list(amounts)].sum())
+    for n, expected in best.items():
+        assert (power.values[n] if n < len(power.values) else -np.inf) == expected
+        if expected > -np.inf:
+            amounts = power.choice(n)
+            assert (len(amounts), sum(amounts), table[amounts].sum()) == (copies, n, expected)
+
+
+LARGE = {
+    "thousand over twenty": (1000, [0] * 20, [1000] * 20, 0.01),
+    "caps": (1000, [0] * 20, [200] * 20, 0.01),
+    "two groups of caps": (1000, [0] * 20, [100] * 10 + [300] * 10, 0.01),
+    "minimums and three groups": (200, [0] * 5 + [4] * 5 + [0] * 2, [200] * 5 + [80] * 5 + [10] * 2, 0.05),
+    "ten thousand over thirty": (10_000, [0] * 30, [10_000] * 30, 0.05),
+}
+
+
+@cache
+def large(name: str) -> tuple[Lattice, Design]:
+    units, lows, highs, tolerance = LARGE[name]
+    lattice = lattice_of(units, lows, highs)
+    return lattice, large_design(lattice, tolerance)
+
+
+@pytest.mark.parametrize("name", list(LARGE))
+def test_support_of_a_large_design_is_valid(name: str) -> None:
+    lattice, design = large(name)
+    check_support(design, lattice)
+    assert design.rank == 2 * len(lattice.lows)
+    assert design.bound >= design.rank * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "excess"), [("thousand over twenty", 0.01), ("caps", 0.01), ("ten thousand over thirty", 0.05)]
+)
+def test_large_sets_of_equal_slots_reach_the_tolerance(name: str, excess: float) -> None:
+    _, design = large(name)
+    assert design.excess <= excess
+    if design.rank == 40:
+        assert len(design) <= 820
+
+
+@pytest.mark.parametrize("name", list(LARGE))
+def test_attacks_do_not_find_a_leverage_above_the_bound(name: str) -> None:
+    """Hill climbs from many starts. Sets with several groups may state a looser bound, but never a false one."""
+    lattice, design = large(name)
+    size = float(lattice.units)
+    white = _whitening(plain_with(design.actions, size), design.weights)
+
+    def levers(rows: np.ndarray) -> np.ndarray:
+        return np.sum((plain_with(rows, size) @ white) ** 2, axis=1)
+
+    rng = np.random.default_rng(7)
+    rows = _starts(lattice, design, rng)
+    climbed = hill_climb(lattice, rows, levers, rng, steps=1500)
+    assert (climbed.sum(axis=1) == lattice.units).all()
+    highest = float(levers(climbed).max())
+    assert highest <= design.bound * (1 + 1e-6)
+    # The attack must be worth something: it comes close to the rank, below which no design's maximum can be.
+    assert highest >= 0.97 * design.rank
+
+
+def test_attack_refutes_a_false_bound() -> None:
+    """The same climb on a lopsided design finds far more than the rank: attacks above are not blind."""
+    lattice, design = large("thousand over twenty")
+    weights = design.weights * np.where(design.actions[:, 0] > design.actions[:, 1], 0.05, 1.0)
+    white = _whitening(plain_with(design.actions, 1000.0), weights / weights.sum())
+
+    def levers(rows: np.ndarray) -> np.ndarray:
+        return np.sum((plain_with(rows, 1000.0) @ white) ** 2, axis=1)
+
+    rng = np.random.default_rng(8)
+    climbed = hill_climb(lattice, lattice.sample(rng, 100), levers, rng, steps=800)
+    assert levers(climbed).max() > 1.2 * design.bound
+
+
+def plain_with(rows: np.ndarray, size: float) -> np.ndarray:
+    return np.hstack([rows / size, (rows / size) ** 2])
+
+
+def _whitening(support: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """``W`` such that the squared norm of ``x W`` is the leverage, for a support of full rank."""
+    _, singular, rows = np.linalg.svd(np.sqrt(weights)[:, None] * support, full_matrices=False)
+    assert singular[-1] > 1e-9 * singular[0]
+    return rows.T / singular
+
+
+def _starts(lattice: Lattice, design: Design, rng: np.random.Generator) -> np.ndarray:
+    """Uniform draws, members of the support, and greedy fillings that put as much as fits in a few slots."""
+    slots = len(lattice.lows)
+    filled = []
+    for _ in range(80):
+        row, left = lattice.lows.copy(), lattice.free
+        for k in rng.permutation(slots):
+            taken = min(left, int(lattice.room[k]), 1 + int(lattice.free * rng.random() ** 2))
+            row[k] += taken
+            left -= taken
+        for k in rng.permutation(slots):
+            taken = min(left, int(lattice.highs[k] - row[k]))
+            row[k] += taken
+            left -= taken
+        filled.append(row)
+    return np.concatenate([lattice.sample(rng, 60), design.actions[rng.permutation(len(design))[:60]], filled])
+
+
+def hill_climb(lattice: Lattice, rows: np.ndarray, levers: Levers, rng: np.random.Generator, steps: int) -> np.ndarray:
+    """Move 1, a quarter, half or all of a slot's shares to another slot whenever that raises the leverage."""
+    rows = rows.copy()
+    count, slots = rows.shape
+    lane, now = np.arange(count), levers(rows)
+    for _ in range(steps):
+        source = rng.integers(slots, size=count)
+        target = (source + rng.integers(1, slots, size=count)) % slots
+        spare = rows[lane, source] - lattice.lows[source]
+        wanted = np.choose(rng.integers(4, size=count), [np.ones_like(spare), spare // 4, spare // 2, spare])
+        amount = np.minimum(np.minimum(wanted, spare), lattice.highs[target] - rows[lane, target])
+        moved = rows.copy()
+        moved[lane, source] -= amount
+        moved[lane, target] += amount
+        after = levers(moved)
+        better = after > now
+        rows[better], now = moved[better], np.maximum(now, after)
+    return rows

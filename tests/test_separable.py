@@ -1,0 +1,168 @@
+"""Separable optimisation against itertools: greedy, dynamic programming, second best and the paper's margin."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from riskroute.routing.separable import (
+    best_exchange,
+    convolve,
+    greedy_units,
+    minimise,
+    table_maximum,
+    tabulate,
+    two_best,
+)
+
+Bounded = tuple[int, np.ndarray, np.ndarray]
+
+
+@st.composite
+def bounded_sums(draw: Any) -> Bounded:
+    """At most 8 units over at most 5 slots with bounds that leave at least one vector: units, lows, highs."""
+    inside = np.array(draw(st.lists(st.integers(0, 4), min_size=1, max_size=5)))
+    assume(1 <= inside.sum() <= 8)
+    slots = len(inside)
+    lows = inside - np.array([draw(st.integers(0, int(v))) for v in inside])
+    highs = inside + np.array(draw(st.lists(st.integers(0, 8), min_size=slots, max_size=slots)))
+    return int(inside.sum()), lows, highs
+
+
+def vectors(units: int, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
+    """All vectors within bounds with the given sum, in lexicographic order."""
+    ranges = (range(low, min(high, units) + 1) for low, high in zip(lows.tolist(), highs.tolist(), strict=True))
+    return np.array([row for row in itertools.product(*ranges) if sum(row) == units])
+
+
+def whole(draw: Any, slots: int, least: int = -3, most: int = 3) -> np.ndarray:
+    """Whole numbers as floats: sums and products of them are exact, and ties are frequent."""
+    return np.array(draw(st.lists(st.integers(least, most), min_size=slots, max_size=slots)), dtype=float)
+
+
+def scores(alpha: np.ndarray, beta: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return rows @ alpha + rows**2 @ beta
+
+
+@given(case=bounded_sums(), data=st.data())
+def test_minimise_returns_the_lexicographically_smallest_minimiser(case: Bounded, data: Any) -> None:
+    units, lows, highs = case
+    alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows))
+    rows = vectors(*case)
+    expected = rows[int(np.argmin(scores(alpha, beta, rows)))]
+    assert minimise(alpha, beta, units, lows, highs).tolist() == expected.tolist()
+
+
+@given(case=bounded_sums(), data=st.data())
+def test_greedy_and_dynamic_programming_return_the_same_vector(case: Bounded, data: Any) -> None:
+    units, lows, highs = case
+    alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows), least=0)
+    rows = vectors(*case)
+    expected = rows[int(np.argmin(scores(alpha, beta, rows)))].tolist()
+    assert greedy_units(alpha, beta, units, lows, highs).tolist() == expected
+    value, chosen = table_maximum(tabulate(alpha, beta, lows, highs, units), units)
+    assert chosen.tolist() == expected
+    assert value == -scores(alpha, beta, rows).min()
+
+
+@given(case=bounded_sums(), seed=st.integers(0, 10**6))
+def test_greedy_and_dynamic_programming_agree_on_real_coefficients(case: Bounded, seed: int) -> None:
+    units, lows, highs = case
+    rng = np.random.default_rng(seed)
+    alpha, beta = rng.standard_normal(len(lows)), rng.exponential(size=len(lows))
+    greedy = greedy_units(alpha, beta, units, lows, highs)
+    value, _ = table_maximum(tabulate(alpha, beta, lows, highs, units), units)
+    assert scores(alpha, beta, greedy[None, :])[0] == pytest.approx(-value, abs=1e-9)
+
+
+@pytest.mark.parametrize(("units", "slots"), [(1000, 20), (777, 7), (50, 60)])
+def test_greedy_and_dynamic_programming_agree_on_large_sets(units: int, slots: int) -> None:
+    rng = np.random.default_rng(units)
+    lows = rng.integers(0, 1 + units // (4 * slots), slots)
+    highs = lows + rng.integers(2 * units // slots + 1, units, slots)
+    alpha, beta = rng.integers(-50, 50, slots).astype(float), rng.integers(0, 5, slots).astype(float)
+    greedy = greedy_units(alpha, beta, units, lows, highs)
+    value, chosen = table_maximum(tabulate(alpha, beta, lows, highs, units), units)
+    assert greedy.tolist() == chosen.tolist()
+    assert greedy.sum() == units
+    assert scores(alpha, beta, greedy[None, :])[0] == -value
+
+
+@given(case=bounded_sums(), data=st.data())
+def test_two_best_are_the_two_smallest_scores(case: Bounded, data: Any) -> None:
+    units, lows, highs = case
+    alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows))
+    rows = vectors(*case)
+    expected = np.sort(scores(alpha, beta, rows))
+    first, second = two_best(tabulate(alpha, beta, lows, highs, units), units)
+    assert first.tolist() == rows[int(np.argmin(scores(alpha, beta, rows)))].tolist()
+    if len(rows) == 1:
+        assert second is None
+        return
+    assert second is not None
+    assert second.tolist() in rows.tolist()
+    assert second.tolist() != first.tolist()
+    assert scores(alpha, beta, second[None, :])[0] == expected[1]
+
+
+@given(case=bounded_sums(), data=st.data())
+def test_best_exchange_is_the_cheapest_move_of_one_unit(case: Bounded, data: Any) -> None:
+    _, lows, highs = case
+    alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows))
+    rows = vectors(*case)
+    here = rows[data.draw(st.integers(0, len(rows) - 1))]
+    near = rows[np.abs(rows - here).sum(axis=1) == 2]
+    cost, i, j = best_exchange(alpha, beta, here, lows, highs)
+    if len(near) == 0:
+        assert cost == np.inf
+        return
+    moved = here.copy()
+    moved[i] -= 1
+    moved[j] += 1
+    start = scores(alpha, beta, here[None, :])[0]
+    assert moved.tolist() in near.tolist()
+    assert cost == scores(alpha, beta, moved[None, :])[0] - start == scores(alpha, beta, near).min() - start
+
+
+@given(case=bounded_sums(), data=st.data())
+def test_with_convex_costs_the_margin_is_the_gap_to_the_second_best(case: Bounded, data: Any) -> None:
+    """The paper's claim on the gap, ``Delta_a >= gamma`` for every other ``a``; one exchange attains it."""
+    units, lows, highs = case
+    alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows), least=0)
+    rows = vectors(*case)
+    assume(len(rows) > 1)
+    values = np.sort(scores(alpha, beta, rows))
+    best = minimise(alpha, beta, units, lows, highs)
+    assert best_exchange(alpha, beta, best, lows, highs)[0] == values[1] - values[0]
+
+
+@given(data=st.data(), limit=st.integers(0, 12))
+def test_convolution_is_the_best_sum_of_two_entries(data: Any, limit: int) -> None:
+    entries = st.one_of(st.integers(-5, 5).map(float), st.just(-np.inf))
+    first, second = (np.array(data.draw(st.lists(entries, min_size=1, max_size=8))) for _ in range(2))
+    best, choice = convolve(first, second, limit)
+    for n in range(limit + 1):
+        sums = {j: first[j] + second[n - j] for j in range(len(first)) if 0 <= n - j < len(second)}
+        expected = max(sums.values(), default=-np.inf)
+        assert best[n] == expected
+        if expected > -np.inf:
+            assert choice[n] == min(j for j, value in sums.items() if value == expected)
+
+
+def test_maximum_over_nothing_is_minus_infinity() -> None:
+    tables = [np.zeros(3), np.zeros(2)]  # at most 2 + 1 units fit
+    assert table_maximum(tables, 4)[0] == -np.inf
+    assert table_maximum([np.array([-np.inf, 0.0])], 0)[0] == -np.inf
+    assert table_maximum(tables, 3)[1].tolist() == [2, 1]
+
+
+def test_one_slot_takes_everything() -> None:
+    lows, highs = np.array([0]), np.array([9])
+    for beta in (1.0, -1.0):
+        assert minimise(np.array([2.0]), np.array([beta]), 5, lows, highs).tolist() == [5]
+    assert two_best(tabulate(np.array([2.0]), np.array([-1.0]), lows, highs, 5), 5)[1] is None
