@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from riskroute import POLICIES, __version__
+from riskroute.cli.app import POLICY_NAMES
 
 QUICK = ["simulate", "--slots", "3", "--shares", "3", "--horizon", "500", "--runs", "3"]
 
@@ -115,11 +116,31 @@ def test_mistakes_end_in_one_line_and_code_2(arguments: list[str], message: str,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_options_and_words_end_in_code_2() -> None:
-    for arguments in (["simulat"], ["simulate", "--slot"], ["simulate", "--runs", "many"]):
-        done = riskroute(*arguments)
-        assert done.returncode == 2
-        assert "Traceback" not in done.stderr
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulat"], "No such command 'simulat'"),
+        (["simulate", "--slot", "3"], "No such option: --slot"),
+        (["simulate", "--runs", "many"], "'--runs'.*, was 'many'"),
+        (["design", "--shares", "3"], "Missing option '--slots'"),
+        (["simulate", "--instance-seed", "-1"], "instance_seed must be a non-negative integer, was -1"),
+        (["simulate", "--horizon", "100000000000", "--policy", "risk-ucb"], "not enough memory"),
+        (["simulate", "--json", "."], "--json"),
+        (["demo", "--out", sys.executable], "--out must be in a folder that can be written to"),
+    ],
+)
+def test_words_the_command_does_not_know_end_in_one_line_too(arguments: list[str], message: str) -> None:
+    done = riskroute(*arguments)
+    assert done.returncode == 2
+    assert re.fullmatch(f"riskroute: .*{message}.*\n", done.stderr)
+
+
+def test_without_arguments_it_shows_the_help() -> None:
+    assert "simulate" in riskroute().stdout
+
+
+def test_names_in_the_help_are_those_of_the_registry() -> None:
+    assert POLICY_NAMES.split(", ") == list(POLICIES)
 
 
 def test_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ def test_unknown_parameter_is_named() -> None:
         (make_policy("uniform", batch=0), "batch must be a positive integer, was 0"),
         (Oracle(schedule=((3, 0),)), "schedule must start at round 0"),
         (Oracle(), "schedule must start at round 0"),
+        (Rise(delta=-1.0), "delta must be a number above 0 and below 1, was -1.0"),
+        (RisePlusPlus(ridge=-1.0), "ridge must be a number of at least 0, was -1.0"),
     ],
 )
 def test_bad_parameters_are_named(policy: Policy, message: str) -> None:
@@ -121,9 +123,44 @@ def test_restore_policy_finds_the_class_by_name() -> None:
         Rise.restore(saved, setting.actions)
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"setting": {}},
+        {"parameters": {"nonesuch": 1}},
+        {"memory": {}},
+        {"memory": None},
+        {"random": {"bit_generator": "PCG64"}},
+        {"setting": {"actions": "x", "horizon": 1}},
+    ],
+)
+def test_broken_states_are_state_errors(broken: dict[str, object]) -> None:
+    setting = Setting(actions=Actions(np.eye(3)), horizon=100)
+    with pytest.raises(StateError):
+        Rise.restore(Rise().start(setting).state() | broken, setting.actions)
+
+
+def test_states_are_json_whatever_numbers_were_given() -> None:
+    setting = Setting(actions=Actions(np.eye(3)), horizon=np.int64(100), risk_tolerance=np.float32(2))
+    json.dumps(Rise(explore_multiplier=np.float32(2)).start(setting).state())
+
+
+def test_coordinates_are_part_of_an_action_sets_identity() -> None:
+    assert Actions(np.eye(4)).fingerprint != Actions(np.eye(4), coordinates=2).fingerprint
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(np.nan, 1.0), (0.0, np.inf), (0.0, -1.0)])
+def test_tallies_that_make_no_sense_are_refused_before_anything_is_learned(mean: float, spread: float) -> None:
+    policy = RiskUcb().start(Setting(actions=Actions(np.eye(3)), horizon=100))
+    plan = policy.plan()
+    with pytest.raises(InputError, match="tallies must have finite means"):
+        policy.learn(Tallies(plan.actions, plan.counts, np.full(3, mean), np.full(3, spread)))
+    assert (policy.played, policy.plan()) == (0, plan)
+
+
 def test_recommendation_before_any_data_is_refused() -> None:
     setting = Setting(actions=Actions(np.eye(3)), horizon=1000)
-    for name in ("rise", "rise++", "restart-gse", "greedy", "uniform"):
+    for name in ("rise", "rise++", "restart-gse", "greedy", "uniform", "risk-ucb", "risk-exp-exp"):
         with pytest.raises(StateError, match=name.replace("+", r"\+")):
             make_policy(name).start(setting).recommend()
 

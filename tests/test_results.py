@@ -34,7 +34,7 @@ def test_a_single_run_has_no_deviation(small_problem: Problem) -> None:
 
 def test_prints_as_a_table_best_first(result: SimulationResult) -> None:
     lines = str(result).splitlines()
-    assert lines[0].split()[:2] == ["policy", "final"]
+    assert lines[0].split()[:2] == ["policy", "regret"]
     assert len(set(map(len, lines))) == 1
     ends = {name: one.mean_regret()[-1] for name, one in result.policies.items()}
     assert [line.split()[0] for line in lines[2:]] == sorted(ends, key=lambda name: ends[name])
@@ -47,8 +47,8 @@ def test_found_best_counts_runs_that_recommend_the_best_action() -> None:
     header, rows = SimulationResult({}, {"some": one}, best=4).table()
     row = dict(zip(header, rows[0], strict=True))
     assert row["found best"] == "50%"
-    assert row["explored"] == "40.0%"
-    assert row["final regret"] == "2"
+    assert row["elsewhere"] == "40.0%"
+    assert row["regret"] == "2"
 
 
 def test_json_holds_config_and_curves(result: SimulationResult, tmp_path: Path) -> None:

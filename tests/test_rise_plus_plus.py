@@ -83,6 +83,25 @@ def test_commits_when_one_action_is_left() -> None:
     assert policy.plan().counts.tolist() == [100_000 - plan.rounds]
 
 
+def _rounds_left_after_the_first_phase(environment: Environment, horizon: int) -> int:
+    policy = RisePlusPlus(constant=0.05).start(environment.setting(horizon))
+    return horizon - policy.plan().rounds
+
+
+def test_a_phase_cut_off_by_the_horizon_does_not_eliminate(gaussian_problem: Problem) -> None:
+    """The paper eliminates after full phases only. One round of a new phase must not overturn what is known."""
+    environment = Environment(gaussian_problem)
+    horizon = next(t for t in range(50, 5000) if _rounds_left_after_the_first_phase(environment, t) == 1)
+    policy = RisePlusPlus(constant=0.05).start(environment.setting(horizon))
+    run = environment.run(np.random.default_rng(0))
+    policy.learn(run.tally(policy.plan()))
+    known, survivors = policy.recommend(), policy.survivors.size
+    assert policy.remaining == 1
+    policy.learn(run.tally(policy.plan()))
+    assert policy.recommend() == known
+    assert policy.survivors.size == survivors
+
+
 def test_goes_on_with_survivors_that_do_not_span() -> None:
     """Second case of Algorithm 2: the survivors lie in a subspace, and the design is made in a basis of it."""
     actions = Actions([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.7, 0.7, 0.0], [0.0, 0.0, 1.0]])

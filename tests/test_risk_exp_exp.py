@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from riskroute import Actions, RiskExpExp, Setting, split_actions
+from riskroute import Actions, RiskExpExp, Setting, StateError, Tallies, Tally, split_actions
 
 
 @pytest.mark.parametrize(("shares", "slots", "outlasts"), [(4, 4, False), (4, 5, False), (6, 6, True), (8, 6, True)])
@@ -32,6 +32,21 @@ def test_explores_in_turn_then_commits_to_the_lowest_empirical_mean_variance() -
     expected = min(range(3), key=lambda arm: np.var(rewards[arm]) - np.mean(rewards[arm]))
     assert policy.recommend() == expected
     assert policy.plan().counts.tolist() == [horizon - 12]
+
+
+def test_recommends_what_it_committed_to_however_that_turns_out() -> None:
+    """After the commitment the chosen arm's rewards are bad; the run still ended on it."""
+    policy = RiskExpExp().start(Setting(actions=Actions(np.eye(2)), horizon=14 * 8, risk_tolerance=1.0))
+    with pytest.raises(StateError, match="risk-exp-exp is still exploring"):
+        policy.recommend()
+    for _ in range(8):
+        policy.update(policy.select(), [1.0, 0.5][policy.select()])
+    assert policy.recommend() == 0
+    while policy.remaining:
+        plan = policy.plan()
+        assert plan.actions.tolist() == [0]
+        policy.learn(Tallies.of(plan.actions, [Tally(int(plan.counts[0]), -9.0, 100.0)]))
+    assert policy.recommend() == 0
 
 
 def test_a_partial_last_turn_ends_exploration_exactly() -> None:
