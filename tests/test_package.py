@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import riskroute
 
@@ -29,3 +31,12 @@ def test_every_public_name_loads_and_is_documented() -> None:
 
 def test_unknown_names_are_attribute_errors() -> None:
     assert not hasattr(riskroute, "nonesuch")
+
+
+def test_learning_does_not_know_what_is_traded() -> None:
+    """The learning room is pure mathematics: these words belong to the rooms above it."""
+    for path in (Path(riskroute.__file__).parent / "learning").glob("*.py"):
+        found = re.findall(
+            r"\b(?:shares?|venues?|prices?|trad(?:er|ing)s?|allocations?)\b", path.read_text(), re.IGNORECASE
+        )
+        assert not found, (path.name, found)

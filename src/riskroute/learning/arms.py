@@ -1,4 +1,4 @@
-"""What policies share that treat every action as a separate arm and ignore the features."""
+"""What policies have in common that treat every action as a separate arm and ignore the features."""
 
 from __future__ import annotations
 

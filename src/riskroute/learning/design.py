@@ -43,7 +43,7 @@ class DesignError(RiskrouteError):
 class Design:
     """A distribution over actions, and a proof of how good it is.
 
-    ``actions`` are the handles of the support and ``weights`` ``(n,)`` their shares, summing to one. Every action of
+    ``actions`` are the handles of the support and ``weights`` ``(n,)`` their weights, summing to one. Every action of
     the set the design was made for has leverage at most ``bound``; no design could do better than ``rank``.
     """
 

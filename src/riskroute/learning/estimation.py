@@ -22,7 +22,7 @@ from riskroute.learning.tally import Tallies
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-_LEAST_FREEDOM = 1e-2  # share of a reward that the fit must leave free for its residual to say anything
+_LEAST_FREEDOM = 1e-2  # part of a reward that the fit must leave free for its residual to say anything
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Linear mean-variance problems: actions, the coefficients nature keeps to itself, and the trader's objective."""
+"""Linear mean-variance problems: actions, the coefficients nature keeps to itself, and the objective."""
 
 from __future__ import annotations
 

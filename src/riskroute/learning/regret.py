@@ -55,7 +55,7 @@ def pseudo_regret(means: Vector, gaps: Vector) -> Vector:
     """Sum of the first two terms of the temporal decomposition (Proposition 2), after every round.
 
     ``means`` and ``gaps`` ``(T,)`` are those of the actions played. The first term adds up the gaps; the second is the
-    price of switching, ``1 / (t + 1)`` times the sum of squared differences to the means of all earlier rounds.
+    cost of switching, ``1 / (t + 1)`` times the sum of squared differences to the means of all earlier rounds.
     """
     means = finite_array("means", means, ndim=1)
     switching = np.zeros(len(means))
@@ -92,7 +92,7 @@ def block_curves(
 
     Block ``i`` played one action of true mean ``true_means[i]`` for ``counts[i]`` rounds and was tallied; every
     checkpoint (ascending) falls on the end of a block. Within a block the squared differences to the means of all
-    earlier rounds do not change, so its price of switching is that sum times a difference of harmonic numbers.
+    earlier rounds do not change, so its cost of switching is that sum times a difference of harmonic numbers.
     """
     xi = np.zeros(len(checkpoints))
     pseudo = np.zeros(len(checkpoints))

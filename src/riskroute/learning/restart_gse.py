@@ -28,7 +28,7 @@ class RestartGse(Policy):
 
     Parameters
     ----------
-    mode : ``theory`` spends ``T^(2/9)`` rounds of exploration per cycle, shared by the halvings (one round each at
+    mode : ``theory`` spends ``T^(2/9)`` rounds of exploration per cycle, spread over the halvings (one round each at
         least); ``practical`` gives every halving at least as many rounds as its design has actions.
     cycle : rounds per cycle; ``ceil(T^(2/3))`` if None.
     budget : rounds of exploration per cycle; ``T^(2/9)`` if None.
@@ -101,5 +101,5 @@ class RestartGse(Policy):
     def _piece_rounds(self, design: Design) -> int:
         budget = math.floor(self.known.horizon ** (2 / 9) + 1e-9) if self.budget is None else self.budget
         pieces = self.known.actions.size.bit_length() - 1  # halvings from K down to one
-        share = max(budget // pieces, 1)
-        return share if self.mode == "theory" else max(share, len(design))
+        each = max(budget // pieces, 1)
+        return each if self.mode == "theory" else max(each, len(design))

@@ -15,8 +15,8 @@ def _weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     checked = finite_array("weights", weights, ndim=1)
     if (checked < 0).any() or checked.max() <= 0:
         raise InputError(f"weights must be non-negative with a positive sum, was {checked.tolist()[:6]}")
-    shares = checked / checked.max()  # first to order one: a sum of very large weights may overflow
-    return np.asarray(shares / shares.sum())
+    parts = checked / checked.max()  # first to order one: a sum of very large weights may overflow
+    return np.asarray(parts / parts.sum())
 
 
 def ceil_counts(weights: NDArray[np.float64], rounds: float) -> NDArray[np.int64]:
@@ -40,14 +40,14 @@ def exact_counts(weights: NDArray[np.float64], rounds: int) -> NDArray[np.int64]
     >>> exact_counts(np.array([0.2, 0.5, 0.3]), 2).tolist()
     [0, 1, 1]
     """
-    share = _weights(weights)
+    part = _weights(weights)
     rounds = whole_number("rounds", rounds, minimum=0, maximum=LARGEST)
-    counts = np.zeros(len(share), dtype=np.int64)
-    positive = np.flatnonzero(share > 0)
+    counts = np.zeros(len(part), dtype=np.int64)
+    positive = np.flatnonzero(part > 0)
     if rounds < len(positive):
-        counts[np.argsort(-share, kind="stable")[:rounds]] = 1
+        counts[np.argsort(-part, kind="stable")[:rounds]] = 1
         return counts
-    w = share[positive]
+    w = part[positive]
     n = np.ceil((rounds - len(w) / 2) * w).astype(np.int64).clip(1)
     while (excess := int(n.sum()) - rounds) != 0:
         if excess < 0:

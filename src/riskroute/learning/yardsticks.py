@@ -75,7 +75,7 @@ class Greedy(Policy):
     Parameters
     ----------
     tries : rounds for each action of the design at the start.
-    growth : estimates are refreshed whenever the rounds played have grown by this share.
+    growth : estimates are refreshed whenever the rounds played have grown by this fraction.
     ridge : regularisation of the estimates.
     """
 

@@ -54,6 +54,7 @@ class Lattice:
             sums.append(running)
         return sums[::-1]
 
+    @cached_property
     def ways(self) -> Units:
         """``(m + 1, units + 1)``: number of ways in which the slots from ``k`` on take ``n`` units, below 2^63."""
         table = np.zeros((len(self.lows) + 1, self.units + 1), dtype=np.int64)

@@ -33,23 +33,43 @@ def enumerate_all(lattice: Lattice) -> Units:
 
 
 def enumerate_within(
-    lattice: Lattice, cuts: list[tuple[Vector, Vector, float]], limit: int, visits: int = VISITS
+    lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], limit: int, visits: int = VISITS
 ) -> Units | None:
     """All vectors ``(n, m)`` of the lattice that pass the cuts, in lexicographic order; None if more than ``limit``.
 
-    ``cuts`` are (cost per unit, cost per squared unit, limit). A depth-first walk that turns back where even the
-    cheapest completion breaks a cut.
+    ``cuts`` are (cost per unit, cost per squared unit, limit). Vectors a hair above a limit are included: an exact test
+    must follow.
     """
+    arguments = _prepared(lattice, cuts, _SLACK)
     slots = len(lattice.lows)
-    alphas, betas, limits = stacked(cuts, slots, _SLACK)
-    suffix = completions(lattice, alphas, betas)
-    arguments = alphas, betas, limits, suffix, lattice.lows, lattice.highs, lattice.units
-    count = visit(*arguments, np.zeros((0, slots), dtype=np.int64), limit, visits)
+    count = traverse(*arguments, np.zeros((0, slots), dtype=np.int64), limit, visits)
     if count < 0:
         return None
     rows = np.empty((count, slots), dtype=np.int64)
-    visit(*arguments, rows, limit, visits)
-    return rows
+    return rows if count == 0 or traverse(*arguments, rows, limit, visits) == count else None
+
+
+def count_within(
+    lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], visits: int = 5 * VISITS
+) -> int | None:
+    """Exact number of vectors of the lattice that pass the cuts; None if it would take too much work.
+
+    Only the surface of the set is walked, so sets far too large to list can be counted while slots are few.
+    """
+    if lattice.size >= 2**63:
+        return None
+    nothing = np.zeros((0, len(lattice.lows)), dtype=np.int64)
+    count = traverse(*_prepared(lattice, cuts, MEMBER_SLACK), nothing, 2**63 - 1, visits)
+    return None if count < 0 else int(count)
+
+
+def _prepared(
+    lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], slack: float
+) -> tuple[Vector, Vector, Vector, Vector, Vector, Units, Units, Units, int]:
+    """What `traverse` needs to know about a lattice and its cuts."""
+    alphas, betas, limits = stacked(cuts, len(lattice.lows), slack)
+    cheapest, dearest = completions(lattice, alphas, betas), -completions(lattice, -alphas, -betas)
+    return alphas, betas, limits, cheapest, dearest, lattice.ways, lattice.lows, lattice.highs, lattice.units
 
 
 def stacked(cuts: Sequence[tuple[Vector, Vector, float]], slots: int, slack: float) -> tuple[Vector, Vector, Vector]:
@@ -71,29 +91,8 @@ def completions(lattice: Lattice, alphas: Vector, betas: Vector) -> Vector:
     return costs
 
 
-def count_within(
-    lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], visits: int = 5 * VISITS
-) -> int | None:
-    """Exact number of vectors of the lattice that pass the cuts; None if it would take too much work.
-
-    The same walk as the enumeration, but where even the dearest completion passes every cut, all completions are
-    counted at once. Only the surface of the set is walked, so sets far too large to list can be counted while slots
-    are few.
-    """
-    if lattice.size >= 2**63:
-        return None
-    slots = len(lattice.lows)
-    alphas, betas, limits = stacked(cuts, slots, MEMBER_SLACK)
-    cheapest, dearest = completions(lattice, alphas, betas), -completions(lattice, -alphas, -betas)
-    ways = lattice.ways()
-    count = count_surface(
-        alphas, betas, limits, cheapest, dearest, ways, lattice.lows, lattice.highs, lattice.units, visits
-    )
-    return None if count < 0 else int(count)
-
-
 @njit(cache=True)
-def count_surface(
+def traverse(
     alphas: Vector,
     betas: Vector,
     limits: Vector,
@@ -103,9 +102,15 @@ def count_surface(
     lows: Units,
     highs: Units,
     units: int,
+    rows: Units,
+    limit: int,
     visits: int,
 ) -> int:
-    """Count the members; -1 if it takes more than ``visits`` steps. ``ways[k, n]``: completions by the slots from k."""
+    """Walk the vectors that pass all cuts, slot by slot; return their number, -1 if above ``limit`` or too much work.
+
+    Turns back where even the cheapest completion breaks a cut. With room in ``rows`` the vectors are written there.
+    Without, they are only counted, and where even the dearest completion passes all ``ways[k, n]`` are counted at once.
+    """
     slots = len(lows)
     n_cuts = len(limits)
     chosen = lows - 1
@@ -113,16 +118,14 @@ def count_surface(
     left[0] = units
     spent = np.zeros((slots + 1, n_cuts))
     count = 0
-    steps = 0
     k = 0
-    while k >= 0:
-        steps += 1
-        if steps > visits:
-            return -1
+    for _ in range(visits):
         chosen[k] += 1
         after = left[k] - chosen[k]
         if chosen[k] > highs[k] or after < 0:
             k -= 1
+            if k < 0:
+                return count
             continue
         some = ways[k + 1, after] > 0
         every = some
@@ -133,70 +136,17 @@ def count_surface(
                 every = every and spent[k + 1, i] + dearest[i, k + 1, after] <= limits[i]
         if not some:
             continue
-        if every or k == slots - 1:
+        if k == slots - 1 or (every and len(rows) == 0):
+            if ways[k + 1, after] > limit - count:
+                return -1
+            if len(rows) > 0:
+                rows[count] = chosen
             count += ways[k + 1, after]
             continue
         k += 1
         left[k] = after
         chosen[k] = lows[k] - 1
-    return count
-
-
-@njit(cache=True)
-def visit(
-    alphas: Vector,
-    betas: Vector,
-    limits: Vector,
-    suffix: Vector,
-    lows: Units,
-    highs: Units,
-    units: int,
-    rows: Units,
-    limit: int,
-    visits: int,
-) -> int:
-    """Count the members and write them into ``rows`` as far as they fit; -1 if more than ``limit`` or too much work."""
-    slots = len(lows)
-    n_cuts = len(limits)
-    room_low = np.zeros(slots + 1, dtype=np.int64)  # least and most that the slots from k on can take
-    room_high = np.zeros(slots + 1, dtype=np.int64)
-    for k in range(slots - 1, -1, -1):
-        room_low[k] = room_low[k + 1] + lows[k]
-        room_high[k] = room_high[k + 1] + highs[k]
-    chosen = np.zeros(slots, dtype=np.int64)
-    left = np.zeros(slots + 1, dtype=np.int64)
-    left[0] = units
-    spent = np.zeros((slots + 1, n_cuts))
-    count = 0
-    steps = 0
-    k = 0
-    chosen[0] = max(lows[0], units - room_high[1]) - 1
-    while k >= 0:
-        steps += 1
-        if steps > visits:
-            return -1
-        chosen[k] += 1
-        if chosen[k] > highs[k] or chosen[k] > left[k] - room_low[k + 1]:
-            k -= 1
-            continue
-        after = left[k] - chosen[k]
-        fits = after <= room_high[k + 1]
-        for i in range(n_cuts):
-            spent[k + 1, i] = spent[k, i] + alphas[i, k] * chosen[k] + betas[i, k] * chosen[k] * chosen[k]
-            fits = fits and spent[k + 1, i] + suffix[i, k + 1, after] <= limits[i]
-        if not fits:
-            continue
-        if k == slots - 1:
-            if count >= limit:
-                return -1
-            if count < len(rows):
-                rows[count] = chosen
-            count += 1
-            continue
-        k += 1
-        left[k] = after
-        chosen[k] = max(lows[k], after - room_high[k + 1]) - 1
-    return count
+    return -1
 
 
 @njit(cache=True)
