@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -170,6 +172,36 @@ def test_interrupt_keeps_finished_runs(small_problem: Problem) -> None:
     assert {name: one.runs for name, one in result.policies.items()} == {"rise": 5, "uniform": 3}
     whole = simulate(small_problem, policies, horizon=200, runs=5)
     np.testing.assert_array_equal(result.policies["uniform"].regret, whole.policies["uniform"].regret[:3])
+
+
+def test_a_signal_keeps_what_is_finished(small_problem: Problem) -> None:
+    """A real SIGINT after the second run: finished runs count, and the usual handler is back afterwards."""
+
+    def interrupt(label: str, done: int, runs: int) -> None:
+        if done == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    result = simulate(small_problem, ["rise", "uniform"], horizon=200, runs=5, progress=interrupt)
+    assert result.interrupted
+    assert {name: one.runs for name, one in result.policies.items()} == {"rise": 2}
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_signal_stops_at_once(small_problem: Problem) -> None:
+    def interrupt_twice(label: str, done: int, runs: int) -> None:
+        if done == 2:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+
+    result = simulate(small_problem, ["rise", "uniform"], horizon=200, runs=5, progress=interrupt_twice)
+    assert result.interrupted
+    assert result.policies["rise"].runs == 2
+
+
+def test_runs_outside_the_main_thread(small_problem: Problem) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(simulate, small_problem, ["rise"], 200, 2).result()
+    assert result.policies["rise"].runs == 2
 
 
 def test_interrupt_before_anything_is_finished_is_an_interrupt(small_problem: Problem, monkeypatch) -> None:

@@ -28,6 +28,7 @@ from riskroute.learning.state import encode
 from riskroute.learning.yardsticks import Oracle
 from riskroute.results import PolicyResult, SimulationResult
 from riskroute.simulation.environments import Environment
+from riskroute.simulation.interrupts import polite_interrupts
 from riskroute.simulation.kernels import index_episode
 from riskroute.simulation.seeding import stream
 
@@ -69,7 +70,8 @@ def simulate(
     method : ``auto`` picks the compiled kernel or blocks; ``blocks`` and ``rounds`` force one way.
     progress : called after every run.
 
-    An interrupt (Ctrl-C) returns what is finished, with ``interrupted`` set.
+    An interrupt (Ctrl-C) lets the current run finish and returns what there is, with ``interrupted`` set; a second
+    one stops at once.
 
     >>> from riskroute.routing.instances import random_routing_problem
     >>> result = simulate(random_routing_problem(3, 3, seed=1), ["oracle", "uniform"], horizon=2000, runs=5)
@@ -85,21 +87,26 @@ def simulate(
     comparator = environment.expected_comparator(rounds)
     finished: dict[str, PolicyResult] = {}
     interrupted = False
-    for label, policy in chosen.items():
-        episodes: list[Episode] = []
-        began = time.perf_counter()
-        try:
-            with threadpool_limits(1, "blas"):  # matrices are tiny: threads only wait for each other
-                for run in range(runs):
-                    episodes.append(play(environment, policy, horizon, rounds, comparator, (seed, label, run), method))
-                    if progress is not None:
-                        progress(label, run + 1, runs)
-        except KeyboardInterrupt:
-            interrupted = True
-        if episodes:
-            finished[label] = _gather(rounds, episodes, time.perf_counter() - began)
-        if interrupted:
-            break
+    with polite_interrupts() as asked_to_stop:
+        for label, policy in chosen.items():
+            episodes: list[Episode] = []
+            began = time.perf_counter()
+            try:
+                with threadpool_limits(1, "blas"):  # matrices are tiny: threads only wait for each other
+                    for run in range(runs):
+                        identity = seed, label, run
+                        episodes.append(play(environment, policy, horizon, rounds, comparator, identity, method))
+                        if progress is not None:
+                            progress(label, run + 1, runs)
+                        if asked_to_stop():
+                            break
+            except KeyboardInterrupt:
+                interrupted = True
+            if episodes:
+                finished[label] = _gather(rounds, episodes, time.perf_counter() - began)
+            interrupted = interrupted or asked_to_stop()
+            if interrupted:
+                break
     if interrupted and not finished:
         raise KeyboardInterrupt
     config = {
