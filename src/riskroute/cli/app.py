@@ -20,9 +20,8 @@ app = typer.Typer(
     help="A smart order router that learns: risk-aware linear bandits over splits of an order.",
 )
 
-UsageError: type[Exception] = typer.BadParameter.__bases__[
-    0
-]  # typer brings its own copy of click, and does not export it
+# Of click, which typer may bring as a copy of its own and does not export.
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 POLICY_NAMES = "rise, rise++, risk-ucb, risk-exp-exp, restart-gse, uniform, greedy, oracle"
 

@@ -14,13 +14,14 @@ from riskroute.learning.design import Design, DesignError
 from riskroute.routing.certificate import Certificate, certify
 from riskroute.routing.counting import Lattice
 from riskroute.routing.orbit_design import solve_orbits
-from riskroute.routing.separable import greedy_units
+from riskroute.routing.separable import greedy_units, table_maximum, tabulate
 from riskroute.routing.support import explicit_support
 from riskroute.routing.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
 
 Units = NDArray[np.int64]
 
 _MAX_ROUNDS = 60
+_OUTSIDE = 1e-6  # features are of order one: what reaches farther than this in a direction is not rounding
 _MAX_PARTS = 300  # of the branch and bound, per round
 
 
@@ -51,6 +52,10 @@ def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
     for _ in range(_MAX_ROUNDS):
         weights = solve_orbits(groups, orbits, tolerance / 100)
         information = InvariantInformation.of(groups, Parts.of(groups, orbits), weights)
+        stray = _outside(information, lattice)
+        if stray is not None:
+            orbits = sorted({*orbits, stray})
+            continue
         target = information.rank * (1 + tolerance / 2)
         certificate = certify(information, target, _MAX_PARTS)
         if best is None or certificate.bound < best[0].bound:
@@ -60,7 +65,8 @@ def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
         if certificate.bound <= target or not refuting - known:
             break
         orbits = sorted(known | refuting)
-    assert best is not None
+    if best is None:
+        raise DesignError("design did not find orbits that span every allocation")
     certificate, information, orbits, weights = best
     rank = information.rank
     limit = rank * (rank + 1) // 2
@@ -68,6 +74,27 @@ def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
     if not np.isfinite(price):
         raise DesignError(f"design could not be written as {limit} allocations that span all {rank} directions")
     return Design(points, fitted, certificate.bound * price * (1 + 1e-9), rank)
+
+
+def _outside(information: InvariantInformation, lattice: Lattice) -> Orbit | None:
+    """Orbit outside the range of the information matrix, or None: then every leverage is finite, and bounded in turn.
+
+    A direction the matrix does not see must be one in which no vector lies: its exact maximum over all of them is zero.
+    """
+    groups = information.groups
+    values, vectors = np.linalg.eigh(information.explicit())
+    unseen = vectors[:, : len(values) - information.rank]
+    slots, scale = len(lattice.lows), np.empty(len(lattice.lows))
+    for members, size in zip(groups.members, groups.scales, strict=True):
+        scale[members] = size
+    for direction in np.concatenate([unseen.T, -unseen.T]):
+        alpha, beta = direction[:slots] / scale, direction[slots:] / scale**2
+        highest, units = table_maximum(
+            tabulate(-alpha, -beta, lattice.lows, lattice.highs, lattice.units), lattice.units
+        )
+        if highest > _OUTSIDE:
+            return groups.orbit(units)
+    return None
 
 
 def _first_orbits(lattice: Lattice, groups: SlotGroups) -> list[Orbit]:

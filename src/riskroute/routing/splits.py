@@ -56,8 +56,7 @@ def list_splits(shares: int, slots: int) -> NDArray[np.int64]:
             f"shares over slots must give at most {limit:,} splits to be listed, "
             f"was {about(count)} for {shares} shares over {slots} slots"
         )
-    # Stars and bars: a split is a choice of m - 1 bars among S + m - 1 places. Places are filled from the left, so the
-    # first column of `left` counts down the shares not yet given out.
+    # Slot by slot: every partial split branches into all amounts its next slot can take of what is left.
     splits = np.zeros((1, 0), dtype=np.int64)
     left = np.array([shares], dtype=np.int64)
     for _ in range(slots - 1):

@@ -25,6 +25,7 @@ Matrix = NDArray[np.float64]
 Units = NDArray[np.int64]
 
 _COARSEST = 0.05  # candidates are only some of the members: solving on them to more than this is wasted
+_OUTSIDE = 1e-6
 _DRAWS = 600
 _ROUNDS = 4
 
@@ -44,8 +45,15 @@ def survivor_design(survivors: Survivors, tolerance: float) -> Design:
         if levers.max() <= found.bound * (1 + _COARSEST):
             break
         candidates = np.unique(np.concatenate([candidates, climbed]), axis=0)
-    bound = _bound(survivors, basis @ root, found.rank)
+    spans = _spans(survivors, survivors.features(support), found.rank)
+    bound = _bound(survivors, basis @ root, found.rank) if spans else np.inf
     return Design(support, found.weights, max(bound, found.bound), found.rank)
+
+
+def _spans(survivors: Survivors, features: Matrix, rank: int) -> bool:
+    """Whether it is proven that every survivor lies in the span of the support, whose features are given."""
+    unseen = np.linalg.svd(features)[2][rank:]
+    return all(_largest(survivors, sign * direction) <= _OUTSIDE for direction in unseen for sign in (1.0, -1.0))
 
 
 def _whitening(features: Matrix, weights: NDArray[np.float64]) -> tuple[Matrix, Matrix]:
