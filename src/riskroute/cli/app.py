@@ -141,13 +141,15 @@ def design(
 
     riskroute design --shares 1000 --slots 20 --json design.json
     """
-    from riskroute.cli.output import check_outputs, show_design
-    from riskroute.experiments.designs import find_design
+    from riskroute.cli.output import check_outputs, show_design, waiting
 
     check_outputs({"--json": json})
-    result = find_design(
-        shares=shares, slots=slots, lot=lot, caps=_bounds(cap), minimums=_bounds(minimum), tolerance=tolerance
-    )
+    with waiting("looking for the best splits to try, and for a proof"):
+        from riskroute.experiments.designs import find_design
+
+        result = find_design(
+            shares=shares, slots=slots, lot=lot, caps=_bounds(cap), minimums=_bounds(minimum), tolerance=tolerance
+        )
     show_design(result)
     if json is not None:
         typer.echo(f"wrote {result.save(json)}")

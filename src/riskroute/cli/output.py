@@ -38,6 +38,17 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
 
 
 @contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Show that something is being done, on standard error, if that is a terminal."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(text):
+            yield
+    else:
+        yield
+
+
+@contextmanager
 def track(total: int) -> Iterator[Callable[[str, int, int], None]]:
     """Progress bar on standard error, or nothing at all when that is not a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
