@@ -84,13 +84,13 @@ class BayesianMeanVarianceBound:
         """Return an estimator of one arm whose posterior is, to rounding, its sample mean and variance."""
         return bayesianbandits.NormalInverseGammaRegressor(lam=1e-9, a=1e-9, b=self.prior_rate)
 
-    def __call__(self, arms: list[Any], X: Any, rng: Any, top_k: int | None = None) -> list[Any]:  # noqa: N803
+    def __call__(self, arms: list[Any], X: Any, rng: Any, top_k: int | None = None) -> list[Any]:  # noqa: N803 - the peer's name for it
         return [arms[self.index.argmin()]]
 
     def update(
         self,
         arm: Any,
-        X: Any,  # noqa: N803
+        X: Any,  # noqa: N803 - the peer's name for it
         y: NDArray[np.float64],
         all_arms: list[Any],
         rng: Any,

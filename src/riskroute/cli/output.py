@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 PATTERNS_SHOWN = 10
 
-
 ENDINGS = {"--json": (".json",), "--parquet": (".parquet",), "--figure": (".png", ".pdf", ".svg")}
 
 

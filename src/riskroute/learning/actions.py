@@ -46,7 +46,7 @@ class ActionSet(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of actions, exactly."""
+        """Number of actions; an implicit subset may only be able to estimate it, and then says so."""
 
     @property
     def single(self) -> bool:
@@ -72,7 +72,7 @@ class ActionSet(ABC):
 
     @abstractmethod
     def design(self, tolerance: float) -> Design:
-        """G-optimal design whose certified bound is at most ``(1 + tolerance) * rank``."""
+        """G-optimal design, aiming at a certified bound of at most ``(1 + tolerance) * rank``; the bound is stated."""
 
     @abstractmethod
     def within(self, coef: NDArray[np.float64], tolerance: float) -> ActionSet:

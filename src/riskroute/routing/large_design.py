@@ -20,8 +20,10 @@ from riskroute.routing.symmetry import InvariantInformation, Orbit, Parts, SlotG
 
 Units = NDArray[np.int64]
 
+OUTSIDE = 1e-6
+"""Features are of order one: what reaches farther than this in a direction is not rounding."""
+
 _MAX_ROUNDS = 60
-_OUTSIDE = 1e-6  # features are of order one: what reaches farther than this in a direction is not rounding
 _MAX_PARTS = 300  # of the branch and bound, per round
 
 
@@ -84,15 +86,13 @@ def _outside(information: InvariantInformation, lattice: Lattice) -> Orbit | Non
     groups = information.groups
     values, vectors = np.linalg.eigh(information.explicit())
     unseen = vectors[:, : len(values) - information.rank]
-    slots, scale = len(lattice.lows), np.empty(len(lattice.lows))
-    for members, size in zip(groups.members, groups.scales, strict=True):
-        scale[members] = size
+    slots, scale = len(lattice.lows), groups.slot_scales
     for direction in np.concatenate([unseen.T, -unseen.T]):
         alpha, beta = direction[:slots] / scale, direction[slots:] / scale**2
         highest, units = table_maximum(
             tabulate(-alpha, -beta, lattice.lows, lattice.highs, lattice.units), lattice.units
         )
-        if highest > _OUTSIDE:
+        if highest > OUTSIDE:
             return groups.orbit(units)
     return None
 

@@ -88,10 +88,7 @@ def farthest(groups: SlotGroups, orbit: Orbit, direction: Vector) -> Units:
 
 def features_of(groups: SlotGroups, allocations: Units) -> Vector:
     """Features ``(y, y^2)`` in the groups' own units, ``(n, 2 m)``."""
-    scale = np.empty(allocations.shape[1])
-    for slots, size in zip(groups.members, groups.scales, strict=True):
-        scale[slots] = size
-    y = allocations / scale
+    y = allocations / groups.slot_scales
     return np.hstack([y, y**2])
 
 

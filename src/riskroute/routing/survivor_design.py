@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from riskroute.learning.design import Design, g_optimal, round_coordinates
 from riskroute.learning.exchange import inverse_root
+from riskroute.routing.large_design import OUTSIDE
 
 if TYPE_CHECKING:
     from riskroute.routing.survivors import Survivors
@@ -25,7 +26,6 @@ Matrix = NDArray[np.float64]
 Units = NDArray[np.int64]
 
 _COARSEST = 0.05  # candidates are only some of the members: solving on them to more than this is wasted
-_OUTSIDE = 1e-6
 _DRAWS = 600
 _ROUNDS = 4
 
@@ -53,7 +53,7 @@ def survivor_design(survivors: Survivors, tolerance: float) -> Design:
 def _spans(survivors: Survivors, features: Matrix, rank: int) -> bool:
     """Whether it is proven that every survivor lies in the span of the support, whose features are given."""
     unseen = np.linalg.svd(features)[2][rank:]
-    return all(_largest(survivors, sign * direction) <= _OUTSIDE for direction in unseen for sign in (1.0, -1.0))
+    return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
 
 
 def _whitening(features: Matrix, weights: NDArray[np.float64]) -> tuple[Matrix, Matrix]:

@@ -20,7 +20,7 @@ from riskroute.errors import InputError, finite_array, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action
 from riskroute.learning.design import Design
 from riskroute.learning.tally import ActionBatch
-from riskroute.routing.search import MEMBER_SLACK, count_within, descend, enumerate_within, walk
+from riskroute.routing.search import MEMBER_SLACK, count_within, descend, enumerate_within, stacked, walk
 from riskroute.routing.survivor_design import survivor_design
 
 if TYPE_CHECKING:
@@ -47,12 +47,16 @@ def survivors_of(root: Allocations, cuts: tuple[Cut, ...], witness: Action) -> A
     ``witness`` is one of them.
     """
     if cuts:
-        separable = [(*root.separable(cut.coef), cut.limit) for cut in cuts]
-        units = enumerate_within(root.lattice, separable, LARGEST_SURVIVOR_LIST)
+        units = enumerate_within(root.lattice, in_units(root, cuts), LARGEST_SURVIVOR_LIST)
         if units is not None:
             rows = units * root.lot
             return root.listed_rows(rows[passes(root, cuts, rows)])
     return Survivors(root, cuts, witness)
+
+
+def in_units(root: Allocations, cuts: tuple[Cut, ...]) -> list[tuple[Vector, Vector, float]]:
+    """Cuts as (cost per unit, cost per squared unit, limit)."""
+    return [(*root.separable(cut.coef), cut.limit) for cut in cuts]
 
 
 def passes(root: Allocations, cuts: tuple[Cut, ...], rows: ActionBatch) -> NDArray[np.bool_]:
@@ -93,7 +97,7 @@ class Survivors(ActionSet):
     def _exact_size(self) -> int | None:
         if not self.cuts:
             return self.root.size
-        return count_within(self.root.lattice, [(*self.root.separable(cut.coef), cut.limit) for cut in self.cuts])
+        return count_within(self.root.lattice, in_units(self.root, self.cuts))
 
     @property
     def fingerprint(self) -> str:
@@ -150,11 +154,7 @@ class Survivors(ActionSet):
     @cached_property
     def _tables(self) -> tuple[Vector, Vector, Vector]:
         """Costs per unit and squared unit, and limits, of all cuts: ``(L, m)``, ``(L, m)``, ``(L,)``."""
-        pairs = [self.root.separable(cut.coef) for cut in self.cuts]
-        shape = (len(pairs), self.root.slots)
-        alphas = np.array([alpha for alpha, _ in pairs]).reshape(shape)
-        betas = np.array([beta for _, beta in pairs]).reshape(shape)
-        return alphas, betas, np.array([cut.limit for cut in self.cuts])
+        return stacked(in_units(self.root, self.cuts), self.root.slots, MEMBER_SLACK)
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
         """Uniform draws: exact without cuts, ends of a long random walk with them."""

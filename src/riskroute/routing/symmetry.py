@@ -60,6 +60,14 @@ class SlotGroups:
         """Units that count as one in each group: its largest amount."""
         return np.maximum(np.array(self.highs, dtype=np.float64), 1.0)
 
+    @property
+    def slot_scales(self) -> NDArray[np.float64]:
+        """Units that count as one in each slot, ``(m,)``."""
+        result = np.empty(int(self.sizes.sum()))
+        for slots, scale in zip(self.members, self.scales, strict=True):
+            result[slots] = scale
+        return result
+
     def orbit(self, allocation: Units) -> Orbit:
         """Orbit of an allocation given in units."""
         return tuple(tuple(np.sort(allocation[slots])[::-1].tolist()) for slots in self.members)
