@@ -17,6 +17,8 @@ from riskroute.errors import InputError, finite_array, real_number, whole_number
 from riskroute.learning.design import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
 
+_SCORES_AT_ONCE = 1_000_000  # entries of a table of scores kept in memory
+
 Action = int | tuple[int, ...]
 """Handle of one action: a row number, or a tuple of whole numbers for sets without row numbers."""
 
@@ -69,6 +71,10 @@ class ActionSet(ABC):
     @abstractmethod
     def best(self, coef: NDArray[np.float64]) -> Action:
         """Action with the smallest ``<coef, features>``; of equals, the first."""
+
+    def best_each(self, coefs: NDArray[np.float64]) -> ActionBatch:
+        """Best action under each of several scores ``(n, dim)``."""
+        return as_batch(*(self.best(coef) for coef in coefs))
 
     @abstractmethod
     def design(self, tolerance: float) -> Design:
@@ -194,6 +200,13 @@ class Actions(ActionSet):
 
     def best(self, coef: NDArray[np.float64]) -> Action:
         return self.action(int(np.argmin(self.scores(coef))))
+
+    def best_each(self, coefs: NDArray[np.float64]) -> ActionBatch:
+        coefs = finite_array("coefs", coefs, ndim=2)
+        rows = self.rows
+        step = max(_SCORES_AT_ONCE // len(rows), 1)
+        best = [np.argmin(coefs[i : i + step] @ rows.T, axis=1) for i in range(0, len(coefs), step)]
+        return self._named(self.members[np.concatenate(best)])
 
     def action(self, position: int) -> Action:
         """Handle of the member at a position."""

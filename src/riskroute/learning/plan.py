@@ -17,10 +17,13 @@ LONGEST_HORIZON = 10**12
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a policy is told before it plays: everything but the coefficients."""
+    """What a policy is told before it plays: everything but the coefficients.
+
+    Without a ``horizon`` play goes on until nobody asks any more; policies that cannot do without one say so.
+    """
 
     actions: ActionSet
-    horizon: int
+    horizon: int | None = None
     risk_tolerance: float = 2.0
     base_variance: float = 1.0
 
@@ -28,7 +31,8 @@ class Setting:
         if not isinstance(self.actions, ActionSet):
             raise InputError(f"actions must be an action set (riskroute.Actions), was {type(self.actions).__name__}")
         store = object.__setattr__
-        store(self, "horizon", whole_number("horizon", self.horizon, maximum=LONGEST_HORIZON))
+        if self.horizon is not None:
+            store(self, "horizon", whole_number("horizon", self.horizon, maximum=LONGEST_HORIZON))
         store(self, "risk_tolerance", real_number("risk_tolerance", self.risk_tolerance, minimum=0))
         store(self, "base_variance", real_number("base_variance", self.base_variance, minimum=0))
 

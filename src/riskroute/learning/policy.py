@@ -20,7 +20,7 @@ import numpy as np
 
 from riskroute.errors import InputError, StateError, real_number
 from riskroute.learning.actions import Action, ActionSet, as_action
-from riskroute.learning.plan import Plan, Setting
+from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
 from riskroute.learning.state import decode, encode
 from riskroute.learning.tally import Tallies, Tally
 
@@ -38,6 +38,8 @@ class Policy(ABC):
 
     name: ClassVar[str]
     needs_list: ClassVar[bool] = False  # whether the policy looks at every action one by one
+    needs_horizon: ClassVar[bool] = True  # whether it must know how many rounds there will be
+    fixed_set: ClassVar[bool] = True  # whether it needs the same action set in every round
 
     setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
     played: int = memory(0)
@@ -70,15 +72,24 @@ class Policy(ABC):
         return self.setting
 
     @property
+    def horizon(self) -> int:
+        """Rounds of the episode, of policies that need to know."""
+        if self.known.horizon is None:
+            raise InputError(f"horizon must be given to {self.name}, was None")
+        return self.known.horizon
+
+    @property
     def remaining(self) -> int:
-        """Rounds left until the horizon."""
-        return self.known.horizon - self.played
+        """Rounds left until the horizon; a very large number without one."""
+        return (LONGEST_HORIZON if self.known.horizon is None else self.known.horizon) - self.played
 
     def start(self, setting: Setting, seed: int | np.random.SeedSequence | None = 0) -> Self:
         """Begin an episode, forgetting any earlier one."""
         self.setting = setting
         self.rng = np.random.default_rng(seed)
         self._reset()
+        if self.needs_horizon and setting.horizon is None:
+            raise InputError(f"horizon must be given to {self.name}, was None")
         self.begin()
         return self
 
@@ -92,7 +103,7 @@ class Policy(ABC):
         """Return the plan to play now; the same one until its tallies are learned."""
         if self.pending is None:
             if self.remaining == 0:
-                raise StateError(f"{self.name} has played all {self.known.horizon} rounds of its horizon")
+                raise StateError(f"{self.name} has played all {self.played} rounds of its horizon")
             plan = self.propose()
             if plan.rounds == 0:
                 raise StateError(f"{self.name} proposed a plan without rounds")
@@ -137,6 +148,24 @@ class Policy(ABC):
         self.partial[entry] = self.partial[entry].merge(Tally(1, reward, 0.0))
         if entry == len(plan.counts) - 1 and self.partial[entry].count == plan.counts[entry]:
             self._finish(Tallies.of(plan.actions, self.partial))
+
+    def offer(self, actions: ActionSet) -> None:
+        """Say which actions the next round chooses from, if not those of the round before.
+
+        Coefficients are shared by all sets, so what was learned stays. A plan under way ends here, and what was
+        played of it is learned. Policies that reason about one set as a whole refuse.
+        """
+        known = self.known
+        if actions is known.actions or actions.fingerprint == known.actions.fingerprint:
+            return
+        if self.fixed_set:
+            raise StateError(f"{self.name} needs the same action set in every round")
+        if actions.dim != known.actions.dim:
+            raise InputError(f"actions must have dimension {known.actions.dim} in every round, was {actions.dim}")
+        if self.pending is not None and self.partial:
+            self._finish(Tallies.of(self.pending.actions[: len(self.partial)], self.partial))
+        self.pending = None
+        self.setting = dataclasses.replace(known, actions=actions)
 
     def _entry(self, plan: Plan) -> int:
         last = len(self.partial) - 1

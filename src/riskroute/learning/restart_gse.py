@@ -95,11 +95,11 @@ class RestartGse(Policy):
         self.survivors = self.known.actions
 
     def _cycle_left(self) -> int:
-        length = math.ceil(self.known.horizon ** (2 / 3) - 1e-9) if self.cycle is None else self.cycle
+        length = math.ceil(self.horizon ** (2 / 3) - 1e-9) if self.cycle is None else self.cycle
         return self.cycle_start + length - self.played
 
     def _piece_rounds(self, design: Design) -> int:
-        budget = math.floor(self.known.horizon ** (2 / 9) + 1e-9) if self.budget is None else self.budget
+        budget = math.floor(self.horizon ** (2 / 9) + 1e-9) if self.budget is None else self.budget
         pieces = self.known.actions.size.bit_length() - 1  # halvings from K down to one
         each = max(budget // pieces, 1)
         return each if self.mode == "theory" else max(each, len(design))

@@ -80,7 +80,7 @@ class Rise(Policy):
         return self.committed
 
     def _counts(self, design: Design) -> NDArray[np.int64]:
-        actions, horizon = self.known.actions, self.known.horizon
+        actions, horizon = self.known.actions, self.horizon
         if self.mode == "practical":
             multiplier = actions.coordinates if self.explore_multiplier is None else self.explore_multiplier
             return exact_counts(design.weights, math.ceil(multiplier * horizon ** (2 / 3) - 1e-9))

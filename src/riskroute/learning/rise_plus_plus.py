@@ -97,7 +97,7 @@ class RisePlusPlus(Policy):
         return float(2.0**-self.phase)
 
     def _phase_rounds(self) -> float:
-        dim, horizon = self.known.actions.dim, self.known.horizon
+        dim, horizon = self.known.actions.dim, self.horizon
         delta = 1 / horizon if self.delta is None else real_number("delta", self.delta, above=0, below=1)
         constant = CONSTANTS[self.mode][0] if self.constant is None else self.constant
         real_number("constant", constant, above=0)

@@ -31,7 +31,7 @@ class RiskExpExp(ArmPolicy):
 
     def explore_rounds(self) -> int:
         """Rounds of exploration, not limited to the horizon."""
-        per_arm: float = (self.known.horizon / real_number("divisor", self.divisor, above=0)) ** (2 / 3)
+        per_arm: float = (self.horizon / real_number("divisor", self.divisor, above=0)) ** (2 / 3)
         return math.ceil(len(self.handles) * per_arm - 1e-9)
 
     def propose(self) -> Plan:

@@ -41,7 +41,7 @@ class RiskUcb(ArmPolicy):
     def bonus(self) -> float:
         """Width of the confidence bound of an arm played once."""
         known = self.known
-        delta = known.horizon**-2.0 if self.delta is None else self.delta
+        delta = self.horizon**-2.0 if self.delta is None else self.delta
         scale = 5 + known.risk_tolerance if self.scale is None else self.scale
         real_number("delta", delta, above=0, maximum=1)
         real_number("scale", scale, minimum=0)

@@ -21,6 +21,7 @@ class Oracle(Policy):
     """Play what the comparator of the regret plays: a schedule of (first round, action), rounds counted from 0."""
 
     name: ClassVar[str] = "oracle"
+    needs_horizon: ClassVar[bool] = False
 
     schedule: tuple[tuple[int, Action], ...] = ()
 
@@ -31,13 +32,13 @@ class Oracle(Policy):
 
     def propose(self) -> Plan:
         later = [start for start, _ in self.schedule if start > self.played]
-        return Plan.repeat(self.recommend(), (later[0] if later else self.known.horizon) - self.played)
+        return Plan.repeat(self.recommend(), later[0] - self.played if later else self.remaining)
 
     def observe(self, tallies: Tallies) -> None:
         """Nothing to learn."""
 
     def recommend(self) -> Action:
-        now = min(self.played, self.known.horizon - 1)
+        now = self.played - (self.remaining == 0)
         return [action for start, action in self.schedule if start <= now][-1]
 
 
@@ -46,6 +47,8 @@ class Uniform(Policy):
     """Play an action drawn uniformly at random, every round anew."""
 
     name: ClassVar[str] = "uniform"
+    needs_horizon: ClassVar[bool] = False
+    fixed_set: ClassVar[bool] = False
 
     batch: int = 1024
 
@@ -80,6 +83,7 @@ class Greedy(Policy):
     """
 
     name: ClassVar[str] = "greedy"
+    needs_horizon: ClassVar[bool] = False
 
     tries: int = 2
     growth: float = 0.1

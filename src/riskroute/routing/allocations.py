@@ -59,7 +59,8 @@ class Margin:
 class Allocations(ActionSet):
     """Splits of ``shares`` over ``slots`` in multiples of ``lot``, within ``minimums`` and ``caps``.
 
-    Handles are tuples of shares. ``caps`` and ``minimums`` are one number for all slots or one per slot.
+    Handles are tuples of shares. ``caps`` and ``minimums`` are one number for all slots or one per slot. Features are
+    divided by ``scale``, by default the largest norm; sets that share coefficients must share their scale.
 
     >>> allocations = Allocations(shares=1000, slots=20)
     >>> allocations.size > 10**39, allocations.dim
@@ -68,7 +69,16 @@ class Allocations(ActionSet):
     (2, 2, 0)
     """
 
-    def __init__(self, shares: int, slots: int, lot: int = 1, caps: Bounds = None, minimums: Bounds = None) -> None:
+    def __init__(
+        self,
+        shares: int,
+        slots: int,
+        lot: int = 1,
+        caps: Bounds = None,
+        minimums: Bounds = None,
+        *,
+        scale: float | None = None,
+    ) -> None:
         self.shares = whole_number("shares", shares, maximum=MOST_SHARES)
         self.slots = whole_number("slots", slots, maximum=MOST_SLOTS)
         self.lot = whole_number("lot", lot, maximum=MOST_SHARES)
@@ -81,7 +91,8 @@ class Allocations(ActionSet):
         self._check_room(least, most)
         self.dim = 2 * self.slots
         self.coordinates = self.slots
-        self.scale = self._largest_size()
+        self._largest = self._largest_size()
+        self.scale = self._largest if scale is None else real_number("scale", scale, above=0)
         self._designs: dict[float, Design] = {}
 
     def _check_room(self, least: NDArray[np.int64], most: NDArray[np.int64]) -> None:
@@ -123,7 +134,8 @@ class Allocations(ActionSet):
     @property
     def fingerprint(self) -> str:
         low, high = (self.lot * bound for bound in (self.lattice.lows, self.lattice.highs))
-        return f"allocations:{self.shares}:{self.lot}:{low.tolist()}:{high.tolist()}"
+        scale = "" if self.scale == self._largest else f":{self.scale!r}"
+        return f"allocations:{self.shares}:{self.lot}:{low.tolist()}:{high.tolist()}{scale}"
 
     def features(self, actions: ActionBatch) -> NDArray[np.float64]:
         shares = self._checked(actions).astype(np.float64)
@@ -143,7 +155,7 @@ class Allocations(ActionSet):
         return np.asarray(inside.all(axis=1) & (shares.sum(axis=1) == self.shares))
 
     def largest_norm(self) -> float:
-        return 1.0
+        return self._largest / self.scale
 
     def separable(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Cost per unit and per squared unit of each slot, for a linear score of the features."""

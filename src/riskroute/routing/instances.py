@@ -11,17 +11,18 @@ COMFORTABLE_LIST = 200_000
 """Sets up to this size are listed: looking up is then faster than working out."""
 
 
-def routing_actions(shares: int, slots: int, *, listed: bool | None = None) -> ActionSet:
+def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scale: float | None = None) -> ActionSet:
     """All splits of ``shares`` over ``slots``: a list while it is short, the implicit set otherwise.
 
-    ``listed`` decides instead. Handles are row numbers of `list_splits` in a list, tuples of shares otherwise.
+    ``listed`` decides instead. Handles are row numbers of `list_splits` in a list, tuples of shares otherwise. Features
+    are divided by ``scale``, or by their largest norm.
 
     >>> routing_actions(8, 6), routing_actions(1000, 20)
     (Actions(1287 actions, dim 12), Allocations(1000 shares over 20 slots, about 9.9e+39 allocations))
     """
     if listed is None:
         listed = count_splits(shares, slots) <= COMFORTABLE_LIST
-    return split_actions(shares, slots) if listed else Allocations(shares, slots)
+    return split_actions(shares, slots, scale=scale) if listed else Allocations(shares, slots, scale=scale)
 
 
 def random_routing_problem(

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, whole_number
+from riskroute.errors import InputError, real_number, whole_number
 from riskroute.learning.actions import Actions
 
 LARGEST_LIST = 5_000_000
@@ -68,7 +68,22 @@ def list_splits(shares: int, slots: int) -> NDArray[np.int64]:
     return np.column_stack([splits, left])
 
 
-def split_actions(shares: int, slots: int) -> Actions:
-    """The listed splits as an action set with features ``(a, a^2)``, divided by their largest norm."""
+def largest_size(shares: int) -> float:
+    """Largest norm of the features ``(a, a^2)`` of a split: that of everything in one slot.
+
+    >>> largest_size(1) == 2**0.5
+    True
+    """
+    return math.hypot(shares, shares**2)
+
+
+def split_actions(shares: int, slots: int, *, scale: float | None = None) -> Actions:
+    """The listed splits as an action set with features ``(a, a^2)``, divided by ``scale``, or by their largest norm.
+
+    Orders of different sizes share their coefficients only if their features share one scale.
+    """
     splits = list_splits(shares, slots).astype(np.float64)
-    return Actions.scaled(np.hstack([splits, splits**2]), coordinates=slots)
+    features = np.hstack([splits, splits**2])
+    if scale is None:
+        return Actions.scaled(features, coordinates=slots)
+    return Actions(features / real_number("scale", scale, above=0), coordinates=slots)

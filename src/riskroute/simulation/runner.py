@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from riskroute._version import __version__
 from riskroute.errors import InputError, one_of, whole_number
 from riskroute.learning.actions import Action, as_batch
+from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.registry import make_policy
@@ -79,7 +80,8 @@ def simulate(
     ['oracle', 'uniform']
     """
     environment = problem if isinstance(problem, Environment) else Environment(problem)
-    horizon, runs = environment.setting(horizon).horizon, whole_number("runs", runs)
+    horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
+    runs = whole_number("runs", runs)
     seed = whole_number("seed", seed, minimum=0)
     one_of("method", method, METHODS)
     rounds = checkpoint_rounds(horizon, checkpoints, spacing)
@@ -194,7 +196,7 @@ def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Genera
     rewards = environment.run(rng)
     actions: list[Action] = []
     values: list[float] = []
-    for _ in range(policy.known.horizon):
+    for _ in range(policy.remaining):
         action = policy.select()
         value = rewards.reward(action)
         policy.update(action, value)
@@ -207,7 +209,7 @@ def _play_index(environment: Environment, policy: RiskUcb, rng: np.random.Genera
     """Play a whole episode of RiskUCB in the kernel."""
     handles = environment.actions.listed().handles
     tables = [environment.outcomes(handles, k)[:2] for k in range(len(environment.pieces))]
-    horizon = policy.known.horizon
+    horizon = policy.horizon
     arms, rewards, policy.counts = index_episode(
         np.stack([mean for mean, _ in tables]),
         np.stack([deviation for _, deviation in tables]),
