@@ -118,7 +118,7 @@ class Game:
     def of(cls, environment: Environment) -> Game:
         """Take the game from an environment."""
         means, deviations, _ = environment.table(0)
-        bonus = RiskUcb().start(environment.setting(HORIZON)).bonus()
+        bonus = RiskUcb().start(environment.setting(HORIZON)).bonus_at(0)
         noise = np.random.default_rng(0).standard_normal(HORIZON)
         return cls(means.tolist(), deviations.tolist(), noise, bonus, environment.risk_tolerance)
 
@@ -134,7 +134,7 @@ class Game:
     def kernel_arms(self) -> list[int]:
         """Arms that the kernel plays on the same noise."""
         tables = np.array([self.means]), np.array([self.deviations]), np.zeros(1, dtype=np.int64)
-        return index_episode(*tables, self.noise, self.bonus, self.risk_tolerance)[0].tolist()
+        return index_episode(*tables, self.noise, np.full(len(self.noise), self.bonus), self.risk_tolerance)[0].tolist()
 
 
 @dataclass

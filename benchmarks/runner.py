@@ -102,12 +102,16 @@ def kernel_growth() -> None:
         n_arms = len(means)
         scan_rounds = min(TREE_ROUNDS, max(2000, SCAN_COMPARISONS // n_arms))
         noise = np.random.default_rng(0).standard_normal(n_arms + TREE_ROUNDS)
-        bonus = RiskUcb().start(environment.setting(HORIZON)).bonus()
+        bonus = RiskUcb().start(environment.setting(HORIZON)).bonus_at(0)
+        bonuses = np.full(len(noise), bonus)
         tolerance = environment.risk_tolerance
         starts = np.zeros(1, dtype=np.int64)
 
         def tree(
-            rounds: int, tables=(means[None], deviations[None], starts), noise=noise, rest=(bonus, tolerance)
+            rounds: int,
+            tables=(means[None], deviations[None], starts),
+            noise=noise,
+            rest=(bonuses, tolerance),
         ) -> NDArray[np.int64]:
             return index_episode(*tables, noise[:rounds], *rest)[0]
 

@@ -102,12 +102,16 @@ def test_correlation_zero_is_the_independent_model() -> None:
 def test_piecewise_rewards_follow_the_stretch_they_fall_in() -> None:
     environment = PiecewiseStationary(PROBLEMS, [3, 5])
     run = environment.run(np.random.default_rng(0))
-    _, entry, (counts, _, _, means, gaps) = run.plan_blocks(Plan(np.array([1, 4]), np.array([4, 4])), np.array([7]))
+    _, entry, (counts, _, _, means, variances, gaps) = run.plan_blocks(
+        Plan(np.array([1, 4]), np.array([4, 4])), np.array([7])
+    )
     assert counts.tolist() == [3, 1, 1, 2, 1]
     assert entry.tolist() == [0, 0, 1, 1, 1]
     played, piece = [1, 1, 4, 4, 4], [0, 1, 1, 2, 2]
     expected = [PROBLEMS[k].means(np.array([a]))[0] for a, k in zip(played, piece, strict=True)]
     np.testing.assert_allclose(means, expected)
+    expected = [PROBLEMS[k].variances(np.array([a]))[0] for a, k in zip(played, piece, strict=True)]
+    np.testing.assert_allclose(variances, expected)
     np.testing.assert_allclose(
         gaps, [environment.gaps(np.array([a]), k)[0] for a, k in zip(played, piece, strict=True)]
     )
@@ -131,6 +135,13 @@ def test_piecewise_expected_comparator_equals_the_sum_over_single_rounds() -> No
         m = mean[:t]
         expected = variance[:t].sum() * (1 - 1 / t) + ((m - m.mean()) ** 2).sum() - 2.0 * m.sum()
         assert environment.expected_comparator(np.array([t]))[0] == pytest.approx(expected)
+
+
+def test_comparator_means_are_those_of_its_path() -> None:
+    environment = PiecewiseStationary(PROBLEMS, [3, 5])
+    means = [environment.moments(np.array([environment.comparators[k]]), k)[0][0] for k in [0] * 3 + [1] * 2 + [2] * 5]
+    rounds = np.array([1, 3, 4, 10])
+    np.testing.assert_allclose(environment.comparator_means(rounds), [np.mean(means[:t]) for t in rounds])
 
 
 def test_random_changes_are_distinct_ascending_and_seeded() -> None:

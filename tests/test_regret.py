@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from riskroute import InputError, Problem, simulate
+from riskroute import (
+    Actions,
+    Autocorrelated,
+    Greedy,
+    InputError,
+    PiecewiseStationary,
+    Problem,
+    Rise,
+    RiskUcb,
+    simulate,
+)
 from riskroute.learning.bounds import temporal_remainder
 from riskroute.learning.regret import (
     _harmonic,
@@ -19,6 +29,7 @@ from riskroute.learning.regret import (
     path_mean_variance,
     pseudo_regret,
 )
+from riskroute.simulation.checks import easy_problem
 
 REWARDS = arrays(np.float64, st.integers(1, 40), elements=st.floats(-10, 10, width=32))
 
@@ -49,7 +60,7 @@ def test_large_offsets_do_not_lose_the_variance() -> None:
 )
 def test_block_curves_equal_the_round_by_round_definitions(blocks: list[tuple[int, int]], seed: int) -> None:
     rng = np.random.default_rng(seed)
-    true_mean, gap = rng.normal(size=4), np.abs(rng.normal(size=4))
+    true_mean, variance, gap = rng.normal(size=4), rng.random(size=4), np.abs(rng.normal(size=4))
     counts = np.array([n for n, _ in blocks])
     arms = np.array([arm for _, arm in blocks])
     by_round = np.repeat(arms, counts)
@@ -58,9 +69,82 @@ def test_block_curves_equal_the_round_by_round_definitions(blocks: list[tuple[in
     means = np.array([part.mean() for part in parts])
     spreads = np.array([((part - part.mean()) ** 2).sum() for part in parts])
     ends = np.cumsum(counts)
-    xi, pseudo = block_curves(counts, means, spreads, true_mean[arms], gap[arms], ends, 1.5)
+    anchors = rng.normal(size=len(ends))
+    xi, pseudo, luck = block_curves(
+        counts, means, spreads, true_mean[arms], variance[arms], gap[arms], ends, anchors, 1.5
+    )
     np.testing.assert_allclose(xi, [path_mean_variance(rewards[:t], 1.5) for t in ends], atol=1e-9)
     np.testing.assert_allclose(pseudo, pseudo_regret(true_mean[by_round], gap[by_round])[ends - 1], atol=1e-9)
+    moments = true_mean[by_round], variance[by_round]
+    expected = [naive_luck(rewards[:t], *moments, c, 1.5) for t, c in zip(ends, anchors, strict=True)]
+    np.testing.assert_allclose(luck, expected, atol=1e-9)
+
+
+def naive_luck(rewards: np.ndarray, means: np.ndarray, variances: np.ndarray, anchor: float, rho: float) -> float:
+    total = 0.0
+    for x, mu, v in zip(rewards, means, variances, strict=False):
+        total += (x - mu) ** 2 - v - rho * (x - mu) + 2 * (mu - anchor) * (x - mu)
+    return total
+
+
+def test_luck_by_hand() -> None:
+    """Block one: rewards 1 and 3 of an action with mean 1, variance 2. Block two: reward 0, mean 2, variance 1.
+
+    Around 0.5 with risk tolerance 2 the three rounds add 0 - 2, then 4 - 2 - 4 + 2, then 4 - 1 + 4 - 6.
+    """
+    rows = np.array([2.0, 0.0]), np.array([2.0, 0.0]), np.array([1.0, 2.0]), np.array([2.0, 1.0]), np.zeros(2)
+    luck = block_curves(np.array([2, 1]), *rows, np.array([2, 3]), np.full(2, 0.5), 2.0)[2]
+    assert luck.tolist() == [-2.0, -1.0]
+
+
+ADAPTIVE = {"greedy": Greedy(growth=1.0), "rise": Rise(), "risk-ucb": RiskUcb()}
+
+
+@pytest.mark.parametrize(("method", "runs"), [("auto", 800), ("rounds", 200)])
+@pytest.mark.parametrize("label", ADAPTIVE)
+def test_luck_has_expectation_zero_whatever_the_policy_does(label: str, method: str, runs: int) -> None:
+    """Adaptive policies, in both forms of play, on changing problems: within five standard errors of zero."""
+    problem = easy_problem()
+    later = Problem(actions=problem.actions, mean_coef=-problem.mean_coef, var_coef=problem.var_coef)
+    environment = PiecewiseStationary([problem, later], [60])
+    result = simulate(environment, {label: ADAPTIVE[label]}, 100, runs, seed=2, checkpoints=6, method=method)
+    luck = result.policies[label].luck
+    error = luck.std(axis=0) / np.sqrt(runs)
+    assert (error > 0).all()
+    assert (np.abs(luck.mean(axis=0)) <= 5 * error).all()
+
+
+@pytest.mark.parametrize(("policy", "factor"), [("oracle", 1000), ("rise", 50), ("uniform", 2)])
+def test_steady_regret_has_the_same_mean_and_far_less_variance(policy: str, factor: float) -> None:
+    """Where the best action is always found; uniform play keeps the variance of its own draws."""
+    one = simulate(easy_problem(), [policy], horizon=5000, runs=200, seed=1, checkpoints=5).policies[policy]
+    regret, steady = one.regret[:, -1], one.steady_regret[:, -1]
+    assert regret.var() > factor * steady.var()
+    assert abs(regret.mean() - steady.mean()) <= 5 * np.std(regret - steady) / np.sqrt(one.runs)
+
+
+def test_steady_regret_of_the_oracle_is_what_its_own_mean_takes_away() -> None:
+    """It is v - t (mean - mu)^2: at most the variance of a round, and zero on average."""
+    problem = easy_problem()
+    variance = problem.variances(np.array([problem.best]))[0]
+    one = simulate(problem, ["oracle"], horizon=300, runs=400, seed=1).policies["oracle"]
+    assert (one.steady_regret <= variance + 1e-9).all()
+    last = one.steady_regret[:, -1]
+    assert abs(last.mean()) <= 5 * last.std() / np.sqrt(400)
+
+
+def test_there_is_no_luck_in_noise_that_carries_over(small_problem: Problem) -> None:
+    one = simulate(Autocorrelated(small_problem, 0.5), ["rise"], horizon=100, runs=3).policies["rise"]
+    assert not one.luck.any()
+    np.testing.assert_array_equal(one.steady_regret, one.regret)
+
+
+def test_there_is_no_luck_without_noise() -> None:
+    actions = Actions.scaled(np.random.default_rng(2).standard_normal((9, 3)))
+    problem = Problem(actions=actions, mean_coef=np.array([0.3, -0.5, 0.6]), var_coef=np.zeros(3), base_variance=0.0)
+    for method in ("blocks", "rounds"):
+        one = simulate(problem, ["greedy"], horizon=200, runs=2, method=method).policies["greedy"]
+        np.testing.assert_allclose(one.luck, 0.0, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 19, 20, 21, 1000, 100_000])

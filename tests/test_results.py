@@ -24,6 +24,8 @@ def test_statistics_are_over_runs(result: SimulationResult) -> None:
     assert one.regret.shape == (7, len(one.checkpoints))
     np.testing.assert_allclose(one.mean_regret(), np.mean(one.regret, axis=0))
     np.testing.assert_allclose(one.std_regret(), np.std(one.regret, axis=0, ddof=1))
+    assert one.luck.shape == one.regret.shape
+    np.testing.assert_array_equal(one.steady_regret, one.regret - one.luck)
     np.testing.assert_allclose(one.quantiles()[0.5], np.median(one.regret, axis=0))
 
 
@@ -41,9 +43,8 @@ def test_prints_as_a_table_best_first(result: SimulationResult) -> None:
 
 
 def test_found_best_counts_runs_that_recommend_the_best_action() -> None:
-    one = PolicyResult(
-        np.array([10]), np.array([[1.0], [3.0]]), np.zeros((2, 1)), [4, 5], np.array([2, 6]), seconds=0.5
-    )
+    none = np.zeros((2, 1))
+    one = PolicyResult(np.array([10]), np.array([[1.0], [3.0]]), none, none, [4, 5], np.array([2, 6]), seconds=0.5)
     header, rows = SimulationResult({}, {"some": one}, best=4).table()
     row = dict(zip(header, rows[0], strict=True))
     assert row["found best"] == "50%"
@@ -59,16 +60,20 @@ def test_json_holds_config_and_curves(result: SimulationResult, tmp_path: Path) 
         assert one["checkpoints"][-1] == 300
         assert len(one["mean_regret"]) == len(one["std_regret"]) == len(one["checkpoints"])
         assert one["mean_regret"] == result.policies[name].mean_regret().tolist()
+        steady = result.policies[name].steady_regret
+        assert one["mean_steady_regret"] == steady.mean(axis=0).tolist()
+        assert one["std_steady_regret"] == steady.std(axis=0, ddof=1).tolist()
         assert one["seconds"] > 0
     assert {"version", "horizon", "runs", "seed", "policies"} <= set(read["config"])
 
 
 def test_parquet_is_tidy(result: SimulationResult, tmp_path: Path) -> None:
     frame = polars.read_parquet(result.save(tmp_path / "result.parquet"))
-    assert frame.columns == ["policy", "run", "round", "regret", "pseudo_regret"]
+    assert frame.columns == ["policy", "run", "round", "regret", "pseudo_regret", "luck"]
     one = result.policies["uniform"]
     last = frame.filter((polars.col("policy") == "uniform") & (polars.col("round") == 300)).sort("run")
     assert last["regret"].to_list() == one.regret[:, -1].tolist()
+    assert last["luck"].to_list() == one.luck[:, -1].tolist()
     assert frame.height == sum(policy.regret.size for policy in result.policies.values())
 
 

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riskroute import Actions, Environment, PiecewiseStationary, Problem, RiskUcb, Setting, random_problem, simulate
+from riskroute import (
+    Actions,
+    Environment,
+    PiecewiseStationary,
+    Plan,
+    Problem,
+    RiskUcb,
+    Setting,
+    random_problem,
+    simulate,
+)
 from riskroute.learning.actions import as_batch
 from riskroute.learning.tournament import build_tree, padded, replay
 from riskroute.simulation.environments import Autocorrelated
@@ -42,8 +52,8 @@ def test_plays_the_index_of_sani_et_al(small_problem: Problem) -> None:
 
 def test_each_constant_has_a_name() -> None:
     setting = Setting(actions=Actions(np.eye(2)), horizon=100, risk_tolerance=3.0)
-    assert RiskUcb().start(setting).bonus() == pytest.approx(8 * math.sqrt(math.log(100**2) / 2))
-    assert RiskUcb(scale=2.0, divisor=1.0, delta=0.1).start(setting).bonus() == pytest.approx(
+    assert RiskUcb().start(setting).bonus_at(0) == pytest.approx(8 * math.sqrt(math.log(100**2) / 2))
+    assert RiskUcb(scale=2.0, divisor=1.0, delta=0.1).start(setting).bonus_at(0) == pytest.approx(
         2 * math.sqrt(math.log(10))
     )
 
@@ -72,9 +82,41 @@ def test_kernel_decides_exactly_as_the_policy(environment: Environment, horizon:
 
 
 def test_kernel_breaks_ties_towards_the_first_arm() -> None:
-    arms, _, counts = index_episode(np.zeros((1, 5)), np.zeros((1, 5)), np.array([0]), np.zeros(12), 1.0, 2.0)
+    arms, _, counts = index_episode(np.zeros((1, 5)), np.zeros((1, 5)), np.array([0]), np.zeros(12), np.ones(12), 2.0)
     assert arms.tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]
     assert counts.tolist() == [3, 3, 2, 2, 2]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 33])
+def test_kernel_follows_a_bonus_that_changes(size: int) -> None:
+    """A plain scan over all arms in every round decides alike, whenever and however the bonus changes."""
+    rng = np.random.default_rng(size)
+    means, noise = rng.normal(size=size), rng.normal(size=300)
+    bonuses = np.repeat(rng.uniform(0, 9, size=300), rng.integers(1, 12, size=300))[:300]
+    history: list[list[float]] = [[] for _ in range(size)]
+    expected = []
+    for t in range(300):
+        index = [np.var(x) - 2 * np.mean(x) - bonuses[t] / math.sqrt(len(x)) for x in history if x]
+        arm = t if t < size else int(np.argmin(index))
+        history[arm].append(means[arm] + noise[t])
+        expected.append(arm)
+    arms, _, counts = index_episode(means[None], np.ones((1, size)), np.array([0]), noise, bonuses, 2.0)
+    assert arms.tolist() == expected
+    assert counts.tolist() == [len(x) for x in history]
+
+
+def test_kernel_plays_no_subclass(small_problem: Problem) -> None:
+    """A subclass may decide otherwise; it is played by its own methods."""
+    result = simulate(small_problem, {"last": _LastArm()}, horizon=100, runs=1, seed=1).policies["last"]
+    assert result.recommended == [small_problem.actions.size - 1]
+    assert result.exploration.tolist() == [0]
+
+
+class _LastArm(RiskUcb):
+    name = "test-last-arm"
+
+    def propose(self) -> Plan:
+        return Plan.repeat(self.arm(len(self.handles) - 1), 1)
 
 
 @given(

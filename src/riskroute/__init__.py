@@ -13,8 +13,17 @@ from riskroute.errors import InputError, RiskrouteError, StateError
 
 if TYPE_CHECKING:
     from riskroute.learning.actions import Action, Actions, ActionSet
+    from riskroute.learning.adaptive import Adaptive
+    from riskroute.learning.belief import Belief
+    from riskroute.learning.change_test import ChangeTest
     from riskroute.learning.design import Design, g_optimal
+    from riskroute.learning.discounted import Discounted
     from riskroute.learning.estimation import Estimate, least_squares, weighted_least_squares
+    from riskroute.learning.lin_thompson import LinThompson
+    from riskroute.learning.lin_ucb import LinUcb
+    from riskroute.learning.mv_thompson import MvThompson
+    from riskroute.learning.mv_ucb import MvUcb
+    from riskroute.learning.phased_elimination import PhasedElimination
     from riskroute.learning.plan import Plan, Setting
     from riskroute.learning.policy import Policy
     from riskroute.learning.problem import Problem, random_problem
@@ -24,45 +33,110 @@ if TYPE_CHECKING:
     from riskroute.learning.rise_plus_plus import RisePlusPlus
     from riskroute.learning.risk_exp_exp import RiskExpExp
     from riskroute.learning.risk_ucb import RiskUcb
+    from riskroute.learning.sliding_window import SlidingWindow
     from riskroute.learning.tally import Tallies, Tally
+    from riskroute.learning.thompson import Thompson
     from riskroute.learning.yardsticks import Greedy, Oracle, Uniform
     from riskroute.report.figures import plot_regret
-    from riskroute.results import SimulationResult
+    from riskroute.results import PolicyResult, SimulationResult
     from riskroute.routing.allocations import Allocations
-    from riskroute.routing.instances import random_routing_problem, routing_actions
+    from riskroute.routing.instances import random_order_flow, random_routing_problem, riskless_slot, routing_actions
     from riskroute.routing.splits import count_splits, list_splits, split_actions
     from riskroute.simulation.checks import check_actions, check_environment, check_policy
-    from riskroute.simulation.environments import (
-        Autocorrelated,
-        Environment,
-        PiecewiseStationary,
-        random_changes,
-    )
+    from riskroute.simulation.environments import Autocorrelated, Environment, PiecewiseStationary, random_changes
     from riskroute.simulation.runner import simulate
+    from riskroute.simulation.stress import BentVariance, HeavyTailed, Mistold
+    from riskroute.simulation.varying import VaryingSets
 
 _HOMES = {
-    "learning.actions": ("Action", "ActionSet", "Actions"),
-    "learning.design": ("Design", "g_optimal"),
-    "learning.estimation": ("Estimate", "least_squares", "weighted_least_squares"),
-    "learning.plan": ("Plan", "Setting"),
+    "learning.actions": (
+        "Action",
+        "ActionSet",
+        "Actions",
+    ),
+    "learning.adaptive": ("Adaptive",),
+    "learning.belief": ("Belief",),
+    "learning.change_test": ("ChangeTest",),
+    "learning.design": (
+        "Design",
+        "g_optimal",
+    ),
+    "learning.discounted": ("Discounted",),
+    "learning.estimation": (
+        "Estimate",
+        "least_squares",
+        "weighted_least_squares",
+    ),
+    "learning.lin_thompson": ("LinThompson",),
+    "learning.lin_ucb": ("LinUcb",),
+    "learning.mv_thompson": ("MvThompson",),
+    "learning.mv_ucb": ("MvUcb",),
+    "learning.phased_elimination": ("PhasedElimination",),
+    "learning.plan": (
+        "Plan",
+        "Setting",
+    ),
     "learning.policy": ("Policy",),
-    "learning.problem": ("Problem", "random_problem"),
-    "learning.registry": ("POLICIES", "make_policy", "restore_policy"),
+    "learning.problem": (
+        "Problem",
+        "random_problem",
+    ),
+    "learning.registry": (
+        "POLICIES",
+        "make_policy",
+        "restore_policy",
+    ),
     "learning.restart_gse": ("RestartGse",),
     "learning.rise": ("Rise",),
     "learning.rise_plus_plus": ("RisePlusPlus",),
     "learning.risk_exp_exp": ("RiskExpExp",),
     "learning.risk_ucb": ("RiskUcb",),
-    "learning.tally": ("Tallies", "Tally"),
-    "learning.yardsticks": ("Greedy", "Oracle", "Uniform"),
+    "learning.sliding_window": ("SlidingWindow",),
+    "learning.tally": (
+        "Tallies",
+        "Tally",
+    ),
+    "learning.thompson": ("Thompson",),
+    "learning.yardsticks": (
+        "Greedy",
+        "Oracle",
+        "Uniform",
+    ),
     "report.figures": ("plot_regret",),
-    "results": ("SimulationResult",),
+    "results": (
+        "PolicyResult",
+        "SimulationResult",
+    ),
     "routing.allocations": ("Allocations",),
-    "routing.instances": ("random_routing_problem", "routing_actions"),
-    "routing.splits": ("count_splits", "list_splits", "split_actions"),
-    "simulation.checks": ("check_actions", "check_environment", "check_policy"),
-    "simulation.environments": ("Autocorrelated", "Environment", "PiecewiseStationary", "random_changes"),
+    "routing.instances": (
+        "random_order_flow",
+        "random_routing_problem",
+        "riskless_slot",
+        "routing_actions",
+    ),
+    "routing.splits": (
+        "count_splits",
+        "list_splits",
+        "split_actions",
+    ),
+    "simulation.checks": (
+        "check_actions",
+        "check_environment",
+        "check_policy",
+    ),
+    "simulation.environments": (
+        "Autocorrelated",
+        "Environment",
+        "PiecewiseStationary",
+        "random_changes",
+    ),
     "simulation.runner": ("simulate",),
+    "simulation.stress": (
+        "BentVariance",
+        "HeavyTailed",
+        "Mistold",
+    ),
+    "simulation.varying": ("VaryingSets",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -71,17 +145,30 @@ __all__ = [
     "Action",
     "ActionSet",
     "Actions",
+    "Adaptive",
     "Allocations",
     "Autocorrelated",
+    "Belief",
+    "BentVariance",
+    "ChangeTest",
     "Design",
+    "Discounted",
     "Environment",
     "Estimate",
     "Greedy",
+    "HeavyTailed",
     "InputError",
+    "LinThompson",
+    "LinUcb",
+    "Mistold",
+    "MvThompson",
+    "MvUcb",
     "Oracle",
+    "PhasedElimination",
     "PiecewiseStationary",
     "Plan",
     "Policy",
+    "PolicyResult",
     "Problem",
     "RestartGse",
     "Rise",
@@ -91,10 +178,13 @@ __all__ = [
     "RiskrouteError",
     "Setting",
     "SimulationResult",
+    "SlidingWindow",
     "StateError",
     "Tallies",
     "Tally",
+    "Thompson",
     "Uniform",
+    "VaryingSets",
     "__version__",
     "check_actions",
     "check_environment",
@@ -106,9 +196,11 @@ __all__ = [
     "make_policy",
     "plot_regret",
     "random_changes",
+    "random_order_flow",
     "random_problem",
     "random_routing_problem",
     "restore_policy",
+    "riskless_slot",
     "routing_actions",
     "simulate",
     "split_actions",

@@ -23,13 +23,15 @@ QUANTILES = (0.05, 0.5, 0.95)
 class PolicyResult:
     """What one policy did: R runs, recorded at C checkpoints.
 
-    ``regret`` and ``pseudo_regret`` have shape ``(R, C)``; ``exploration`` ``(R,)`` counts the rounds spent on other
-    actions than the one the run ended on, and ``recommended`` lists those; ``seconds`` is the time all runs took.
+    ``regret``, ``pseudo_regret`` and ``luck`` have shape ``(R, C)``; ``exploration`` ``(R,)`` counts the rounds
+    spent on other actions than the one the run ended on (of those that offered the last round's set, if sets change),
+    and ``recommended`` lists those; ``seconds`` is the time all runs took.
     """
 
     checkpoints: NDArray[np.int64]
     regret: NDArray[np.float64]
     pseudo_regret: NDArray[np.float64]
+    luck: NDArray[np.float64]
     recommended: list[Any]
     exploration: NDArray[np.int64]
     seconds: float
@@ -39,13 +41,26 @@ class PolicyResult:
         """Number of finished runs."""
         return len(self.regret)
 
+    @property
+    def steady_regret(self) -> NDArray[np.float64]:
+        """Regret without luck, ``(R, C)``: of the same expectation, without the noise of the rewards.
+
+        A round of noise ``e``, true mean ``mu`` and true variance ``v`` adds ``e^2 - v - risk_tolerance e +
+        2 (mu - c) e`` to the regret, with ``c`` the comparator's mean. That is ``luck``. Its expectation is zero
+        whatever the policy does, as actions are chosen before the noise falls, so leaving it out changes no
+        expectation. What remains is the price of the actions, and varies between runs only as far as those do: hardly
+        for a policy that always finds the best action, as before for one that misses it in some runs. Where noise
+        carries over from round to round luck is recorded as zero, and this is the regret.
+        """
+        return np.asarray(self.regret - self.luck)
+
     def mean_regret(self) -> NDArray[np.float64]:
         """Average regret over runs at each checkpoint, ``(C,)``."""
         return np.asarray(self.regret.mean(axis=0))
 
     def std_regret(self) -> NDArray[np.float64]:
         """Sample standard deviation of the regret over runs, ``(C,)``; zero for a single run."""
-        return np.asarray(self.regret.std(axis=0, ddof=1)) if self.runs > 1 else np.zeros(len(self.checkpoints))
+        return _deviation(self.regret)
 
     def quantiles(self) -> dict[float, NDArray[np.float64]]:
         """Quantiles of the regret over runs at each checkpoint."""
@@ -60,6 +75,8 @@ class PolicyResult:
             "std_regret": self.std_regret().tolist(),
             "quantiles": {f"{q:g}": values.tolist() for q, values in self.quantiles().items()},
             "mean_pseudo_regret": self.pseudo_regret.mean(axis=0).tolist(),
+            "mean_steady_regret": self.steady_regret.mean(axis=0).tolist(),
+            "std_steady_regret": _deviation(self.steady_regret).tolist(),
             "exploration": self.exploration.tolist(),
             "recommended": self.recommended,
             "seconds": self.seconds,
@@ -123,7 +140,7 @@ class SimulationResult:
         }
 
     def to_frame(self) -> polars.DataFrame:
-        """Tidy table: policy, run, round, regret, pseudo_regret."""
+        """Tidy table: policy, run, round, regret, pseudo_regret, luck."""
         import polars
 
         parts = []
@@ -137,6 +154,7 @@ class SimulationResult:
                         "round": np.tile(one.checkpoints, shape[0]),
                         "regret": one.regret.ravel(),
                         "pseudo_regret": one.pseudo_regret.ravel(),
+                        "luck": one.luck.ravel(),
                     }
                 )
             )
@@ -150,6 +168,11 @@ class SimulationResult:
         if target.suffix.lower() == ".parquet":
             return write_whole(target, lambda beside: self.to_frame().write_parquet(beside))
         raise InputError(f"path must end in .json or .parquet, was {target.name!r}")
+
+
+def _deviation(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sample standard deviation over runs ``(C,)`` of curves ``(R, C)``; zero for a single run."""
+    return np.asarray(curves.std(axis=0, ddof=1)) if len(curves) > 1 else np.zeros(curves.shape[1])
 
 
 def _number(value: float) -> str:

@@ -23,7 +23,10 @@ app = typer.Typer(
 # Of click, which typer may bring as a copy of its own and does not export.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
-POLICY_NAMES = "rise, rise++, risk-ucb, risk-exp-exp, restart-gse, uniform, greedy, oracle"
+POLICY_NAMES = (
+    "rise, rise++, risk-ucb, risk-exp-exp, restart-gse, adaptive, thompson, discounted, sliding-window, change-test, "
+    "lin-ucb, lin-thompson, phased-elimination, mv-ucb, mv-thompson, greedy, uniform, oracle"
+)
 
 
 def run(arguments: list[str]) -> int:

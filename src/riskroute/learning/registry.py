@@ -6,16 +6,34 @@ from typing import Any
 
 from riskroute.errors import InputError, StateError, one_of
 from riskroute.learning.actions import ActionSet
+from riskroute.learning.adaptive import Adaptive
+from riskroute.learning.change_test import ChangeTest
+from riskroute.learning.discounted import Discounted
+from riskroute.learning.lin_thompson import LinThompson
+from riskroute.learning.lin_ucb import LinUcb
+from riskroute.learning.mv_thompson import MvThompson
+from riskroute.learning.mv_ucb import MvUcb
+from riskroute.learning.phased_elimination import PhasedElimination
 from riskroute.learning.policy import Policy
 from riskroute.learning.restart_gse import RestartGse
 from riskroute.learning.rise import Rise
 from riskroute.learning.rise_plus_plus import RisePlusPlus
 from riskroute.learning.risk_exp_exp import RiskExpExp
 from riskroute.learning.risk_ucb import RiskUcb
+from riskroute.learning.sliding_window import SlidingWindow
+from riskroute.learning.thompson import Thompson
 from riskroute.learning.yardsticks import Greedy, Oracle, Uniform
 
 POLICIES: dict[str, type[Policy]] = {
-    kind.name: kind for kind in (Rise, RisePlusPlus, RiskUcb, RiskExpExp, RestartGse, Uniform, Greedy, Oracle)
+    kind.name: kind
+    for kind in (
+        *(Rise, RisePlusPlus, RiskUcb, RiskExpExp, RestartGse),  # the paper's
+        *(Adaptive, Thompson),  # ours
+        *(Discounted, SlidingWindow, ChangeTest),  # ours, for coefficients that change
+        *(LinUcb, LinThompson, PhasedElimination),  # that ignore risk
+        *(MvUcb, MvThompson),  # that ignore the features
+        *(Greedy, Uniform, Oracle),  # yardsticks
+    )
 }
 
 

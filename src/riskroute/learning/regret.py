@@ -84,21 +84,35 @@ def block_curves(
     reward_means: Vector,
     reward_spreads: Vector,
     true_means: Vector,
+    true_variances: Vector,
     gaps: Vector,
     checkpoints: NDArray[np.int64],
+    anchors: Vector,
     risk_tolerance: float,
-) -> tuple[Vector, Vector]:
-    """Path mean-variance and pseudo-regret at checkpoints, from consecutive blocks of one action each.
+) -> tuple[Vector, Vector, Vector]:
+    """Path mean-variance, pseudo-regret and luck at checkpoints, from consecutive blocks of one action each.
 
     Block ``i`` played one action of true mean ``true_means[i]`` for ``counts[i]`` rounds and was tallied; every
     checkpoint (ascending) falls on the end of a block. Within a block the squared differences to the means of all
     earlier rounds do not change, so its cost of switching is that sum times a difference of harmonic numbers.
+
+    Luck is the part of the path's mean-variance that noise alone decides. Around any constant ``c`` the path's squared
+    deviations are ``sum (x - c)^2`` less ``t (mean - c)^2``. With ``e = x - mu`` the noise of a round of true mean
+    ``mu`` and variance ``v``, the sum's deviation from its expectation given the actions is that of
+
+        ``e^2 - v - risk_tolerance e + 2 (mu - c) e``
+
+    added up over rounds. If rewards are independent given the actions, every term has expectation zero however the
+    actions were chosen, for any ``c`` known beforehand; ``anchors`` holds the ``c`` of every checkpoint. Near the
+    path's mean it leaves little noise in what remains.
     """
     xi = np.zeros(len(checkpoints))
     pseudo = np.zeros(len(checkpoints))
+    luck = np.zeros(len(checkpoints))
     count, mean, spread = 0.0, 0.0, 0.0  # tally of the rewards so far
     level, apart = 0.0, 0.0  # mean and summed squared deviations of the true means so far
     loss = 0.0
+    chance, noise = 0.0, 0.0  # luck around the last anchor, and summed noise, which moves it to another anchor
     reached = 0
     for i in range(len(counts)):
         n = float(counts[i])
@@ -109,13 +123,18 @@ def block_curves(
             else:
                 loss += from_before * (_harmonic(count + n) - _harmonic(count))
         loss += n * gaps[i]
+        error = reward_means[i] - true_means[i]
+        chance += reward_spreads[i] + n * (error * error - true_variances[i])
+        chance += n * error * (2 * (true_means[i] - anchors[-1]) - risk_tolerance)
+        noise += n * error
         _, level, apart = merge_moments_compiled(count, level, apart, n, true_means[i], 0.0)
         count, mean, spread = merge_moments_compiled(count, mean, spread, n, reward_means[i], reward_spreads[i])
         while reached < len(checkpoints) and checkpoints[reached] <= count:
             xi[reached] = spread - risk_tolerance * count * mean
             pseudo[reached] = loss
+            luck[reached] = chance + 2 * (anchors[-1] - anchors[reached]) * noise
             reached += 1
-    return xi, pseudo
+    return xi, pseudo, luck
 
 
 def checkpoint_rounds(horizon: int, count: int = 100, spacing: str = "both") -> NDArray[np.int64]:

@@ -9,12 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import StateError, one_of, real_number
-from riskroute.learning.actions import Action, ActionSet
+from riskroute.errors import one_of, real_number
 from riskroute.learning.estimation import least_squares
-from riskroute.learning.plan import Plan
-from riskroute.learning.policy import Policy, memory
-from riskroute.learning.rounding import ceil_counts
+from riskroute.learning.phased import PhasedPolicy
 from riskroute.learning.tally import Tallies
 
 CONSTANTS = {"practical": (0.01, 1e-3), "theory": (1.0, 1.0)}
@@ -22,8 +19,13 @@ CONSTANTS = {"practical": (0.01, 1e-3), "theory": (1.0, 1.0)}
 
 
 @dataclass(kw_only=True)
-class RisePlusPlus(Policy):
+class RisePlusPlus(PhasedPolicy):
     """Risk-aware successive elimination.
+
+    A phase (1) finds a G-optimal design over the survivors, (2) plays it for the rounds of eq. (phase length),
+    (3) estimates both coefficient vectors from its own rewards by ridge regression, (4) eliminates actions whose
+    mean-variance is more than ``2 * 2^-l`` above the best, and (5) goes on with half the tolerance. The walk through
+    the steps is `PhasedPolicy`'s; the length of a phase and the estimate are here.
 
     Parameters
     ----------
@@ -41,65 +43,26 @@ class RisePlusPlus(Policy):
     constant: float | None = None
     ridge: float | None = None
     delta: float | None = None
-    design_tolerance: float = 0.01
     corrected: bool = False
-
-    cuts: list[tuple[NDArray[np.float64], float]] = memory()  # score and tolerance of every elimination so far
-    score: NDArray[np.float64] | None = memory()  # estimated mean-variance to recommend by
 
     def begin(self) -> None:
         one_of("mode", self.mode, tuple(CONSTANTS))
         if self.ridge is not None:
             real_number("ridge", self.ridge, minimum=0)
-        self.cuts = []
-        self.resume()
+        super().begin()
         self._phase_rounds()
-
-    def resume(self) -> None:
-        self.survivors: ActionSet = self.known.actions
-        for score, tolerance in self.cuts:
-            self.survivors = self.survivors.within(score, tolerance)
-
-    @property
-    def phase(self) -> int:
-        """Number of the running phase, from 1."""
-        return len(self.cuts) + 1
-
-    def propose(self) -> Plan:
-        if self.survivors.single:
-            return Plan.repeat(self.recommend(), self.remaining)
-        design = self.survivors.design(self.design_tolerance)  # step 1: in a basis of the survivors' span
-        return Plan(design.actions, ceil_counts(design.weights, self._phase_rounds()))  # step 2
-
-    def observe(self, tallies: Tallies) -> None:
-        if self.survivors.single:
-            return
-        known = self.known
-        features = known.actions.features(tallies.actions)
-        ridge = CONSTANTS[self.mode][1] if self.ridge is None else self.ridge
-        estimate = least_squares(  # step 3: this phase's rewards only
-            features, tallies, known.base_variance, ridge=ridge, corrected=self.corrected
-        )
-        done = float(tallies.counts.sum()) / self._phase_rounds()
-        if self.score is None or done >= 0.25:  # a phase cut off earlier by the horizon knows less than the one before
-            self.score = estimate.score(known.risk_tolerance)
-        if done >= 1:
-            cut = self.score, 2 * self._tolerance()
-            self.survivors = self.survivors.within(*cut)  # step 4: eliminate
-            self.cuts.append(cut)  # step 5: next phase
-
-    def recommend(self) -> Action:
-        if self.score is None and not self.survivors.single:
-            raise StateError("rise++ is in its first phase and cannot recommend an action yet")
-        return self.survivors.best(np.zeros(self.known.actions.dim) if self.score is None else self.score)
-
-    def _tolerance(self) -> float:
-        return float(2.0**-self.phase)
 
     def _phase_rounds(self) -> float:
         dim, horizon = self.known.actions.dim, self.horizon
         delta = 1 / horizon if self.delta is None else real_number("delta", self.delta, above=0, below=1)
         constant = CONSTANTS[self.mode][0] if self.constant is None else self.constant
         real_number("constant", constant, above=0)
-        width = constant * dim * math.log(horizon / delta) / self._tolerance()
+        width = constant * dim * math.log(horizon / delta) / self._accuracy()
         return max(width**2 * math.log(max(dim, 2)) * dim, 1.0)
+
+    def _estimated_score(self, tallies: Tallies) -> NDArray[np.float64]:
+        known = self.known
+        features = known.actions.features(tallies.actions)
+        ridge = CONSTANTS[self.mode][1] if self.ridge is None else self.ridge
+        estimate = least_squares(features, tallies, known.base_variance, ridge=ridge, corrected=self.corrected)
+        return estimate.score(known.risk_tolerance)

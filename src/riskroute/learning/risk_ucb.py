@@ -6,16 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from riskroute.errors import StateError, real_number
-from riskroute.learning.actions import Action
-from riskroute.learning.arms import ArmPolicy
-from riskroute.learning.plan import Plan
+from riskroute.errors import real_number
+from riskroute.learning.arms import IndexPolicy
 
 
 @dataclass(kw_only=True)
-class RiskUcb(ArmPolicy):
+class RiskUcb(IndexPolicy):
     """Play the arm with the lowest confidence bound on its mean-variance.
 
     The index of an arm played ``n`` times is its empirical mean-variance minus
@@ -36,26 +32,13 @@ class RiskUcb(ArmPolicy):
 
     def begin(self) -> None:
         super().begin()
-        self.bonus()
+        self.bonus_at(0)
 
-    def bonus(self) -> float:
-        """Width of the confidence bound of an arm played once."""
+    def bonus_at(self, played: int) -> float:
+        """Width of the confidence bound of an arm played once: the same in all rounds."""
         known = self.known
         delta = self.horizon**-2.0 if self.delta is None else self.delta
         scale = 5 + known.risk_tolerance if self.scale is None else self.scale
         real_number("delta", delta, above=0, maximum=1)
         real_number("scale", scale, minimum=0)
         return scale * math.sqrt(math.log(1 / delta) / real_number("divisor", self.divisor, above=0))
-
-    def propose(self) -> Plan:
-        unplayed = self.handles[self.counts == 0]
-        if len(unplayed):
-            return Plan(unplayed, np.ones(len(unplayed), dtype=np.int64))
-        index = self.mean_variances() - self.bonus() / np.sqrt(self.counts)
-        return Plan.repeat(self.arm(np.argmin(index)), 1)
-
-    def recommend(self) -> Action:
-        """Return the arm played most: a lucky arm played once may have the lowest mean-variance so far."""
-        if self.counts.max() == 0:
-            raise StateError("risk-ucb has not finished its first plan and cannot recommend an action yet")
-        return self.arm(np.argmax(self.counts))

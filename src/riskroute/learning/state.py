@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from riskroute.learning.belief import Belief
+from riskroute.learning.evidence import Evidence
 from riskroute.learning.plan import Plan
 from riskroute.learning.tally import Tallies, Tally
 
@@ -17,7 +19,7 @@ def encode(value: Any) -> Any:
         return {"array": value.tolist(), "dtype": value.dtype.name, "shape": list(value.shape)}
     if isinstance(value, Tally):
         return {"tally": list(dataclasses.astuple(value))}
-    if isinstance(value, Tallies | Plan):
+    if isinstance(value, Tallies | Plan | Belief | Evidence):
         fields = {item.name: encode(getattr(value, item.name)) for item in dataclasses.fields(value)}
         return {type(value).__name__.lower(): fields}
     if isinstance(value, tuple):
@@ -47,4 +49,8 @@ def decode(value: Any) -> Any:
         return Plan(**decode(value["plan"]))
     if "tallies" in value:
         return Tallies(**decode(value["tallies"]))
+    if "belief" in value:
+        return Belief(**decode(value["belief"]))
+    if "evidence" in value:
+        return Evidence(**decode(value["evidence"]))
     return {key: decode(item) for key, item in value.items()}

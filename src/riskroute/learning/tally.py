@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import njit
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 
 ActionBatch = NDArray[np.int64]
 """Handles of several actions: the first axis runs over actions."""
+
+Number = TypeVar("Number", np.int64, np.float64)
+"""How many rewards: a whole number, or a fraction of rewards half forgotten."""
 
 
 def merge_moments(
@@ -110,11 +114,11 @@ class Tallies:
 
 @njit(cache=True)
 def merge_into(
-    counts: NDArray[np.int64],
+    counts: NDArray[Any],
     means: NDArray[np.float64],
     spreads: NDArray[np.float64],
     where: NDArray[np.int64],
-    more: NDArray[np.int64],
+    more: NDArray[Any],
     more_means: NDArray[np.float64],
     more_spreads: NDArray[np.float64],
 ) -> None:
@@ -124,17 +128,18 @@ def merge_into(
         total, means[k], spreads[k] = merge_moments_compiled(
             float(counts[k]), means[k], spreads[k], float(more[i]), more_means[i], more_spreads[i]
         )
-        counts[k] = int(total)
+        counts[k] = total
 
 
 def merge_groups(
     group: NDArray[np.int64],
     n_groups: int,
-    counts: NDArray[np.int64],
+    counts: NDArray[Number],
     means: NDArray[np.float64],
     spreads: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Merge tallies of the same group ``0 .. n_groups - 1``, in order."""
-    merged = np.zeros(n_groups, dtype=np.int64), np.zeros(n_groups), np.zeros(n_groups)
-    merge_into(*merged, group, counts, means, spreads)
-    return merged
+) -> tuple[NDArray[Number], NDArray[np.float64], NDArray[np.float64]]:
+    """Merge tallies of the same group ``0 .. n_groups - 1``, in order; counts may be fractions."""
+    merged: NDArray[Number] = np.zeros(n_groups, dtype=counts.dtype)
+    merged_means, merged_spreads = np.zeros(n_groups), np.zeros(n_groups)
+    merge_into(merged, merged_means, merged_spreads, group, counts, means, spreads)
+    return merged, merged_means, merged_spreads

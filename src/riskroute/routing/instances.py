@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, real_number, whole_number
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem, random_problem
 from riskroute.routing.allocations import Allocations
-from riskroute.routing.splits import count_splits, split_actions
+from riskroute.routing.splits import count_splits, largest_size, split_actions
 
 COMFORTABLE_LIST = 200_000
 """Sets up to this size are listed: looking up is then faster than working out."""
@@ -35,3 +42,66 @@ def random_routing_problem(
     """
     actions = routing_actions(shares, slots)
     return random_problem(actions, seed, risk_tolerance=risk_tolerance, base_variance=base_variance)
+
+
+def random_order_flow(
+    sizes: Sequence[int],
+    slots: int,
+    seed: int,
+    length: int,
+    *,
+    risk_tolerance: float = 2.0,
+    base_variance: float = 1.0,
+) -> tuple[list[Problem], NDArray[np.int64]]:
+    """Orders of random size, one after the other, over the same slots: one problem per size, and each round's problem.
+
+    All problems share their coefficients, so their features share the scale of the largest order. Sizes are drawn
+    evenly for ``length`` rounds. `riskroute.simulation.varying.VaryingSets` plays what is returned.
+
+    >>> problems, sequence = random_order_flow([2, 5, 9], slots=4, seed=0, length=1000)
+    >>> [problem.actions.size for problem in problems], sequence[:8].tolist()
+    ([10, 56, 220], [2, 2, 0, 0, 2, 2, 0, 0])
+    """
+    orders = [whole_number("sizes", size) for size in sizes]
+    if not orders or len(set(orders)) < len(orders):
+        raise InputError(f"sizes must be different positive integers, was {list(sizes)}")
+    largest = max(orders)
+    listed = count_splits(largest, slots) <= COMFORTABLE_LIST  # all or none: handles of all sets are then alike
+    sets = [routing_actions(size, slots, listed=listed, scale=largest_size(largest)) for size in orders]
+    whole = random_problem(
+        sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
+    )
+    source = np.random.SeedSequence(seed).spawn(1)[0]  # the seed itself has drawn the coefficients
+    sequence = np.random.default_rng(source).integers(len(orders), size=whole_number("length", length))
+    return [dataclasses.replace(whole, actions=actions) for actions in sets], sequence
+
+
+def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> Problem:
+    """Return the problem with one slot that hardly carries risk: the whole order in it has variance ``remaining``.
+
+    The slot's two variance coefficients become the smallest ones that do this, which are in proportion to the features
+    of the whole order in it; all others stay. No variance becomes negative if ``var_coef`` obeyed the theory's norm:
+    with a share ``r`` of the order elsewhere, at least ``r * base_variance`` is left by this slot, and at most that is
+    taken away by the others. The norm of ``var_coef`` may then exceed ``base_variance``, up to ``sqrt(2)`` times if
+    features have the scale of the whole order, so norms are not insisted on: a variance of nearly nothing within them
+    would leave all other slots without a difference.
+
+    >>> problem = riskless_slot(random_routing_problem(shares=4, slots=3, seed=0), slot=2)
+    >>> round(float(problem.variances(np.array([0]))[0]), 6)  # everything in the last slot
+    0.001
+    """
+    actions = problem.actions
+    if actions.dim != 2 * actions.coordinates:
+        raise InputError(f"problem must be one of splits over slots, was {actions}")
+    slots = actions.coordinates
+    slot = whole_number("slot", slot, minimum=0, maximum=slots - 1)
+    remaining = real_number("remaining", remaining, minimum=0, maximum=problem.base_variance)
+    own = [slot, slots + slot]
+    most = np.zeros(actions.dim)
+    most[slot] = -1.0
+    features = actions.action_features(actions.best(most))
+    if np.delete(features, own).any():
+        raise InputError(f"slot must be able to take the whole order, was {slot} of {actions}")
+    var_coef = problem.var_coef.copy()
+    var_coef[own] = (remaining - problem.base_variance) * features[own] / float(features @ features)
+    return dataclasses.replace(problem, var_coef=var_coef, check_norms=False)

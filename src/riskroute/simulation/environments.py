@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from riskroute.errors import InputError, one_of, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.learning.plan import Plan, Setting
+from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch, Tallies, merge_groups
+from riskroute.learning.yardsticks import Oracle
 from riskroute.simulation.seeding import stream
 
 Vector = NDArray[np.float64]
@@ -37,7 +39,9 @@ class Environment:
     0.62573
     """
 
-    independent = True  # a block of n rewards may be drawn as one tally
+    independent = True  # rewards of different rounds are independent, given the actions
+    gaussian = True  # if also independent, a block of n rewards may be drawn as one tally
+    one_set = True  # the same actions are on offer in every round
 
     def __init__(self, problem: Problem) -> None:
         if not isinstance(problem, Problem):
@@ -73,7 +77,7 @@ class Environment:
 
     @property
     def actions(self) -> ActionSet:
-        """The action set, the same at all times."""
+        """The action set; the one of the first round, if it changes."""
         return self.pieces[0].actions
 
     @property
@@ -85,11 +89,25 @@ class Environment:
         """Return what policies are told."""
         first = self.pieces[0]
         return Setting(
-            actions=first.actions,
+            actions=self.actions,
             horizon=horizon,
             risk_tolerance=first.risk_tolerance,
             base_variance=first.base_variance,
         )
+
+    def piece_at(self, rounds: int | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Piece that each of some rounds (counted from 0) falls in."""
+        return np.asarray(np.searchsorted(self.starts, rounds, side="right") - 1)
+
+    def rounds_in(self, rounds: NDArray[np.int64]) -> Vector:
+        """How many of the first ``t`` rounds fall in each piece, for each ``t``, ``(len(rounds), pieces)``."""
+        ends = np.append(self.starts[1:], np.iinfo(np.int64).max)
+        inside = np.clip(rounds[:, None] - np.array(self.starts), 0, ends - np.array(self.starts))
+        return np.asarray(inside, dtype=np.float64)
+
+    def playable(self, method: str) -> str:
+        """Return how the runner is to play when asked for ``method``."""
+        return method
 
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
         """Mean and standard deviation of the reward of each action, during the given piece."""
@@ -104,6 +122,22 @@ class Environment:
     def _comparator(self, piece: int) -> Action:
         return self.pieces[piece].best
 
+    def _listed_comparator(self, piece: int) -> Action:
+        """Best action by the true moments, where these are not linear in the features; looks at every action."""
+        listed = self.pieces[piece].actions.listed()
+        mean, deviation = self.moments(listed.handles, piece)
+        return listed.action(int(np.argmin(deviation**2 - self.risk_tolerance * mean)))
+
+    @cached_property
+    def _comparator_moments(self) -> tuple[Vector, Vector]:
+        """Mean and variance of every piece's comparator."""
+        moments = [self.moments(as_batch(action), k) for k, action in enumerate(self.comparators)]
+        return np.array([m[0] for m, _ in moments]), np.array([s[0] ** 2 for _, s in moments])
+
+    def oracle(self, horizon: int) -> Policy:
+        """Return a policy that plays what the comparator plays."""
+        return Oracle(schedule=self.oracle_schedule(horizon))
+
     def oracle_schedule(self, horizon: int) -> tuple[tuple[int, Action], ...]:
         """First round (from 0) and action of every stretch of the comparator."""
         return tuple((start, a) for start, a in zip(self.starts, self.comparators, strict=True) if start < horizon)
@@ -115,14 +149,15 @@ class Environment:
         estimated mean, plus the spread of the means themselves, minus the risk tolerance times their sum.
         """
         t = np.asarray(rounds, dtype=np.int64)
-        ends = np.append(self.starts[1:], np.iinfo(np.int64).max)
-        inside = np.clip(t[:, None] - np.array(self.starts), 0, ends - np.array(self.starts)).astype(float)
-        moments = [self.moments(as_batch(action), k) for k, action in enumerate(self.comparators)]
-        mean = np.array([m[0] for m, _ in moments])
-        variance = np.array([s[0] ** 2 for _, s in moments])
+        inside = self.rounds_in(t)
+        mean, variance = self._comparator_moments
         total = inside @ mean
         apart = np.einsum("ij,ij->i", inside, (mean - (total / t)[:, None]) ** 2)
         return np.asarray((inside @ variance) * self._shrinkage(t) + apart - self.risk_tolerance * total)
+
+    def comparator_means(self, rounds: NDArray[np.int64]) -> Vector:
+        """Expected mean reward of the comparator over the first ``t`` rounds, for each ``t``."""
+        return np.asarray(self.rounds_in(rounds) @ self._comparator_moments[0] / rounds)
 
     def _shrinkage(self, t: NDArray[np.int64]) -> Vector:
         """Share of the variance left after subtracting the path's own mean: ``1 - 1/t`` for independent noise."""
@@ -137,16 +172,17 @@ class Environment:
 
     def outcomes(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector, Vector]:
         """Mean, standard deviation and gap of each action, from a table if the action set is listed."""
-        if isinstance(self.actions, Actions):
+        offered = self.pieces[piece].actions
+        if isinstance(offered, Actions):
             mean, deviation, gap = self.table(piece)
-            rows = self.actions.rows_of(actions)
+            rows = offered.rows_of(actions)
             return mean[rows], deviation[rows], gap[rows]
         return *self.moments(actions, piece), self.gaps(actions, piece)
 
     def table(self, piece: int) -> tuple[Vector, Vector, Vector]:
         """Mean, standard deviation and gap by row of a listed action set, computed once per piece."""
         if piece not in self._tables:
-            listed = self.actions.listed()
+            listed = self.pieces[piece].actions.listed()
             table = np.zeros((3, len(listed.matrix)))
             table[:, listed.members] = *self.moments(listed.handles, piece), self.gaps(listed.handles, piece)
             self._tables[piece] = table[0], table[1], table[2]
@@ -221,11 +257,7 @@ class Autocorrelated(Environment):
         return mean, deviation if self.scale == "deviation" else deviation**2
 
     def _comparator(self, piece: int) -> Action:
-        if self.scale == "deviation":
-            return super()._comparator(piece)
-        listed = self.actions.listed()  # the variance is then no longer linear in the features
-        mean, deviation = self.moments(listed.handles, piece)
-        return listed.action(int(np.argmin(deviation**2 - self.risk_tolerance * mean)))
+        return super()._comparator(piece) if self.scale == "deviation" else self._listed_comparator(piece)
 
     def _shrinkage(self, t: NDArray[np.int64]) -> Vector:
         r = self.correlation
@@ -298,7 +330,12 @@ class Run:
     @property
     def piece(self) -> int:
         """The stretch of the next round."""
-        return int(np.searchsorted(self.environment.starts, self.time, side="right")) - 1
+        return int(self.environment.piece_at(self.time))
+
+    @property
+    def actions(self) -> ActionSet:
+        """What the next round chooses from."""
+        return self.environment.pieces[self.piece].actions
 
     def reward(self, action: Action) -> float:
         """Draw the reward of one round."""
@@ -312,12 +349,14 @@ class Run:
 
     def plan_blocks(
         self, plan: Plan, cuts: NDArray[np.int64]
-    ) -> tuple[Tallies, NDArray[np.int64], tuple[NDArray[np.int64], Vector, Vector, Vector, Vector]]:
+    ) -> tuple[Tallies, NDArray[np.int64], tuple[NDArray[np.int64], Vector, Vector, Vector, Vector, Vector]]:
         """Draw a whole plan, and say how it went block by block.
 
         Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry; the
-        entry of each block; and per block: count, reward mean, reward spread, true mean, gap.
+        entry of each block; and per block: count, reward mean, reward spread, true mean, true variance, gap.
         """
+        if not self.environment.one_set:
+            raise InputError("plan must be played round by round where the action set changes, was drawn as a whole")
         ends = self.time + np.cumsum(plan.counts)
         stops = np.concatenate([cuts, np.array(self.environment.starts[1:], dtype=np.int64)])
         inner = stops[(stops > self.time) & (stops < ends[-1])]
@@ -326,19 +365,19 @@ class Run:
         begins = np.concatenate([[self.time], stops[:-1]])
         entry = np.searchsorted(ends, stops)
         counts = stops - begins
-        piece = np.searchsorted(self.environment.starts, begins, side="right") - 1
+        piece = self.environment.piece_at(begins)
         mean, deviation, gap = np.empty(len(stops)), np.empty(len(stops)), np.empty(len(stops))
         for k in range(piece[0], piece[-1] + 1):
             part = slice(*np.searchsorted(piece, [k, k + 1]))
             outcomes = self.environment.outcomes(plan.actions[entry[part]], k)
             mean[part], deviation[part], gap[part] = outcomes
-        draw = self._independent if self.environment.independent else self._dependent
-        reward_mean, reward_spread = draw(counts, mean, deviation)
+        at_once = self.environment.independent and self.environment.gaussian
+        reward_mean, reward_spread = (self._at_once if at_once else self._one_by_one)(counts, mean, deviation)
         self.time = int(ends[-1])
         merged = merge_groups(entry, len(plan.counts), counts, reward_mean, reward_spread)
-        return Tallies(plan.actions, *merged), entry, (counts, reward_mean, reward_spread, mean, gap)
+        return Tallies(plan.actions, *merged), entry, (counts, reward_mean, reward_spread, mean, deviation**2, gap)
 
-    def _independent(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
+    def _at_once(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
         center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
         spread = np.zeros(len(counts))
@@ -346,7 +385,7 @@ class Run:
         spread[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
         return center, deviation**2 * spread
 
-    def _dependent(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
+    def _one_by_one(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of rewards drawn one by one."""
         noise = self.noise.draw(int(counts.sum()))
         first = np.cumsum(counts) - counts

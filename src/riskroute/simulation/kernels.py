@@ -1,7 +1,8 @@
 """Whole episodes of index policies, compiled.
 
-An index policy plays the arm of lowest index every round, and only the index of the arm just played changes. A
-tournament tree finds it: a round costs ``log2 K`` comparisons, not K.
+An index policy plays the arm of lowest index every round, and as long as the bonus stays the same only the index of
+the arm just played changes. A tournament tree finds it: a round costs ``log2 K`` comparisons, not K. Where the bonus
+changes all indices do, and the tree is built anew.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ def index_episode(
     deviation_table: Vector,
     starts: NDArray[np.int64],
     noise: Vector,
-    bonus: float,
+    bonuses: Vector,
     risk_tolerance: float,
 ) -> tuple[NDArray[np.int64], Vector, NDArray[np.int64]]:
-    """Play RiskUCB for ``len(noise)`` rounds; return arms and rewards by round, and how often each arm was played.
+    """Play an index policy for ``len(noise)`` rounds; return arms and rewards by round, and every arm's count.
 
     Tables ``(pieces, K)`` give mean and standard deviation of every arm in every stretch of time; ``starts`` its first
-    round. This is `riskroute.learning.risk_ucb.RiskUcb` in one loop, and decides exactly alike.
+    round. ``bonuses`` holds the bonus before every round. This is `riskroute.learning.arms.IndexPolicy` in one loop,
+    and decides exactly alike.
     """
     horizon = len(noise)
     n_arms = mean_table.shape[1]
@@ -43,16 +45,19 @@ def index_episode(
     for t in range(horizon):
         while piece + 1 < len(starts) and starts[piece + 1] <= t:
             piece += 1
+        if t == n_arms or (t > n_arms and bonuses[t] != bonuses[t - 1]):
+            for k in range(n_arms):
+                total = float(counts[k])
+                index[k] = spreads[k] / total - risk_tolerance * means[k] - bonuses[t] / np.sqrt(total)
+            winners = build_tree(index)
         arm = t if t < n_arms else winners[1]
         reward = mean_table[piece, arm] + deviation_table[piece, arm] * noise[t]
         total, means[arm], spreads[arm] = merge_moments_compiled(
             float(counts[arm]), means[arm], spreads[arm], 1.0, reward, 0.0
         )
         counts[arm] = int(total)
-        index[arm] = spreads[arm] / total - risk_tolerance * means[arm] - bonus / np.sqrt(total)
-        if t == n_arms - 1:
-            winners = build_tree(index)
-        elif t >= n_arms:
+        if t >= n_arms:
+            index[arm] = spreads[arm] / total - risk_tolerance * means[arm] - bonuses[t] / np.sqrt(total)
             replay(winners, index, arm)
         arms[t] = arm
         rewards[t] = reward

@@ -19,6 +19,8 @@ from threadpoolctl import threadpool_limits
 from riskroute._version import __version__
 from riskroute.errors import InputError, one_of, whole_number
 from riskroute.learning.actions import Action, as_batch
+from riskroute.learning.arms import IndexPolicy
+from riskroute.learning.mv_ucb import MvUcb
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
@@ -34,16 +36,23 @@ from riskroute.simulation.kernels import index_episode
 from riskroute.simulation.seeding import stream
 
 METHODS = ("auto", "blocks", "rounds")
+INDEX_POLICIES = (RiskUcb, MvUcb)
+"""Policies that the kernel plays; their subclasses may decide otherwise, and are played by their own methods."""
 Progress = Callable[[str, int, int], None]
 """Called as ``progress(policy, finished runs, all runs)``."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One run: regret and pseudo-regret at the checkpoints, where it ended, and rounds spent elsewhere."""
+    """One run: regret, pseudo-regret and luck at the checkpoints, where it ended, and rounds spent elsewhere.
+
+    Where the action set changes, it ends on an action of the last round's set, and of the rounds that offered this set
+    those are counted that were spent on others.
+    """
 
     regret: NDArray[np.float64]
     pseudo_regret: NDArray[np.float64]
+    luck: NDArray[np.float64]
     recommended: Action
     exploration: int
 
@@ -125,7 +134,8 @@ def simulate(
         "method": method,
         "policies": {label: {"name": p.name, **encode(p.parameters)} for label, p in chosen.items()},
     }
-    return SimulationResult(config, finished, environment.oracle_schedule(horizon)[-1][1], interrupted)
+    best = environment.comparators[int(environment.piece_at(horizon - 1))]
+    return SimulationResult(config, finished, best, interrupted)
 
 
 def play(
@@ -139,25 +149,46 @@ def play(
 ) -> Episode:
     """Play one run of a policy; its randomness depends on the environment and ``identity`` (seed, label, run) alone."""
     seed, label, run = identity
+    method = environment.playable(method)
     setting, instance = environment.setting(horizon), environment.identity
     policy = policy.clone().start(setting, stream(seed, instance, label, run, "policy"))
     rng = np.random.default_rng(stream(seed, instance, label, run, "rewards"))
-    if method == "auto" and type(policy) is RiskUcb:
+    if method == "auto" and isinstance(policy, IndexPolicy) and type(policy) in INDEX_POLICIES:
         log = _play_index(environment, policy, rng)
     elif method == "rounds":
         log = _play_rounds(environment, policy, rng)
     else:
         log = _play_blocks(environment, policy, rng, checkpoints)
-    counts, reward_means, reward_spreads, true_means, gaps = log.columns()
-    xi, pseudo = block_curves(
-        counts, reward_means, reward_spreads, true_means, gaps, checkpoints, environment.risk_tolerance
+    anchors = environment.comparator_means(checkpoints)
+    counts, reward_means, reward_spreads, true_means, true_variances, gaps = log.columns()
+    xi, pseudo, luck = block_curves(
+        counts,
+        reward_means,
+        reward_spreads,
+        true_means,
+        true_variances,
+        gaps,
+        checkpoints,
+        anchors,
+        environment.risk_tolerance,
     )
+    if not environment.independent:
+        luck = np.zeros(len(checkpoints))  # noise that carries over has no expectation of zero, given the past
     recommended = policy.recommend()
-    return Episode(xi - comparator, pseudo, recommended, horizon - log.rounds_on(recommended))
+    return Episode(xi - comparator, pseudo, luck, recommended, _elsewhere(environment, log, recommended, horizon))
+
+
+def _elsewhere(environment: Environment, log: _Log, recommended: Action, horizon: int) -> int:
+    """Rounds spent on other actions than the recommended one, of those that offered the set of the last round."""
+    if environment.one_set:
+        return horizon - log.rounds_on(recommended)
+    piece = environment.piece_at(np.arange(horizon))
+    alike = piece == piece[-1]
+    return int(alike.sum()) - log.only(alike).rounds_on(recommended)
 
 
 class _Log:
-    """Consecutive blocks of an episode: handles, counts, reward means and spreads, true means, gaps."""
+    """Consecutive blocks of an episode: handles, counts, reward means and spreads, true means and variances, gaps."""
 
     def __init__(self) -> None:
         self.parts: list[tuple[NDArray[Any], ...]] = []
@@ -169,6 +200,13 @@ class _Log:
         if len(self.parts) > 1:
             self.parts = [tuple(np.concatenate(column) for column in zip(*self.parts, strict=True))]
         return list(self.parts[0][1:])
+
+    def only(self, blocks: NDArray[np.bool_]) -> _Log:
+        """Some of the blocks."""
+        self.columns()
+        part = _Log()
+        part.add(*(column[blocks] for column in self.parts[0]))
+        return part
 
     def rounds_on(self, action: Action) -> int:
         total = 0
@@ -197,6 +235,8 @@ def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Genera
     actions: list[Action] = []
     values: list[float] = []
     for _ in range(policy.remaining):
+        if not environment.one_set:
+            policy.offer(rewards.actions)
         action = policy.select()
         value = rewards.reward(action)
         policy.update(action, value)
@@ -205,8 +245,8 @@ def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Genera
     return _single_rounds(environment, as_batch(*actions), np.array(values))
 
 
-def _play_index(environment: Environment, policy: RiskUcb, rng: np.random.Generator) -> _Log:
-    """Play a whole episode of RiskUCB in the kernel."""
+def _play_index(environment: Environment, policy: IndexPolicy, rng: np.random.Generator) -> _Log:
+    """Play a whole episode of an index policy in the kernel."""
     handles = environment.actions.listed().handles
     tables = [environment.outcomes(handles, k)[:2] for k in range(len(environment.pieces))]
     horizon = policy.horizon
@@ -215,22 +255,20 @@ def _play_index(environment: Environment, policy: RiskUcb, rng: np.random.Genera
         np.stack([deviation for _, deviation in tables]),
         np.array(environment.starts),
         environment.noise(rng).draw(horizon),
-        policy.bonus(),
+        policy.bonuses(horizon),
         environment.risk_tolerance,
     )
     return _single_rounds(environment, handles[arms], rewards)
 
 
 def _single_rounds(environment: Environment, actions: NDArray[np.int64], rewards: NDArray[np.float64]) -> _Log:
-    log = _Log()
-    ends = [*environment.starts[1:], len(rewards)]
-    for piece, (start, end) in enumerate(zip(environment.starts, ends, strict=True)):
-        part = slice(start, min(end, len(rewards)))
-        if len(rewards[part]):
-            means, _, gaps = environment.outcomes(actions[part], piece)
-            log.add(
-                actions[part], np.ones(len(means), dtype=np.int64), rewards[part], np.zeros(len(means)), means, gaps
-            )
+    log, n = _Log(), len(rewards)
+    piece = environment.piece_at(np.arange(n))
+    means, deviations, gaps = np.empty((3, n))
+    for k in np.unique(piece):
+        there = piece == k
+        means[there], deviations[there], gaps[there] = environment.outcomes(actions[there], int(k))
+    log.add(actions, np.ones(n, dtype=np.int64), rewards, np.zeros(n), means, deviations**2, gaps)
     return log
 
 
@@ -248,7 +286,7 @@ def _by_label(
         if label in chosen:
             raise InputError(f"policies must have different labels, {label!r} appeared twice")
         if item == Oracle.name:
-            item = Oracle(schedule=environment.oracle_schedule(horizon))
+            item = environment.oracle(horizon)
         chosen[label] = make_policy(item) if isinstance(item, str) else item
         if not isinstance(chosen[label], Policy):
             raise InputError(f"policies must be names or policies, was {item!r}")
@@ -262,6 +300,7 @@ def _gather(rounds: NDArray[np.int64], episodes: list[Episode], seconds: float) 
         rounds,
         np.stack([one.regret for one in episodes]),
         np.stack([one.pseudo_regret for one in episodes]),
+        np.stack([one.luck for one in episodes]),
         [one.recommended for one in episodes],
         np.array([one.exploration for one in episodes], dtype=np.int64),
         seconds,

@@ -1,0 +1,171 @@
+"""The recommended policy: explore at the rate that not knowing costs, where it teaches most, and only while it pays.
+
+Every plan is made in four steps from the belief about the coefficients.
+
+1. *Rivals.* The action that looks best now is the leader. Its rivals are the best actions of draws from the belief,
+   some of them from the belief widened two and three times, so that unlikely rivals are seen too.
+2. *Loss.* Settling on the leader makes an expected loss per round: the average over the draws of what the best
+   action would have spared.
+3. *Cost and worth.* A round of a rival costs its expected gap to the leader, plus the squared difference of their
+   means, since the variance of a path counts how far apart the means of its rounds lie. A round of any action is
+   worth the speed at which the expected loss falls when it is observed. A rival whose worth, over all rounds that
+   remain, does not exceed its cost is out.
+4. *Mixture.* Of the mixtures of the leader with one rival, the one with the smallest
+   ``(loss + part * cost)^2 / worth of the mixture`` is played: information-directed sampling (Russo and Van Roy
+   2014). A plan is filled in a few portions, each as if the earlier ones had been observed. When all rivals are out,
+   the leader is played.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from riskroute.errors import real_number, whole_number
+from riskroute.learning.belief import Belief, draw
+from riskroute.learning.linear import LinearPolicy
+from riskroute.learning.plan import Plan
+from riskroute.learning.tally import ActionBatch
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+_WIDENED = (2.0, 3.0)
+_LEAST_VARIANCE = 0.1  # of an action, in parts of the typical one
+
+
+@dataclass(kw_only=True)
+class Adaptive(LinearPolicy):
+    """Explores at the rate that not knowing costs, where it teaches most, and only while it pays.
+
+    Parameters
+    ----------
+    patience : factor on the worth of exploration; smaller stops earlier.
+    draws : draws from the belief per plan.
+    portions : into which a plan is cut, see above.
+    budget : once there is a belief, actions whose expected mean-variance exceeds the leader's by more than this are
+        not played; None sets no limit. With a `prior` there is a belief from the first round on.
+    growth, start_rounds, prior : see `LinearPolicy`.
+
+    The horizon says when exploration no longer pays. Without one, as many rounds are taken for granted as were played.
+    """
+
+    name: ClassVar[str] = "adaptive"
+
+    patience: float = 0.1
+    draws: int = 128
+    portions: int = 8
+    budget: float | None = None
+
+    def begin(self) -> None:
+        real_number("patience", self.patience, above=0)
+        whole_number("draws", self.draws)
+        whole_number("portions", self.portions)
+        if self.budget is not None:
+            real_number("budget", self.budget, minimum=0)
+        super().begin()
+
+    def explore(self, belief: Belief, rounds: int) -> Plan:
+        rivals, loss = self._rivals(belief)  # steps 1 and 2
+        duel = _Duel(self, belief, rivals, loss)
+        counts = np.zeros(len(rivals), dtype=np.int64)
+        for portion in _portions(rounds, self.portions):
+            rival, part = duel.mixture()  # steps 3 and 4
+            some = int(self.rng.binomial(portion, part))
+            for action, played in ((rival, some), (0, portion - some)):
+                counts[action] += played
+                duel.imagine(action, played)
+        return Plan(rivals, counts).fitted(rounds)
+
+    def ahead(self) -> int:
+        """Rounds that exploration can pay off in."""
+        return self.played if self.known.horizon is None else self.remaining
+
+    def _rivals(self, belief: Belief) -> tuple[ActionBatch, float]:
+        """Leader and rivals, the leader first, and the loss of settling on the leader, by the draws."""
+        score, covariance = self.objective(belief)
+        drawn = draw(self.rng, score, covariance, self.draws)
+        widened = [score + factor * (drawn[k::4] - score) for k, factor in enumerate(_WIDENED)]
+        best = self.known.actions.best_each(np.vstack([score, drawn, *widened]))
+        winners = self.known.actions.features(best[: len(drawn) + 1])
+        loss = float(np.mean(drawn @ winners[0] - np.einsum("ij,ij->i", drawn, winners[1:])))
+        different, first = np.unique(best, axis=0, return_index=True)
+        return different[np.argsort(first)], loss
+
+
+class _Duel:
+    """The leader (number 0) against its rivals: losses, costs, and what observing an action would teach.
+
+    A rival believed to be ``l`` behind, give or take ``s``, makes an expected loss of ``s psi(l / s)`` per round with
+    ``psi(z) = phi(z) - z Phi(-z)``; the derivative by ``s^2`` is ``phi(l / s) / (2 s)``.
+    """
+
+    def __init__(self, policy: Adaptive, belief: Belief, actions: ActionBatch, loss: float) -> None:
+        known = policy.known
+        rho = known.risk_tolerance
+        self.features = known.actions.features(actions)
+        self.apart = self.features - self.features[0]
+        self.behind = np.maximum(self.apart @ belief.score(rho), 0.0)
+        self.costs = self.behind + (self.apart @ belief.mean_coef) ** 2
+        variance = self.features @ belief.var_coef + known.base_variance
+        variance = np.maximum(variance, _LEAST_VARIANCE * belief.variance)
+        self.noise = 2 * variance**2 + rho**2 * variance  # of what one round says about the mean-variance
+        self.covariance = belief.score_covariance(rho)
+        self.rounds = policy.patience * policy.ahead()
+        self.allowed = np.ones(len(actions), dtype=bool) if policy.budget is None else self.behind <= policy.budget
+        self.allowed[0] = False
+        deviation, density = self._apart()  # the draws may have missed the most dangerous rival
+        single = deviation * density - self.behind * ndtr(-self.behind / deviation)
+        self.loss = max(loss, float(single[1:].max(initial=0.0)))
+
+    def mixture(self) -> tuple[int, float]:
+        """The rival to mix with the leader, and its part of the rounds; a part of zero if no rival is worth it."""
+        worth = self._worth()
+        pays = self.allowed & (self.rounds * worth > self.costs) & (worth > worth[0])
+        if not pays.any():
+            return 0, 0.0
+        more = worth[pays] - worth[0]
+        with np.errstate(divide="ignore"):
+            parts = np.minimum(self.loss / self.costs[pays] - 2 * worth[0] / more, 1.0)
+        ratio = (self.loss + parts * self.costs[pays]) ** 2 / (worth[0] + parts * more)
+        ratio[parts <= 0] = np.inf
+        best = int(np.argmin(ratio))
+        return int(np.flatnonzero(pays)[best]), max(float(parts[best]), 0.0)
+
+    def _worth(self) -> Vector:
+        """Speed at which the expected loss falls, per round of each action."""
+        deviation, density = self._apart()
+        urgency = density / (2 * deviation)
+        urgency[0] = 0.0
+        blurred = self.features @ self.covariance
+        lever = np.einsum("ij,ij->i", blurred, self.features)
+        return np.asarray((blurred @ self.apart.T) ** 2 @ urgency / (self.noise + lever))
+
+    def imagine(self, chosen: int, rounds: int) -> None:
+        """Update the covariance as if an action had been observed."""
+        blurred = self.covariance @ self.features[chosen]
+        lever = float(self.features[chosen] @ blurred)
+        self.covariance = self.covariance - np.outer(blurred, blurred) * (
+            rounds / (self.noise[chosen] + rounds * lever)
+        )
+
+    def _apart(self) -> tuple[Vector, Vector]:
+        """Deviation of each difference to the leader, and the density of its being the other way round."""
+        squared = np.einsum("ij,jk,ik->i", self.apart, self.covariance, self.apart)
+        deviation = np.sqrt(np.maximum(squared, 1e-300))
+        return deviation, np.exp(-((self.behind / deviation) ** 2) / 2) / math.sqrt(2 * math.pi)
+
+
+def _portions(rounds: int, count: int) -> list[int]:
+    """Cut ``rounds`` into at most ``count`` nearly equal portions.
+
+    >>> _portions(7, 3), _portions(2, 3)
+    ([3, 2, 2], [1, 1])
+    """
+    count = min(rounds, count)
+    return [rounds // count + (k < rounds % count) for k in range(count)]

@@ -1,0 +1,133 @@
+"""What policies have in common that learn both coefficient vectors from all rewards, on action sets of any size."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, StateError, real_number, whole_number
+from riskroute.learning.actions import Action
+from riskroute.learning.belief import Belief, fit, vague_information
+from riskroute.learning.evidence import Evidence
+from riskroute.learning.plan import Plan
+from riskroute.learning.policy import Policy, memory
+from riskroute.learning.rounding import exact_counts
+from riskroute.learning.tally import Tallies
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+_PSEUDO_REWARDS = 0.3  # rewards that the vague belief is worth
+_MOST_ROWS = 512  # rows of evidence kept as they are; more are summed up in a belief
+
+
+@dataclass(kw_only=True)
+class LinearPolicy(Policy):
+    """Keeps the evidence by feature vector, and a belief that is refreshed on a schedule.
+
+    Plays an optimal design for ``start_rounds`` rounds per dimension, unless there is a ``prior``. From then on the
+    belief is refreshed whenever the rewards it rests on have grown by the fraction ``growth``; in between, plans need
+    no feedback. Subclasses write `explore`, which proposes such a plan.
+
+    Parameters
+    ----------
+    growth : see above; 0.1 makes about 90 plans of 100,000 rounds.
+    start_rounds : rounds per dimension of the first plan.
+    prior : a belief from earlier days (`belief` of another policy, perhaps `Belief.weakened`), over features of the
+        same scale.
+    """
+
+    needs_horizon: ClassVar[bool] = False
+    fixed_set: ClassVar[bool] = False
+
+    growth: float = 0.1
+    start_rounds: int = 4
+    prior: Belief | None = None
+
+    evidence: Evidence = memory()
+    vague: Matrix = memory()
+    base: Belief | None = memory()  # the prior, and what was summed up
+    belief: Belief | None = memory()
+    fresh: float = memory(0.0)  # rewards not yet in the belief
+
+    def begin(self) -> None:
+        real_number("growth", self.growth, above=0, maximum=1)
+        whole_number("start_rounds", self.start_rounds)
+        if self.prior is not None and not isinstance(self.prior, Belief):
+            raise InputError(f"prior must be a Belief, was {type(self.prior).__name__}")
+        actions = self.known.actions
+        if self.prior is not None and self.prior.dim != actions.dim:
+            raise InputError(f"prior must have dimension {actions.dim}, was {self.prior.dim}")
+        design = actions.design(0.05)
+        self.vague = vague_information(actions.features(design.actions), design.weights, _PSEUDO_REWARDS)
+        self.base = self.belief = self.prior
+        self.evidence = Evidence.none(actions.dim)
+
+    @abstractmethod
+    def explore(self, belief: Belief, rounds: int) -> Plan:
+        """Return a plan of ``rounds`` rounds."""
+
+    def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
+        """Center and covariance of the coefficients of what is to be small."""
+        rho = self.known.risk_tolerance
+        return belief.score(rho), belief.score_covariance(rho)
+
+    def propose(self) -> Plan:
+        if self.belief is None:
+            design = self.known.actions.design(0.05)
+            return Plan(design.actions, exact_counts(design.weights, self.start_rounds * self.known.actions.dim))
+        rounds = min(self.due - math.floor(self.fresh), self.remaining)
+        return self.explore(self.belief, max(rounds, 1))
+
+    @property
+    def due(self) -> int:
+        """Rewards after which the belief is refreshed."""
+        return max(math.floor(self.growth * (self.belief.rounds if self.belief else 0.0)), 1)
+
+    def observe(self, tallies: Tallies) -> None:
+        self.remember(Evidence.of(self.known.actions.features(tallies.actions), tallies))
+        self.fresh += float(tallies.counts.sum())
+        if self.belief is None or self.fresh >= self.due:
+            self.refresh()
+
+    def remember(self, news: Evidence) -> None:
+        """Add to the evidence; policies that forget do it here."""
+        self.evidence = self.evidence.joined(news)
+
+    def refresh(self) -> None:
+        """Believe what the evidence says, and sum it up if it has too many rows."""
+        self.fresh = 0.0
+        self.belief = self.believed(self.evidence)
+        if len(self.evidence) > _MOST_ROWS:
+            self.base = self.belief
+            self.evidence = Evidence.none(self.known.actions.dim)
+
+    def believed(self, evidence: Evidence) -> Belief:
+        """Return what some evidence makes one believe."""
+        return fit(evidence, base_variance=self.known.base_variance, vague=self.vague, prior=self.base)
+
+    def recommend(self) -> Action:
+        if self.belief is None:
+            raise StateError(f"{self.name} has not finished its first plan and cannot recommend an action yet")
+        return self.known.actions.best(self.objective(self.belief)[0])
+
+
+class RiskNeutral(LinearPolicy):
+    """Mixed into a policy, makes it look at the mean alone."""
+
+    def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
+        return -belief.mean_coef, belief.mean_covariance()
+
+
+def spread_evenly(actions: NDArray[np.int64], rounds: int) -> Plan:
+    """Divide ``rounds`` rounds equally between ``actions``, in one entry per different action."""
+    each = np.diff(np.floor(np.linspace(0, rounds, len(actions) + 1) + 0.5).astype(np.int64))
+    different, place = np.unique(actions, axis=0, return_inverse=True)
+    counts = np.zeros(len(different), dtype=np.int64)
+    np.add.at(counts, place.reshape(-1), each)
+    return Plan(different, counts)

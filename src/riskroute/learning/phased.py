@@ -1,0 +1,78 @@
+"""What policies have in common that explore by G-optimal designs in phases and eliminate actions after each."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import StateError, real_number
+from riskroute.learning.actions import Action, ActionSet
+from riskroute.learning.plan import Plan
+from riskroute.learning.policy import Policy, memory
+from riskroute.learning.rounding import ceil_counts
+from riskroute.learning.tally import Tallies
+
+
+@dataclass(kw_only=True)
+class PhasedPolicy(Policy):
+    """Successive elimination: a phase plays a design over the survivors, estimates their scores, drops the bad ones.
+
+    Subclasses say how long a phase is and which score its rewards give. Phase ``l`` is after an accuracy of ``2^-l``
+    and keeps the actions within twice that of the best. When one action is left it is played to the end.
+    """
+
+    design_tolerance: float = 0.01
+
+    cuts: list[tuple[NDArray[np.float64], float]] = memory()  # score and tolerance of every elimination so far
+    score: NDArray[np.float64] | None = memory()  # estimated score to recommend by
+
+    @abstractmethod
+    def _phase_rounds(self) -> float:
+        """Rounds of the running phase, before every action's part is rounded up."""
+
+    @abstractmethod
+    def _estimated_score(self, tallies: Tallies) -> NDArray[np.float64]:
+        """Coefficients of what is to be small, ``(dim,)``, from the rewards of one phase."""
+
+    def begin(self) -> None:
+        real_number("design_tolerance", self.design_tolerance, above=0)
+        self.cuts = []
+        self.resume()
+
+    def resume(self) -> None:
+        self.survivors: ActionSet = self.known.actions
+        for score, tolerance in self.cuts:
+            self.survivors = self.survivors.within(score, tolerance)
+
+    @property
+    def phase(self) -> int:
+        """Number of the running phase, from 1."""
+        return len(self.cuts) + 1
+
+    def propose(self) -> Plan:
+        if self.survivors.single:
+            return Plan.repeat(self.recommend(), self.remaining)
+        design = self.survivors.design(self.design_tolerance)  # step 1: in a basis of the survivors' span
+        return Plan(design.actions, ceil_counts(design.weights, self._phase_rounds()))  # step 2: play
+
+    def observe(self, tallies: Tallies) -> None:
+        if self.survivors.single:
+            return
+        done = float(tallies.counts.sum()) / self._phase_rounds()
+        if self.score is None or done >= 0.25:  # a phase cut off earlier by the horizon knows less than the one before
+            self.score = self._estimated_score(tallies)  # step 3: from this phase's rewards only
+        if done >= 1:
+            cut = self.score, 2 * self._accuracy()
+            self.survivors = self.survivors.within(*cut)  # step 4: eliminate
+            self.cuts.append(cut)  # step 5: next phase
+
+    def recommend(self) -> Action:
+        if self.score is None and not self.survivors.single:
+            raise StateError(f"{self.name} is in its first phase and cannot recommend an action yet")
+        return self.survivors.best(np.zeros(self.known.actions.dim) if self.score is None else self.score)
+
+    def _accuracy(self) -> float:
+        return float(2.0**-self.phase)

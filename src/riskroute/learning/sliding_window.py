@@ -1,0 +1,51 @@
+"""Thompson sampling that remembers the last rounds only, for coefficients that drift or change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riskroute.errors import whole_number
+from riskroute.learning.evidence import Evidence
+from riskroute.learning.policy import memory
+from riskroute.learning.thompson import Thompson
+
+_PIECES = 16  # into which a window is cut
+
+
+@dataclass(kw_only=True)
+class SlidingWindow(Thompson):
+    """Rewards older than ``window`` rounds are forgotten, a sixteenth of the window at a time.
+
+    Parameters
+    ----------
+    window : rounds remembered.
+    draws, width, growth, start_rounds, prior : see `Thompson`. The prior is forgotten after ``window`` rounds.
+    """
+
+    name: ClassVar[str] = "sliding-window"
+
+    window: int = 5000
+
+    pieces: list[tuple[int, Evidence]] = memory()  # last round and evidence of each piece
+
+    def begin(self) -> None:
+        whole_number("window", self.window)
+        self.pieces = []
+        super().begin()
+
+    def remember(self, news: Evidence) -> None:
+        now = self.played
+        if self.pieces and now - self.pieces[-1][0] < self.window / _PIECES:
+            last, evidence = self.pieces.pop()
+            self.pieces.append((last, evidence.joined(news)))
+        else:
+            self.pieces.append((now, news))
+        self.pieces = [piece for piece in self.pieces if piece[0] > now - self.window]
+        self.evidence = Evidence.none(self.known.actions.dim).joined(*(piece[1] for piece in self.pieces))
+        if now > self.window:
+            self.base = None
+
+    def refresh(self) -> None:
+        self.fresh = 0.0
+        self.belief = self.believed(self.evidence)

@@ -1,0 +1,99 @@
+"""Environments that break what policies take for granted: Gaussian noise, linear variances, a known base variance."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, real_number
+from riskroute.learning.actions import Action
+from riskroute.learning.plan import Setting
+from riskroute.learning.problem import Problem
+from riskroute.learning.tally import ActionBatch
+from riskroute.simulation.environments import Environment, Noise
+
+Vector = NDArray[np.float64]
+
+
+class HeavyTailed(Environment):
+    """Independent rewards with Student t noise, scaled to the problem's means and variances.
+
+    Far outcomes are far more common than Gaussian ones. With at most four degrees of freedom the fourth moment is
+    infinite: empirical variances, and the regret of a run, then have no variance of their own.
+
+    Parameters
+    ----------
+    degrees : degrees of freedom, above 2, where variances begin to exist; large is Gaussian.
+    """
+
+    gaussian = False
+
+    def __init__(self, problem: Problem, degrees: float = 3.0) -> None:
+        super().__init__(problem)
+        self.degrees = real_number("degrees", degrees, above=2)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"degrees": self.degrees}
+
+    def noise(self, rng: np.random.Generator) -> Noise:
+        return StudentNoise(rng, self.degrees)
+
+
+class StudentNoise(Noise):
+    """Independent Student t noise of variance one."""
+
+    def __init__(self, rng: np.random.Generator, degrees: float) -> None:
+        super().__init__(rng)
+        self.degrees = degrees
+
+    def draw(self, rounds: int) -> Vector:
+        return np.asarray(math.sqrt((self.degrees - 2) / self.degrees) * self.rng.standard_t(self.degrees, rounds))
+
+
+class BentVariance(Environment):
+    """Independent Gaussian rewards whose variance is a power of the linear one.
+
+    The true variance is ``base_variance * (linear variance / base_variance) ** power``. Regret compares with the best
+    action by the true mean-variance, which takes a list of all actions to find.
+
+    Parameters
+    ----------
+    problem : with a positive base variance.
+    power : above 0; variances further from the base move further away above 1, and nearer below.
+    """
+
+    def __init__(self, problem: Problem, power: float = 1.5) -> None:
+        super().__init__(problem)
+        if problem.base_variance == 0:
+            raise InputError("base_variance must be positive for a bent variance, was 0.0")
+        self.power = real_number("power", power, above=0)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"power": self.power}
+
+    def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
+        mean, deviation = super().moments(actions, piece)
+        base = np.sqrt(self.pieces[piece].base_variance)
+        return mean, base * (deviation / base) ** self.power
+
+    def _comparator(self, piece: int) -> Action:
+        return self._listed_comparator(piece)
+
+
+class Mistold(Environment):
+    """The problem's own rewards, but policies are told a wrong base variance: ``factor`` times the true one."""
+
+    def __init__(self, problem: Problem, factor: float = 2.0) -> None:
+        super().__init__(problem)
+        self.factor = real_number("factor", factor, above=0)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"factor": self.factor}
+
+    def setting(self, horizon: int) -> Setting:
+        true = super().setting(horizon)
+        return dataclasses.replace(true, base_variance=self.factor * true.base_variance)
