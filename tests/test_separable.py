@@ -15,6 +15,7 @@ from riskroute.routing.separable import (
     convolve,
     greedy_units,
     minimise,
+    one_concave,
     table_maximum,
     tabulate,
     two_best,
@@ -166,3 +167,30 @@ def test_one_slot_takes_everything() -> None:
     for beta in (1.0, -1.0):
         assert minimise(np.array([2.0]), np.array([beta]), 5, lows, highs).tolist() == [5]
     assert two_best(tabulate(np.array([2.0]), np.array([-1.0]), lows, highs, 5), 5)[1] is None
+
+
+@given(bounded_sums(), st.data())
+def test_without_upper_bounds_ties_are_still_broken_lexicographically(case: Bounded, data: Any) -> None:
+    units, lows, _ = case
+    highs = np.full(len(lows), units)
+    alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows))
+    rows = vectors(units, lows, highs)
+    values = scores(alpha, beta, rows)
+    assert minimise(alpha, beta, units, lows, highs).tolist() == rows[int(np.argmin(values))].tolist()
+
+
+@pytest.mark.parametrize(("units", "slots"), [(60, 3), (200, 12), (1000, 20)])
+def test_one_concave_slot_is_what_dynamic_programming_finds(units: int, slots: int) -> None:
+    rng = np.random.default_rng(units)
+    for curvature in (0.0, 1.0, -1.0):
+        alpha, beta = rng.standard_normal(slots), (rng.standard_normal(slots) + curvature) / units
+        lows = rng.integers(0, 3, slots)
+        chosen, clear = one_concave(alpha, beta, units, lows)
+        tables = tabulate(alpha, beta, lows, np.full(slots, units), units)
+        assert clear
+        assert chosen.tolist() == table_maximum(tables, units)[1].tolist()
+
+
+def test_two_equally_good_solutions_are_not_called_clear() -> None:
+    alpha, beta = np.array([1.0, 1.0, 5.0]), np.array([-1.0, -1.0, 0.0])
+    assert not one_concave(alpha, beta, 4, np.zeros(3, dtype=np.int64))[1]

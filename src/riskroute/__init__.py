@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from riskroute.learning.change_test import ChangeTest
     from riskroute.learning.design import Design, g_optimal
     from riskroute.learning.discounted import Discounted
-    from riskroute.learning.estimation import Estimate, least_squares, weighted_least_squares
+    from riskroute.learning.estimation import Estimate, least_squares
     from riskroute.learning.lin_thompson import LinThompson
     from riskroute.learning.lin_ucb import LinUcb
     from riskroute.learning.mv_thompson import MvThompson
@@ -65,7 +65,6 @@ _HOMES = {
     "learning.estimation": (
         "Estimate",
         "least_squares",
-        "weighted_least_squares",
     ),
     "learning.lin_thompson": ("LinThompson",),
     "learning.lin_ucb": ("LinUcb",),
@@ -204,7 +203,6 @@ __all__ = [
     "routing_actions",
     "simulate",
     "split_actions",
-    "weighted_least_squares",
 ]
 
 

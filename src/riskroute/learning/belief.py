@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from riskroute.errors import InputError, finite_array, real_number
 from riskroute.learning.evidence import Evidence
@@ -24,6 +25,7 @@ Matrix = NDArray[np.float64]
 _LEAST_FREEDOM = 0.05  # part of a reward that the fit leaves free, at least, when residuals are corrected
 _ITERATIONS = 3
 _JITTER = 1e-9  # keeps directions in which no two actions differ from being singular
+_ROUNDING = 1e-12  # the same, beside directions in which very many rewards were seen
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ def _solve(
     moment = weighted.T @ targets
     if prior is not None:
         precision, moment = precision + prior[0], moment + prior[0] @ prior[1]
+    precision[np.diag_indices_from(precision)] *= 1 + _ROUNDING
     return precision, np.asarray(np.linalg.solve(precision, moment), dtype=np.float64)
 
 
@@ -167,6 +170,7 @@ def _typical_variance(
 
 
 def _inverse(matrix: Matrix) -> Matrix:
-    inverse = np.linalg.inv(matrix)
-    symmetric: Matrix = (inverse + inverse.T) / 2
-    return symmetric
+    """Inverse of a positive definite matrix, positive definite itself also when it is ill-conditioned."""
+    root = solve_triangular(np.linalg.cholesky(matrix), np.eye(len(matrix)), lower=True)
+    inverse: Matrix = root.T @ root
+    return inverse

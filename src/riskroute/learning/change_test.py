@@ -59,7 +59,10 @@ class ChangeTest(Adaptive):
         return min(self.played - (self.restarts[-1] if self.restarts else 0), self.remaining)
 
     def remember(self, news: Evidence) -> None:
-        self.recent.append(news)
+        if self.recent and self.fresh > 0:  # an offer of other actions ended the plan early: it goes on
+            self.recent[-1] = self.recent[-1].joined(news)
+        else:
+            self.recent.append(news)
         if len(self.recent) > _SPANS[-1]:
             self.settled = self.settled.joined(self.recent.pop(0))
         self.evidence = self.settled.joined(*self.recent)

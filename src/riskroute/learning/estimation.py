@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute.errors import InputError, finite_array, real_number
 from riskroute.learning.tally import Tallies
 
 Vector = NDArray[np.float64]
@@ -27,12 +27,10 @@ _LEAST_FREEDOM = 1e-2  # part of a reward that the fit must leave free for its r
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimated coefficients, each ``(dim,)``, and, from weighted fits, their covariances ``(dim, dim)``."""
+    """Estimated coefficients, each ``(dim,)``."""
 
     mean_coef: Vector
     var_coef: Vector
-    mean_cov: Matrix | None = None
-    var_cov: Matrix | None = None
 
     def score(self, risk_tolerance: float) -> Vector:
         """Coefficients of the estimated mean-variance, up to the constant."""
@@ -48,7 +46,6 @@ class _Solver:
         self.left, singular, self.right = np.linalg.svd(self.root[:, None] * rows, full_matrices=False)
         largest = singular[0] if len(singular) else 0.0
         kept = singular > largest * max(rows.shape) * np.finfo(float).eps
-        self.ridge = ridge
         self.singular = singular
         self.shrink = np.zeros_like(singular)  # eigenvalues of the regularised inverse, on the span of the rows
         self.shrink[kept] = 1 / (singular[kept] ** 2 + ridge)
@@ -58,11 +55,6 @@ class _Solver:
         solution: Vector = self.right.T @ (gain * (self.left.T @ (self.root * targets)))
         return solution
 
-    @property
-    def rank(self) -> int:
-        """Rank of the rows."""
-        return int(np.count_nonzero(self.shrink))
-
     def leverages(self, *, regularised: bool = True) -> Vector:
         """Return ``a_i' V^-1 a_i`` per row, within the span of the rows, with or without the ridge in ``V``."""
         shrink = self.shrink
@@ -70,14 +62,6 @@ class _Solver:
             shrink = np.divide(1.0, self.singular**2, out=np.zeros_like(self.singular), where=self.shrink > 0)
         projected = self.rows @ self.right.T
         return np.asarray((projected**2) @ shrink)
-
-    def inverse(self) -> Matrix:
-        """Pseudo-inverse of the regularised matrix; with a ridge, the full inverse."""
-        matrix: Matrix = (self.right.T * self.shrink) @ self.right
-        if self.ridge > 0:  # directions never seen keep the prior's variance
-            seen = self.right[self.shrink > 0]
-            matrix = matrix + (np.eye(self.rows.shape[1]) - seen.T @ seen) / self.ridge
-        return matrix
 
 
 def least_squares(
@@ -111,45 +95,8 @@ def least_squares(
     return Estimate(mean_coef, var_coef)
 
 
-def weighted_least_squares(
-    features: Matrix,
-    tallies: Tallies,
-    base_variance: float,
-    *,
-    ridge: float = 1e-3,
-    corrected: bool = True,
-    iterations: int = 3,
-    variance_floor: float = 1e-3,
-) -> Estimate:
-    """Estimate both coefficient vectors with weights from the estimated variance, and their covariances.
-
-    A reward of variance ``v`` says ``1 / v`` about its mean, and its squared residual ``1 / (2 v^2)`` about the
-    variance (exactly so for Gaussian rewards). Weights start equal and are re-estimated ``iterations`` times;
-    estimated variances are kept above ``variance_floor`` times their average. Covariances are those of the last
-    weighted fit.
-    """
-    features, base_variance, ridge = _checked(features, tallies, base_variance, ridge)
-    iterations = whole_number("iterations", iterations)
-    variance_floor = real_number("variance_floor", variance_floor, above=0, below=1)
-    counts = tallies.counts.astype(np.float64)
-    average = _average_variance(features, tallies, base_variance)
-    variance = np.full(len(tallies), average)
-    for _ in range(iterations):
-        mean_solver = _Solver(features, counts / variance, ridge)
-        mean_coef = mean_solver.solve(tallies.means)
-        spread, seen = _residuals(features, tallies, mean_coef, mean_solver if corrected else None, variance)
-        var_solver = _Solver(features[seen], (counts / (2 * variance**2))[seen], ridge)
-        var_coef = var_solver.solve(spread[seen] - base_variance)
-        variance = np.maximum(features @ var_coef + base_variance, variance_floor * average)
-    return Estimate(mean_coef, var_coef, mean_solver.inverse(), var_solver.inverse())
-
-
 def _residuals(
-    features: Matrix,
-    tallies: Tallies,
-    mean_coef: Vector,
-    solver: _Solver | None = None,
-    variance: Vector | float = 1.0,
+    features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _Solver | None
 ) -> tuple[Vector, NDArray[np.bool_]]:
     """Mean squared residual per tally, and which tallies say anything about the variance.
 
@@ -159,19 +106,9 @@ def _residuals(
     spread = tallies.spreads / tallies.counts + (tallies.means - features @ mean_coef) ** 2
     if solver is None:
         return spread, np.ones(len(spread), dtype=bool)
-    seen = solver.leverages(regularised=False) / variance < 1 - _LEAST_FREEDOM
-    free = 1 - solver.leverages() / variance
+    seen = solver.leverages(regularised=False) < 1 - _LEAST_FREEDOM
+    free = 1 - solver.leverages()
     return np.where(seen, spread / np.where(seen, free, 1.0), 0.0), seen
-
-
-def _average_variance(features: Matrix, tallies: Tallies, base_variance: float) -> float:
-    """Residual variance pooled over all rewards, per degree of freedom; the base variance if there is none to see."""
-    counts = tallies.counts.astype(np.float64)
-    solver = _Solver(features, counts, 0.0)
-    squares = float(counts @ _residuals(features, tallies, solver.solve(tallies.means))[0])
-    freedom = counts.sum() - solver.rank
-    scale = base_variance if base_variance > 0 else 1.0
-    return squares / freedom if freedom > 0 and squares > 1e-12 * scale * freedom else scale
 
 
 def _checked(features: Matrix, tallies: Tallies, base_variance: float, ridge: float) -> tuple[Matrix, float, float]:

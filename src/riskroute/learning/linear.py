@@ -46,7 +46,7 @@ class LinearPolicy(Policy):
     fixed_set: ClassVar[bool] = False
 
     growth: float = 0.1
-    start_rounds: int = 4
+    start_rounds: int = 2
     prior: Belief | None = None
 
     evidence: Evidence = memory()

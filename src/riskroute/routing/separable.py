@@ -150,11 +150,58 @@ def two_best(tables: list[Table], units: int) -> tuple[Units, Units | None]:
     return follow(False), follow(True) if np.isfinite(second[units]) else None
 
 
+@njit(cache=True)
+def one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Units, bool]:
+    """Minimise ``sum alpha v + beta v^2`` without upper bounds; also says whether the minimum is clearly the only one.
+
+    Between two slots with ``beta < 0`` the cost is concave in what is moved from one to the other, so in some best
+    solution one of them is at its lower bound: at most one such slot takes more. The other slots are served greedily,
+    and every amount left to the one is tried.
+    """
+    slots = len(alpha)
+    free = units - lows.sum()
+    convex = np.flatnonzero(beta >= 0)
+    given = lows.copy()  # by the greedy part, as it takes one unit after the other
+    order = np.full(free, -1)
+    spent = np.zeros(free + 1)  # of the greedy part after n units
+    reach = free if len(convex) else 0
+    for n in range(reach):
+        best = np.inf
+        for j in convex:
+            cost = alpha[j] + beta[j] * (2 * given[j] + 1)
+            if cost <= best:  # of equal costs the last slot takes the unit
+                best, order[n] = cost, j
+        given[order[n]] += 1
+        spent[n + 1] = spent[n] + best
+    lowest, second, slot, taken = (spent[free] if reach == free else np.inf), np.inf, -1, 0
+    size = np.abs(spent).max()
+    for k in range(slots):
+        if beta[k] < 0:
+            for v in range(max(free - reach, 1), free + 1):
+                own = (alpha[k] + beta[k] * (2 * lows[k] + v)) * v
+                size = max(size, abs(own))
+                total = own + spent[free - v]
+                if total < lowest:
+                    lowest, second, slot, taken = total, lowest, k, v
+                elif total < second:
+                    second = total
+    chosen = lows.copy()
+    for n in range(free - taken):
+        chosen[order[n]] += 1
+    if slot >= 0:
+        chosen[slot] += taken
+    return chosen, second - lowest > 1e-9 * size
+
+
 def minimise(alpha: Table, beta: Table, units: int, lows: Units, highs: Units) -> Units:
-    """Units that minimise ``sum alpha v + beta v^2``: greedy when it is exact, dynamic programming otherwise."""
+    """Units that minimise ``sum alpha v + beta v^2``: greedy where that is exact, dynamic programming otherwise."""
     if (beta >= 0).all():
         chosen: Units = greedy_units(alpha, beta, units, lows, highs)
         return chosen
+    if (highs >= units).all():
+        chosen, clear = one_concave(alpha, beta, units, lows)
+        if clear:
+            return chosen
     return table_maximum(tabulate(alpha, beta, lows, highs, units), units)[1]
 
 
