@@ -69,7 +69,7 @@ def test_the_same_command_gives_the_same_numbers(tmp_path: Path) -> None:
     for name in ("a", "b"):
         assert riskroute(*QUICK, "--json", f"{name}.json", cwd=tmp_path).returncode == 0
     first, second = (json.loads((tmp_path / f"{name}.json").read_text())["policies"] for name in ("a", "b"))
-    assert list(first) == ["rise", "rise++", "risk-ucb", "risk-exp-exp"]
+    assert list(first) == ["adaptive", "rise", "rise++", "risk-ucb", "risk-exp-exp"]
     for name in first:
         assert first[name]["mean_regret"] == second[name]["mean_regret"]
 
@@ -185,11 +185,11 @@ def test_design_respects_lots_caps_and_minimums(tmp_path: Path) -> None:
 
 
 def test_simulate_more_splits_than_could_be_listed(tmp_path: Path) -> None:
-    """By default the two policies of the paper that need no list play."""
+    """By default the policies that need no list play."""
     sizes = ["--shares", "200", "--slots", "10", "--runs", "2", "--horizon", "20000"]
     done = riskroute("simulate", *sizes, "--json", "a.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     read = json.loads((tmp_path / "a.json").read_text())
-    assert list(read["policies"]) == ["rise", "rise++"]
+    assert list(read["policies"]) == ["adaptive", "rise", "rise++"]
     assert all(sum(split) == 200 for split in read["policies"]["rise"]["recommended"])
     assert "best split: " in done.stdout

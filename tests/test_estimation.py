@@ -1,4 +1,4 @@
-"""Least squares from tallies against the paper's sums over single rewards, and its biases and covariances exactly."""
+"""Least squares from tallies against the paper's sums over single rewards, and its biases exactly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from riskroute.errors import InputError
-from riskroute.learning.estimation import Estimate, least_squares, weighted_least_squares
+from riskroute.learning.estimation import Estimate, least_squares
 from riskroute.learning.tally import Tallies, Tally
 
 Matrix = NDArray[np.float64]
@@ -60,8 +60,6 @@ def test_least_squares_is_the_papers_sums_over_rewards(
     allowed = 1e-13 * np.linalg.cond(matrix) * 100  # the twin solves the normal equations
     assert found.mean_coef == pytest.approx(mean_coef, rel=allowed, abs=allowed)
     assert found.var_coef == pytest.approx(var_coef, rel=allowed, abs=allowed * 10)
-    assert found.mean_cov is None
-    assert found.var_cov is None
 
 
 @given(seed=st.integers(0, 10**6), ridge=st.sampled_from([0.0, 0.1]), corrected=st.booleans())
@@ -73,13 +71,12 @@ def test_how_rewards_are_blocked_does_not_matter(seed: int, ridge: float, correc
     blocks = rewards + random_rewards(seed + 1, 2, 3)[1]
     apart = Tallies.of(actions, [Tally.of(block) for block in blocks])
     merged = apart.by_action()
-    for fit in (
-        lambda rows, tallies: least_squares(rows, tallies, 1.0, ridge=ridge, corrected=corrected),
-        lambda rows, tallies: weighted_least_squares(rows, tallies, 1.0, ridge=0.1, corrected=corrected),
-    ):
-        first, second = fit(features[apart.actions], apart), fit(features[merged.actions], merged)
-        assert first.mean_coef == pytest.approx(second.mean_coef, rel=1e-6, abs=1e-6)
-        assert first.var_coef == pytest.approx(second.var_coef, rel=1e-6, abs=1e-6)
+    first, second = (
+        least_squares(features[tallies.actions], tallies, 1.0, ridge=ridge, corrected=corrected)
+        for tallies in (apart, merged)
+    )
+    assert first.mean_coef == pytest.approx(second.mean_coef, rel=1e-6, abs=1e-6)
+    assert first.var_coef == pytest.approx(second.var_coef, rel=1e-6, abs=1e-6)
 
 
 def test_without_a_ridge_a_rank_deficient_design_gives_the_smallest_solution() -> None:
@@ -219,150 +216,6 @@ def test_zero_features_say_nothing() -> None:
     assert found.mean_coef.tolist() == found.var_coef.tolist() == [0.0, 0.0, 0.0]
 
 
-def exact_tallies(means: Vector, variances: Vector, counts: NDArray[np.int64]) -> Tallies:
-    """Tallies whose mean and whose mean squared deviation are just those of the model."""
-    return Tallies(np.arange(len(counts)), counts, means, counts * variances)
-
-
-HETEROSCEDASTIC = np.random.default_rng(9).uniform(0.0, 1.0, size=(7, 3))
-THETA, PHI, BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.05, 0.02]), 0.05
-COUNTS = np.array([30, 10, 50, 20, 40, 25, 15])
-VARIANCES = HETEROSCEDASTIC @ PHI + BASE
-
-
-def test_weighted_fit_recovers_the_model_and_states_its_covariances() -> None:
-    """With the true variances as weights, Cov is the inverse of sum n a a' / var, and of sum n a a' / (2 var^2)."""
-    tallies = exact_tallies(HETEROSCEDASTIC @ THETA, VARIANCES, COUNTS)
-    found = weighted_least_squares(HETEROSCEDASTIC, tallies, BASE, ridge=0.0, corrected=False)
-    assert found.mean_coef == pytest.approx(THETA, rel=1e-10)
-    assert found.var_coef == pytest.approx(PHI, rel=1e-10)
-    rows = HETEROSCEDASTIC
-    assert found.mean_cov == pytest.approx(np.linalg.inv((rows.T * (COUNTS / VARIANCES)) @ rows), rel=1e-9)
-    assert found.var_cov == pytest.approx(np.linalg.inv((rows.T * (COUNTS / VARIANCES**2 / 2)) @ rows), rel=1e-9)
-
-
-def test_weighted_fit_is_no_worse_than_the_plain_one() -> None:
-    """Gauss and Markov: the sandwich covariance of the plain fit exceeds the weighted one's in every direction."""
-    tallies = exact_tallies(HETEROSCEDASTIC @ THETA, VARIANCES, COUNTS)
-    weighted = weighted_least_squares(HETEROSCEDASTIC, tallies, BASE, ridge=0.0, corrected=False)
-    rows = HETEROSCEDASTIC
-    inverse = np.linalg.inv((rows.T * COUNTS) @ rows)
-    plain = inverse @ (rows.T * (COUNTS * VARIANCES)) @ rows @ inverse
-    assert np.linalg.eigvalsh(plain - weighted.mean_cov).min() > -1e-12
-    assert np.trace(plain) > 1.05 * np.trace(weighted.mean_cov)
-
-
-def test_weighted_correction_uses_the_leverage_of_the_weighted_fit() -> None:
-    """With equal variances the expected squared residual is v (1 - leverage): plug that in, and get v back."""
-    features, counts = with_intercept(4, 6)
-    inverse = np.linalg.inv((features.T * counts) @ features)
-    leverage = np.einsum("ij,jk,ik->i", features, inverse, features)
-    tallies = exact_tallies(features @ THETA, 1.7 * (1 - leverage), counts)
-    corrected = weighted_least_squares(features, tallies, 0.5, ridge=0.0, iterations=1)
-    assert corrected.var_coef == pytest.approx([1.2, 0.0, 0.0], abs=1e-10)
-    plain = weighted_least_squares(features, tallies, 0.5, ridge=0.0, iterations=1, corrected=False)
-    assert plain.var_coef == pytest.approx(inverse @ (features.T * counts) @ (1.7 * (1 - leverage) - 0.5), abs=1e-10)
-
-
-def simulated_tallies(rng: np.random.Generator) -> Tallies:
-    """Tallies of Gaussian rewards, drawn as such: a normal mean and an independent chi-squared spread."""
-    means = rng.normal(HETEROSCEDASTIC @ THETA, np.sqrt(VARIANCES / (10 * COUNTS)))
-    return Tallies(np.arange(7), 10 * COUNTS, means, VARIANCES * rng.chisquare(10 * COUNTS - 1))
-
-
-@pytest.mark.parametrize("ridge", [0.0, 1e-3])
-def test_a_weighted_fit_iterated_for_long_satisfies_its_own_equations(ridge: float) -> None:
-    """Weights, means and variances agree with each other: solve both weighted systems once more, by hand."""
-    tallies = simulated_tallies(np.random.default_rng(10))
-    found = weighted_least_squares(HETEROSCEDASTIC, tallies, BASE, ridge=ridge, iterations=60)
-    rows, variance = HETEROSCEDASTIC, HETEROSCEDASTIC @ found.var_coef + BASE
-    weights = tallies.counts / variance
-    mean_cov = np.linalg.inv((rows.T * weights) @ rows + ridge * np.eye(3))
-    assert found.mean_cov == pytest.approx(mean_cov, rel=1e-8)
-    assert found.mean_coef == pytest.approx(mean_cov @ (rows.T * weights) @ tallies.means, rel=1e-8)
-    leverage = np.einsum("ij,jk,ik->i", rows, mean_cov, rows) / variance
-    squares = tallies.spreads / tallies.counts + (tallies.means - rows @ found.mean_coef) ** 2
-    precision = tallies.counts / (2 * variance**2)
-    var_cov = np.linalg.inv((rows.T * precision) @ rows + ridge * np.eye(3))
-    assert found.var_cov == pytest.approx(var_cov, rel=1e-8)
-    target = squares / (1 - leverage) - BASE
-    assert found.var_coef == pytest.approx(var_cov @ (rows.T * precision) @ target, rel=1e-8)
-
-
-def test_stated_covariances_are_those_of_repeated_experiments() -> None:
-    """2,000 repetitions: the squared error in units of its stated covariance averages dim = 3.
-
-    It is chi-squared with variance 6, so its average has standard error sqrt(6 / 2000) = 0.055; five of them, 0.27,
-    also cover what estimating the weights from a few hundred rewards costs (about one part in fifty).
-    Every coefficient's average error, in its own standard errors, is standard normal: below 5.
-    """
-    rng = np.random.default_rng(11)
-    distances: dict[str, list[float]] = {"mean": [], "var": []}
-    errors: dict[str, list[Vector]] = {"mean": [], "var": []}
-    for _ in range(2000):
-        found = weighted_least_squares(HETEROSCEDASTIC, simulated_tallies(rng), BASE, ridge=0.0)
-        for name, error, covariance in (
-            ("mean", found.mean_coef - THETA, found.mean_cov),
-            ("var", found.var_coef - PHI, found.var_cov),
-        ):
-            assert covariance is not None
-            errors[name].append(error)
-            distances[name].append(float(error @ np.linalg.solve(covariance, error)))
-    assert np.mean(distances["mean"]) == pytest.approx(3.0, abs=0.27)
-    assert np.mean(distances["var"]) == pytest.approx(3.0, abs=0.27)
-    mean_errors = np.array(errors["mean"])
-    standard = mean_errors.std(axis=0, ddof=1) / math.sqrt(2000)
-    assert (np.abs(mean_errors.mean(axis=0)) < 5 * standard).all()
-
-
-@pytest.mark.parametrize("ridge", [1e-3, 2.0])
-def test_directions_never_played_keep_the_variance_of_the_ridge(ridge: float) -> None:
-    """Covariances are full inverses of the regularised matrices, also off the span of the actions played."""
-    features = np.column_stack([HETEROSCEDASTIC, HETEROSCEDASTIC[:, 0], np.zeros(7)])
-    tallies = exact_tallies(features[:, :3] @ THETA, np.full(7, 1.5), COUNTS)
-    found = weighted_least_squares(features, tallies, 1.5, ridge=ridge, iterations=1, corrected=False)
-    assert found.mean_cov is not None
-    assert found.var_cov is not None
-    unseen = np.array([[1.0, 0, 0, -1.0, 0], [0, 0, 0, 0, 1.0]])
-    for covariance in (found.mean_cov, found.var_cov):
-        assert covariance == pytest.approx(covariance.T, rel=1e-9, abs=1e-12 / ridge)
-        assert np.linalg.eigvalsh(covariance).min() > 0
-        assert unseen @ covariance == pytest.approx(unseen / ridge, abs=1e-9 / ridge)
-        precision = np.linalg.inv(covariance) - ridge * np.eye(5)
-        information = (features.T * COUNTS) @ features  # one iteration weighs all rewards alike
-        scale = np.trace(precision) / np.trace(information)
-        assert precision == pytest.approx(scale * information, abs=1e-6 * float(np.trace(precision)))
-
-
-def test_without_a_ridge_covariances_are_pseudo_inverses() -> None:
-    features = np.column_stack([HETEROSCEDASTIC, HETEROSCEDASTIC[:, 0]])
-    tallies = exact_tallies(features[:, :3] @ THETA, VARIANCES, COUNTS)
-    found = weighted_least_squares(features, tallies, BASE, ridge=0.0, corrected=False)
-    expected = np.linalg.pinv((features.T * (COUNTS / VARIANCES)) @ features, rcond=1e-12)
-    assert found.mean_cov == pytest.approx(expected, rel=1e-8, abs=1e-12)
-
-
-def test_estimated_variances_that_fall_below_zero_do_not_spoil_the_fit() -> None:
-    """The last action's variance extrapolates to about -0.9: it is floored, and weights stay finite and positive."""
-    features = np.array([[1.0, 0.0], [1.0, 0.5], [1.0, 1.0]])
-    tallies = exact_tallies(np.array([0.0, 0.1, 0.2]), np.array([4.0, 0.01, 0.3]), np.array([500, 500, 1]))
-    found = weighted_least_squares(features, tallies, 0.0, ridge=0.0, corrected=False, iterations=2)
-    for covariance in (found.mean_cov, found.var_cov):
-        assert covariance is not None
-        assert np.isfinite(covariance).all()
-        assert np.linalg.eigvalsh(covariance).min() > 0
-    assert found.mean_coef == pytest.approx([0.0, 0.2], abs=1e-6)
-
-
-def test_a_higher_floor_evens_out_the_weights() -> None:
-    tallies = simulated_tallies(np.random.default_rng(12))
-    free = weighted_least_squares(HETEROSCEDASTIC, tallies, BASE, ridge=0.0)
-    even = weighted_least_squares(HETEROSCEDASTIC, tallies, BASE, ridge=0.0, variance_floor=1 - 1e-9)
-    plain = least_squares(HETEROSCEDASTIC, tallies, BASE)
-    towards = np.linalg.norm(even.mean_coef - plain.mean_coef)
-    assert 0 < towards < np.linalg.norm(free.mean_coef - plain.mean_coef)
-
-
 def test_score_is_the_mean_variance_up_to_a_constant() -> None:
     """RISE, eq. for the action it commits to: phi-hat - rho theta-hat."""
     estimate = Estimate(np.array([1.0, -2.0]), np.array([0.5, 0.25]))
@@ -371,10 +224,8 @@ def test_score_is_the_mean_variance_up_to_a_constant() -> None:
 
 
 GOOD = Tallies.of(np.arange(2), [Tally(4, 0.5, 4.0), Tally(4, 0.25, 8.0)])
-both = pytest.mark.parametrize("fit", [least_squares, weighted_least_squares])
 
 
-@both
 @pytest.mark.parametrize(
     ("features", "expected"),
     [
@@ -389,18 +240,16 @@ both = pytest.mark.parametrize("fit", [least_squares, weighted_least_squares])
         ([[1.0, 0.0], [math.inf, 1.0]], r"features must be finite, was inf at \[1, 0\]"),
     ],
 )
-def test_bad_features(fit: Any, features: Any, expected: str) -> None:
+def test_bad_features(features: Any, expected: str) -> None:
     with pytest.raises(InputError, match=expected):
-        fit(features, GOOD, 1.0)
+        least_squares(features, GOOD, 1.0)
 
 
-@both
-def test_no_tallies_at_all(fit: Any) -> None:
+def test_no_tallies_at_all() -> None:
     with pytest.raises(InputError, match="features must not be empty"):
-        fit(np.zeros((0, 2)), Tallies.of(np.zeros(0, dtype=np.int64), []), 1.0)
+        least_squares(np.zeros((0, 2)), Tallies.of(np.zeros(0, dtype=np.int64), []), 1.0)
 
 
-@both
 @pytest.mark.parametrize(
     ("tally", "expected"),
     [
@@ -412,31 +261,16 @@ def test_no_tallies_at_all(fit: Any) -> None:
         (Tally(2, 0.0, math.nan), "spreads must be finite, was"),
     ],
 )
-def test_bad_tallies(fit: Any, tally: Tally, expected: str) -> None:
+def test_bad_tallies(tally: Tally, expected: str) -> None:
     with pytest.raises(InputError, match=expected):
-        fit(np.eye(2), Tallies.of(np.arange(2), [Tally(4, 0.5, 4.0), tally]), 1.0)
+        least_squares(np.eye(2), Tallies.of(np.arange(2), [Tally(4, 0.5, 4.0), tally]), 1.0)
 
 
-@both
 @pytest.mark.parametrize("value", [-1e-9, math.nan, math.inf, "one", None, [1.0]])
-def test_bad_constants(fit: Any, value: Any) -> None:
+def test_bad_constants(value: Any) -> None:
     with pytest.raises(InputError) as caught:
-        fit(np.eye(2), GOOD, value)
+        least_squares(np.eye(2), GOOD, value)
     assert str(caught.value) == f"base_variance must be a number of at least 0, was {value!r}"
     with pytest.raises(InputError) as caught:
-        fit(np.eye(2), GOOD, 1.0, ridge=value)
+        least_squares(np.eye(2), GOOD, 1.0, ridge=value)
     assert str(caught.value) == f"ridge must be a number of at least 0, was {value!r}"
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.0, "3", True, None])
-def test_bad_iterations(value: Any) -> None:
-    with pytest.raises(InputError) as caught:
-        weighted_least_squares(np.eye(2), GOOD, 1.0, iterations=value)
-    assert str(caught.value) == f"iterations must be a positive integer, was {value!r}"
-
-
-@pytest.mark.parametrize("value", [0, 1, -0.1, 1.5, math.nan, "low", None])
-def test_bad_variance_floor(value: Any) -> None:
-    with pytest.raises(InputError) as caught:
-        weighted_least_squares(np.eye(2), GOOD, 1.0, variance_floor=value)
-    assert str(caught.value) == f"variance_floor must be a number above 0 and below 1, was {value!r}"

@@ -11,7 +11,7 @@ import pytest
 from riskroute.errors import InputError, finite_array, real_number, whole_number
 from riskroute.learning.actions import Actions
 from riskroute.learning.design import g_optimal, spanning_start
-from riskroute.learning.estimation import least_squares, weighted_least_squares
+from riskroute.learning.estimation import least_squares
 from riskroute.learning.problem import Problem
 from riskroute.learning.rounding import ceil_counts, exact_counts
 from riskroute.learning.tally import Tallies, Tally
@@ -41,35 +41,6 @@ def test_ceil_beyond_int64():
 @pytest.mark.parametrize("round_off", [exact_counts, ceil_counts])
 def test_weights_whose_sum_overflows(round_off):
     assert round_off(np.array([1e308, 1e308]), 4).tolist() == [2, 2]
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        tallies((1, 0.0, 0.0), (1, 0.0, 0.0)),
-        tallies((5, 0.0, 0.0), (5, 0.0, 0.0)),
-        tallies((1, 1e-80, 0.0), (1, 0.0, 0.0)),
-    ],
-)
-def test_rewards_without_residuals(case):
-    found = weighted_least_squares(np.eye(2), case, 1.0)
-    assert np.isfinite(found.mean_cov).all()
-
-
-def test_exact_fit_without_ridge():
-    found = weighted_least_squares(np.eye(2), tallies((1, 0.4, 0.0), (1, 0.2, 0.0)), 1.0, ridge=0.0)
-    assert np.isfinite(found.mean_cov).all()
-
-
-def test_one_reward_each_does_not_make_sure_of_the_variance():
-    found = weighted_least_squares(np.eye(2), tallies((1, 0.4, 0.0), (1, -0.7, 0.0)), 1.0)
-    assert found.mean_cov[0, 0] > 0.1  # is 0.002
-    assert found.var_coef[0] > -0.9  # is -0.9999997
-
-
-def test_text_as_floor():
-    with pytest.raises(InputError):
-        weighted_least_squares(np.eye(2), tallies((3, 0.4, 1.0), (2, 0.2, 1.0)), 1.0, variance_floor="0.1")
 
 
 def test_negative_spread():

@@ -1,4 +1,4 @@
-"""README.md: its examples run, and its numbers are what the demo prints."""
+"""README.md and the guide to policies: examples run, and the README's numbers are what the demo prints."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 
 from riskroute.experiments.comparison import demo
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
-SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+GUIDE = (ROOT / "docs" / "policies.md").read_text()
+SNIPPETS = re.findall(r"```python\n(.*?)```", README + GUIDE, flags=re.DOTALL)
 COMMANDS = re.findall(r"^riskroute [a-z]+ --.*$", README, flags=re.MULTILINE)
 
 
@@ -32,7 +34,7 @@ def test_commands_run(command: str, tmp_path: Path) -> None:
 
 
 def test_there_is_something_to_run() -> None:
-    assert len(SNIPPETS) == 4
+    assert len(SNIPPETS) == 6
     assert len(COMMANDS) == 3
 
 

@@ -19,22 +19,25 @@ from riskroute.simulation.runner import Progress, simulate
 PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
 """The four policies of the paper's figures."""
 
-DEMO_POLICIES = (*PAPER_POLICIES, "greedy", "uniform")
-"""The paper's four beside two yardsticks."""
+COMPARED = ("adaptive", *PAPER_POLICIES)
+"""The recommended policy beside the paper's four."""
+
+DEMO_POLICIES = ("adaptive", "thompson", *PAPER_POLICIES, "greedy", "uniform")
+"""Ours, the paper's four, and two yardsticks."""
 
 
 def default_policies(slots: int, shares: int) -> tuple[str, ...]:
-    """The paper's policies that can play this many splits: all four, or the two that do not list them."""
+    """The compared policies that can play this many splits: all, or those that do not list them."""
     if count_splits(shares, slots) <= LARGEST_LIST:
-        return PAPER_POLICIES
-    return tuple(name for name in PAPER_POLICIES if not POLICIES[name].needs_list)
+        return COMPARED
+    return tuple(name for name in COMPARED if not POLICIES[name].needs_list)
 
 
 def compare(
     *,
     slots: int = 6,
     shares: int = 8,
-    policies: Sequence[str] = PAPER_POLICIES,
+    policies: Sequence[str] = COMPARED,
     horizon: int = 100_000,
     runs: int = 50,
     seed: int = 0,

@@ -50,14 +50,15 @@ class Adaptive(LinearPolicy):
     portions : into which a plan is cut, see above.
     budget : once there is a belief, actions whose expected mean-variance exceeds the leader's by more than this are
         not played; None sets no limit. With a `prior` there is a belief from the first round on.
-    growth, start_rounds, prior : see `LinearPolicy`.
+    growth, start_rounds, prior : see `LinearPolicy`; 0.05 makes about 160 plans of 100,000 rounds.
 
     The horizon says when exploration no longer pays. Without one, as many rounds are taken for granted as were played.
     """
 
     name: ClassVar[str] = "adaptive"
 
-    patience: float = 0.1
+    growth: float = 0.05
+    patience: float = 0.05
     draws: int = 128
     portions: int = 8
     budget: float | None = None
@@ -72,7 +73,7 @@ class Adaptive(LinearPolicy):
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         rivals, loss = self._rivals(belief)  # steps 1 and 2
-        duel = _Duel(self, belief, rivals, loss)
+        duel = self.duel(belief, rivals, loss)
         counts = np.zeros(len(rivals), dtype=np.int64)
         for portion in _portions(rounds, self.portions):
             rival, part = duel.mixture()  # steps 3 and 4
@@ -81,6 +82,10 @@ class Adaptive(LinearPolicy):
                 counts[action] += played
                 duel.imagine(action, played)
         return Plan(rivals, counts).fitted(rounds)
+
+    def duel(self, belief: Belief, rivals: ActionBatch, loss: float) -> Duel:
+        """Return what decides between the leader and its rivals."""
+        return Duel(self, belief, rivals, loss)
 
     def ahead(self) -> int:
         """Rounds that exploration can pay off in."""
@@ -98,7 +103,7 @@ class Adaptive(LinearPolicy):
         return different[np.argsort(first)], loss
 
 
-class _Duel:
+class Duel:
     """The leader (number 0) against its rivals: losses, costs, and what observing an action would teach.
 
     A rival believed to be ``l`` behind, give or take ``s``, makes an expected loss of ``s psi(l / s)`` per round with
@@ -125,7 +130,7 @@ class _Duel:
 
     def mixture(self) -> tuple[int, float]:
         """The rival to mix with the leader, and its part of the rounds; a part of zero if no rival is worth it."""
-        worth = self._worth()
+        worth = self.worth()
         pays = self.allowed & (self.rounds * worth > self.costs) & (worth > worth[0])
         if not pays.any():
             return 0, 0.0
@@ -137,7 +142,7 @@ class _Duel:
         best = int(np.argmin(ratio))
         return int(np.flatnonzero(pays)[best]), max(float(parts[best]), 0.0)
 
-    def _worth(self) -> Vector:
+    def worth(self) -> Vector:
         """Speed at which the expected loss falls, per round of each action."""
         deviation, density = self._apart()
         urgency = density / (2 * deviation)

@@ -2,7 +2,8 @@
 
 A reward of variance ``v`` says ``1 / v`` about its mean, and its squared residual ``1 / (2 v^2)`` about its variance
 (exactly so for Gaussian rewards). Both fits weigh rewards by the variance they estimate, so they are repeated a few
-times. Squared residuals are divided by one minus their leverage, since the fitted mean follows the noise.
+times. Squared residuals are divided by one minus their leverage, since the fitted mean follows the noise, and count
+as much less as that leaves of them.
 
 The vague belief before any reward is worth a fraction of one reward, spread over an optimal design. That makes it
 the same whatever the units of rewards and features are.
@@ -28,7 +29,7 @@ _JITTER = 1e-9  # keeps directions in which no two actions differ from being sin
 _ROUNDING = 1e-12  # the same, beside directions in which very many rewards were seen
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Belief:
     """Where both coefficient vectors are thought to be, and how firmly.
 
@@ -90,7 +91,7 @@ def fit(
     base_variance: float,
     vague: Matrix,
     prior: Belief | None = None,
-    variance_floor: float = 0.1,
+    variance_floor: float = 0.3,
 ) -> Belief:
     """Say what rewards, and a prior, make one believe.
 
@@ -115,10 +116,11 @@ def fit(
         mean_precision, mean_coef = _solve(features, counts / variance, means, vague / typical, about_mean)
         lever = np.einsum("ij,ij->i", features, np.linalg.solve(mean_precision, features.T).T) / variance
         residual = evidence.spreads / counts + (means - features @ mean_coef) ** 2
-        residual = residual / np.maximum(1 - lever, _LEAST_FREEDOM)
+        freedom = np.maximum(1 - lever, _LEAST_FREEDOM)
+        residual = residual / freedom
         var_precision, var_coef = _solve(
             features,
-            counts / (2 * variance**2),
+            counts * freedom / (2 * variance**2),
             residual - base_variance,
             vague / (2 * typical**2),
             about_variance,

@@ -6,25 +6,32 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import chdtrc
+from numpy.typing import NDArray
+from scipy.special import chdtrc, fdtr, fdtrc, ndtri, stdtr
 
 from riskroute.errors import real_number, whole_number
 from riskroute.learning.adaptive import Adaptive
 from riskroute.learning.belief import Belief
 from riskroute.learning.evidence import Evidence
+from riskroute.learning.linear import MOST_ROWS
 from riskroute.learning.policy import memory
 
 _SPANS = (1, 2, 4, 8, 16)  # plans back that are tested together
 _LEAST_VARIANCE = 0.1  # of an action, in parts of the typical one
-_FEW = 8.0  # rewards below which a squared residual is too skewed to be tested
+_KNOWN = 100.0  # rewards that must stand behind a believed variance before anything is compared with it
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 
 @dataclass(kw_only=True)
 class ChangeTest(Adaptive):
     """Tests after every plan whether the last 1, 2, 4, 8 or 16 plans agree with what was believed before them.
 
-    The statistic adds up squared standardised errors of means and variances, one per action, and is compared with a
-    chi-squared law. After an alarm only the plans that raised it are kept, and exploration begins anew.
+    Every action's mean is compared with the believed one by Student's t and its variance by Fisher's F, since the
+    believed variances are estimates too. The errors of different actions hang together through the belief: their
+    squared distance, as normal scores, is compared with a chi-squared law. After an alarm only the plans that raised
+    it are kept, and exploration begins anew.
 
     Parameters
     ----------
@@ -37,7 +44,7 @@ class ChangeTest(Adaptive):
 
     name: ClassVar[str] = "change-test"
 
-    check_every: int = 100
+    check_every: int = 250
     level: float = 1e-6
 
     recent: list[Evidence] = memory()  # of the last plans, newest last
@@ -65,6 +72,9 @@ class ChangeTest(Adaptive):
             self.recent.append(news)
         if len(self.recent) > _SPANS[-1]:
             self.settled = self.settled.joined(self.recent.pop(0))
+        if len(self.settled) > MOST_ROWS:
+            self.base = self.believed(self.settled)
+            self.settled = Evidence.none(self.known.actions.dim)
         self.evidence = self.settled.joined(*self.recent)
 
     def refresh(self) -> None:
@@ -83,28 +93,46 @@ class ChangeTest(Adaptive):
 
     def _contradicted(self) -> int | None:
         """Number of latest plans that contradict what was believed before the oldest recent one; None if none do."""
-        if self.settled.rounds < self.start_rounds * self.known.actions.dim:
-            return None
         before = self.believed(self.settled)
+        if before.rounds < _KNOWN:
+            return None
         for span in _SPANS:
             if span <= len(self.recent):
                 latest = self.recent[-span].joined(*self.recent[len(self.recent) - span + 1 :])
-                errors = self._errors(before, latest)
-                if chdtrc(len(errors), errors.sum()) < self.level:
+                distance, compared = self._distance(before, latest)
+                if compared and chdtrc(compared, distance) < self.level:
                     return span
         return None
 
-    def _errors(self, before: Belief, latest: Evidence) -> np.typing.NDArray[np.float64]:
-        """Squared standardised errors of the means, and of the variances where there are enough rewards."""
-        known, features = self.known, latest.features
-        variance = features @ before.var_coef + known.base_variance
-        variance = np.maximum(variance, _LEAST_VARIANCE * before.variance)
-        lever = np.einsum("ij,ij->i", features, np.linalg.solve(before.mean_precision, features.T).T)
-        off = latest.means - features @ before.mean_coef
-        of_means = off**2 / (variance / latest.counts + lever)
-        many = latest.counts >= _FEW
-        blur = np.einsum("ij,ij->i", features, np.linalg.solve(before.var_precision, features.T).T)
-        residual = latest.spreads / latest.counts + off**2
-        expected = variance + lever
-        of_variances = (residual - expected) ** 2 / (2 * variance**2 / latest.counts + blur)
-        return np.concatenate([of_means, of_variances[many]])
+    def _distance(self, before: Belief, latest: Evidence) -> tuple[float, int]:
+        """Squared distance of means and variances from what was believed, and how many were compared."""
+        floor = _LEAST_VARIANCE * before.variance
+        believed = latest.features @ before.var_coef + self.known.base_variance
+        variance = np.maximum(believed, floor)
+        blur = latest.features @ np.linalg.solve(before.var_precision, latest.features.T)
+        rewards = 2 * variance**2 / np.diag(blur)  # that would make a variance as well known as it is
+        known = rewards >= _KNOWN
+        lever = latest.features @ np.linalg.solve(before.mean_precision, latest.features.T)
+        covariance = np.diag(variance / latest.counts) + lever
+        error = (latest.means - latest.features @ before.mean_coef) / np.sqrt(np.diag(covariance))
+        of_means = _normal(stdtr(rewards, error), stdtr(rewards, -error))
+        free = np.maximum(latest.counts - 1, 1e-9)
+        ratio = latest.spreads / free / variance
+        of_variances = _normal(fdtr(free, rewards, ratio), fdtrc(free, rewards, ratio))
+        spread = np.diag(2 / free) + blur / np.outer(variance, variance)
+        several = known & (latest.counts >= 2) & (believed >= floor)
+        distance = _squared(of_means, covariance, known) + _squared(of_variances, spread, several)
+        return distance, int(known.sum() + several.sum())
+
+
+def _normal(below: Vector, above: Vector) -> Vector:
+    """Standard normal scores of what has these probabilities of being smaller and of being larger."""
+    score = -ndtri(np.maximum(np.minimum(below, above), 1e-300))
+    return np.asarray(np.where(above < below, score, -score))
+
+
+def _squared(scores: Vector, covariance: Matrix, chosen: NDArray[np.bool_]) -> float:
+    """Squared distance of some of the scores from zero, given the covariance of what they are the scores of."""
+    deviation = np.sqrt(np.diag(covariance))
+    correlation = (covariance / np.outer(deviation, deviation))[np.ix_(chosen, chosen)]
+    return float(scores[chosen] @ np.linalg.solve(correlation, scores[chosen]))

@@ -23,7 +23,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _PSEUDO_REWARDS = 0.3  # rewards that the vague belief is worth
-_MOST_ROWS = 512  # rows of evidence kept as they are; more are summed up in a belief
+MOST_ROWS = 512  # rows of evidence kept as they are; more are summed up in a belief
 
 
 @dataclass(kw_only=True)
@@ -103,7 +103,7 @@ class LinearPolicy(Policy):
         """Believe what the evidence says, and sum it up if it has too many rows."""
         self.fresh = 0.0
         self.belief = self.believed(self.evidence)
-        if len(self.evidence) > _MOST_ROWS:
+        if len(self.evidence) > MOST_ROWS:
             self.base = self.belief
             self.evidence = Evidence.none(self.known.actions.dim)
 

@@ -27,7 +27,7 @@ class SlidingWindow(Thompson):
 
     window: int = 5000
 
-    pieces: list[tuple[int, Evidence]] = memory()  # last round and evidence of each piece
+    pieces: list[tuple[int, Evidence]] = memory()  # round in which its first plan ended, and evidence, of each piece
 
     def begin(self) -> None:
         whole_number("window", self.window)

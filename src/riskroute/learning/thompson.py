@@ -39,7 +39,7 @@ class Thompson(LinearPolicy):
 
     def begin(self) -> None:
         whole_number("draws", self.draws)
-        real_number("width", self.width, above=0)
+        real_number("width", self.width, minimum=1e-9, maximum=1e9)
         super().begin()
 
     def explore(self, belief: Belief, rounds: int) -> Plan:

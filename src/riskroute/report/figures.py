@@ -13,11 +13,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = {
+    "adaptive": "#c2185b",
+    "thompson": "#00897b",
     "rise": "#2a9d3a",
     "rise++": "#1f6fd6",
     "risk-ucb": "#f08c1e",
     "risk-exp-exp": "#d8343c",
     "restart-gse": "#7d4fc4",
+    "change-test": "#5d4037",
+    "discounted": "#00acc1",
+    "sliding-window": "#9e9d24",
+    "lin-ucb": "#3949ab",
+    "lin-thompson": "#7cb342",
+    "phased-elimination": "#6d8299",
+    "mv-ucb": "#f9a825",
+    "mv-thompson": "#e57373",
     "uniform": "#8a8a8a",
     "greedy": "#8c5a3c",
     "oracle": "#111111",

@@ -1,0 +1,44 @@
+"""Many simulations at once, one process per core: for evidence, where seconds do not count."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute import Policy, Problem, simulate
+from riskroute.simulation.environments import Environment
+
+
+def side_by_side(call: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Results of ``call(*job)`` for every job, in order, with a count of finished ones on a terminal."""
+    done = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for result in pool.map(call, *zip(*jobs, strict=True)):
+            done.append(result)
+            if sys.stderr.isatty():
+                print(f"\r{len(done)} of {len(jobs)}", end="\r", file=sys.stderr, flush=True)
+    return done
+
+
+def final_regret(
+    problem: Problem | Environment, policies: dict[str, str | Policy], horizon: int, runs: int, seed: int
+) -> dict[str, NDArray[np.float64]]:
+    """Regret of every run at the horizon, by policy, without the luck of the rewards (see `steady_regret`)."""
+    result = simulate(problem, policies, horizon, runs, seed, checkpoints=1)
+    return {label: one.steady_regret[:, -1] for label, one in result.policies.items()}
+
+
+def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Mean and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def geometric_mean(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """Geometric mean of positive numbers."""
+    return float(np.exp(np.mean(np.log(values))))

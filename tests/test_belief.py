@@ -1,0 +1,369 @@
+"""Evidence and belief: against a twin that loops over single rewards, in other units, calibrated, with little data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from naive_fit import Round, evidence_of, naive_fit
+from riskroute import Actions, Belief, InputError, Setting, Tallies, Tally, Thompson, least_squares
+from riskroute.learning import linear
+from riskroute.learning.belief import draw, fit, vague_information
+from riskroute.learning.evidence import Evidence
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+ROWS = np.random.default_rng(9).uniform(0.2, 1.0, size=(7, 3))
+THETA, PHI, BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.05, 0.02]), 0.05
+VARIANCES = ROWS @ PHI + BASE
+COUNTS = np.array([30, 10, 50, 20, 40, 25, 15])
+VAGUE = vague_information(ROWS, np.full(7, 1 / 7), 0.3)
+HARDLY = 1e-12 * np.eye(3)  # vague information that does not matter
+FIELDS = [item.name for item in dataclasses.fields(Belief)]
+
+
+def random_rounds(seed: int, count: int, features: Matrix = ROWS) -> list[Round]:
+    rng = np.random.default_rng(seed)
+    rows = features[rng.integers(len(features), size=count)]
+    noise = np.sqrt(rows @ PHI + BASE) * rng.standard_normal(count)
+    return [(a, float(a @ THETA + e)) for a, e in zip(rows, noise, strict=True)]
+
+
+def simulated(rng: np.random.Generator, counts: NDArray[np.int64]) -> Evidence:
+    """Evidence of Gaussian rewards, drawn as such: a normal mean and an independent chi-squared spread."""
+    spread = 2 * rng.standard_gamma((counts - 1) / 2)
+    means = ROWS @ THETA + np.sqrt(VARIANCES / counts) * rng.standard_normal(len(counts))
+    return Evidence(ROWS, counts.astype(float), means, VARIANCES * spread)
+
+
+def exact(counts: NDArray[np.int64]) -> Evidence:
+    """Evidence whose mean and whose mean squared deviation are just those of the model."""
+    return Evidence(ROWS, counts.astype(float), ROWS @ THETA, counts * VARIANCES)
+
+
+def close(found: Belief, expected: Belief, rel: float = 1e-8) -> None:
+    for name in FIELDS:
+        ours, theirs = np.asarray(getattr(found, name)), np.asarray(getattr(expected, name))
+        np.testing.assert_allclose(ours, theirs, rtol=rel, atol=rel * np.abs(theirs).max(), err_msg=name)
+
+
+def apart(one: Belief, other: Belief) -> float:
+    """Largest difference of two beliefs' centres, in deviations of the second."""
+    return max(
+        float(np.sqrt(d @ precision @ d))
+        for d, precision in (
+            (one.mean_coef - other.mean_coef, other.mean_precision),
+            (one.var_coef - other.var_coef, other.var_precision),
+        )
+    )
+
+
+@given(seed=st.integers(0, 10**6), cuts=st.lists(st.integers(0, 40), max_size=3))
+@settings(max_examples=30)
+def test_joined_evidence_is_that_of_all_rewards(seed: int, cuts: list[int]) -> None:
+    rounds = random_rounds(seed, 40)
+    edges = [0, *sorted(cuts), 40]
+    parts = [evidence_of(rounds[i:j], 3) for i, j in pairwise(edges)]
+    joined = parts[0].joined(*parts[1:])
+    assert joined.rounds == 40
+    assert len(joined) == len({tuple(a) for a, _ in rounds})
+    for a, count, mean, spread in zip(joined.features, joined.counts, joined.means, joined.spreads, strict=True):
+        rewards = [x for b, x in rounds if np.array_equal(a, b)]
+        assert count == len(rewards)
+        assert mean == pytest.approx(np.mean(rewards))
+        assert spread == pytest.approx(len(rewards) * np.var(rewards), abs=1e-12)
+
+
+def test_faded_evidence_counts_less_and_then_not_at_all() -> None:
+    whole = evidence_of(random_rounds(1, 40), 3)
+    half = whole.faded(0.5)
+    np.testing.assert_allclose(
+        [half.counts, half.means, half.spreads], [whole.counts / 2, whole.means, whole.spreads / 2]
+    )
+    assert len(whole.faded(1e-3 / whole.counts.max() / 1.01)) == 0
+    kept = whole.faded(0.5, least=float(np.median(half.counts)))
+    assert kept.counts.tolist() == [n / 2 for n in whole.counts if n / 2 > np.median(half.counts)]
+
+
+def test_no_evidence_joins_like_nothing() -> None:
+    some = evidence_of(random_rounds(2, 10), 3)
+    assert Evidence.none(3).rounds == len(Evidence.none(3)) == 0
+    for both in (some.joined(Evidence.none(3)), Evidence.none(3).joined(some)):
+        np.testing.assert_array_equal(both.features, some.features)
+        np.testing.assert_array_equal(both.spreads, some.spreads)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(0, 60),
+    earlier=st.sampled_from([None, 1, 25]),
+    base=st.sampled_from([0.0, 0.05, 2.0]),
+    floor=st.sampled_from([0.1, 0.6]),
+)
+@settings(max_examples=80)
+def test_fit_is_its_twin_over_single_rewards(
+    seed: int, count: int, earlier: int | None, base: float, floor: float
+) -> None:
+    prior = None if earlier is None else naive_fit(random_rounds(seed + 1, earlier), base, VAGUE)
+    rounds = random_rounds(seed, count)
+    found = fit(evidence_of(rounds, 3), base_variance=base, vague=VAGUE, prior=prior, variance_floor=floor)
+    close(found, naive_fit(rounds, base, VAGUE, prior, floor))
+
+
+def test_covariances_are_inverse_informations_of_known_variances() -> None:
+    """A million times the rewards: leverages vanish, and Cov is the inverse of sum n a a' / v, or n a a' / (2 v^2)."""
+    counts = COUNTS * 10**6
+    found = fit(exact(counts), base_variance=BASE, vague=HARDLY, variance_floor=1e-3)
+    np.testing.assert_allclose(found.mean_coef, THETA, rtol=1e-6)
+    np.testing.assert_allclose(found.var_coef, PHI, rtol=1e-4)
+    mean_cov = np.linalg.inv((ROWS.T * (counts / VARIANCES)) @ ROWS)
+    var_cov = np.linalg.inv((ROWS.T * (counts / VARIANCES**2 / 2)) @ ROWS)
+    np.testing.assert_allclose(found.mean_covariance(), mean_cov, rtol=1e-5)
+    np.testing.assert_allclose(found.score_covariance(0.0), var_cov, rtol=1e-5)
+    np.testing.assert_allclose(found.score_covariance(3.0), var_cov + 9 * mean_cov, rtol=1e-5)
+    np.testing.assert_allclose(found.score(3.0), PHI - 3 * THETA, rtol=1e-4)
+    assert (found.rounds, found.dim) == (counts.sum(), 3)
+
+
+def test_it_is_no_worse_than_the_plain_fit() -> None:
+    """Gauss and Markov: the sandwich covariance of plain least squares exceeds the belief's in every direction."""
+    found = fit(exact(COUNTS * 10**6), base_variance=BASE, vague=HARDLY, variance_floor=1e-3).mean_covariance() * 1e6
+    inverse = np.linalg.inv((ROWS.T * COUNTS) @ ROWS)
+    plain = inverse @ (ROWS.T * (COUNTS * VARIANCES)) @ ROWS @ inverse
+    assert np.linalg.eigvalsh(plain - found).min() > -1e-9
+    assert np.trace(plain) > 1.01 * np.trace(found)
+
+
+def test_with_equal_variances_it_is_the_plain_fit() -> None:
+    """Weights then hardly differ, so the centre of the mean is that of the paper's estimator."""
+    tallies = Tallies(np.arange(7), COUNTS * 100, ROWS @ THETA + 0.01 * np.arange(7), COUNTS * 100.0)
+    plain = least_squares(ROWS, tallies, 1.0, corrected=True)
+    found = fit(Evidence.of(ROWS, tallies), base_variance=1.0, vague=HARDLY)
+    assert np.abs(found.mean_coef - plain.mean_coef).max() < 0.02 * np.sqrt(np.diag(found.mean_covariance())).min()
+
+
+@pytest.mark.parametrize("counts", [COUNTS, COUNTS * 10])
+def test_it_is_calibrated(counts: NDArray[np.int64]) -> None:
+    """1,500 data sets: the squared error in units of the belief's covariance averages dim = 3.
+
+    It is chi-squared with variance 6: its average has standard error sqrt(6 / 1500) = 0.063; five of them, 0.32. With
+    190 rewards instead of 1,900 the variance is a quarter less well known than stated, as the weights come from the
+    same rewards; that is allowed for.
+    """
+    rng = np.random.default_rng(11)
+    distances, errors = np.zeros(2), []
+    for _ in range(1500):
+        found = fit(simulated(rng, counts), base_variance=BASE, vague=1e-3 * VAGUE)
+        off, var_off = found.mean_coef - THETA, found.var_coef - PHI
+        distances += off @ found.mean_precision @ off, var_off @ found.var_precision @ var_off
+        errors.append(off)
+    limits = [0.32, 0.32] if counts is not COUNTS else [0.32, 1.2]
+    assert (np.abs(distances / 1500 - 3.0) < limits).all()
+    standard = np.std(errors, axis=0, ddof=1) / math.sqrt(1500)
+    assert (np.abs(np.mean(errors, axis=0)) < 5 * standard).all()
+
+
+@pytest.mark.parametrize("count", [200, 4000])
+def test_a_prior_is_as_good_as_its_rewards(count: int) -> None:
+    """Yesterday's belief and today's rewards, or all rewards together: the same to a part of a deviation."""
+    rounds = random_rounds(3, count)
+    yesterday = fit(evidence_of(rounds[: count // 2], 3), base_variance=BASE, vague=VAGUE)
+    today = evidence_of(rounds[count // 2 :], 3)
+    one_by_one = fit(today, base_variance=BASE, vague=VAGUE, prior=yesterday)
+    together = fit(evidence_of(rounds, 3), base_variance=BASE, vague=VAGUE)
+    assert apart(one_by_one, together) < 0.3
+    assert apart(fit(today, base_variance=BASE, vague=VAGUE), together) > 0.5  # half of the rewards alone are not
+    assert one_by_one.rounds == together.rounds == count
+    assert one_by_one.variance == pytest.approx(together.variance, rel=0.02)
+    widths = np.linalg.eigvals(np.linalg.solve(together.mean_precision, one_by_one.mean_precision))
+    assert (np.abs(widths - 1) < 0.1).all()
+
+
+def test_a_prior_without_rewards_stays_what_it_is() -> None:
+    prior = fit(evidence_of(random_rounds(4, 500), 3), base_variance=BASE, vague=VAGUE)
+    found = fit(Evidence.none(3), base_variance=BASE, vague=HARDLY, prior=prior)
+    close(found, prior, rel=1e-9)
+
+
+def test_weakened_keeps_the_centre_and_counts_fewer_rewards() -> None:
+    whole = fit(evidence_of(random_rounds(5, 400), 3), base_variance=BASE, vague=VAGUE)
+    weak = whole.weakened(0.25)
+    assert weak.rounds == 100
+    assert weak.variance == whole.variance
+    np.testing.assert_array_equal([weak.mean_coef, weak.var_coef], [whole.mean_coef, whole.var_coef])
+    np.testing.assert_allclose(weak.mean_covariance(), 4 * whole.mean_covariance())
+    np.testing.assert_allclose(weak.score_covariance(2.0), 4 * whole.score_covariance(2.0))
+    close(whole.weakened(1), whole, rel=0)
+    rest = evidence_of(random_rounds(6, 400), 3)
+    firm, soft = (fit(rest, base_variance=BASE, vague=VAGUE, prior=one) for one in (whole, weak))
+    alone = fit(rest, base_variance=BASE, vague=VAGUE)
+    assert apart(soft, alone) < apart(firm, alone)
+
+
+def scaled(belief: Belief, c: float) -> Belief:
+    """The same belief about rewards in other units."""
+    return Belief(
+        belief.mean_coef * c,
+        belief.mean_precision / c**2,
+        belief.var_coef * c**2,
+        belief.var_precision / c**4,
+        belief.variance * c**2,
+        belief.rounds,
+    )
+
+
+def mapped(belief: Belief, map_: Matrix) -> Belief:
+    """The same belief about features ``a @ map_``."""
+    inverse = np.linalg.inv(map_)
+    return Belief(
+        inverse @ belief.mean_coef,
+        map_.T @ belief.mean_precision @ map_,
+        inverse @ belief.var_coef,
+        map_.T @ belief.var_precision @ map_,
+        belief.variance,
+        belief.rounds,
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 50])
+@pytest.mark.parametrize("c", [1e-4, 3.0, 1e6])
+@pytest.mark.parametrize("with_prior", [False, True])
+def test_units_of_rewards_do_not_matter(count: int, c: float, with_prior: bool) -> None:
+    rounds = random_rounds(7, count)
+    other = [(a, c * x) for a, x in rounds]
+    prior = naive_fit(random_rounds(8, 30), BASE, VAGUE) if with_prior else None
+    first = fit(evidence_of(rounds, 3), base_variance=BASE, vague=VAGUE, prior=prior)
+    told = scaled(prior, c) if prior else None
+    second = fit(evidence_of(other, 3), base_variance=c**2 * BASE, vague=VAGUE, prior=told)
+    close(second, scaled(first, c))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 50])
+@pytest.mark.parametrize("with_prior", [False, True])
+def test_units_of_features_do_not_matter(count: int, with_prior: bool) -> None:
+    map_ = np.random.default_rng(3).standard_normal((3, 3)) * np.array([1e-3, 1.0, 1e3])
+    rounds = random_rounds(9, count)
+    other = [(a @ map_, x) for a, x in rounds]
+    prior = naive_fit(random_rounds(8, 30), BASE, VAGUE) if with_prior else None
+    first = fit(evidence_of(rounds, 3), base_variance=BASE, vague=VAGUE, prior=prior)
+    told = mapped(prior, map_) if prior else None
+    second = fit(evidence_of(other, 3), base_variance=BASE, vague=map_.T @ VAGUE @ map_, prior=told)
+    close(second, mapped(first, map_), rel=1e-6)
+
+
+def test_vague_information_is_worth_its_rewards_whatever_the_units() -> None:
+    features, weights = np.diag([1.0, 1e-3]), np.array([0.5, 0.5])
+    np.testing.assert_allclose(vague_information(features, weights, 0.3), np.diag([0.15, 0.15e-6]), rtol=1e-2)
+    assert np.linalg.eigvalsh(vague_information(np.array([[1.0, 1.0]]), np.array([1.0]), 0.3)).min() > 0
+    assert np.linalg.eigvalsh(vague_information(np.zeros((1, 2)), np.array([1.0]), 0.3)).min() > 0
+
+
+@pytest.mark.parametrize("base", [0.0, 1.0])
+@pytest.mark.parametrize("rewards", [[0.0], [0.4, -0.7], [0.0] * 10, [5.0] * 1000, [1e-80, 0.0]])
+def test_few_or_constant_rewards_leave_it_sound(rewards: list[float], base: float) -> None:
+    rounds = [(np.eye(2)[k % 2], x) for k, x in enumerate(rewards)]
+    found = fit(evidence_of(rounds, 2), base_variance=base, vague=0.15 * np.eye(2))
+    assert all(np.isfinite(getattr(found, name)).all() for name in FIELDS)
+    assert found.variance > 0
+    covariance = found.score_covariance(2.0)
+    assert np.linalg.eigvalsh(covariance).min() > 0
+    assert np.isfinite(draw(np.random.default_rng(0), found.score(2.0), covariance, 3)).all()
+    limit = 0.1 * found.variance / max(len(rewards) / 2, 1)  # as sure of a mean as the variance floor allows
+    assert np.diag(found.mean_covariance()).min() > 0.9 * limit
+
+
+def test_variances_that_fall_below_zero_do_not_spoil_the_fit() -> None:
+    """The last action's variance extrapolates to less than nothing: its weight stays that of the floor."""
+    features = np.array([[1.0, 0.0], [1.0, 0.5], [1.0, 1.0]])
+    evidence = Evidence(
+        features, np.array([500.0, 500.0, 1.0]), np.array([0.0, 0.1, 0.2]), np.array([2000.0, 5.0, 0.0])
+    )
+    found = fit(evidence, base_variance=0.0, vague=1e-9 * np.eye(2))
+    assert features[2] @ found.var_coef < 0
+    for precision in (found.mean_precision, found.var_precision):
+        assert np.linalg.eigvalsh(precision).min() > 0
+    assert found.mean_coef == pytest.approx([0.0, 0.2], abs=1e-6)
+
+
+def test_directions_that_no_action_tells_apart_stay_harmless_for_ever() -> None:
+    """A column twice, and 10^12 rewards: covariances stay positive definite, and scores are as without the copy."""
+    features = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    for count in (10.0, 1e6, 1e12):
+        evidence = Evidence(features, np.full(2, count), np.array([0.5, 0.1]), count * np.array([2.0, 3.0]))
+        vague = vague_information(features, np.full(2, 0.5), 0.3)
+        found = fit(evidence, base_variance=1.0, vague=vague)
+        drawn = draw(np.random.default_rng(1), found.score(2.0), found.score_covariance(2.0), 2000)
+        single = fit(dataclasses.replace(evidence, features=np.eye(2)), base_variance=1.0, vague=0.15 * np.eye(2))
+        np.testing.assert_allclose(features @ found.score(2.0), single.score(2.0), rtol=1e-6, atol=1e-9)
+        spread = (drawn @ features.T).std(axis=0) / np.sqrt(np.diag(single.score_covariance(2.0)))
+        np.testing.assert_allclose(spread, 1.0, atol=0.1)  # five standard errors of 1 / sqrt(2 * 2000)
+
+
+def test_draws_have_the_center_and_covariance_they_should() -> None:
+    covariance = np.array([[2.0, 0.6], [0.6, 0.5]])
+    drawn = draw(np.random.default_rng(2), np.array([1.0, -3.0]), covariance, 40_000)
+    assert np.abs(drawn.mean(axis=0) - [1.0, -3.0]).max() < 5 * math.sqrt(2 / 40_000)
+    np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=5 * 2 * math.sqrt(2 / 40_000))
+
+
+def batches(seed: int, count: int) -> list[Tallies]:
+    """Tallies of random actions of a set of 60, ten rounds each."""
+    rng = np.random.default_rng(seed)
+    rows = wide_set().matrix
+    found = []
+    for _ in range(count):
+        actions = rng.choice(60, size=4, replace=False)
+        means, deviations = rows[actions] @ THETA, np.sqrt(rows[actions] @ PHI + BASE)
+        rewards = means + deviations * rng.standard_normal((10, 4))
+        found.append(Tallies.of(actions, [Tally.of(x) for x in rewards.T]))
+    return found
+
+
+def wide_set() -> Actions:
+    return Actions(np.random.default_rng(5).uniform(0.2, 1.0, size=(60, 3)))
+
+
+@pytest.mark.parametrize("rounds", [60, 300])
+def test_summing_up_changes_the_belief_only_slightly(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
+    beliefs, rows = [], []
+    for most in (10**6, 15):
+        monkeypatch.setattr(linear, "MOST_ROWS", most)
+        policy = Thompson(growth=0.05).start(Setting(actions=wide_set(), base_variance=BASE))
+        for tallies in batches(6, rounds):
+            policy.observe(tallies)
+        policy.refresh()
+        assert policy.belief is not None
+        beliefs.append(policy.belief)
+        rows.append(len(policy.evidence))
+    whole, summed = beliefs
+    assert rows[0] > 55
+    assert rows[1] < 30
+    assert summed.rounds == whole.rounds == 40 * rounds
+    assert apart(summed, whole) < 0.5
+    assert summed.variance == pytest.approx(whole.variance, rel=0.02)
+    widths = np.linalg.eigvals(np.linalg.solve(whole.mean_precision, summed.mean_precision))
+    assert (np.abs(widths - 1) < 0.1).all()
+
+
+@pytest.mark.parametrize("factor", [0, -0.5, 1.5, math.nan, "half", None])
+def test_bad_factor(factor: Any) -> None:
+    belief = naive_fit([], BASE, VAGUE)
+    with pytest.raises(InputError) as caught:
+        belief.weakened(factor)
+    assert str(caught.value) == f"factor must be a number of at most 1 and above 0, was {factor!r}"
+
+
+def test_bad_priors_are_named() -> None:
+    with pytest.raises(InputError, match=r"^prior must have dimension 2, was 3$"):
+        fit(Evidence.none(2), base_variance=1.0, vague=np.eye(2), prior=naive_fit([], BASE, VAGUE))
+    with pytest.raises(InputError, match=r"^features must be finite, was nan at \[0, 0\]$"):
+        vague_information(np.array([[math.nan]]), np.ones(1), 0.3)
