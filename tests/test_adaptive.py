@@ -121,6 +121,7 @@ def test_worth_is_the_derivative_of_the_expected_loss(seed: int) -> None:
     """By ``s^2``, numerically, times what one round takes off ``s^2``; and the fall of the loss itself, nearly."""
     fight = duel(seed, firmness=300.0)
     worth, covariance, before = fight.worth(), fight.covariance, expected_losses(fight)
+    overlap = fight.loss / before.sum()  # losses to single rivals are scaled to add up to the loss
     for action in range(len(worth)):
         fight.imagine(action, 1)
         drops = [a @ (covariance - fight.covariance) @ a for a in fight.apart[1:]]
@@ -132,8 +133,8 @@ def test_worth_is_the_derivative_of_the_expected_loss(seed: int) -> None:
             high, low = (math.sqrt(at + e) for e in (step, -step))
             values = [s * norm.pdf(behind / s) - behind * norm.cdf(-behind / s) for s in (high, low)]
             slopes.append((values[0] - values[1]) / (2 * step))
-        assert worth[action] == pytest.approx(np.dot(drops, slopes), rel=1e-4)
-        assert worth[action] == pytest.approx(fallen, rel=0.05, abs=1e-12)
+        assert worth[action] == pytest.approx(overlap * np.dot(drops, slopes), rel=1e-4)
+        assert worth[action] == pytest.approx(overlap * fallen, rel=0.05, abs=1e-12)
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 7, 10**9])

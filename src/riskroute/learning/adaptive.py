@@ -58,7 +58,7 @@ class Adaptive(LinearPolicy):
     name: ClassVar[str] = "adaptive"
 
     growth: float = 0.05
-    patience: float = 0.05
+    patience: float = 0.06
     draws: int = 128
     portions: int = 8
     budget: float | None = None
@@ -107,7 +107,8 @@ class Duel:
     """The leader (number 0) against its rivals: losses, costs, and what observing an action would teach.
 
     A rival believed to be ``l`` behind, give or take ``s``, makes an expected loss of ``s psi(l / s)`` per round with
-    ``psi(z) = phi(z) - z Phi(-z)``; the derivative by ``s^2`` is ``phi(l / s) / (2 s)``.
+    ``psi(z) = phi(z) - z Phi(-z)``; the derivative by ``s^2`` is ``phi(l / s) / (2 s)``. Rivals overlap, since when one
+    beats the leader others often do; losses to single rivals are scaled to add up to the loss.
     """
 
     def __init__(self, policy: Adaptive, belief: Belief, actions: ActionBatch, loss: float) -> None:
@@ -124,9 +125,11 @@ class Duel:
         self.rounds = policy.patience * policy.ahead()
         self.allowed = np.ones(len(actions), dtype=bool) if policy.budget is None else self.behind <= policy.budget
         self.allowed[0] = False
-        deviation, density = self._apart()  # the draws may have missed the most dangerous rival
+        deviation, density = self._apart()
         single = deviation * density - self.behind * ndtr(-self.behind / deviation)
-        self.loss = max(loss, float(single[1:].max(initial=0.0)))
+        single[0] = 0.0
+        self.loss = max(loss, float(single.max()))  # the draws may have missed the most dangerous rival
+        self.overlap = self.loss / max(float(single.sum()), 1e-300)
 
     def mixture(self) -> tuple[int, float]:
         """The rival to mix with the leader, and its part of the rounds; a part of zero if no rival is worth it."""
@@ -149,7 +152,7 @@ class Duel:
         urgency[0] = 0.0
         blurred = self.features @ self.covariance
         lever = np.einsum("ij,ij->i", blurred, self.features)
-        return np.asarray((blurred @ self.apart.T) ** 2 @ urgency / (self.noise + lever))
+        return np.asarray(self.overlap * ((blurred @ self.apart.T) ** 2 @ urgency) / (self.noise + lever))
 
     def imagine(self, chosen: int, rounds: int) -> None:
         """Update the covariance as if an action had been observed."""
