@@ -25,7 +25,8 @@ from riskroute import (
     simulate,
 )
 from riskroute.learning.actions import as_action
-from riskroute.learning.adaptive import Duel, _portions
+from riskroute.learning.adaptive import Duel
+from riskroute.learning.rounding import even_counts
 
 Vector = NDArray[np.float64]
 
@@ -149,7 +150,7 @@ def test_imagined_rounds_are_a_gaussian_update(rounds: int) -> None:
 
 def test_portions_are_nearly_equal() -> None:
     for rounds, count in ((100, 8), (3, 8), (8, 8), (1, 1)):
-        portions = _portions(rounds, count)
+        portions = even_counts(rounds, count).tolist()
         assert sum(portions) == rounds
         assert len(portions) == min(rounds, count)
         assert max(portions) - min(portions) <= 1

@@ -30,6 +30,7 @@ from riskroute.errors import real_number, whole_number
 from riskroute.learning.belief import Belief, draw
 from riskroute.learning.linear import LinearPolicy
 from riskroute.learning.plan import Plan
+from riskroute.learning.rounding import even_counts
 from riskroute.learning.tally import ActionBatch
 
 Vector = NDArray[np.float64]
@@ -50,7 +51,7 @@ class Adaptive(LinearPolicy):
     portions : into which a plan is cut, see above.
     budget : once there is a belief, actions whose expected mean-variance exceeds the leader's by more than this are
         not played; None sets no limit. With a `prior` there is a belief from the first round on.
-    growth, start_rounds, prior : see `LinearPolicy`; 0.05 makes about 160 plans of 100,000 rounds.
+    growth, start_rounds, prior : see `LinearPolicy`; 0.05 makes about 180 plans of 100,000 rounds.
 
     The horizon says when exploration no longer pays. Without one, as many rounds are taken for granted as were played.
     """
@@ -75,7 +76,7 @@ class Adaptive(LinearPolicy):
         rivals, loss = self._rivals(belief)  # steps 1 and 2
         duel = self.duel(belief, rivals, loss)
         counts = np.zeros(len(rivals), dtype=np.int64)
-        for portion in _portions(rounds, self.portions):
+        for portion in even_counts(rounds, self.portions).tolist():
             rival, part = duel.mixture()  # steps 3 and 4
             some = int(self.rng.binomial(portion, part))
             for action, played in ((rival, some), (0, portion - some)):
@@ -167,13 +168,3 @@ class Duel:
         squared = np.einsum("ij,jk,ik->i", self.apart, self.covariance, self.apart)
         deviation = np.sqrt(np.maximum(squared, 1e-300))
         return deviation, np.exp(-((self.behind / deviation) ** 2) / 2) / math.sqrt(2 * math.pi)
-
-
-def _portions(rounds: int, count: int) -> list[int]:
-    """Cut ``rounds`` into at most ``count`` nearly equal portions.
-
-    >>> _portions(7, 3), _portions(2, 3)
-    ([3, 2, 2], [1, 1])
-    """
-    count = min(rounds, count)
-    return [rounds // count + (k < rounds % count) for k in range(count)]

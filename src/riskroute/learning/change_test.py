@@ -81,8 +81,10 @@ class ChangeTest(Adaptive):
         span = self._contradicted()
         if span is not None:
             self._restart(span)
-        self.fresh = 0.0
-        self.belief = self.believed(self.evidence)
+        super().refresh()
+
+    def sum_up(self) -> None:
+        """Nothing: settled evidence is summed up where it settles."""
 
     def _restart(self, span: int) -> None:
         self.recent = self.recent[-span:]

@@ -22,6 +22,7 @@ from riskroute.learning.tally import Tallies
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
+_DESIGN_TOLERANCE = 0.05
 _PSEUDO_REWARDS = 0.3  # rewards that the vague belief is worth
 MOST_ROWS = 512  # rows of evidence kept as they are; more are summed up in a belief
 
@@ -63,7 +64,7 @@ class LinearPolicy(Policy):
         actions = self.known.actions
         if self.prior is not None and self.prior.dim != actions.dim:
             raise InputError(f"prior must have dimension {actions.dim}, was {self.prior.dim}")
-        design = actions.design(0.05)
+        design = actions.design(_DESIGN_TOLERANCE)
         self.vague = vague_information(actions.features(design.actions), design.weights, _PSEUDO_REWARDS)
         self.base = self.belief = self.prior
         self.evidence = Evidence.none(actions.dim)
@@ -79,7 +80,7 @@ class LinearPolicy(Policy):
 
     def propose(self) -> Plan:
         if self.belief is None:
-            design = self.known.actions.design(0.05)
+            design = self.known.actions.design(_DESIGN_TOLERANCE)
             return Plan(design.actions, exact_counts(design.weights, self.start_rounds * self.known.actions.dim))
         rounds = min(self.due - math.floor(self.fresh), self.remaining)
         return self.explore(self.belief, max(rounds, 1))
@@ -100,9 +101,13 @@ class LinearPolicy(Policy):
         self.evidence = self.evidence.joined(news)
 
     def refresh(self) -> None:
-        """Believe what the evidence says, and sum it up if it has too many rows."""
+        """Believe what the evidence says."""
         self.fresh = 0.0
         self.belief = self.believed(self.evidence)
+        self.sum_up()
+
+    def sum_up(self) -> None:
+        """Turn the evidence into a belief to build on, if it has too many rows."""
         if len(self.evidence) > MOST_ROWS:
             self.base = self.belief
             self.evidence = Evidence.none(self.known.actions.dim)

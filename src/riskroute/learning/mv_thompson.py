@@ -13,6 +13,7 @@ from riskroute.errors import real_number, whole_number
 from riskroute.learning.actions import Action
 from riskroute.learning.arms import ArmPolicy
 from riskroute.learning.plan import Plan
+from riskroute.learning.rounding import even_counts
 
 
 @dataclass(kw_only=True)
@@ -52,10 +53,8 @@ class MvThompson(ArmPolicy):
         if first is not None:
             return first
         rounds = math.ceil(min(self.growth * self.played, self.remaining))
-        draws = min(self.draws, rounds)
-        best = np.array([np.argmin(self._drawn_mean_variances()) for _ in range(draws)])
-        counts = np.full(draws, rounds // draws, dtype=np.int64)
-        counts[: rounds % draws] += 1
+        counts = even_counts(rounds, self.draws)
+        best = np.array([np.argmin(self._drawn_mean_variances()) for _ in counts])
         return Plan(self.handles[best], counts)
 
     def _drawn_mean_variances(self) -> NDArray[np.float64]:

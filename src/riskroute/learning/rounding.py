@@ -57,3 +57,15 @@ def exact_counts(weights: NDArray[np.float64], rounds: int) -> NDArray[np.int64]
             n[len(n) - 1 - np.argmax(surplus[::-1])] -= 1
     counts[positive] = n
     return counts
+
+
+def even_counts(rounds: int, parts: int) -> NDArray[np.int64]:
+    """Divide ``rounds`` into at most ``parts`` positive counts that differ by one at most, larger ones first.
+
+    >>> even_counts(7, 3).tolist(), even_counts(2, 3).tolist()
+    ([3, 2, 2], [1, 1])
+    """
+    parts = min(rounds, parts)
+    counts = np.full(parts, rounds // parts, dtype=np.int64)
+    counts[: rounds % parts] += 1
+    return counts

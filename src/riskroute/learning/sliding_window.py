@@ -46,6 +46,5 @@ class SlidingWindow(Thompson):
         if now > self.window:
             self.base = None
 
-    def refresh(self) -> None:
-        self.fresh = 0.0
-        self.belief = self.believed(self.evidence)
+    def sum_up(self) -> None:
+        """Nothing: pieces are forgotten one by one, and a sum could not be."""

@@ -64,7 +64,6 @@ def simulate(
     runs: int = 50,
     seed: int = 0,
     *,
-    first_run: int = 0,
     checkpoints: int = 100,
     spacing: str = "both",
     method: str = "auto",
@@ -77,7 +76,6 @@ def simulate(
     problem : a problem (played with independent Gaussian rewards) or an environment.
     policies : names, policies, or a mapping from labels to either.
     seed : every (environment, policy label, run) has its own random stream, whatever else is run, in whatever order.
-    first_run : number of the first run; runs 0 to 9 and 10 to 19 make the same 20 runs as 0 to 19.
     checkpoints, spacing : how many rounds are recorded, ``log``-spaced, ``linear`` or ``both``.
     method : ``auto`` picks the compiled kernel or blocks; ``blocks`` and ``rounds`` force one way.
     progress : called after every run.
@@ -92,7 +90,7 @@ def simulate(
     """
     environment = problem if isinstance(problem, Environment) else Environment(problem)
     horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
-    runs, first_run = whole_number("runs", runs), whole_number("first_run", first_run, minimum=0)
+    runs = whole_number("runs", runs)
     seed = whole_number("seed", seed, minimum=0)
     one_of("method", method, METHODS)
     rounds = checkpoint_rounds(horizon, checkpoints, spacing)
@@ -107,7 +105,7 @@ def simulate(
             try:
                 with threadpool_limits(1, "blas"):  # matrices are tiny: threads only wait for each other
                     for run in range(runs):
-                        identity = seed, label, first_run + run
+                        identity = seed, label, run
                         episodes.append(play(environment, policy, horizon, rounds, comparator, identity, method))
                         if progress is not None:
                             progress(label, run + 1, runs)
@@ -130,7 +128,6 @@ def simulate(
         "risk_tolerance": environment.risk_tolerance,
         "horizon": horizon,
         "runs": runs,
-        "first_run": first_run,
         "seed": seed,
         "checkpoints": len(rounds),
         "spacing": spacing,
