@@ -8,12 +8,13 @@ Every plan is made in four steps from the belief about the coefficients.
    action would have spared.
 3. *Cost and worth.* A round of a rival costs its expected gap to the leader, plus the squared difference of their
    means, since the variance of a path counts how far apart the means of its rounds lie. A round of any action is
-   worth the speed at which the expected loss falls when it is observed. A rival whose worth, over all rounds that
-   remain, does not exceed its cost is out.
+   worth the speed at which the expected loss falls when it is observed. That speed is lower later, when little doubt
+   is left: a rival whose average worth until all doubt is gone, over the rounds that remain, does not exceed its cost
+   is out.
 4. *Mixture.* Of the mixtures of the leader with one rival, the one with the smallest
    ``(loss + part * cost)^2 / worth of the mixture`` is played: information-directed sampling (Russo and Van Roy
    2014). A plan is filled in a few portions, each as if the earlier ones had been observed. When all rivals are out,
-   the leader is played.
+   the leader is played, in longer plans.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from riskroute.errors import real_number, whole_number
 from riskroute.learning.belief import Belief, draw
 from riskroute.learning.linear import LinearPolicy
 from riskroute.learning.plan import Plan
+from riskroute.learning.policy import memory
 from riskroute.learning.rounding import even_counts
 from riskroute.learning.tally import ActionBatch
 
@@ -37,6 +39,8 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _WIDENED = (2.0, 3.0)
+_CALM = 4  # a plan after one in which nothing was worth exploring is this much longer
+_CAUTION = 10.0  # rewards at which the variance of a difference is taken for twice what the belief says
 _LEAST_VARIANCE = 0.1  # of an action, in parts of the typical one
 
 
@@ -46,12 +50,12 @@ class Adaptive(LinearPolicy):
 
     Parameters
     ----------
-    patience : factor on the worth of exploration; smaller stops earlier.
+    patience : factor on the average worth of exploration; smaller stops earlier.
     draws : draws from the belief per plan.
     portions : into which a plan is cut, see above.
     budget : once there is a belief, actions whose expected mean-variance exceeds the leader's by more than this are
         not played; None sets no limit. With a `prior` there is a belief from the first round on.
-    growth, start_rounds, prior : see `LinearPolicy`; 0.05 makes about 180 plans of 100,000 rounds.
+    growth, start_rounds, prior : see `LinearPolicy`; four times ``growth`` after a plan that explored nothing.
 
     The horizon says when exploration no longer pays. Without one, as many rounds are taken for granted as were played.
     """
@@ -59,10 +63,12 @@ class Adaptive(LinearPolicy):
     name: ClassVar[str] = "adaptive"
 
     growth: float = 0.05
-    patience: float = 0.06
+    patience: float = 0.3
     draws: int = 128
     portions: int = 8
     budget: float | None = None
+
+    calm: bool = memory(False)  # nothing was worth exploring in the last plan
 
     def begin(self) -> None:
         real_number("patience", self.patience, above=0)
@@ -78,11 +84,19 @@ class Adaptive(LinearPolicy):
         counts = np.zeros(len(rivals), dtype=np.int64)
         for portion in even_counts(rounds, self.portions).tolist():
             rival, part = duel.mixture()  # steps 3 and 4
+            if rival == 0:  # none is worth its cost
+                break
             some = int(self.rng.binomial(portion, part))
             for action, played in ((rival, some), (0, portion - some)):
                 counts[action] += played
                 duel.imagine(action, played)
+        self.calm = not counts.any()
+        counts[0] += rounds - counts.sum()
         return Plan(rivals, counts).fitted(rounds)
+
+    @property
+    def due(self) -> int:
+        return super().due * (_CALM if self.calm else 1)
 
     def duel(self, belief: Belief, rivals: ActionBatch, loss: float) -> Duel:
         """Return what decides between the leader and its rivals."""
@@ -108,8 +122,12 @@ class Duel:
     """The leader (number 0) against its rivals: losses, costs, and what observing an action would teach.
 
     A rival believed to be ``l`` behind, give or take ``s``, makes an expected loss of ``s psi(l / s)`` per round with
-    ``psi(z) = phi(z) - z Phi(-z)``; the derivative by ``s^2`` is ``phi(l / s) / (2 s)``. Rivals overlap, since when one
-    beats the leader others often do; losses to single rivals are scaled to add up to the loss.
+    ``psi(z) = phi(z) - z Phi(-z)``; the derivative by ``s^2`` is ``phi(l / s) / (2 s)`` now, and ``psi(l / s) / s`` on
+    average until ``s`` is zero. Rivals overlap, since when one beats the leader others often do; losses to single
+    rivals are scaled to add up to the loss.
+
+    Squared residuals are far from Gaussian, so few of them may mislead more than the belief thinks: the variance of a
+    difference as well known as ``n`` rewards of the rival would make it is taken ``1 + 10 / n`` times.
     """
 
     def __init__(self, policy: Adaptive, belief: Belief, actions: ActionBatch, loss: float) -> None:
@@ -126,16 +144,15 @@ class Duel:
         self.rounds = policy.patience * policy.ahead()
         self.allowed = np.ones(len(actions), dtype=bool) if policy.budget is None else self.behind <= policy.budget
         self.allowed[0] = False
-        deviation, density = self._apart()
-        single = deviation * density - self.behind * ndtr(-self.behind / deviation)
-        single[0] = 0.0
+        self.overlap = 1.0
+        single = self._losses(*self._apart())
         self.loss = max(loss, float(single.max()))  # the draws may have missed the most dangerous rival
         self.overlap = self.loss / max(float(single.sum()), 1e-300)
 
     def mixture(self) -> tuple[int, float]:
-        """The rival to mix with the leader, and its part of the rounds; a part of zero if no rival is worth it."""
+        """The rival to mix with the leader, and its part of the rounds; the leader itself if no rival is worth it."""
         worth = self.worth()
-        pays = self.allowed & (self.rounds * worth > self.costs) & (worth > worth[0])
+        pays = self.allowed & (self.rounds * self.average_worth() > self.costs) & (worth > worth[0])
         if not pays.any():
             return 0, 0.0
         more = worth[pays] - worth[0]
@@ -147,13 +164,27 @@ class Duel:
         return int(np.flatnonzero(pays)[best]), max(float(parts[best]), 0.0)
 
     def worth(self) -> Vector:
-        """Speed at which the expected loss falls, per round of each action."""
+        """Speed at which the expected loss falls now, per round of each action."""
         deviation, density = self._apart()
-        urgency = density / (2 * deviation)
-        urgency[0] = 0.0
+        return self._speed(density / (2 * deviation))
+
+    def average_worth(self) -> Vector:
+        """The same on average, until nothing is left of it."""
+        deviation, density = self._apart()
+        return self._speed(self._losses(deviation, density) / deviation**2)
+
+    def _losses(self, deviation: Vector, density: Vector) -> Vector:
+        """Expected loss per round to each rival alone."""
+        losses = deviation * density - self.behind * ndtr(-self.behind / deviation)
+        losses[0] = 0.0
+        return np.asarray(losses)
+
+    def _speed(self, slopes: Vector) -> Vector:
+        """Fall of the expected loss per round of each action, given its slopes by the squared deviations."""
+        slopes[0] = 0.0
         blurred = self.features @ self.covariance
         lever = np.einsum("ij,ij->i", blurred, self.features)
-        return np.asarray(self.overlap * ((blurred @ self.apart.T) ** 2 @ urgency) / (self.noise + lever))
+        return np.asarray(self.overlap * ((blurred @ self.apart.T) ** 2 @ slopes) / (self.noise + lever))
 
     def imagine(self, chosen: int, rounds: int) -> None:
         """Update the covariance as if an action had been observed."""
@@ -166,5 +197,6 @@ class Duel:
     def _apart(self) -> tuple[Vector, Vector]:
         """Deviation of each difference to the leader, and the density of its being the other way round."""
         squared = np.einsum("ij,jk,ik->i", self.apart, self.covariance, self.apart)
+        squared = squared * (1 + _CAUTION * squared / self.noise)
         deviation = np.sqrt(np.maximum(squared, 1e-300))
         return deviation, np.exp(-((self.behind / deviation) ** 2) / 2) / math.sqrt(2 * math.pi)
