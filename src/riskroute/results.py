@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,25 @@ class PolicyResult:
             "seconds": self.seconds,
         }
 
+    def digest(self, best: Any) -> dict[str, Any]:
+        """Plain values that do not grow with the number of runs, nor depend on the machine; ``best`` is the target."""
+        full = self.summary()
+        ends = self.steady_regret[:, -1]
+        return {name: value for name, value in full.items() if name not in _PER_RUN} | {
+            "final": {
+                "regret": full["mean_regret"][-1],
+                "regret_error": full["std_regret"][-1] / self.runs**0.5,
+                "steady_regret": full["mean_steady_regret"][-1],
+                "steady_regret_error": full["std_steady_regret"][-1] / self.runs**0.5,
+                "worst_steady_regret": float(ends.max()),
+                "explored_rounds": float(self.exploration.mean()),
+                "found_best": sum(action == best for action in self.recommended) / self.runs,
+            }
+        }
+
+
+_PER_RUN = ("exploration", "recommended", "seconds")
+
 
 @dataclass(frozen=True, repr=False)
 class SimulationResult:
@@ -109,9 +129,9 @@ class SimulationResult:
             rows.append(
                 [
                     name,
-                    _number(one.mean_regret()[-1]),
-                    _number(one.std_regret()[-1] / one.runs**0.5),
-                    f"{_number(low)} .. {_number(high)}",
+                    number(one.mean_regret()[-1]),
+                    number(one.std_regret()[-1] / one.runs**0.5),
+                    f"{number(low)} .. {number(high)}",
                     f"{one.exploration.mean() / one.checkpoints[-1]:.1%}",
                     f"{found:.0%}",
                     f"{one.seconds:.2f}",
@@ -120,15 +140,7 @@ class SimulationResult:
         return header, rows
 
     def __repr__(self) -> str:
-        header, rows = self.table()
-        widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
-        lines = [
-            "  ".join(
-                text.ljust(w) if k == 0 else text.rjust(w) for k, (text, w) in enumerate(zip(line, widths, strict=True))
-            )
-            for line in [header, *rows]
-        ]
-        return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+        return aligned(*self.table())
 
     def summary(self) -> dict[str, Any]:
         """Return what the JSON file holds."""
@@ -137,6 +149,14 @@ class SimulationResult:
             "best": self.best,
             "interrupted": self.interrupted,
             "policies": {name: one.summary() for name, one in self.policies.items()},
+        }
+
+    def digest(self) -> dict[str, Any]:
+        """Return the summary without single runs and seconds: what figures and tables are made from."""
+        return {
+            "config": self.config,
+            "best": self.best,
+            "policies": {name: one.digest(self.best) for name, one in self.policies.items()},
         }
 
     def to_frame(self) -> polars.DataFrame:
@@ -175,7 +195,19 @@ def _deviation(curves: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(curves.std(axis=0, ddof=1)) if len(curves) > 1 else np.zeros(curves.shape[1])
 
 
-def _number(value: float) -> str:
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lay out a table for a terminal: the first column to the left, the others to the right."""
+    widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
+    lines = [
+        "  ".join(
+            text.ljust(w) if k == 0 else text.rjust(w) for k, (text, w) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in [header, *rows]
+    ]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def number(value: float) -> str:
     """Whole numbers with commas while they are short, powers of ten when not."""
     return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from riskroute._version import __version__
+from riskroute.cli.reproduce import reproduce, sweep
 
 if TYPE_CHECKING:
     from riskroute.results import SimulationResult
@@ -27,6 +28,9 @@ POLICY_NAMES = (
     "rise, rise++, risk-ucb, risk-exp-exp, restart-gse, adaptive, thompson, discounted, sliding-window, change-test, "
     "lin-ucb, lin-thompson, phased-elimination, mv-ucb, mv-thompson, greedy, uniform, oracle"
 )
+
+app.command()(reproduce)
+app.command()(sweep)
 
 
 def run(arguments: list[str]) -> int:

@@ -15,7 +15,10 @@ from riskroute.results import SimulationResult
 from riskroute.routing.splits import about
 
 if TYPE_CHECKING:
+    from rich.progress import Task as RichTask
+
     from riskroute.experiments.designs import DesignResult
+    from riskroute.simulation.tasks import Task
 
 PATTERNS_SHOWN = 10
 
@@ -50,17 +53,40 @@ def waiting(text: str) -> Iterator[None]:
 @contextmanager
 def track(total: int) -> Iterator[Callable[[str, int, int], None]]:
     """Progress bar on standard error, or nothing at all when that is not a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    with _bar(total) as advance:
+        yield lambda policy, done, runs: advance(policy, 1)
+
+
+@contextmanager
+def track_tasks(total: int) -> Iterator[Callable[[Task], None]]:
+    """Progress bar over the runs of tasks, or nothing at all when standard error is not a terminal."""
+    with _bar(total) as advance:
+
+        def finished(task: Task) -> None:
+            advance(task.label, task.runs)
+
+        yield finished
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[str, int], None]]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: RichTask) -> Text:
+            return Text(f"{task.speed:,.1f}/s" if task.speed else "")
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"))
+    columns = (TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), Rate())
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=total)
+        yield lambda text, runs: bar.update(task, advance=runs, description=text)
 
-        def advance(policy: str, done: int, runs: int) -> None:
-            bar.update(task, advance=1, description=policy)
 
-        yield advance
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line."""
+    Console(stderr=err, soft_wrap=True, highlight=False, markup=False).print(text)
 
 
 def show(result: SimulationResult) -> None:

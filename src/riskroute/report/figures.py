@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from riskroute.errors import InputError, RiskrouteError, one_of
 from riskroute.results import SimulationResult, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = {
     "adaptive": "#c2185b",
@@ -37,41 +42,106 @@ COLOURS = {
 YARDSTICKS = {"uniform", "greedy", "oracle"}
 """Drawn dashed, so that a policy as bad as a yardstick stays visible under it."""
 
+ROUND_LABEL = "round"
+REGRET_LABEL = "mean-variance regret (squared reward units)"
+
 BAND = 0.2
 """Half-width of the shaded band, in standard deviations, as in the paper's figures."""
 
 
-def draw_regret(axes: Axes, result: SimulationResult) -> None:
+Curves = Mapping[str, Mapping[str, Any]]
+"""By policy: ``checkpoints``, ``mean_regret``, ``std_regret`` and more, as a summary or a digest has them."""
+
+
+def band_of(curve: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper edge of the shaded band of a policy."""
+    mean, deviation = np.array(curve["mean_regret"]), np.array(curve["std_regret"])
+    return mean - BAND * deviation, mean + BAND * deviation
+
+
+def draw_regret(axes: Axes, curves: Curves) -> None:
     """Draw mean regret curves with bands into existing axes."""
-    for name, one in result.policies.items():
-        mean, band = one.mean_regret(), BAND * one.std_regret()
+    for name, one in curves.items():
+        rounds = one["checkpoints"]
         style = "--" if name in YARDSTICKS else "-"
-        (line,) = axes.plot(one.checkpoints, mean, style, color=COLOURS.get(name), linewidth=1.8, label=name)
-        axes.fill_between(one.checkpoints, mean - band, mean + band, color=line.get_color(), alpha=0.2, linewidth=0)
-    axes.set_xlabel("round")
-    axes.set_ylabel("mean-variance regret (squared reward units)")
+        (line,) = axes.plot(rounds, one["mean_regret"], style, color=COLOURS.get(name), linewidth=1.8, label=name)
+        axes.fill_between(rounds, *band_of(one), color=line.get_color(), alpha=0.2, linewidth=0)
+    axes.set_ylabel(REGRET_LABEL)
+    _tidy(axes)
+    axes.legend(frameon=False, loc="upper left")
+
+
+def _tidy(axes: Axes) -> None:
+    axes.set_xlabel(ROUND_LABEL)
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
-    axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}")
+    axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.10g}")
     axes.grid(alpha=0.25)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.legend(frameon=False, loc="upper left")
 
 
 def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
     """Write a figure of the regret curves to ``path`` (.png, .pdf or .svg)."""
-    target = Path(path)
-    one_of("figure ending", target.suffix.lower(), (".png", ".pdf", ".svg"))
     if not result.policies:
         raise InputError("result must hold at least one policy to be drawn")
+    figure = _figure(8, 5)
+    axes = figure.add_subplot()
+    draw_regret(axes, result.summary()["policies"])
+    axes.set_title(title or _title(result), fontsize=11)
+    return _save(figure, path)
+
+
+def plot_panels(panels: Mapping[str, Curves], path: str | os.PathLike[str], *, columns: int, title: str) -> Path:
+    """Write a figure of several panels side by side: titles, with the curves of each."""
+    rows = -(-len(panels) // columns)
+    figure = _figure(5.5 * min(columns, len(panels)), 4.2 * rows + 0.4)
+    for k, (name, curves) in enumerate(panels.items()):
+        axes = figure.add_subplot(rows, min(columns, len(panels)), k + 1)
+        draw_regret(axes, curves)
+        axes.set_title(name, fontsize=10)
+    figure.suptitle(title, fontsize=12)
+    return _save(figure, path)
+
+
+def plot_changes(
+    curves: Curves, story: Mapping[str, Any], path: str | os.PathLike[str], *, title: str, run_of: str
+) -> Path:
+    """Write the figure of a changing world: regret above, the gap of every round of one run below.
+
+    ``story`` tells about that run: ``changes``, ``restarts``, ``windows`` of exploration, and the gap by stretches:
+    ``gap_rounds`` where they begin and ``gaps``.
+    """
+    figure = _figure(11, 8)
+    above, below = figure.subplots(2, 1, sharex=True)
+    for axes in (above, below):
+        for k, (start, end) in enumerate(story["windows"]):
+            axes.axvspan(start, end, color="#9ecae1", alpha=0.6, linewidth=0, label="exploration" if k == 0 else None)
+        for k, start in enumerate(story["restarts"]):
+            axes.axvline(start, color="#f08c1e", linestyle=":", linewidth=0.8, label="restart" if k == 0 else None)
+        for k, start in enumerate(story["changes"]):
+            axes.axvline(start, color="#777777", linestyle="--", linewidth=1.4, label="change" if k == 0 else None)
+    draw_regret(above, curves)
+    above.set_title("(a) regret", fontsize=10)
+    below.step(story["gap_rounds"], story["gaps"], where="post", color=COLOURS["restart-gse"], linewidth=0.9)
+    below.axhline(0, color="#111111", linewidth=0.8)
+    below.set_ylabel("gap of the round to the comparator\n(squared reward units)")
+    below.set_title(f"(b) mean-variance gap of every round, one run of {run_of}", fontsize=10)
+    _tidy(below)
+    figure.suptitle(title, fontsize=12)
+    return _save(figure, path)
+
+
+def _figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise RiskrouteError("figures need matplotlib: pip install 'riskroute[report]'") from None
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.add_subplot()
-    draw_regret(axes, result)
-    axes.set_title(title or _title(result), fontsize=11)
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    one_of("figure ending", target.suffix.lower(), (".png", ".pdf", ".svg"))
     return write_whole(target, lambda beside: figure.savefig(beside, dpi=150))
 
 

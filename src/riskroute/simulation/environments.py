@@ -142,6 +142,10 @@ class Environment:
         """First round (from 0) and action of every stretch of the comparator."""
         return tuple((start, a) for start, a in zip(self.starts, self.comparators, strict=True) if start < horizon)
 
+    def last_comparator(self, horizon: int) -> Action:
+        """Return the action the regret compares with in the last of ``horizon`` rounds."""
+        return self.comparators[int(self.piece_at(horizon - 1))]
+
     def expected_comparator(self, rounds: NDArray[np.int64]) -> Vector:
         """Expected mean-variance of the comparator's path after each of ``rounds`` rounds.
 

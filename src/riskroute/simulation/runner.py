@@ -8,7 +8,7 @@ against.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +94,7 @@ def simulate(
     seed = whole_number("seed", seed, minimum=0)
     one_of("method", method, METHODS)
     rounds = checkpoint_rounds(horizon, checkpoints, spacing)
-    chosen = _by_label(policies, environment, horizon)
+    chosen = by_label(policies, environment, horizon)
     comparator = environment.expected_comparator(rounds)
     finished: dict[str, PolicyResult] = {}
     interrupted = False
@@ -114,13 +114,25 @@ def simulate(
             except KeyboardInterrupt:
                 interrupted = True
             if episodes:
-                finished[label] = _gather(rounds, episodes, time.perf_counter() - began)
+                finished[label] = gather(rounds, episodes, time.perf_counter() - began)
             interrupted = interrupted or asked_to_stop()
             if interrupted:
                 break
     if interrupted and not finished:
         raise KeyboardInterrupt
-    config = {
+    config = configuration(environment, chosen, horizon, runs, seed) | {
+        "checkpoints": len(rounds),
+        "spacing": spacing,
+        "method": method,
+    }
+    return SimulationResult(config, finished, environment.last_comparator(horizon), interrupted)
+
+
+def configuration(
+    environment: Environment, policies: Mapping[str, Policy], horizon: int, runs: int, seed: int
+) -> dict[str, Any]:
+    """Return what is played, as plain values."""
+    return {
         "version": __version__,
         "environment": environment.describe(),
         "actions": str(environment.actions.size),
@@ -129,13 +141,8 @@ def simulate(
         "horizon": horizon,
         "runs": runs,
         "seed": seed,
-        "checkpoints": len(rounds),
-        "spacing": spacing,
-        "method": method,
-        "policies": {label: {"name": p.name, **encode(p.parameters)} for label, p in chosen.items()},
+        "policies": {label: {"name": p.name, **encode(p.parameters)} for label, p in policies.items()},
     }
-    best = environment.comparators[int(environment.piece_at(horizon - 1))]
-    return SimulationResult(config, finished, best, interrupted)
 
 
 def play(
@@ -272,9 +279,10 @@ def _single_rounds(environment: Environment, actions: NDArray[np.int64], rewards
     return log
 
 
-def _by_label(
+def by_label(
     policies: Iterable[str | Policy] | Mapping[str, str | Policy], environment: Environment, horizon: int
 ) -> dict[str, Policy]:
+    """Policies by their labels; names become policies."""
     if isinstance(policies, str | Policy) or not isinstance(policies, Iterable):
         raise InputError(f"policies must be a list of names or policies, was {policies!r}")
     if isinstance(policies, Mapping):
@@ -295,7 +303,8 @@ def _by_label(
     return chosen
 
 
-def _gather(rounds: NDArray[np.int64], episodes: list[Episode], seconds: float) -> PolicyResult:
+def gather(rounds: NDArray[np.int64], episodes: Sequence[Episode], seconds: float) -> PolicyResult:
+    """Put the runs of one policy together."""
     return PolicyResult(
         rounds,
         np.stack([one.regret for one in episodes]),

@@ -1,0 +1,172 @@
+"""The commands that play many panels on an engine: ``reproduce`` and ``sweep``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from riskroute.experiments.reproduce import Experiment, Reproduced
+
+EngineOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
+WorkersOption = Annotated[int | None, typer.Option(help="Processes; one per core if left out.")]
+AddressOption = Annotated[
+    str | None, typer.Option(help="Address of a running dask or ray cluster; one is started here if left out.")
+]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on from the tasks that an earlier run finished.")]
+
+COLUMNS = {"autocorrelation": 5}
+
+
+def reproduce(
+    experiment: Annotated[
+        str,
+        typer.Argument(help="figure2, figure4, nonstationary, autocorrelation, instances, or all."),
+    ] = "all",
+    panel: Annotated[str | None, typer.Option(help="One panel of the figure only: a, b, c, d or e.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Runs per policy; 50 if left out, and 3 for each of the instances.")
+    ] = None,
+    horizon: Annotated[int, typer.Option(help="Rounds per run.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="Seed of the rewards and the policies' own draws.")] = 0,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Policy to play, repeat for more; the paper's and the recommended one if left out."),
+    ] = None,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    address: AddressOption = None,
+    out: Annotated[Path, typer.Option(help="Folder for figures, pages, tables and summaries.")] = Path("out/reproduce"),
+    resume: ResumeOption = False,
+) -> None:
+    """Play the paper's experiments, and put our evidence beside the paper's.
+
+    Writes, per experiment: a figure (.png), a page with the same curves to hover over (.html), the tidy table
+    (.parquet), a summary (.json) and the exact configuration (.config.json).
+    Example:
+
+    riskroute reproduce figure2 --panel a --runs 10
+    """
+    from riskroute.cli.output import check_outputs, track_tasks
+
+    check_outputs({"--out": out / "tasks" / "x"})
+    from riskroute.experiments.reproduce import plan_experiments
+    from riskroute.experiments.reproduce import reproduce as play
+    from riskroute.simulation.engines import Engine
+
+    where = Engine(engine, workers, address)
+    experiments = plan_experiments(experiment, panel=panel, runs=runs, horizon=horizon, seed=seed, policies=policy)
+    summaries = {}
+    with _resumable(out), track_tasks(sum(one.runs for one in experiments)) as finished:
+        for done in play(experiments, out, where, resume=resume, finished=finished):
+            _show(done)
+            _draw(done)
+            if done.experiment.whole:
+                summaries[done.experiment.name] = done.summary
+    if summaries:
+        _judge(summaries, out / "claims.md")
+
+
+def sweep(
+    config: Annotated[Path, typer.Argument(help="TOML file that says what to play, see below.")],
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    address: AddressOption = None,
+    out: Annotated[Path, typer.Option(help="Folder for the table, the summary and the configuration.")] = Path(
+        "out/sweep"
+    ),
+    resume: ResumeOption = False,
+) -> None:
+    """Play every combination of slots, shares, policies, risk tolerances, horizons and instances of a TOML file.
+
+    All fields have defaults; one value stands for a list of one:
+
+    slots = [4, 6]; shares = 8; risk_tolerances = [1.0, 2.0]; horizons = 100_000; instances = 30;
+    policies = ["adaptive", "rise"]; runs = 10; seed = 0; checkpoints = 1; [parameters.rise] explore_multiplier = 2
+
+    Writes sweep.parquet (one row per run and recorded round), sweep.json and config.json.
+    Example:
+
+    riskroute sweep study.toml --out out/study
+    """
+    from riskroute.cli.output import check_outputs, say, track_tasks
+
+    check_outputs({"--out": out / "tasks" / "x"})
+    from riskroute.experiments.sweep import read_config
+    from riskroute.experiments.sweep import sweep as play
+    from riskroute.results import aligned
+    from riskroute.simulation.engines import Engine
+
+    where, wanted = Engine(engine, workers, address), read_config(config)
+    with _resumable(out), track_tasks(wanted.all_runs) as finished:
+        done = play(wanted, out, where, resume=resume, finished=finished)
+    say(aligned(*done.table()))
+    for path in done.files:
+        say(f"wrote {path}")
+
+
+@contextmanager
+def _resumable(out: Path) -> Iterator[None]:
+    """An interrupt loses no finished task, and says so."""
+    from riskroute.cli.output import say
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"interrupted: finished tasks are in {out / 'tasks'}; the same command with --resume goes on", err=True)
+        raise typer.Exit(130) from None
+
+
+def _draw(done: Reproduced) -> None:
+    from riskroute.cli.output import say
+    from riskroute.report.figures import plot_changes, plot_panels
+    from riskroute.report.interactive import write_page
+
+    experiment, stem = done.experiment, done.files[0].with_suffix("")
+    files = list(done.files)
+    if experiment.name != "instances":
+        curves, title = done.curves(), _title(experiment)
+        if experiment.name == "nonstationary":
+            for label, one in done.summary["stories"].items():
+                ending = "" if label == "restart-gse" else label.removeprefix("restart-gse").replace(" ", "-")
+                path = stem.with_name(f"{stem.name}{ending}.png")
+                files.append(plot_changes(curves[experiment.panels[0].title], one, path, title=title, run_of=label))
+        else:
+            columns = COLUMNS.get(experiment.name, 2)
+            files.append(plot_panels(curves, stem.with_suffix(".png"), columns=columns, title=title))
+        files.append(write_page(curves, stem.with_suffix(".html"), title=title))
+    for path in files:
+        say(f"wrote {path}")
+
+
+def _judge(summaries: dict[str, dict[str, Any]], path: Path) -> None:
+    """Write down which of the paper's statements hold here."""
+    from riskroute.cli.output import say
+    from riskroute.experiments.claims import judge, markdown
+    from riskroute.results import write_whole
+
+    verdicts = judge(summaries)
+    agree = sum(verdict.agrees for verdict in verdicts)
+    write_whole(path, lambda beside: beside.write_text(markdown(verdicts)))
+    say(f"\n{agree} of the paper's {len(verdicts)} statements about these experiments hold here; wrote {path}")
+
+
+def _title(experiment: Experiment) -> str:
+    from riskroute.experiments.reproduce import TITLES
+
+    scale = experiment.panels[0].scale
+    return f"{TITLES[experiment.name]} ({scale.runs} runs of {scale.horizon:,} rounds)"
+
+
+def _show(done: Reproduced) -> None:
+    """Print where every policy ended, panel by panel; for the instances, averages over them."""
+    from riskroute.cli.output import say
+    from riskroute.experiments.reproduce import standings
+    from riskroute.results import aligned
+
+    say(f"\n{_title(done.experiment)}")
+    say(aligned(*standings(done)))

@@ -1,0 +1,125 @@
+"""Panels: one environment and some policies, as one picture of the paper or one cell of a sweep plays them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from riskroute.learning.policy import Policy
+from riskroute.results import PolicyResult, SimulationResult, number, write_whole
+from riskroute.simulation.engines import Engine, Finished, run_tasks
+from riskroute.simulation.environments import Environment
+from riskroute.simulation.runner import by_label, configuration
+from riskroute.simulation.tasks import Shelf, Task, cut, merged
+
+if TYPE_CHECKING:
+    import polars
+
+Final = Mapping[str, Mapping[str, float]]
+"""By policy: where it ended, as the digest of a result says under ``final``."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is played: rounds per run, runs per policy, and the seed."""
+
+    horizon: int = 100_000
+    runs: int = 50
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One environment and the policies played in it.
+
+    ``policies`` are names, or labels with names or policies. ``facts`` are what a reader wants to know about the
+    panel, as plain values: slots, shares, instance and the like.
+    """
+
+    name: str
+    title: str
+    environment: Environment
+    policies: Sequence[str] | Mapping[str, str | Policy]
+    facts: dict[str, Any]
+    scale: Scale
+    checkpoints: int = 100
+    spacing: str = "both"
+
+    def chosen(self) -> dict[str, Policy]:
+        """The policies by label."""
+        return by_label(self.policies, self.environment, self.scale.horizon)
+
+    def tasks(self) -> list[Task]:
+        """All its runs, cut into tasks."""
+        horizon, runs, seed = self.scale.horizon, self.scale.runs, self.scale.seed
+        return cut(
+            self.environment,
+            self.chosen(),
+            horizon,
+            runs,
+            seed,
+            checkpoints=self.checkpoints,
+            spacing=self.spacing,
+        )
+
+    def gather(self, tasks: Sequence[Task], results: Iterable[PolicyResult]) -> SimulationResult:
+        """Put the results of its tasks together."""
+        by_task: dict[str, list[PolicyResult]] = {}
+        for task, result in zip(tasks, results, strict=True):
+            by_task.setdefault(task.label, []).append(result)
+        horizon, runs, seed = self.scale.horizon, self.scale.runs, self.scale.seed
+        config = configuration(self.environment, self.chosen(), horizon, runs, seed)
+        found = {label: merged(parts) for label, parts in by_task.items()}
+        return SimulationResult(self.facts | config, found, self.environment.last_comparator(horizon))
+
+    def tidy(self, result: SimulationResult) -> polars.DataFrame:
+        """The result as a tidy table, with the single facts as columns."""
+        import polars
+
+        single = {name: value for name, value in self.facts.items() if isinstance(value, str | int | float)}
+        return result.to_frame().select(*(polars.lit(value).alias(name) for name, value in single.items()), "*")
+
+
+def play_panels(
+    panels: Sequence[Panel], shelf: Shelf | None, engine: Engine, finished: Finished | None = None
+) -> Iterator[tuple[Panel, SimulationResult]]:
+    """Play all panels at once, then give their results one after the other, so that one at a time is in memory."""
+    cuts = [panel.tasks() for panel in panels]
+    results = run_tasks([task for tasks in cuts for task in tasks], engine, shelf=shelf, finished=finished)
+    for panel, tasks in zip(panels, cuts, strict=True):
+        yield panel, panel.gather(tasks, islice(results, len(tasks)))
+
+
+def average(members: Sequence[Final], label: str) -> str:
+    """Mean final regret of a policy with its standard error: over the runs of one panel, or over several panels."""
+    ends = np.array([one[label]["regret"] for one in members])
+    error = members[0][label]["regret_error"] if len(ends) == 1 else ends.std(ddof=1) / len(ends) ** 0.5
+    return f"{number(ends.mean())} +- {number(error)}"
+
+
+class TableWriter:
+    """One Parquet table of many panels, gathered in parts beside it so that it never has to fit into memory."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self.parts: list[Path] = []
+
+    def add(self, frame: polars.DataFrame) -> None:
+        """Append some rows."""
+        part = self.target.with_name(f".{self.target.stem}.part{len(self.parts):05d}.parquet")
+        self.parts.append(write_whole(part, frame.write_parquet))
+
+    def close(self) -> Path:
+        """Put the parts together."""
+        import polars
+
+        rows = polars.scan_parquet(self.parts)
+        write_whole(self.target, lambda beside: rows.sink_parquet(beside, row_group_size=100_000, maintain_order=True))
+        for part in self.parts:
+            part.unlink()
+        return self.target

@@ -1,0 +1,206 @@
+"""Sweeps: a grid of slots, shares, policies, risk tolerances, horizons and instances, for anybody's own study."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from riskroute.errors import InputError, one_of
+from riskroute.experiments.panels import Final, Panel, Scale, TableWriter, average, play_panels
+from riskroute.learning.plan import LONGEST_HORIZON
+from riskroute.learning.policy import Policy
+from riskroute.learning.problem import random_problem
+from riskroute.learning.registry import POLICIES, make_policy
+from riskroute.results import write_whole
+from riskroute.routing.instances import routing_actions
+from riskroute.routing.splits import LARGEST_LIST, about, count_splits
+from riskroute.simulation.engines import Engine, Finished
+from riskroute.simulation.environments import Environment
+from riskroute.simulation.tasks import Shelf
+
+
+def _as_list(value: Any) -> Any:
+    """One value stands for a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+Count = Annotated[int, Field(ge=1, strict=True)]
+Counts = Annotated[list[Count], BeforeValidator(_as_list), Field(min_length=1)]
+Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
+
+
+class SweepConfig(BaseModel):
+    """What a sweep plays: every combination of the lists. One value stands for a list of one.
+
+    Attributes
+    ----------
+    slots, shares : sizes of the routing problem.
+    risk_tolerances : weights of the mean against the variance.
+    horizons : rounds per run.
+    instances : numbers of random instances; a single number ``n`` stands for the first ``n``.
+    policies : names, see ``riskroute simulate --help``.
+    parameters : by policy name, parameters other than the defaults.
+    runs : runs per policy and combination.
+    seed : of rewards and the policies' own draws.
+    checkpoints : rounds recorded per run, the last one always.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    slots: Counts = [4]
+    shares: Counts = [4]
+    risk_tolerances: Annotated[
+        list[Annotated[float, Field(ge=0, allow_inf_nan=False)]], BeforeValidator(_as_list), Field(min_length=1)
+    ] = [2.0]
+    horizons: Annotated[list[Rounds], BeforeValidator(_as_list), Field(min_length=1)] = [100_000]
+    instances: Count | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)] = 1
+    policies: Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)] = ["adaptive", "rise"]
+    parameters: dict[str, dict[str, Any]] = {}
+    runs: Count = 10
+    seed: Annotated[int, Field(ge=0, strict=True)] = 0
+    checkpoints: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
+
+    @property
+    def instance_numbers(self) -> list[int]:
+        """The instances one by one."""
+        return list(range(self.instances)) if isinstance(self.instances, int) else self.instances
+
+    @property
+    def all_runs(self) -> int:
+        """Runs of all policies in all combinations."""
+        lists = (self.slots, self.shares, self.risk_tolerances, self.horizons, self.instance_numbers)
+        return math.prod(len(values) for values in lists) * len(set(self.policies)) * self.runs
+
+
+def read_config(path: Path) -> SweepConfig:
+    """Read a TOML file; the first mistake in it is told by field, expectation and value."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"config must be a readable file, was {str(path)!r}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"config must be TOML, was {path.name!r}: {error}") from None
+    return checked_config(values)
+
+
+def checked_config(values: dict[str, Any]) -> SweepConfig:
+    """Make a configuration of plain values."""
+    try:
+        config = SweepConfig.model_validate(values)
+    except ValidationError as error:
+        raise InputError(_explained(error)) from None
+    for name in (*config.policies, *config.parameters):
+        one_of("policies" if name in config.policies else "parameters", name, tuple(POLICIES))
+    unused = [name for name in config.parameters if name not in config.policies]
+    if unused:
+        raise InputError(f"parameters must be of policies that are played, was {unused[0]!r}")
+    _chosen(config)
+    for slots, shares in itertools.product(config.slots, config.shares):
+        size = count_splits(shares, slots)
+        listers = [name for name in config.policies if POLICIES[name].needs_list]
+        if listers and size > LARGEST_LIST:
+            raise InputError(
+                f"policies must not need a list of all splits beyond {LARGEST_LIST:,} of them, "
+                f"was {listers[0]!r} for {about(size)} splits"
+            )
+    return config
+
+
+def _explained(error: ValidationError) -> str:
+    """One line: field, expectation, value."""
+    found = error.errors()
+    first = max((one for one in found if one["loc"][0] == found[0]["loc"][0]), key=lambda one: len(one["loc"]))
+    field = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("list[", "constrained", "int")))
+    if first["type"] == "extra_forbidden":
+        known = ", ".join(SweepConfig.model_fields)
+        return f"{field} must be left out, was {first['input']!r}: fields are {known}"
+    if first["type"] == "too_short":
+        return f"{field} must have at least one value, was []"
+    expected = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"{field} must be {expected}, was {first['input']!r}"
+
+
+def _chosen(config: SweepConfig) -> dict[str, str | Policy]:
+    """The policies with their parameters; `oracle` depends on the environment and stays a name."""
+    chosen: dict[str, str | Policy] = {}
+    for name in dict.fromkeys(config.policies):
+        changed = config.parameters.get(name)
+        chosen[name] = make_policy(name, **changed) if changed else name
+    return chosen
+
+
+def sweep_panels(config: SweepConfig) -> list[Panel]:
+    """One panel per combination."""
+    policies = _chosen(config)
+    combinations = itertools.product(
+        config.slots, config.shares, config.risk_tolerances, config.horizons, config.instance_numbers
+    )
+    needs_list = any(POLICIES[name].needs_list for name in config.policies)
+    panels = []
+    for slots, shares, tolerance, horizon, instance in combinations:
+        actions = routing_actions(shares, slots, listed=True if needs_list else None)
+        facts = {
+            "slots": slots,
+            "shares": shares,
+            "risk_tolerance": tolerance,
+            "horizon": horizon,
+            "instance": instance,
+        }
+        name = ", ".join(f"{key} {value:g}" for key, value in facts.items())
+        environment = Environment(random_problem(actions, instance, risk_tolerance=tolerance))
+        scale = Scale(horizon, config.runs, config.seed)
+        panels.append(Panel(name, name, environment, policies, facts, scale, config.checkpoints))
+    return panels
+
+
+@dataclass(frozen=True)
+class Swept:
+    """Final regrets by combination and policy, and the files written."""
+
+    panels: Sequence[Panel]
+    finals: Sequence[Final]
+    files: list[Path]
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Header and rows: mean final regret with its standard error, over instances if there are several."""
+        groups: dict[tuple[Any, ...], list[Final]] = {}
+        for panel, final in zip(self.panels, self.finals, strict=True):
+            key = tuple(value for name, value in panel.facts.items() if name != "instance")
+            groups.setdefault(key, []).append(final)
+        labels = list(self.finals[0])
+        rows = [
+            [*(f"{value:,}" for value in key), str(len(members)), *(average(members, label) for label in labels)]
+            for key, members in groups.items()
+        ]
+        return ["slots", "shares", "risk tolerance", "rounds", "instances", *labels], rows
+
+
+def sweep(
+    config: SweepConfig, out: Path, engine: Engine, *, resume: bool = False, finished: Finished | None = None
+) -> Swept:
+    """Play every combination; writes ``sweep.parquet`` (tidy), ``sweep.json`` (summary) and ``config.json``."""
+    panels = sweep_panels(config)
+    shelf = Shelf(out / "tasks")
+    if not resume:
+        shelf.clear()
+    table, finals = TableWriter(out / "sweep.parquet"), []
+    for panel, result in play_panels(panels, shelf, engine, finished):
+        table.add(panel.tidy(result))
+        finals.append({label: one["final"] for label, one in result.digest()["policies"].items()})
+    contents = {
+        "sweep.json": [panel.facts | {"policies": final} for panel, final in zip(panels, finals, strict=True)],
+        "config.json": config.model_dump(),
+    }
+    files = [table.close()]
+    for name, content in contents.items():
+        text = json.dumps(content, indent=1) + "\n"
+        files.append(write_whole(out / name, lambda beside, t=text: beside.write_text(t)))
+    return Swept(panels, finals, files)

@@ -1,0 +1,102 @@
+"""Interactive charts: pages that work offline, from the same digests as the figures."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from riskroute.errors import RiskrouteError
+from riskroute.report.figures import COLOURS, REGRET_LABEL, ROUND_LABEL, YARDSTICKS, Curves, band_of
+from riskroute.results import write_whole
+
+LIBRARY = "plotly.min.js"
+"""Name of the charting library, written once beside the folders of the pages."""
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<script src="../{library}"></script>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 1.5rem auto; max-width: 75rem; padding: 0 1rem; color: #222; }}
+.panels {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1rem; }}
+.chart {{ height: 26rem; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+<p>Mean regret over runs; the band is 20 % of the standard deviation. Click a name to hide a policy, drag to zoom.</p>
+<div class="panels">{boxes}</div>
+<script>
+const charts = {charts};
+for (const [id, chart] of Object.entries(charts))
+  Plotly.newPlot(id, chart.data, chart.layout, {{responsive: true, displaylogo: false}});
+</script>
+</body>
+</html>
+"""
+
+
+def regret_chart(title: str, curves: Curves) -> dict[str, Any]:
+    """Regret curves with bands, as the plain data and layout of a chart."""
+    data: list[dict[str, Any]] = []
+    for name, one in curves.items():
+        rounds, (low, high) = one["checkpoints"], band_of(one)
+        colour = COLOURS.get(name, "#555555")
+        data.append(
+            {
+                "x": [*rounds, *reversed(rounds)],
+                "y": [*high.tolist(), *reversed(low.tolist())],
+                "fill": "toself",
+                "fillcolor": colour + "33",
+                "line": {"width": 0},
+                "mode": "lines",
+                "hoverinfo": "skip",
+                "showlegend": False,
+                "legendgroup": name,
+            }
+        )
+        data.append(
+            {
+                "x": list(rounds),
+                "y": list(one["mean_regret"]),
+                "mode": "lines",
+                "name": name,
+                "legendgroup": name,
+                "line": {"color": colour, "width": 2, "dash": "dash" if name in YARDSTICKS else "solid"},
+                "hovertemplate": "%{y:,.0f} after %{x:,} rounds",
+            }
+        )
+    layout = {
+        "title": {"text": title, "font": {"size": 14}},
+        "xaxis": {"title": {"text": ROUND_LABEL}, "tickformat": ","},
+        "yaxis": {"title": {"text": REGRET_LABEL}, "tickformat": ","},
+        "legend": {"orientation": "h", "y": -0.25},
+        "margin": {"t": 40, "r": 10},
+        "template": "none",
+    }
+    return {"data": data, "layout": layout}
+
+
+def write_page(panels: Mapping[str, Curves], path: Path, *, title: str) -> Path:
+    """Write a page with a chart per panel; the charting library lies in the folder above, once for all pages."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise RiskrouteError("interactive pages need plotly: pip install 'riskroute[report]'") from None
+    library = path.parent.parent / LIBRARY
+    if not library.exists():
+        write_whole(library, lambda beside: beside.write_text(get_plotlyjs(), encoding="utf-8"))
+    charts = {f"chart{k}": regret_chart(name, curves) for k, (name, curves) in enumerate(panels.items())}
+    text = _PAGE.format(
+        title=html.escape(title),
+        library=LIBRARY,
+        boxes="".join(f'<div class="chart" id="{name}"></div>' for name in charts),
+        charts=json.dumps(charts).replace("</", "<\\/"),
+    )
+    return write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))

@@ -1,0 +1,247 @@
+"""Engines: the same tables from one process, two, dask and ray; lost workers and killed runs cost nothing but time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from riskroute import Environment, InputError, RiskrouteError
+from riskroute.experiments.reproduce import plan_experiments, reproduce
+from riskroute.learning.rise import Rise
+from riskroute.routing.instances import random_routing_problem
+from riskroute.simulation.engines import Engine, run_tasks
+from riskroute.simulation.tasks import Shelf, Task
+
+HORIZON, RUNS = 2000, 4
+
+
+def tables(out: Path, engine: Engine, *, resume: bool = False) -> dict[str, bytes]:
+    """Every file of a small reproduction, by name."""
+    experiments = [
+        one
+        for name in ("figure2", "nonstationary")
+        for one in plan_experiments(name, runs=RUNS, horizon=HORIZON, policies=["rise", "risk-ucb", "adaptive"])
+    ]
+    files = [path for done in reproduce(experiments, out, engine, resume=resume) for path in done.files]
+    assert all(path.exists() for path in files)
+    return {path.name: path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What one process finds."""
+    return tables(tmp_path_factory.mktemp("alone"), Engine(workers=1))
+
+
+def test_two_workers_give_the_same_bytes(tmp_path: Path, alone: dict[str, bytes]) -> None:
+    assert tables(tmp_path, Engine(workers=2)) == alone
+
+
+@pytest.mark.filterwarnings("ignore")  # of the engines' own making
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_clusters_give_the_same_bytes(tmp_path: Path, alone: dict[str, bytes], kind: str) -> None:
+    pytest.importorskip(kind)
+    assert tables(tmp_path, Engine(kind, workers=2)) == alone
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_running_cluster_is_used_by_its_address(tmp_path: Path, alone: dict[str, bytes]) -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        assert tables(tmp_path, Engine("dask", address=cluster.scheduler_address)) == alone
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_address_nobody_listens_at_is_refused() -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(InputError, match=r"address must be that of a running dask cluster, was 'tcp://127.0.0.1:9'"):
+        run_tasks([some_task(0)], Engine("dask", address="tcp://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kind": "spark"}, "engine must be one of local, dask, ray, was 'spark'"),
+        ({"workers": 0}, "workers must be a positive integer, was 0"),
+        ({"address": "tcp://x"}, "address must be left out with the local engine, was 'tcp://x'"),
+    ],
+)
+def test_engines_that_cannot_be(values: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Engine(**values)
+
+
+@dataclass(kw_only=True)
+class Fragile(Rise):
+    """Kills the process it plays in, the first time it does."""
+
+    name: ClassVar[str] = "fragile"
+    marker: str = ""
+    always: bool = False
+
+    def begin(self) -> None:
+        super().begin()
+        path = Path(self.marker)
+        if self.always or not path.exists():
+            path.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(kw_only=True)
+class Broken(Rise):
+    """Fails by a mistake of its own."""
+
+    name: ClassVar[str] = "broken"
+
+    def begin(self) -> None:
+        raise ZeroDivisionError("a mistake")
+
+
+WORLD = Environment(random_routing_problem(3, 3, seed=1))
+
+
+def some_task(number: int, policy: Rise | None = None) -> Task:
+    return Task(WORLD, "rise", policy or Rise(), 300, 5, number, number + 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["local", "dask"])
+def test_a_lost_worker_costs_only_its_tasks(tmp_path: Path, kind: str) -> None:
+    """Its tasks are done again; what was finished before is not."""
+    tasks = [some_task(number) for number in range(8)]
+    tasks[4] = some_task(4, Fragile(marker=str(tmp_path / "killed")))
+    finished: list[int] = []
+    shelf = Shelf(tmp_path / "tasks")
+    results = list(
+        run_tasks(tasks, Engine(kind, workers=2), shelf=shelf, finished=lambda one: finished.append(one.first))
+    )
+    assert (tmp_path / "killed").exists()
+    assert sorted(finished) == list(range(8))
+    for one, result in zip(tasks, results, strict=True):
+        if one.first != 4:
+            np.testing.assert_array_equal(result.regret, one.perform().regret)
+
+
+def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:
+    task = some_task(0, Fragile(marker=str(tmp_path / "killed"), always=True))
+    with pytest.raises(RiskrouteError, match="the local engine lost its workers 3 times in a row"):
+        run_tasks([task], Engine(workers=2))
+
+
+def test_a_policy_that_fails_says_so() -> None:
+    with pytest.raises(ZeroDivisionError, match="a mistake"):
+        run_tasks([some_task(0, Broken())], Engine(workers=2))
+
+
+def test_tasks_on_the_shelf_are_not_done_again(tmp_path: Path) -> None:
+    shelf, tasks = Shelf(tmp_path), [some_task(number) for number in range(3)]
+    for one in tasks[:2]:
+        shelf.put(one, some_task(2).perform())  # not theirs, so that it shows
+    found = list(run_tasks(tasks, Engine(workers=1), shelf=shelf))
+    for result in found:
+        np.testing.assert_array_equal(result.regret, some_task(2).perform().regret)
+
+
+COMMAND = [
+    *(sys.executable, "-m", "riskroute", "reproduce", "figure2", "--runs", "14", "--horizon", "1000"),
+    *("--policy", "rise", "--policy", "adaptive", "--workers", "2"),
+]
+
+
+def reproduced(out: Path, *more: str) -> subprocess.Popen[bytes]:
+    """Start the command; what it says goes to a file, since orphaned workers would keep a pipe open."""
+    with (out / "said").open("ab") as said:
+        return subprocess.Popen(
+            [*COMMAND, "--out", str(out), *more], stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+
+def clean_up(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of the process and its workers."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, float]:
+    """The table of a run that nobody kills, and how long it took."""
+    out = tmp_path_factory.mktemp("undisturbed")
+    began = time.perf_counter()
+    process = reproduced(out)
+    assert process.wait(120) == 0, (out / "said").read_text()
+    clean_up(process)
+    return (out / "figure2" / "figure2.parquet").read_bytes(), time.perf_counter() - began
+
+
+def children(process: subprocess.Popen[bytes]) -> list[int]:
+    """Worker processes that play tasks."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and os.getpgid(int(folder.name)) == process.pid:
+                command = (folder / "cmdline").read_bytes()
+                if b"loky" in command and b"resource_tracker" not in command:
+                    found.append(int(folder.name))
+        except (OSError, ProcessLookupError):
+            continue
+    return found
+
+
+def moments(seed: int) -> Iterator[float]:
+    rng = np.random.default_rng(seed)
+    while True:
+        yield float(rng.uniform(0.1, 0.95))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+@pytest.mark.parametrize("number", range(10))
+def test_killed_at_random_and_resumed_gives_the_same_table(
+    tmp_path: Path, undisturbed: tuple[bytes, float], number: int
+) -> None:
+    """The main process is killed in even cases, a worker in odd ones."""
+    table, seconds = undisturbed
+    moment = next(moments(number)) * seconds
+    process = reproduced(tmp_path)
+    killer: threading.Timer
+    if number % 2 == 0:
+        killer = threading.Timer(moment, process.kill)
+    else:
+        killer = threading.Timer(moment, lambda: [os.kill(one, signal.SIGKILL) for one in children(process)[:1]])
+    killer.start()
+    process.wait(120)
+    killer.join()
+    clean_up(process)
+    if number % 2 == 0 or process.returncode != 0:
+        again = reproduced(tmp_path, "--resume")
+        assert again.wait(120) == 0, (tmp_path / "said").read_text()
+        clean_up(again)
+    assert (tmp_path / "figure2" / "figure2.parquet").read_bytes() == table
+    assert not [path for path in (tmp_path / "figure2").iterdir() if path.name.startswith(".")]
+
+
+def test_an_interrupt_leaves_finished_tasks_and_a_hint(tmp_path: Path) -> None:
+    process = reproduced(tmp_path)
+    while not list((tmp_path / "tasks").glob("*.npz")):
+        time.sleep(0.05)
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: the whole group
+    process.wait(60)
+    clean_up(process)
+    text = (tmp_path / "said").read_text()
+    assert process.returncode == 130, text
+    assert text.strip().splitlines()[-1].endswith("the same command with --resume goes on")
+    assert "Traceback" not in text
+    assert list((tmp_path / "tasks").glob("*.npz"))

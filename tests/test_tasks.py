@@ -1,0 +1,130 @@
+"""Tasks: the same runs as `simulate`, however they are cut, and a shelf that never holds half a result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from riskroute import Environment, simulate
+from riskroute.experiments.panels import Panel, Scale
+from riskroute.results import PolicyResult
+from riskroute.routing.instances import random_routing_problem
+from riskroute.simulation.runner import by_label
+from riskroute.simulation.tasks import MOST_RUNS, Shelf, Task, cut, merged, usual_seconds
+
+WORLD = Environment(random_routing_problem(3, 3, seed=1))
+NAMES = ["rise", "risk-ucb", "adaptive"]
+
+
+def assert_same(one: PolicyResult, other: PolicyResult) -> None:
+    """Everything but the time is equal to the last bit."""
+    for name in ("checkpoints", "regret", "pseudo_regret", "luck", "exploration"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    assert one.recommended == other.recommended
+
+
+def task(**changes: object) -> Task:
+    policy = by_label(["rise"], WORLD, 500)["rise"]
+    return replace(Task(WORLD, "rise", policy, 500, 7, 0, 3), **changes)
+
+
+def test_tasks_together_are_what_simulate_plays() -> None:
+    together = simulate(WORLD, NAMES, horizon=500, runs=7, seed=3)
+    for label, policy in by_label(NAMES, WORLD, 500).items():
+        parts = [Task(WORLD, label, policy, 500, 3, first, last).perform() for first, last in ((0, 2), (2, 3), (3, 7))]
+        assert_same(merged(parts), together.policies[label])
+
+
+def test_a_panel_gathers_what_simulate_finds() -> None:
+    panel = Panel("x", "x", WORLD, NAMES, {"slots": 3}, Scale(500, 5, 3))
+    tasks = panel.tasks()
+    gathered = panel.gather(tasks, [one.perform() for one in tasks])
+    simulated = simulate(WORLD, NAMES, horizon=500, runs=5, seed=3)
+    for label in NAMES:
+        assert_same(gathered.policies[label], simulated.policies[label])
+    assert gathered.best == simulated.best
+    shared = gathered.config.keys() & simulated.config.keys()
+    assert {name: gathered.config[name] for name in shared} == {name: simulated.config[name] for name in shared}
+    assert panel.tidy(gathered).columns[0] == "slots"
+    assert panel.tidy(gathered).drop("slots").equals(simulated.to_frame())
+
+
+@pytest.mark.parametrize("runs", [1, 4, 5, 1000])
+def test_cuts_cover_every_run_once(runs: int) -> None:
+    policies = by_label(["adaptive", "rise"], WORLD, 100_000)
+    tasks = cut(WORLD, policies, 100_000, runs, 0)
+    for label in policies:
+        mine = [one for one in tasks if one.label == label]
+        assert [run for one in mine for run in range(one.first, one.last)] == list(range(runs))
+        assert max(one.runs for one in mine) <= MOST_RUNS
+
+
+def test_a_longer_run_finds_the_full_tasks_of_a_shorter_one() -> None:
+    policies = by_label(["adaptive"], WORLD, 100_000)
+    short, long = (
+        {one.identity for one in cut(WORLD, policies, 100_000, runs, 0) if one.runs == runs or one.last % 5 == 0}
+        for runs in (20, 100)
+    )
+    assert short <= long
+
+
+def test_tasks_take_about_a_second() -> None:
+    """Not measured: the estimates must lie in the right order, and the cut must follow them."""
+    policies = by_label(["adaptive", "rise", "risk-ucb"], WORLD, 100_000)
+    seconds = {label: usual_seconds(WORLD, policy, 100_000) for label, policy in policies.items()}
+    assert seconds["adaptive"] > 3 * seconds["risk-ucb"] > 3 * seconds["rise"]
+    for one in cut(WORLD, policies, 100_000, 5000, 0):
+        assert 0.9 < one.runs * seconds[one.label] < 2 or one.runs == MOST_RUNS or one.last == 5000
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"label": "other"},
+        {"horizon": 501},
+        {"seed": 8},
+        {"first": 1},
+        {"last": 4},
+        {"checkpoints": 99},
+        {"spacing": "log"},
+        {"environment": Environment(random_routing_problem(3, 3, seed=2))},
+        {"policy": by_label(["rise++"], WORLD, 500)["rise++"]},
+    ],
+    ids=str,
+)
+def test_identities_differ_where_results_may(changes: dict[str, object]) -> None:
+    assert task().identity == task().identity
+    assert task(**changes).identity != task().identity
+
+
+def test_a_parameter_changes_the_identity() -> None:
+    assert task(policy=replace(task().policy, explore_multiplier=3.0)).identity != task().identity
+
+
+def test_the_shelf_gives_back_what_was_put(tmp_path: Path) -> None:
+    shelf, one = Shelf(tmp_path / "tasks"), task()
+    assert not shelf.has(one)
+    assert shelf.get(one) is None
+    result = one.perform()
+    shelf.put(one, result)
+    assert shelf.has(one)
+    found = shelf.get(one)
+    assert found is not None
+    assert_same(found, result)
+    assert found.seconds == result.seconds
+    assert not list((tmp_path / "tasks").glob(".*"))
+    shelf.clear()
+    assert not shelf.has(one)
+
+
+@pytest.mark.parametrize("kept", [0, 10, 0.5, 0.99])
+def test_a_spoilt_file_counts_as_unfinished(tmp_path: Path, kept: float) -> None:
+    shelf, one = Shelf(tmp_path), task()
+    shelf.put(one, one.perform())
+    path = next(tmp_path.glob("*.npz"))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(kept if kept >= 1 else kept * len(content))])
+    assert shelf.get(one) is None
