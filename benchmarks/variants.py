@@ -27,7 +27,7 @@ class ExploreFirst(Duel):
 
     def mixture(self) -> tuple[int, float]:
         """The rival, and all rounds to it."""
-        worth = self.worth()
+        _, worth = self.worth()
         pays = self.allowed & (self.rounds * worth > self.costs)
         if not pays.any():
             return 0, 0.0

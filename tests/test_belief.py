@@ -127,7 +127,7 @@ def test_covariances_are_inverse_informations_of_known_variances() -> None:
     np.testing.assert_allclose(found.var_coef, PHI, rtol=1e-4)
     mean_cov = np.linalg.inv((ROWS.T * (counts / VARIANCES)) @ ROWS)
     var_cov = np.linalg.inv((ROWS.T * (counts / VARIANCES**2 / 2)) @ ROWS)
-    np.testing.assert_allclose(found.mean_covariance(), mean_cov, rtol=1e-5)
+    np.testing.assert_allclose(found.mean_covariance, mean_cov, rtol=1e-5)
     np.testing.assert_allclose(found.score_covariance(0.0), var_cov, rtol=1e-5)
     np.testing.assert_allclose(found.score_covariance(3.0), var_cov + 9 * mean_cov, rtol=1e-5)
     np.testing.assert_allclose(found.score(3.0), PHI - 3 * THETA, rtol=1e-4)
@@ -136,7 +136,7 @@ def test_covariances_are_inverse_informations_of_known_variances() -> None:
 
 def test_it_is_no_worse_than_the_plain_fit() -> None:
     """Gauss and Markov: the sandwich covariance of plain least squares exceeds the belief's in every direction."""
-    found = fit(exact(COUNTS * 10**6), base_variance=BASE, vague=HARDLY, variance_floor=1e-3).mean_covariance() * 1e6
+    found = fit(exact(COUNTS * 10**6), base_variance=BASE, vague=HARDLY, variance_floor=1e-3).mean_covariance * 1e6
     inverse = np.linalg.inv((ROWS.T * COUNTS) @ ROWS)
     plain = inverse @ (ROWS.T * (COUNTS * VARIANCES)) @ ROWS @ inverse
     assert np.linalg.eigvalsh(plain - found).min() > -1e-9
@@ -148,7 +148,7 @@ def test_with_equal_variances_it_is_the_plain_fit() -> None:
     tallies = Tallies(np.arange(7), COUNTS * 100, ROWS @ THETA + 0.01 * np.arange(7), COUNTS * 100.0)
     plain = least_squares(ROWS, tallies, 1.0, corrected=True)
     found = fit(Evidence.of(ROWS, tallies), base_variance=1.0, vague=HARDLY)
-    assert np.abs(found.mean_coef - plain.mean_coef).max() < 0.02 * np.sqrt(np.diag(found.mean_covariance())).min()
+    assert np.abs(found.mean_coef - plain.mean_coef).max() < 0.02 * np.sqrt(np.diag(found.mean_covariance)).min()
 
 
 @pytest.mark.parametrize("counts", [COUNTS, COUNTS * 10])
@@ -200,7 +200,7 @@ def test_weakened_keeps_the_centre_and_counts_fewer_rewards() -> None:
     assert weak.rounds == 100
     assert weak.variance == whole.variance
     np.testing.assert_array_equal([weak.mean_coef, weak.var_coef], [whole.mean_coef, whole.var_coef])
-    np.testing.assert_allclose(weak.mean_covariance(), 4 * whole.mean_covariance())
+    np.testing.assert_allclose(weak.mean_covariance, 4 * whole.mean_covariance)
     np.testing.assert_allclose(weak.score_covariance(2.0), 4 * whole.score_covariance(2.0))
     close(whole.weakened(1), whole, rel=0)
     rest = evidence_of(random_rounds(6, 400), 3)
@@ -278,7 +278,7 @@ def test_few_or_constant_rewards_leave_it_sound(rewards: list[float], base: floa
     assert np.linalg.eigvalsh(covariance).min() > 0
     assert np.isfinite(draw(np.random.default_rng(0), found.score(2.0), covariance, 3)).all()
     limit = 0.1 * found.variance / max(len(rewards) / 2, 1)  # as sure of a mean as the variance floor allows
-    assert np.diag(found.mean_covariance()).min() > 0.9 * limit
+    assert np.diag(found.mean_covariance).min() > 0.9 * limit
 
 
 def test_variances_that_fall_below_zero_do_not_spoil_the_fit() -> None:

@@ -29,7 +29,7 @@ def reproduce(
     ] = "all",
     panel: Annotated[str | None, typer.Option(help="One panel of the figure only: a, b, c, d or e.")] = None,
     runs: Annotated[
-        int | None, typer.Option(help="Runs per policy; 50 if left out, and 3 for each of the instances.")
+        int | None, typer.Option(help="Runs per policy; if left out 50, 10 of ours, and 1 for each of the instances.")
     ] = None,
     horizon: Annotated[int, typer.Option(help="Rounds per run.")] = 100_000,
     seed: Annotated[int, typer.Option(help="Seed of the rewards and the policies' own draws.")] = 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,11 +26,16 @@ Final = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is played: rounds per run, runs per policy, and the seed."""
+    """How much is played: rounds per run, runs per policy (``fewer`` for some, by label), and the seed."""
 
     horizon: int = 100_000
     runs: int = 50
     seed: int = 0
+    fewer: Mapping[str, int] = field(default_factory=dict)
+
+    def runs_of(self, label: str) -> int:
+        """Runs of one policy."""
+        return min(self.fewer.get(label, self.runs), self.runs)
 
 
 @dataclass(frozen=True)
@@ -56,16 +61,24 @@ class Panel:
 
     def tasks(self) -> list[Task]:
         """All its runs, cut into tasks."""
-        horizon, runs, seed = self.scale.horizon, self.scale.runs, self.scale.seed
-        return cut(
-            self.environment,
-            self.chosen(),
-            horizon,
-            runs,
-            seed,
-            checkpoints=self.checkpoints,
-            spacing=self.spacing,
-        )
+        scale, tasks = self.scale, []
+        for label, policy in self.chosen().items():
+            tasks += cut(
+                self.environment,
+                label,
+                policy,
+                scale.horizon,
+                scale.runs_of(label),
+                scale.seed,
+                checkpoints=self.checkpoints,
+                spacing=self.spacing,
+            )
+        return tasks
+
+    @property
+    def runs(self) -> int:
+        """Runs of all policies."""
+        return sum(self.scale.runs_of(label) for label in self.policies)
 
     def gather(self, tasks: Sequence[Task], results: Iterable[PolicyResult]) -> SimulationResult:
         """Put the results of its tasks together."""

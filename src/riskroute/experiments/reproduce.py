@@ -30,8 +30,11 @@ TITLES = {
 }
 """The experiments, in the order in which they are run."""
 
-USUAL_RUNS = {"instances": 3}
+USUAL_RUNS = {"instances": 1}
 """Runs per policy where they are not 50: what varies there is the instance."""
+
+EXTRA_LINES = {"adaptive": 10, "change-test": 10}
+"""Policies that are not the paper's, and how often they are played if nothing else is asked for."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Experiment:
     @property
     def runs(self) -> int:
         """All runs of all policies."""
-        return sum(len(panel.policies) * panel.scale.runs for panel in self.panels)
+        return sum(panel.runs for panel in self.panels)
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def plan_experiments(
     ----------
     name : one of `TITLES`, or ``all``.
     panel : one panel of the paper's figure only, ``a`` to ``e``.
-    runs : runs per policy; 50 if None, for ``instances`` 3.
+    runs : runs per policy; if None, 50 for the paper's, 10 for ours, and 1 for each of the instances.
     policies : instead of the paper's four and the recommended one.
     """
     names = list(TITLES) if one_of("experiment", name, (*TITLES, "all")) == "all" else [name]
@@ -91,7 +94,9 @@ def plan_experiments(
         raise InputError(f"panel must go with one experiment, was {panel!r} for all of them")
     found = []
     for each in names:
-        scale = Scale(horizon, USUAL_RUNS.get(each, 50) if runs is None else runs, seed)
+        scale = Scale(horizon, USUAL_RUNS.get(each, 50), seed, EXTRA_LINES)
+        if runs is not None:
+            scale = Scale(horizon, runs, seed)
         panels = _panels(each, scale, tuple(dict.fromkeys(policies)) if policies else None)
         if panel is not None:
             choices = tuple(dict.fromkeys(str(one.facts["panel"]) for one in panels))
@@ -150,8 +155,7 @@ def _write(
     scale, stem = experiment.panels[0].scale, table.target.with_suffix("")
     extra = {}
     if experiment.name == "nonstationary":
-        labels = [label for label in experiment.panels[0].policies if label.startswith("restart-gse")]
-        extra = {"stories": {label: nonstationary.story(scale, label) for label in labels}}
+        extra = {"stories": {label: nonstationary.story(scale, label) for label in nonstationary.STORIES}}
     summary = {"experiment": experiment.name, "title": TITLES[experiment.name]}
     facts = {panel.name: {"title": panel.title, **panel.facts} for panel in experiment.panels}
     panels = {name: facts[name] | digest for name, digest in digests.items()}
@@ -172,9 +176,10 @@ def standings(done: Reproduced) -> tuple[list[str], list[list[str]]]:
     for panel in done.experiment.panels:
         policies = done.summary["panels"][panel.name]["policies"]
         groups.setdefault(panel.title, []).append({label: one["final"] for label, one in policies.items()})
-    labels = list(done.experiment.panels[0].policies)
+    labels, scale = list(done.experiment.panels[0].policies), done.experiment.panels[0].scale
     rows = [[title, *(average(members, label) for label in labels)] for title, members in groups.items()]
-    return ["final regret", *labels], rows
+    names = [f"{n} ({scale.runs_of(n)} runs)" if scale.runs_of(n) < scale.runs else n for n in labels]
+    return ["final regret", *names], rows
 
 
 def _versions() -> dict[str, str]:

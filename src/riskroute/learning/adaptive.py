@@ -114,7 +114,7 @@ class Adaptive(LinearPolicy):
         best = self.known.actions.best_each(np.vstack([score, drawn, *widened]))
         winners = self.known.actions.features(best[: len(drawn) + 1])
         loss = float(np.mean(drawn @ winners[0] - np.einsum("ij,ij->i", drawn, winners[1:])))
-        different, first = np.unique(best, axis=0, return_index=True)
+        different, first = np.unique(best, axis=0 if best.ndim > 1 else None, return_index=True)
         return different[np.argsort(first)], loss
 
 
@@ -151,8 +151,8 @@ class Duel:
 
     def mixture(self) -> tuple[int, float]:
         """The rival to mix with the leader, and its part of the rounds; the leader itself if no rival is worth it."""
-        worth = self.worth()
-        pays = self.allowed & (self.rounds * self.average_worth() > self.costs) & (worth > worth[0])
+        worth, average = self.worth()
+        pays = self.allowed & (self.rounds * average > self.costs) & (worth > worth[0])
         if not pays.any():
             return 0, 0.0
         more = worth[pays] - worth[0]
@@ -163,28 +163,22 @@ class Duel:
         best = int(np.argmin(ratio))
         return int(np.flatnonzero(pays)[best]), max(float(parts[best]), 0.0)
 
-    def worth(self) -> Vector:
-        """Speed at which the expected loss falls now, per round of each action."""
+    def worth(self) -> tuple[Vector, Vector]:
+        """Speed at which the expected loss falls per round of each action: now, and on average until it is gone."""
         deviation, density = self._apart()
-        return self._speed(density / (2 * deviation))
-
-    def average_worth(self) -> Vector:
-        """The same on average, until nothing is left of it."""
-        deviation, density = self._apart()
-        return self._speed(self._losses(deviation, density) / deviation**2)
+        now, average = density / (2 * deviation), self._losses(deviation, density) / deviation**2
+        now[0] = 0.0
+        blurred = self.features @ self.covariance
+        lever = np.einsum("ij,ij->i", blurred, self.features)
+        shares = (blurred @ self.apart.T) ** 2
+        scale = self.noise + lever
+        return self.overlap * (shares @ now) / scale, self.overlap * (shares @ average) / scale
 
     def _losses(self, deviation: Vector, density: Vector) -> Vector:
         """Expected loss per round to each rival alone."""
         losses = deviation * density - self.behind * ndtr(-self.behind / deviation)
         losses[0] = 0.0
         return np.asarray(losses)
-
-    def _speed(self, slopes: Vector) -> Vector:
-        """Fall of the expected loss per round of each action, given its slopes by the squared deviations."""
-        slopes[0] = 0.0
-        blurred = self.features @ self.covariance
-        lever = np.einsum("ij,ij->i", blurred, self.features)
-        return np.asarray(self.overlap * ((blurred @ self.apart.T) ** 2 @ slopes) / (self.noise + lever))
 
     def imagine(self, chosen: int, rounds: int) -> None:
         """Update the covariance as if an action had been observed."""

@@ -12,6 +12,7 @@ the same whatever the units of rewards and features are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,11 +60,17 @@ class Belief:
 
     def score_covariance(self, risk_tolerance: float) -> Matrix:
         """Covariance of those coefficients; mean and variance are estimated independently of each other."""
-        return _inverse(self.var_precision) + risk_tolerance**2 * self.mean_covariance()
+        return self.var_covariance + risk_tolerance**2 * self.mean_covariance
 
+    @cached_property
     def mean_covariance(self) -> Matrix:
         """Covariance of the coefficients of the mean."""
         return _inverse(self.mean_precision)
+
+    @cached_property
+    def var_covariance(self) -> Matrix:
+        """Covariance of the coefficients of the variance."""
+        return _inverse(self.var_precision)
 
     def weakened(self, factor: float) -> Belief:
         """Return the same belief, as firm as ``factor`` times its rewards would make it: yesterday's, for today."""
@@ -146,7 +153,7 @@ def _solve(
     moment = weighted.T @ targets
     if prior is not None:
         precision, moment = precision + prior[0], moment + prior[0] @ prior[1]
-    precision[np.diag_indices_from(precision)] *= 1 + _ROUNDING
+    precision.flat[:: len(precision) + 1] *= 1 + _ROUNDING  # the diagonal
     return precision, np.asarray(np.linalg.solve(precision, moment), dtype=np.float64)
 
 

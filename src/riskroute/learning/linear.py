@@ -126,7 +126,7 @@ class RiskNeutral(LinearPolicy):
     """Mixed into a policy, makes it look at the mean alone."""
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
-        return -belief.mean_coef, belief.mean_covariance()
+        return -belief.mean_coef, belief.mean_covariance
 
 
 def spread_evenly(actions: NDArray[np.int64], rounds: int) -> Plan:

@@ -11,7 +11,7 @@ import json
 import math
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,8 @@ class Task:
 
 def cut(
     environment: Environment,
-    policies: Mapping[str, Policy],
+    label: str,
+    policy: Policy,
     horizon: int,
     runs: int,
     seed: int,
@@ -96,18 +97,16 @@ def cut(
     checkpoints: int = 100,
     spacing: str = "both",
 ) -> list[Task]:
-    """Cut all runs of some policies into tasks of about a second each, one at least per policy.
+    """Cut the runs of a policy into tasks of about a second each.
 
     Where the cuts are depends neither on the machine nor on the number of runs, so that a longer run finds the full
     tasks of a shorter one done.
     """
-    tasks = []
-    for label, policy in policies.items():
-        each = min(math.ceil(1 / usual_seconds(environment, policy, horizon)), MOST_RUNS)
-        for first in range(0, runs, each):
-            last = min(first + each, runs)
-            tasks.append(Task(environment, label, policy, horizon, seed, first, last, checkpoints, spacing))
-    return tasks
+    each = min(math.ceil(1 / usual_seconds(environment, policy, horizon)), MOST_RUNS)
+    return [
+        Task(environment, label, policy, horizon, seed, first, min(first + each, runs), checkpoints, spacing)
+        for first in range(0, runs, each)
+    ]
 
 
 def usual_seconds(environment: Environment, policy: Policy, horizon: int) -> float:
