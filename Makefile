@@ -4,14 +4,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test bench evidence readme clean
+.PHONY: help demo test bench evidence reproduction readme clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      compare the policies on a 6-slot, 8-share problem; table and figure in out/demo"
 	@echo "make test      lint, types, room rules and tests"
 	@echo "make bench     speed: optimal design, the runner, peer libraries"
-	@echo "make evidence  the recommended policy against the paper's, on instances it was not tuned on (about 20 minutes)"
+	@echo "make evidence  the recommended policy against the paper's, on instances it was not tuned on (about 25 minutes)"
+	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
 	@echo "make readme    write the demo's real output into README.md"
 	@echo "make clean     remove .venv, caches and out/"
 
@@ -45,8 +46,13 @@ bench: $(VENV)/.installed-report,bench
 evidence: $(VENV)/.installed-report
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/evidence.py
 
+reproduction: $(VENV)/.installed-report
+	mkdir -p out/reproduce
+	$(BIN)/python -m riskroute reproduce all --out out/reproduce > out/reproduce/said.txt
+	$(BIN)/python docs/refresh.py reproduction out/reproduce
+
 readme: $(VENV)/.installed-report
-	$(BIN)/python docs/refresh.py
+	$(BIN)/python docs/refresh.py readme
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist

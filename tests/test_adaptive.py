@@ -53,9 +53,9 @@ def duel(seed: int, loss: float = 0.02, firmness: float = 30.0, count: int = 12,
 
 
 def squared_deviations(fight: Duel) -> Vector:
-    """Variance of every difference, ``1 + 10 / n`` times, if as well known as ``n`` rewards of the rival make it."""
+    """Variance of every difference, ``1 + 2 log(N) / n`` times, if ``n`` rewards of the rival make it so well known."""
     plain = np.array([apart @ fight.covariance @ apart for apart in fight.apart[1:]])
-    return plain * (1 + 10 / (fight.noise[1:] / plain))
+    return plain * (1 + 2 * math.log(10_000) / (fight.noise[1:] / plain))  # 10,000 rounds lie ahead in these duels
 
 
 def expected_losses(fight: Duel, squared: Vector | None = None) -> Vector:
@@ -129,7 +129,7 @@ def test_worth_is_the_derivative_of_the_expected_loss(seed: int) -> None:
 
     The loss itself falls a little faster, since caution falls as well.
     """
-    fight = duel(seed, firmness=3000.0)
+    fight = duel(seed, firmness=30_000.0)
     worth, average = fight.worth()
     covariance, before, squared = fight.covariance, expected_losses(fight), squared_deviations(fight)
     overlap = fight.loss / before.sum()  # losses to single rivals are scaled to add up to the loss
@@ -142,7 +142,7 @@ def test_worth_is_the_derivative_of_the_expected_loss(seed: int) -> None:
         slopes = (expected_losses(fight, squared + step) - expected_losses(fight, squared - step)) / (2 * step)
         assert worth[action] == pytest.approx(overlap * np.dot(drops, slopes), rel=1e-4, abs=1e-14)
         assert average[action] == pytest.approx(overlap * np.dot(drops, before / squared), rel=1e-6, abs=1e-14)
-        assert 0.95 * worth[action] - 1e-12 <= overlap * fallen <= 1.3 * worth[action] + 1e-12
+        assert 0.95 * worth[action] - 1e-12 <= overlap * fallen <= 1.6 * worth[action] + 1e-12
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 7, 10**9])

@@ -1,21 +1,25 @@
-"""README.md and the guide to policies: examples run, and the README's numbers are what the demo prints."""
+"""README.md and the guides: examples run, and the README's numbers are what the demo prints."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from riskroute.experiments.claims import CLAIMS
 from riskroute.experiments.comparison import demo
+from riskroute.experiments.sweep import checked_config
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "docs" / "policies.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", README + GUIDE, flags=re.DOTALL)
-COMMANDS = re.findall(r"^riskroute [a-z]+ --.*$", README, flags=re.MULTILINE)
+REPRODUCTION = (ROOT / "docs" / "reproduction.md").read_text()
+COMMANDS = re.findall(r"^riskroute [a-z]+ .*--.*$", README, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("code", SNIPPETS, ids=range(len(SNIPPETS)))
@@ -35,7 +39,20 @@ def test_commands_run(command: str, tmp_path: Path) -> None:
 
 def test_there_is_something_to_run() -> None:
     assert len(SNIPPETS) == 6
-    assert len(COMMANDS) == 3
+    assert len(COMMANDS) == 4
+
+
+def test_the_page_on_reproduction_states_every_claim() -> None:
+    table = re.search(r"<!-- claims -->\n(.*?)<!-- /claims -->", REPRODUCTION, flags=re.DOTALL)
+    assert table is not None
+    rows = [line.split(" | ")[:2] for line in table.group(1).splitlines()[2:]]
+    assert [[claim.where, claim.text] for claim in CLAIMS] == [[where.removeprefix("| "), text] for where, text in rows]
+
+
+def test_the_sweep_of_the_page_is_valid() -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", REPRODUCTION, flags=re.DOTALL)
+    config = checked_config(tomllib.loads(example))
+    assert config.all_runs == 2 * 2 * 2 * 10 * 3 * 5
 
 
 def test_the_table_is_the_demos() -> None:

@@ -40,7 +40,7 @@ Matrix = NDArray[np.float64]
 
 _WIDENED = (2.0, 3.0)
 _CALM = 4  # a plan after one in which nothing was worth exploring is this much longer
-_CAUTION = 10.0  # rewards at which the variance of a difference is taken for twice what the belief says
+_CAUTION = 2.0  # see `Duel`
 _LEAST_VARIANCE = 0.1  # of an action, in parts of the typical one
 
 
@@ -126,8 +126,10 @@ class Duel:
     average until ``s`` is zero. Rivals overlap, since when one beats the leader others often do; losses to single
     rivals are scaled to add up to the loss.
 
-    Squared residuals are far from Gaussian, so few of them may mislead more than the belief thinks: the variance of a
-    difference as well known as ``n`` rewards of the rival would make it is taken ``1 + 10 / n`` times.
+    Squared residuals are far from Gaussian: with probability ``1 / N`` an average of ``n`` of them is off not only by
+    the Gaussian term of order ``sqrt(log N / n)`` but by one of order ``log N / n`` as well. So the variance of a
+    difference as well known as ``n`` rewards of the rival would make it is taken ``1 + 2 log N / n`` times, with ``N``
+    the rounds that a mistake would last.
     """
 
     def __init__(self, policy: Adaptive, belief: Belief, actions: ActionBatch, loss: float) -> None:
@@ -142,6 +144,7 @@ class Duel:
         self.noise = 2 * variance**2 + rho**2 * variance  # of what one round says about the mean-variance
         self.covariance = belief.score_covariance(rho)
         self.rounds = policy.patience * policy.ahead()
+        self.caution = _CAUTION * math.log(max(policy.ahead(), 2))
         self.allowed = np.ones(len(actions), dtype=bool) if policy.budget is None else self.behind <= policy.budget
         self.allowed[0] = False
         self.overlap = 1.0
@@ -191,6 +194,6 @@ class Duel:
     def _apart(self) -> tuple[Vector, Vector]:
         """Deviation of each difference to the leader, and the density of its being the other way round."""
         squared = np.einsum("ij,jk,ik->i", self.apart, self.covariance, self.apart)
-        squared = squared * (1 + _CAUTION * squared / self.noise)
+        squared = squared * (1 + self.caution * squared / self.noise)
         deviation = np.sqrt(np.maximum(squared, 1e-300))
         return deviation, np.exp(-((self.behind / deviation) ** 2) / 2) / math.sqrt(2 * math.pi)
