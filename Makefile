@@ -41,6 +41,7 @@ bench: $(VENV)/.installed-report,bench
 	$(BIN)/python benchmarks/design.py
 	$(BIN)/python benchmarks/allocations.py
 	$(BIN)/python benchmarks/runner.py
+	$(BIN)/python benchmarks/reproduction.py
 	$(BIN)/python benchmarks/peers.py
 
 evidence: $(VENV)/.installed-report

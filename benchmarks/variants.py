@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crowd import final_regret, geometric_mean, side_by_side
 from riskroute import Adaptive, Belief, Greedy, Policy, Thompson, random_routing_problem
@@ -45,6 +46,24 @@ class AsOftenAsWrong(ExploreFirst):
         return rival, part * float(np.exp(-(behind**2) / 2).max(initial=0.0)) / 2
 
 
+class WorthNow(Duel):
+    """A rival is out by its worth now."""
+
+    def worth(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The worth now, twice."""
+        now, _ = super().worth()
+        return now, now
+
+
+class Sure(Duel):
+    """Takes the belief at its word, from however few rewards."""
+
+    caution = property(lambda self: 0.0, lambda self, value: None)
+
+
+DUELS = {"first": ExploreFirst, "often": AsOftenAsWrong, "now": WorthNow, "sure": Sure}
+
+
 @dataclass(kw_only=True)
 class Variant(Adaptive):
     """The recommended policy with one part exchanged."""
@@ -55,11 +74,7 @@ class Variant(Adaptive):
 
     def duel(self, belief: Belief, rivals: ActionBatch, loss: float) -> Duel:
         """Return the changed duel."""
-        if self.kind == "first":
-            return ExploreFirst(self, belief, rivals, loss)
-        if self.kind == "often":
-            return AsOftenAsWrong(self, belief, rivals, loss)
-        duel = super().duel(belief, rivals, loss)
+        duel = DUELS.get(self.kind, Duel)(self, belief, rivals, loss)
         if self.kind == "gap only":
             duel.costs = duel.behind
         return duel
@@ -73,6 +88,8 @@ VARIANTS: dict[str, Policy] = {
     "no exploration after the start": Greedy(),
     "explore first, then commit": Variant(kind="first"),
     "explore as often as the leader seems wrong": Variant(kind="often"),
+    "out by the worth now, not on average": Variant(kind="now", patience=0.06),
+    "no caution about few rewards": Variant(kind="sure"),
     "never out: no test of worth": Adaptive(patience=1e12),
     "patience 0.01": Adaptive(patience=0.01),
     "patience 1": Adaptive(patience=1.0),

@@ -98,6 +98,12 @@ def test_the_command_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFix
         for ending in ("png", "html", "parquet", "json", "config.json"):
             assert (folder / f"{experiment}.{ending}").stat().st_size > 500, ending
         assert 'script src="../plotly.min.js"' in (folder / f"{experiment}.html").read_text()
+    page = (tmp_path / "figure2" / "figure2.html").read_text()
+    charts = json.loads(page.split("const charts = ")[1].split(";\nfor (const")[0])
+    assert len(charts) == 4
+    for chart in charts.values():
+        assert [line["name"] for line in chart["data"] if "name" in line] == list(COMPARED)
+        assert chart["layout"]["xaxis"]["title"]["text"] == "round"
     assert (tmp_path / "plotly.min.js").stat().st_size > 100_000
     assert (tmp_path / "nonstationary" / "nonstationary-short.png").exists()
     config = json.loads((tmp_path / "figure2" / "figure2.config.json").read_text())

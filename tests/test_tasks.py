@@ -113,8 +113,13 @@ def test_the_shelf_gives_back_what_was_put(tmp_path: Path) -> None:
     assert_same(found, result)
     assert found.seconds == result.seconds
     assert not list((tmp_path / "tasks").glob(".*"))
-    shelf.clear()
+    other, left = task(seed=9), tmp_path / "tasks" / ".half.123.npz"
+    shelf.put(other, result)
+    left.touch()
+    shelf.forget([one])
     assert not shelf.has(one)
+    assert shelf.has(other)
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("kept", [0, 10, 0.5, 0.99])

@@ -99,13 +99,19 @@ class Panel:
 
 
 def play_panels(
-    panels: Sequence[Panel], shelf: Shelf | None, engine: Engine, finished: Finished | None = None
+    panels: Sequence[Panel], shelf: Shelf, engine: Engine, *, resume: bool = False, finished: Finished | None = None
 ) -> Iterator[tuple[Panel, SimulationResult]]:
-    """Play all panels at once, then give their results one after the other, so that one at a time is in memory."""
+    """Play all panels at once, then give their results one after the other, so that one at a time is in memory.
+
+    With ``resume`` tasks found on the shelf are not done again; without, they are forgotten first.
+    """
     cuts = [panel.tasks() for panel in panels]
-    results = run_tasks([task for tasks in cuts for task in tasks], engine, shelf=shelf, finished=finished)
-    for panel, tasks in zip(panels, cuts, strict=True):
-        yield panel, panel.gather(tasks, islice(results, len(tasks)))
+    tasks = [task for some in cuts for task in some]
+    if not resume:
+        shelf.forget(tasks)
+    results = run_tasks(tasks, engine, shelf=shelf, finished=finished)
+    for panel, some in zip(panels, cuts, strict=True):
+        yield panel, panel.gather(some, islice(results, len(some)))
 
 
 def average(members: Sequence[Final], label: str) -> str:

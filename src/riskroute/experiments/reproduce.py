@@ -130,14 +130,10 @@ def reproduce(
 ) -> Iterator[Reproduced]:
     """Play everything, then write and return one experiment after the other.
 
-    Finished tasks lie in ``out/tasks``. With ``resume`` those found there are not done again; without, they are
-    forgotten first.
+    Finished tasks lie in ``out/tasks``; ``resume`` goes on from them.
     """
-    shelf = Shelf(out / "tasks")
-    if not resume:
-        shelf.clear()
     panels = [panel for experiment in experiments for panel in experiment.panels]
-    played = play_panels(panels, shelf, engine, finished)
+    played = play_panels(panels, Shelf(out / "tasks"), engine, resume=resume, finished=finished)
     for experiment in experiments:
         table = TableWriter(out / experiment.name / f"{experiment.stem}.parquet")
         digests, configs = {}, {}

@@ -188,11 +188,8 @@ def sweep(
 ) -> Swept:
     """Play every combination; writes ``sweep.parquet`` (tidy), ``sweep.json`` (summary) and ``config.json``."""
     panels = sweep_panels(config)
-    shelf = Shelf(out / "tasks")
-    if not resume:
-        shelf.clear()
     table, finals = TableWriter(out / "sweep.parquet"), []
-    for panel, result in play_panels(panels, shelf, engine, finished):
+    for panel, result in play_panels(panels, Shelf(out / "tasks"), engine, resume=resume, finished=finished):
         table.add(panel.tidy(result))
         finals.append({label: one["final"] for label, one in result.digest()["policies"].items()})
     contents = {

@@ -11,7 +11,7 @@ import json
 import math
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,9 +138,9 @@ class Shelf:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def clear(self) -> None:
-        """Forget all tasks."""
-        for path in self.folder.glob("*.npz"):
+    def forget(self, tasks: Iterable[Task]) -> None:
+        """Forget some tasks, and what writers that were killed left behind."""
+        for path in (*map(self._path, tasks), *self.folder.glob(".*.npz")):
             path.unlink(missing_ok=True)
 
     def has(self, task: Task) -> bool:

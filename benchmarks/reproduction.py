@@ -1,0 +1,71 @@
+"""Time of `riskroute reproduce all` in the paper's sizes, and memory of a hundred-fold panel.
+
+Both are measured from outside, as a user would meet them. A first, tiny run compiles what is to be compiled. Memory is
+what all processes of the command hold together, looked at twice a second.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from timing import leave, print_heading, print_table, say, verdict
+
+RUNS = 5000
+
+
+def command(out: Path, *words: str) -> tuple[float, float]:
+    """Seconds that a reproduction took, and the most memory it held, in GB."""
+    began, most = time.perf_counter(), 0.0
+    process = subprocess.Popen(
+        [sys.executable, "-m", "riskroute", "reproduce", *words, "--out", str(out)],
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while process.poll() is None:
+        most = max(most, held(process.pid))
+        time.sleep(0.5)
+    if process.returncode != 0:
+        raise SystemExit(f"riskroute reproduce {' '.join(words)} failed")
+    return time.perf_counter() - began, most
+
+
+def held(group: int) -> float:
+    """Memory of all processes of a group, in GB."""
+    pages = 0
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and os.getpgid(int(folder.name)) == group:
+                pages += int((folder / "statm").read_text().split()[1])
+        except OSError:
+            continue
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e9
+
+
+def main() -> None:
+    """Print seconds and memory."""
+    print_heading("Reproduction", ["riskroute", "joblib", "numpy", "numba"])
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
+        command(out / "first", "all", "--runs", "1", "--horizon", "1000")
+        whole = [command(out / "whole", "all") for _ in range(2)]
+        wide = command(out / "wide", "figure2", "--runs", str(RUNS), "--policy", "rise", "--policy", "rise++")
+    rows = [["all, the paper's sizes", f"{seconds:.0f} s", f"{memory:.2f} GB"] for seconds, memory in whole]
+    rows.append([f"figure2, rise and rise++, {RUNS:,} runs per panel", f"{wide[0]:.0f} s", f"{wide[1]:.2f} GB"])
+    print_table(["command", "time", "memory of all processes"], rows)
+    fastest = min(seconds for seconds, _ in whole)
+    checks = {
+        f"all: {fastest:.0f} s, target at most 60": fastest <= 60,
+        f"{RUNS:,} runs per panel: {wide[1]:.2f} GB, target at most 4": wide[1] <= 4,
+    }
+    for text, holds in checks.items():
+        say(f"{text}: {verdict(holds)}")
+    leave(checks.values())
+
+
+if __name__ == "__main__":
+    main()
