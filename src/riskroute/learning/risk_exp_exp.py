@@ -15,6 +15,8 @@ from riskroute.learning.plan import Plan
 from riskroute.learning.policy import memory
 from riskroute.learning.tally import Tallies
 
+_PLANNED = 4096  # rounds of whole turns in one plan, at most
+
 
 @dataclass(kw_only=True)
 class RiskExpExp(ArmPolicy):
@@ -35,10 +37,11 @@ class RiskExpExp(ArmPolicy):
         return math.ceil(len(self.handles) * per_arm - 1e-9)
 
     def propose(self) -> Plan:
-        left = self.explore_rounds() - self.played
+        left = min(self.explore_rounds() - self.played, self.remaining)
         if left > 0:
-            turn = self.handles[:left]
-            return Plan(turn, np.ones(len(turn), dtype=np.int64))
+            turns = max(_PLANNED // len(self.handles), 1)
+            order = np.concatenate([self.handles] * turns)[:left]
+            return Plan(order, np.ones(len(order), dtype=np.int64))
         return Plan.repeat(self.recommend(), self.remaining)
 
     def observe(self, tallies: Tallies) -> None:
