@@ -51,8 +51,11 @@ def test_two_workers_give_the_same_bytes(tmp_path: Path, alone: dict[str, bytes]
 
 @pytest.mark.filterwarnings("ignore")  # of the engines' own making
 @pytest.mark.parametrize("kind", ["dask", "ray"])
-def test_clusters_give_the_same_bytes(tmp_path: Path, alone: dict[str, bytes], kind: str) -> None:
+def test_clusters_give_the_same_bytes(
+    tmp_path: Path, alone: dict[str, bytes], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip(kind)
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # or its workers starve beside other tests
     assert tables(tmp_path, Engine(kind, workers=2)) == alone
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import cloudpickle
 import joblib
@@ -150,6 +151,16 @@ def _player(engine: Engine) -> Iterator[Player]:
         yield player
 
 
+def _as_they_finish(
+    backend: str, workers: int, calls: Iterable[Any], lost: type[Exception]
+) -> Iterator[tuple[int, PolicyResult]]:
+    try:
+        with joblib.parallel_config(backend, n_jobs=workers):
+            yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
+    except lost as error:
+        raise _LostError from error
+
+
 @contextmanager
 def _local(workers: int, address: str | None) -> Iterator[Player]:
     def play(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, PolicyResult]]:
@@ -157,11 +168,7 @@ def _local(workers: int, address: str | None) -> Iterator[Player]:
             yield from (_perform(*pair) for pair in _packed(numbers, tasks))
             return
         calls = (joblib.delayed(_perform_apart)(*pair) for pair in _packed(numbers, tasks))
-        try:
-            with joblib.parallel_config("loky", n_jobs=workers):
-                yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
-        except BrokenProcessPool as error:
-            raise _LostError from error
+        yield from _as_they_finish("loky", workers, calls, BrokenProcessPool)
 
     yield play
 
@@ -173,11 +180,7 @@ def _dask(workers: int, address: str | None) -> Iterator[Player]:
 
     def play(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, PolicyResult]]:
         calls = (joblib.delayed(_perform)(*pair) for pair in _packed(numbers, tasks))
-        try:
-            with joblib.parallel_config("dask", n_jobs=workers):
-                yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
-        except KilledWorker as error:
-            raise _LostError from error
+        yield from _as_they_finish("dask", workers, calls, KilledWorker)
 
     with ExitStack() as stack:
         if address is None:
@@ -196,13 +199,13 @@ def _ray(workers: int, address: str | None) -> Iterator[Player]:
 
     def play(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, PolicyResult]]:
         wave = 4 * workers  # ray's backend gives nothing back before it has everything
-        for start in range(0, len(numbers), wave):
-            calls = (joblib.delayed(_perform)(*pair) for pair in _packed(numbers[start : start + wave], tasks))
-            try:
-                with joblib.parallel_config("ray", n_jobs=workers):
-                    yield from joblib.Parallel(batch_size=1)(calls)
-            except RayError as error:
-                raise _LostError from error
+        try:
+            with joblib.parallel_config("ray", n_jobs=workers), joblib.Parallel(batch_size=1) as parallel:
+                for start in range(0, len(numbers), wave):
+                    some = _packed(numbers[start : start + wave], tasks)
+                    yield from parallel(joblib.delayed(_perform)(*pair) for pair in some)
+        except RayError as error:
+            raise _LostError from error
 
     mine = not ray.is_initialized()
     if mine:
