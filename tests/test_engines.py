@@ -67,10 +67,11 @@ def test_a_running_cluster_is_used_by_its_address(tmp_path: Path, alone: dict[st
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_address_nobody_listens_at_is_refused() -> None:
-    pytest.importorskip("distributed")
-    with pytest.raises(InputError, match=r"address must be that of a running dask cluster, was 'tcp://127.0.0.1:9'"):
-        run_tasks([some_task(0)], Engine("dask", address="tcp://127.0.0.1:9"))
+@pytest.mark.parametrize(("kind", "address"), [("dask", "tcp://127.0.0.1:9"), ("ray", "127.0.0.1:9")])
+def test_an_address_nobody_listens_at_is_refused(kind: str, address: str) -> None:
+    pytest.importorskip(kind)
+    with pytest.raises(InputError, match=rf"address must be that of a running {kind} cluster, was '{address}'"):
+        run_tasks([some_task(0)], Engine(kind, address=address))
 
 
 @pytest.mark.parametrize(

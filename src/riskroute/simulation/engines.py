@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from riskroute.simulation.tasks import Shelf, Task
 
 ENGINES = ("local", "dask", "ray")
 _ATTEMPTS = 3  # in a row without one more finished task
+_TIMEOUT = 5  # seconds to reach a cluster
 
 Finished = Callable[[Task], None]
 Player = Callable[[Sequence[int], Sequence[Task]], Iterator[tuple[int, PolicyResult]]]
@@ -187,8 +189,15 @@ def _dask(workers: int, address: str | None) -> Iterator[Player]:
             address = stack.enter_context(
                 LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50)
             ).scheduler_address
-        stack.enter_context(Client(address, timeout=10))
+        stack.enter_context(Client(address, timeout=_TIMEOUT))
         yield play
+
+
+def _knock(address: str | None) -> None:
+    """Raise an `OSError` soon if nobody listens at an address; ray itself would try for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()
 
 
 @contextmanager
@@ -209,6 +218,7 @@ def _ray(workers: int, address: str | None) -> Iterator[Player]:
 
     mine = not ray.is_initialized()
     if mine:
+        _knock(address)
         size = {"num_cpus": workers, "include_dashboard": False} if address is None else {"address": address}
         ray.init(log_to_driver=False, logging_level="ERROR", configure_logging=False, **size)
     register_ray()
