@@ -202,3 +202,27 @@ def test_every_claim_has_a_row() -> None:
     text = markdown(judge({"figure2": {"panels": panels}}))
     assert len(text.splitlines()) == 2 + sum(claim.experiment == "figure2" for claim in CLAIMS)
     assert all(line.count("|") == 6 for line in text.splitlines())
+
+
+def ends(name: str, panel: str | None, runs: int, out: Path, policies: list[str]) -> dict[str, dict[str, float]]:
+    """Mean final regret at 100,000 rounds, by panel and policy."""
+    (done,) = reproduce(plan_experiments(name, panel=panel, runs=runs, policies=policies), out, Engine(workers=1))
+    return {
+        title: {label: one["final"]["steady_regret"] for label, one in panel["policies"].items()}
+        for title, panel in done.summary["panels"].items()
+    }
+
+
+@pytest.mark.parametrize("panel", ["c", "d"])
+def test_figure2_many_splits_leave_the_benchmarks_behind(tmp_path: Path, panel: str) -> None:
+    """With 50 runs RISE and RISE++ pay a third of the benchmarks at most; half leaves room for three runs."""
+    policies = ["rise", "rise++", "risk-ucb", "risk-exp-exp"]
+    (found,) = ends("figure2", panel, 3, tmp_path, policies).values()
+    assert max(found["rise"], found["rise++"]) < 0.5 * min(found["risk-ucb"], found["risk-exp-exp"])
+
+
+def test_autocorrelation_rise_is_below_risk_exp_exp(tmp_path: Path) -> None:
+    found = ends("autocorrelation", None, 3, tmp_path, ["rise", "risk-exp-exp"])
+    assert len(found) == 10
+    for panel, regrets in found.items():
+        assert regrets["rise"] < regrets["risk-exp-exp"], panel
