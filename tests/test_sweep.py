@@ -65,6 +65,12 @@ def test_a_cell_is_what_simulate_gives(config: Path, tmp_path: Path) -> None:
     assert found.select(expected.columns).equals(expected)
 
 
+def test_numbers_of_any_size_share_a_table(tmp_path: Path) -> None:
+    config = checked_config({"slots": 2, "shares": 2, "horizons": [50, 3_000_000_000], "policies": "rise", "runs": 1})
+    sweep(config, tmp_path, Engine(workers=1))
+    assert polars.read_parquet(tmp_path / "sweep.parquet")["horizon"].to_list() == [50, 3_000_000_000]
+
+
 def test_one_value_stands_for_a_list_and_everything_has_a_default() -> None:
     assert len(sweep_panels(checked_config({}))) == 1
     config = checked_config({"slots": 3, "shares": 2, "instances": 5, "risk_tolerances": 1, "policies": "greedy"})
@@ -86,6 +92,7 @@ def test_one_value_stands_for_a_list_and_everything_has_a_default() -> None:
         ({"seed": True}, r"seed must be a valid integer, was True"),
         ({"risk_tolerances": [-1]}, r"risk_tolerances.0 must be greater than or equal to 0, was -1"),
         ({"risk_tolerances": [float("nan")]}, r"risk_tolerances.0 must be a finite number, was nan"),
+        ({"instances": [1, 2, 1]}, r"instances must have different values, was 1 twice"),
         ({"horizons": [0]}, r"horizons.0 must be greater than or equal to 1, was 0"),
         ({"parameters": {"rise": {"x": 3}}}, r"parameters of rise must be its own"),
         ({"policies": "rise", "parameters": {"greedy": {}}}, r"parameters must be of policies that are played"),

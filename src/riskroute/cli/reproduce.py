@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,7 @@ def reproduce(
     ] = "all",
     panel: Annotated[str | None, typer.Option(help="One panel of the figure only: a, b, c, d or e.")] = None,
     runs: Annotated[
-        int | None, typer.Option(help="Runs per policy; if left out 50, 10 of ours, and 1 for each of the instances.")
+        int | None, typer.Option(help="Runs per policy; if left out 50, fewer of ours, and 1 per instance.")
     ] = None,
     horizon: Annotated[int, typer.Option(help="Rounds per run.")] = 100_000,
     seed: Annotated[int, typer.Option(help="Seed of the rewards and the policies' own draws.")] = 0,
@@ -61,14 +62,17 @@ def reproduce(
     where = Engine(engine, workers, address)
     experiments = plan_experiments(experiment, panel=panel, runs=runs, horizon=horizon, seed=seed, policies=policy)
     summaries = {}
-    with _resumable(out), track_tasks(sum(one.runs for one in experiments)) as finished:
-        for done in play(experiments, out, where, resume=resume, finished=finished):
+    with _resumable(out):
+        with track_tasks(sum(one.runs for one in experiments)) as finished:
+            everything = play(experiments, out, where, resume=resume, finished=finished)
+            first = next(everything)  # all tasks are done by now, and the bar can go
+        for done in itertools.chain([first], everything):
             _show(done)
             _draw(done)
             if done.experiment.whole:
                 summaries[done.experiment.name] = done.summary
     if summaries:
-        _judge(summaries, out / "claims.md")
+        _judge(summaries, (out if experiment == "all" else out / experiment) / "claims.md")
 
 
 def sweep(
@@ -130,11 +134,9 @@ def _draw(done: Reproduced) -> None:
     files = list(done.files)
     if experiment.name != "instances":
         curves, title = done.curves(), _title(experiment)
-        if experiment.name == "nonstationary":
-            for label, one in done.summary["stories"].items():
-                ending = "" if label == "restart-gse" else label.removeprefix("restart-gse").replace(" ", "-")
-                path = stem.with_name(f"{stem.name}{ending}.png")
-                files.append(plot_changes(curves[experiment.panels[0].title], one, path, title=title, run_of=label))
+        if "restart-gse" in done.summary.get("stories", {}):
+            story, panel = done.summary["stories"]["restart-gse"], experiment.panels[0]
+            files.append(plot_changes(curves[panel.title], story, stem.with_suffix(".png"), title=title))
         else:
             columns = COLUMNS.get(experiment.name, 2)
             files.append(plot_panels(curves, stem.with_suffix(".png"), columns=columns, title=title))

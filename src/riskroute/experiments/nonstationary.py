@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from riskroute.experiments.panels import Panel, Scale
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
+from riskroute.learning.regret import checkpoint_rounds
 from riskroute.learning.restart_gse import RestartGse
 from riskroute.routing.instances import routing_actions
 from riskroute.simulation.environments import PiecewiseStationary, random_changes
@@ -61,12 +62,13 @@ def story(scale: Scale, label: str = "restart-gse", run: int = 0) -> dict[str, A
         world.setting(scale.horizon), stream(scale.seed, instance, label, run, "policy")
     )
     rewards = world.run(np.random.default_rng(stream(scale.seed, instance, label, run, "rewards")))
+    cuts = checkpoint_rounds(scale.horizon, CHECKPOINTS, "linear")  # as the runner cuts
     restarts, windows, lengths, gaps = [], [], [], []
     while policy.remaining:
         plan, begin = policy.plan(), policy.played
         if policy.cycle_start == begin:
             restarts.append(begin)
-        tallies, _, blocks = rewards.plan_blocks(plan, np.zeros(0, dtype=np.int64))
+        tallies, _, blocks = rewards.plan_blocks(plan, cuts)
         policy.learn(tallies)
         if len(plan.actions) > 1:
             windows.append((begin, policy.played))
@@ -108,11 +110,17 @@ def _concentration(
     return {
         "share_of_rounds": float(expected.mean()),
         "share_of_gaps": float(inside.sum() / max(gain.sum(), 1e-300)),
-        "gap_inside": float(inside.mean()) if len(inside) else 0.0,
-        "gap_elsewhere": float(outside.mean()) if len(outside) else 0.0,
-        "gap_first_quarter": float(np.concatenate([parts[0] for parts in quarters]).mean()),
-        "gap_last_quarter": float(np.concatenate([parts[-1] for parts in quarters]).mean()),
+        "gap_inside": _mean([inside]),
+        "gap_elsewhere": _mean([outside]),
+        "gap_first_quarter": _mean([parts[0] for parts in quarters]),
+        "gap_last_quarter": _mean([parts[-1] for parts in quarters]),
     }
+
+
+def _mean(parts: Sequence[NDArray[np.float64]]) -> float:
+    """Mean of all values, 0 if there are none."""
+    values = np.concatenate([np.zeros(0), *parts])
+    return float(values.mean()) if len(values) else 0.0
 
 
 def _joined(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

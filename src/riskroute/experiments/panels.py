@@ -95,7 +95,11 @@ class Panel:
         import polars
 
         single = {name: value for name, value in self.facts.items() if isinstance(value, str | int | float)}
-        return result.to_frame().select(*(polars.lit(value).alias(name) for name, value in single.items()), "*")
+        columns = [
+            polars.lit(value, dtype=polars.Int64 if isinstance(value, int) else None).alias(name)
+            for name, value in single.items()
+        ]
+        return result.to_frame().select(*columns, "*")
 
 
 def play_panels(
@@ -130,6 +134,9 @@ class TableWriter:
 
     def add(self, frame: polars.DataFrame) -> None:
         """Append some rows."""
+        if not self.parts:  # a writer that was killed may have left some
+            for left in self.target.parent.glob(f".{self.target.stem}.*"):
+                left.unlink(missing_ok=True)
         part = self.target.with_name(f".{self.target.stem}.part{len(self.parts):05d}.parquet")
         self.parts.append(write_whole(part, frame.write_parquet))
 

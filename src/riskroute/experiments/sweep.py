@@ -97,6 +97,11 @@ def checked_config(values: dict[str, Any]) -> SweepConfig:
         config = SweepConfig.model_validate(values)
     except ValidationError as error:
         raise InputError(_explained(error)) from None
+    for name in ("slots", "shares", "risk_tolerances", "horizons", "instance_numbers", "policies"):
+        listed: list[Any] = getattr(config, name)
+        twice = [value for value in listed if listed.count(value) > 1]
+        if twice:
+            raise InputError(f"{name.replace('_numbers', 's')} must have different values, was {twice[0]!r} twice")
     for name in (*config.policies, *config.parameters):
         one_of("policies" if name in config.policies else "parameters", name, tuple(POLICIES))
     unused = [name for name in config.parameters if name not in config.policies]
@@ -144,9 +149,12 @@ def sweep_panels(config: SweepConfig) -> list[Panel]:
         config.slots, config.shares, config.risk_tolerances, config.horizons, config.instance_numbers
     )
     needs_list = any(POLICIES[name].needs_list for name in config.policies)
+    sets = {
+        (slots, shares): routing_actions(shares, slots, listed=True if needs_list else None)
+        for slots, shares in itertools.product(config.slots, config.shares)
+    }
     panels = []
     for slots, shares, tolerance, horizon, instance in combinations:
-        actions = routing_actions(shares, slots, listed=True if needs_list else None)
         facts = {
             "slots": slots,
             "shares": shares,
@@ -155,7 +163,7 @@ def sweep_panels(config: SweepConfig) -> list[Panel]:
             "instance": instance,
         }
         name = ", ".join(f"{key} {value:g}" for key, value in facts.items())
-        environment = Environment(random_problem(actions, instance, risk_tolerance=tolerance))
+        environment = Environment(random_problem(sets[slots, shares], instance, risk_tolerance=tolerance))
         scale = Scale(horizon, config.runs, config.seed)
         panels.append(Panel(name, name, environment, policies, facts, scale, config.checkpoints))
     return panels

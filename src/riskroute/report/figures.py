@@ -59,12 +59,18 @@ def band_of(curve: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.f
     return mean - BAND * deviation, mean + BAND * deviation
 
 
+def label_of(name: str, curves: Curves) -> str:
+    """Name of a policy, and how often it was played if less often than others."""
+    runs, most = curves[name]["runs"], max(one["runs"] for one in curves.values())
+    return name if runs == most else f"{name} ({runs} runs)"
+
+
 def draw_regret(axes: Axes, curves: Curves) -> None:
     """Draw mean regret curves with bands into existing axes."""
     for name, one in curves.items():
-        rounds = one["checkpoints"]
+        rounds, label = one["checkpoints"], label_of(name, curves)
         style = "--" if name in YARDSTICKS else "-"
-        (line,) = axes.plot(rounds, one["mean_regret"], style, color=COLOURS.get(name), linewidth=1.8, label=name)
+        (line,) = axes.plot(rounds, one["mean_regret"], style, color=COLOURS.get(name), linewidth=1.8, label=label)
         axes.fill_between(rounds, *band_of(one), color=line.get_color(), alpha=0.2, linewidth=0)
     axes.set_ylabel(REGRET_LABEL)
     _tidy(axes)
@@ -103,9 +109,7 @@ def plot_panels(panels: Mapping[str, Curves], path: str | os.PathLike[str], *, c
     return _save(figure, path)
 
 
-def plot_changes(
-    curves: Curves, story: Mapping[str, Any], path: str | os.PathLike[str], *, title: str, run_of: str
-) -> Path:
+def plot_changes(curves: Curves, story: Mapping[str, Any], path: str | os.PathLike[str], *, title: str) -> Path:
     """Write the figure of a changing world: regret above, the gap of every round of one run below.
 
     ``story`` tells about that run: ``changes``, ``restarts``, ``windows`` of exploration, and the gap by stretches:
@@ -125,7 +129,7 @@ def plot_changes(
     below.step(story["gap_rounds"], story["gaps"], where="post", color=COLOURS["restart-gse"], linewidth=0.9)
     below.axhline(0, color="#111111", linewidth=0.8)
     below.set_ylabel("gap of the round to the comparator\n(squared reward units)")
-    below.set_title(f"(b) mean-variance gap of every round, one run of {run_of}", fontsize=10)
+    below.set_title("(b) mean-variance gap of every round, one run of restart-gse", fontsize=10)
     _tidy(below)
     figure.suptitle(title, fontsize=12)
     return _save(figure, path)

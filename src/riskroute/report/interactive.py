@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from riskroute.errors import RiskrouteError
-from riskroute.report.figures import COLOURS, REGRET_LABEL, ROUND_LABEL, YARDSTICKS, Curves, band_of
+from riskroute.report.figures import COLOURS, REGRET_LABEL, ROUND_LABEL, YARDSTICKS, Curves, band_of, label_of
 from riskroute.results import write_whole
 
 LIBRARY = "plotly.min.js"
@@ -66,7 +66,7 @@ def regret_chart(title: str, curves: Curves) -> dict[str, Any]:
                 "x": list(rounds),
                 "y": list(one["mean_regret"]),
                 "mode": "lines",
-                "name": name,
+                "name": label_of(name, curves),
                 "legendgroup": name,
                 "line": {"color": colour, "width": 2, "dash": "dash" if name in YARDSTICKS else "solid"},
                 "hovertemplate": "%{y:,.0f} after %{x:,} rounds",

@@ -1,7 +1,7 @@
 """Engines: a list of independent tasks in, their results in task order out, on one machine or many.
 
-``local`` is joblib with processes of its own; ``dask`` and ``ray`` are joblib's backends on a cluster, an existing one
-given by its address or one started here. The engine never shows in a result. A task lost with its worker is done
+``local`` is joblib with processes of its own; ``dask`` and ``ray`` work on a cluster, an existing one given by its
+address or one started here. The engine never shows in a result. A task lost with its worker is done
 again; with a shelf, a finished task is remembered there and never done twice.
 """
 
@@ -11,10 +11,11 @@ import os
 import pickle
 import signal
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
 
 import cloudpickle
 import joblib
@@ -43,7 +44,7 @@ class Engine:
     Parameters
     ----------
     kind : ``local``, ``dask`` or ``ray``.
-    workers : processes; one per core if None.
+    workers : processes; if None one per core, or all that the cluster at ``address`` has.
     address : of a running dask or ray cluster; one is started here if None.
     """
 
@@ -57,11 +58,6 @@ class Engine:
             whole_number("workers", self.workers)
         if self.address is not None and self.kind == "local":
             raise InputError(f"address must be left out with the local engine, was {self.address!r}")
-
-    @property
-    def processes(self) -> int:
-        """Workers in all."""
-        return self.workers or os.cpu_count() or 1
 
 
 def run_tasks(
@@ -101,8 +97,9 @@ def run_tasks(
             except _LostError as error:
                 failures = 0 if done else failures + 1
                 if failures >= _ATTEMPTS:
+                    cause = type(error.__cause__).__name__
                     raise RiskrouteError(
-                        f"the {engine.kind} engine lost its workers {failures} times in a row: {error.__cause__}"
+                        f"the {engine.kind} engine lost its workers {failures} times in a row ({cause})"
                     ) from error
             left = [number for number in left if number not in done]
     return _in_order(tasks, held, shelf)
@@ -112,6 +109,23 @@ def _in_order(tasks: Sequence[Task], held: dict[int, PolicyResult], shelf: Shelf
     for number, task in enumerate(tasks):
         result = held.pop(number) if shelf is None else shelf.get(task)
         yield task.perform() if result is None else result  # a file spoilt on the way is made anew
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes started now will not hear Ctrl-C, which is for the main process to handle."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _tell(finished: Finished | None, task: Task) -> None:
@@ -140,12 +154,12 @@ def _player(engine: Engine) -> Iterator[Player]:
     start = {"local": _local, "dask": _dask, "ray": _ray}[engine.kind]
     with ExitStack() as stack:
         try:
-            player = stack.enter_context(start(engine.processes, engine.address))
+            player = stack.enter_context(start(engine.workers, engine.address))
         except ImportError:
             message = f"the {engine.kind} engine needs more packages: pip install 'riskroute[cluster]'"
             raise RiskrouteError(message) from None
         except (OSError, ValueError) as error:
-            if engine.address is None:
+            if engine.address is None or isinstance(error, InputError):
                 raise
             raise InputError(
                 f"address must be that of a running {engine.kind} cluster, was {engine.address!r}: {error}"
@@ -153,43 +167,51 @@ def _player(engine: Engine) -> Iterator[Player]:
         yield player
 
 
-def _as_they_finish(
-    backend: str, workers: int, calls: Iterable[Any], lost: type[Exception]
-) -> Iterator[tuple[int, PolicyResult]]:
-    try:
-        with joblib.parallel_config(backend, n_jobs=workers):
-            yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
-    except lost as error:
-        raise _LostError from error
-
-
 @contextmanager
-def _local(workers: int, address: str | None) -> Iterator[Player]:
+def _local(workers: int | None, address: str | None) -> Iterator[Player]:
+    processes = workers or _cores()
+
     def play(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, PolicyResult]]:
-        if workers == 1:
+        if processes == 1:
             yield from (_perform(*pair) for pair in _packed(numbers, tasks))
             return
         calls = (joblib.delayed(_perform_apart)(*pair) for pair in _packed(numbers, tasks))
-        yield from _as_they_finish("loky", workers, calls, BrokenProcessPool)
+        try:
+            with joblib.parallel_config("loky", n_jobs=processes):
+                yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
+        except BrokenProcessPool as error:
+            raise _LostError from error
 
     yield play
 
 
 @contextmanager
-def _dask(workers: int, address: str | None) -> Iterator[Player]:
-    from dask.distributed import Client, LocalCluster
+def _dask(workers: int | None, address: str | None) -> Iterator[Player]:
+    """Futures of dask itself: joblib's backend waits for ever for a task that kills every worker it comes to."""
+    from dask.distributed import Client, LocalCluster, as_completed
     from distributed.scheduler import KilledWorker
-
-    def play(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, PolicyResult]]:
-        calls = (joblib.delayed(_perform)(*pair) for pair in _packed(numbers, tasks))
-        yield from _as_they_finish("dask", workers, calls, KilledWorker)
 
     with ExitStack() as stack:
         if address is None:
-            address = stack.enter_context(
-                LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50)
-            ).scheduler_address
-        stack.enter_context(Client(address, timeout=_TIMEOUT))
+            with _deaf_to_interrupts():
+                cluster = LocalCluster(
+                    n_workers=workers or _cores(), threads_per_worker=1, dashboard_address=None, silence_logs=50
+                )
+            address = stack.enter_context(cluster).scheduler_address
+        client = stack.enter_context(Client(address, timeout=_TIMEOUT))
+
+        def play(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, PolicyResult]]:
+            places = workers or max(sum(client.nthreads().values()), 1)
+            waiting = _packed(numbers, tasks)
+            running = as_completed([client.submit(_perform, *pair, pure=False) for pair in islice(waiting, 2 * places)])
+            try:
+                for future in running:
+                    yield future.result()
+                    for pair in islice(waiting, 1):
+                        running.add(client.submit(_perform, *pair, pure=False))
+            except KilledWorker as error:
+                raise _LostError from error
+
         yield play
 
 
@@ -201,15 +223,15 @@ def _knock(address: str | None) -> None:
 
 
 @contextmanager
-def _ray(workers: int, address: str | None) -> Iterator[Player]:
+def _ray(workers: int | None, address: str | None) -> Iterator[Player]:
     import ray
     from ray.exceptions import RayError
     from ray.util.joblib import register_ray
 
     def play(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, PolicyResult]]:
-        wave = 4 * workers  # ray's backend gives nothing back before it has everything
+        wave = 4 * processes  # ray's backend gives nothing back before it has everything
         try:
-            with joblib.parallel_config("ray", n_jobs=workers), joblib.Parallel(batch_size=1) as parallel:
+            with joblib.parallel_config("ray", n_jobs=processes), joblib.Parallel(batch_size=1) as parallel:
                 for start in range(0, len(numbers), wave):
                     some = _packed(numbers[start : start + wave], tasks)
                     yield from parallel(joblib.delayed(_perform)(*pair) for pair in some)
@@ -219,10 +241,15 @@ def _ray(workers: int, address: str | None) -> Iterator[Player]:
     mine = not ray.is_initialized()
     if mine:
         _knock(address)
-        size = {"num_cpus": workers, "include_dashboard": False} if address is None else {"address": address}
+        here = {"num_cpus": workers or _cores(), "include_dashboard": False}
+        size = here if address is None else {"address": address}
         ray.init(log_to_driver=False, logging_level="ERROR", configure_logging=False, **size)
     register_ray()
     try:
+        there = int(ray.cluster_resources().get("CPU", 1))
+        processes = there if workers is None else workers
+        if processes > there:
+            raise InputError(f"workers must be at most {there} on this cluster, was {processes}")
         yield play
     finally:
         if mine:
