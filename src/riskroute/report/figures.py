@@ -74,7 +74,7 @@ def draw_regret(axes: Axes, curves: Curves) -> None:
         axes.fill_between(rounds, *band_of(one), color=line.get_color(), alpha=0.2, linewidth=0)
     axes.set_ylabel(REGRET_LABEL)
     _tidy(axes)
-    axes.legend(frameon=False, loc="upper left")
+    axes.legend(frameon=False, loc="best")
 
 
 def _tidy(axes: Axes) -> None:
