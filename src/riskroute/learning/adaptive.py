@@ -173,9 +173,9 @@ class Duel:
         now[0] = 0.0
         blurred = self.features @ self.covariance
         lever = np.einsum("ij,ij->i", blurred, self.features)
-        shares = (blurred @ self.apart.T) ** 2
+        taken = (blurred @ self.apart.T) ** 2
         scale = self.noise + lever
-        return self.overlap * (shares @ now) / scale, self.overlap * (shares @ average) / scale
+        return self.overlap * (taken @ now) / scale, self.overlap * (taken @ average) / scale
 
     def _losses(self, deviation: Vector, density: Vector) -> Vector:
         """Expected loss per round to each rival alone."""
