@@ -101,6 +101,8 @@ def test_the_command_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFix
     page = (tmp_path / "figure2" / "figure2.html").read_text()
     charts = json.loads(page.split("const charts = ")[1].split(";\nfor (const")[0])
     assert len(charts) == 4
+    changes = (tmp_path / "nonstationary" / "nonstationary.html").read_text()
+    assert len(json.loads(changes.split("const charts = ")[1].split(";\nfor (const")[0])) == 2
     for chart in charts.values():
         assert [line["name"] for line in chart["data"] if "name" in line] == list(COMPARED)
         assert chart["layout"]["xaxis"]["title"]["text"] == "round"

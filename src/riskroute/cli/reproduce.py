@@ -128,19 +128,21 @@ def _resumable(out: Path) -> Iterator[None]:
 def _draw(done: Reproduced) -> None:
     from riskroute.cli.output import say
     from riskroute.report.figures import plot_changes, plot_panels
-    from riskroute.report.interactive import write_page
+    from riskroute.report.interactive import changes_chart, write_page
 
     experiment, stem = done.experiment, done.files[0].with_suffix("")
     files = list(done.files)
     if experiment.name != "instances":
         curves, title = done.curves(), _title(experiment)
+        more = []
         if "restart-gse" in done.summary.get("stories", {}):
             story, panel = done.summary["stories"]["restart-gse"], experiment.panels[0]
             files.append(plot_changes(curves[panel.title], story, stem.with_suffix(".png"), title=title))
+            more.append(changes_chart(story))
         else:
             columns = COLUMNS.get(experiment.name, 2)
             files.append(plot_panels(curves, stem.with_suffix(".png"), columns=columns, title=title))
-        files.append(write_page(curves, stem.with_suffix(".html"), title=title))
+        files.append(write_page(curves, stem.with_suffix(".html"), title=title, more=more))
     for path in files:
         say(f"wrote {path}")
 

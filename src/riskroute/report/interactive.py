@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,38 @@ def regret_chart(title: str, curves: Curves) -> dict[str, Any]:
     return {"data": data, "layout": layout}
 
 
-def write_page(panels: Mapping[str, Curves], path: Path, *, title: str) -> Path:
-    """Write a page with a chart per panel; the charting library lies in the folder above, once for all pages."""
+def changes_chart(story: Mapping[str, Any]) -> dict[str, Any]:
+    """The gap of every round of one run, with its windows of exploration, restarts and changes."""
+    bands = [_shape("rect", begin, end, fillcolor="#9ecae1", opacity=0.5, width=0) for begin, end in story["windows"]]
+    restarts = [_shape("line", at, at, color="#f08c1e", dash="dot", width=1) for at in story["restarts"]]
+    changes = [_shape("line", at, at, color="#777777", dash="dash", width=1.5) for at in story["changes"]]
+    line = {"color": COLOURS["restart-gse"], "width": 1, "shape": "hv"}
+    layout = {
+        "title": {"text": "gap of every round, one run (blue: exploration, dotted: restart, dashed: change)"},
+        "xaxis": {"title": {"text": ROUND_LABEL}, "tickformat": ","},
+        "yaxis": {"title": {"text": "gap to the comparator (squared reward units)"}},
+        "shapes": [*bands, *restarts, *changes],
+        "template": "none",
+    }
+    return {"data": [{"x": story["gap_rounds"], "y": story["gaps"], "mode": "lines", "line": line}], "layout": layout}
+
+
+def _shape(kind: str, begin: float, end: float, *, width: float, **style: Any) -> dict[str, Any]:
+    line = {"width": width} | {name: style.pop(name) for name in ("color", "dash") if name in style}
+    return {
+        "type": kind,
+        "x0": begin,
+        "x1": end,
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "layer": "below",
+        "line": line,
+    } | style
+
+
+def write_page(panels: Mapping[str, Curves], path: Path, *, title: str, more: Sequence[dict[str, Any]] = ()) -> Path:
+    """Write a page with a chart per panel, and ``more`` charts; the charting library lies in the folder above."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
@@ -92,7 +122,8 @@ def write_page(panels: Mapping[str, Curves], path: Path, *, title: str) -> Path:
     library = path.parent.parent / LIBRARY
     if not library.exists():
         write_whole(library, lambda beside: beside.write_text(get_plotlyjs(), encoding="utf-8"))
-    charts = {f"chart{k}": regret_chart(name, curves) for k, (name, curves) in enumerate(panels.items())}
+    drawn = [*(regret_chart(name, curves) for name, curves in panels.items()), *more]
+    charts = {f"chart{k}": chart for k, chart in enumerate(drawn)}
     text = _PAGE.format(
         title=html.escape(title),
         library=LIBRARY,
