@@ -212,6 +212,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
 
 
+def write_json(target: Path, content: Any) -> Path:
+    """Write plain values as JSON that people can read too."""
+    return write_whole(target, lambda beside: beside.write_text(json.dumps(content, indent=1) + "\n"))
+
+
 def write_whole(target: Path, write: Any) -> Path:
     """Write a file beside ``target`` and rename it, so that no reader ever meets half of it."""
     try:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from riskroute.experiments.reproduce import Experiment, Reproduced
 
 EngineOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
-WorkersOption = Annotated[int | None, typer.Option(help="Processes; one per core if left out.")]
+WorkersOption = Annotated[
+    int | None, typer.Option(help="Processes; if left out one per core, or all of the cluster at --address.")
+]
 AddressOption = Annotated[
     str | None, typer.Option(help="Address of a running dask or ray cluster; one is started here if left out.")
 ]

@@ -33,6 +33,18 @@ def default_policies(slots: int, shares: int) -> tuple[str, ...]:
     return tuple(name for name in COMPARED if not POLICIES[name].needs_list)
 
 
+def must_list(policies: Sequence[str], slots: int, shares: int) -> bool | None:
+    """Whether one of the policies needs a list of all splits; None leaves the choice open, too many are refused."""
+    size = count_splits(shares, slots)
+    listers = [name for name in policies if POLICIES[one_of("policy", name, tuple(POLICIES))].needs_list]
+    if listers and size > LARGEST_LIST:
+        raise InputError(
+            f"policies must not need a list of all splits beyond {LARGEST_LIST:,} of them, "
+            f"was {listers[0]} for {about(size)} splits"
+        )
+    return True if listers else None
+
+
 def compare(
     *,
     slots: int = 6,
@@ -46,15 +58,8 @@ def compare(
     progress: Progress | None = None,
 ) -> SimulationResult:
     """Simulate policies on the random instance number ``instance_seed``; actions are reported as splits."""
-    size = count_splits(shares, slots)
     whole_number("instance_seed", instance_seed, minimum=0)
-    listers = [name for name in policies if POLICIES[one_of("policy", name, tuple(POLICIES))].needs_list]
-    if listers and size > LARGEST_LIST:
-        raise InputError(
-            f"policies must not need a list of all splits beyond {LARGEST_LIST:,} of them, "
-            f"was {listers[0]} for {about(size)} splits"
-        )
-    actions = routing_actions(shares, slots, listed=True if listers else None)
+    actions = routing_actions(shares, slots, listed=must_list(policies, slots, shares))
     problem = random_problem(actions, instance_seed, risk_tolerance=risk_tolerance)
     result = simulate(problem, policies, horizon, runs, seed, progress=progress)
     instance = {"slots": slots, "shares": shares, "instance_seed": instance_seed}

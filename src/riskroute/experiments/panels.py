@@ -104,7 +104,7 @@ class Panel:
 
 def play_panels(
     panels: Sequence[Panel], shelf: Shelf, engine: Engine, *, resume: bool = False, finished: Finished | None = None
-) -> Iterator[tuple[Panel, SimulationResult]]:
+) -> Iterator[SimulationResult]:
     """Play all panels at once, then give their results one after the other, so that one at a time is in memory.
 
     With ``resume`` tasks found on the shelf are not done again; without, they are forgotten first.
@@ -115,7 +115,7 @@ def play_panels(
         shelf.forget(tasks)
     results = run_tasks(tasks, engine, shelf=shelf, finished=finished)
     for panel, some in zip(panels, cuts, strict=True):
-        yield panel, panel.gather(some, islice(results, len(some)))
+        yield panel.gather(some, islice(results, len(some)))
 
 
 def average(members: Sequence[Final], label: str) -> str:

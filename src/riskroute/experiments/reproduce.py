@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from riskroute.experiments.comparison import COMPARED
 from riskroute.experiments.panels import Final, Panel, Scale, TableWriter, average, play_panels
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
-from riskroute.results import write_whole
+from riskroute.results import write_json
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.tasks import Shelf
 
@@ -138,7 +137,7 @@ def reproduce(
         table = TableWriter(out / experiment.name / f"{experiment.stem}.parquet")
         digests, configs = {}, {}
         for panel in experiment.panels:
-            _, result = next(played)
+            result = next(played)
             table.add(panel.tidy(result))
             digests[panel.name] = result.digest()
             configs[panel.name] = digests[panel.name].pop("config")
@@ -160,10 +159,8 @@ def _write(
         "json": summary | extra | {"panels": panels},
         "config.json": summary | {"versions": _versions(), "panels": configs},
     }
-    files = [table.close()]
-    for ending, content in contents.items():
-        text = json.dumps(content, indent=1) + "\n"
-        files.append(write_whole(stem.with_name(f"{stem.name}.{ending}"), lambda beside, t=text: beside.write_text(t)))
+    written = [write_json(stem.with_name(f"{stem.name}.{ending}"), content) for ending, content in contents.items()]
+    files = [table.close(), *written]
     return Reproduced(experiment, contents["json"], files)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import tomllib
 from collections.abc import Sequence
@@ -14,14 +13,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from riskroute.errors import InputError, one_of
+from riskroute.experiments.comparison import must_list
 from riskroute.experiments.panels import Final, Panel, Scale, TableWriter, average, play_panels
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES, make_policy
-from riskroute.results import write_whole
+from riskroute.results import write_json
 from riskroute.routing.instances import routing_actions
-from riskroute.routing.splits import LARGEST_LIST, about, count_splits
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.tasks import Shelf
@@ -109,13 +108,7 @@ def checked_config(values: dict[str, Any]) -> SweepConfig:
         raise InputError(f"parameters must be of policies that are played, was {unused[0]!r}")
     _chosen(config)
     for slots, shares in itertools.product(config.slots, config.shares):
-        size = count_splits(shares, slots)
-        listers = [name for name in config.policies if POLICIES[name].needs_list]
-        if listers and size > LARGEST_LIST:
-            raise InputError(
-                f"policies must not need a list of all splits beyond {LARGEST_LIST:,} of them, "
-                f"was {listers[0]!r} for {about(size)} splits"
-            )
+        must_list(config.policies, slots, shares)
     return config
 
 
@@ -148,9 +141,8 @@ def sweep_panels(config: SweepConfig) -> list[Panel]:
     combinations = itertools.product(
         config.slots, config.shares, config.risk_tolerances, config.horizons, config.instance_numbers
     )
-    needs_list = any(POLICIES[name].needs_list for name in config.policies)
     sets = {
-        (slots, shares): routing_actions(shares, slots, listed=True if needs_list else None)
+        (slots, shares): routing_actions(shares, slots, listed=must_list(config.policies, slots, shares))
         for slots, shares in itertools.product(config.slots, config.shares)
     }
     panels = []
@@ -197,15 +189,13 @@ def sweep(
     """Play every combination; writes ``sweep.parquet`` (tidy), ``sweep.json`` (summary) and ``config.json``."""
     panels = sweep_panels(config)
     table, finals = TableWriter(out / "sweep.parquet"), []
-    for panel, result in play_panels(panels, Shelf(out / "tasks"), engine, resume=resume, finished=finished):
+    played = play_panels(panels, Shelf(out / "tasks"), engine, resume=resume, finished=finished)
+    for panel, result in zip(panels, played, strict=True):
         table.add(panel.tidy(result))
         finals.append({label: one["final"] for label, one in result.digest()["policies"].items()})
     contents = {
         "sweep.json": [panel.facts | {"policies": final} for panel, final in zip(panels, finals, strict=True)],
         "config.json": config.model_dump(),
     }
-    files = [table.close()]
-    for name, content in contents.items():
-        text = json.dumps(content, indent=1) + "\n"
-        files.append(write_whole(out / name, lambda beside, t=text: beside.write_text(t)))
+    files = [table.close(), *(write_json(out / name, content) for name, content in contents.items())]
     return Swept(panels, finals, files)

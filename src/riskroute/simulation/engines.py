@@ -108,7 +108,9 @@ def run_tasks(
 def _in_order(tasks: Sequence[Task], held: dict[int, PolicyResult], shelf: Shelf | None) -> Iterator[PolicyResult]:
     for number, task in enumerate(tasks):
         result = held.pop(number) if shelf is None else shelf.get(task)
-        yield task.perform() if result is None else result  # a file spoilt on the way is made anew
+        if result is None:  # a file spoilt on the way is made anew
+            result = _perform(number, cloudpickle.dumps(task))[1]
+        yield result
 
 
 def _cores() -> int:
