@@ -257,3 +257,16 @@ def test_an_interrupt_leaves_finished_tasks_and_a_hint(tmp_path: Path) -> None:
     assert text.strip().splitlines()[-1].endswith("the same command with --resume goes on")
     assert "Traceback" not in text
     assert list((tmp_path / "tasks").glob("*.npz"))
+
+
+def test_an_interrupt_while_workers_start_is_as_quiet(tmp_path: Path) -> None:
+    process = reproduced(tmp_path)
+    while len(children(process)) < 2:
+        time.sleep(0.02)
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    process.wait(60)
+    clean_up(process)
+    text = (tmp_path / "said").read_text()
+    assert process.returncode == 130, text
+    assert "Traceback" not in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,10 @@ from riskroute.experiments.claims import CLAIMS, judge, markdown
 from riskroute.experiments.comparison import COMPARED
 from riskroute.experiments.panels import Scale
 from riskroute.experiments.reproduce import EXTRA_LINES, TITLES, plan_experiments, reproduce, standings
+from riskroute.learning.regret import checkpoint_rounds
 from riskroute.simulation.engines import Engine
+from riskroute.simulation.runner import _play_blocks
+from riskroute.simulation.seeding import stream
 
 SMALL = {"runs": 2, "horizon": 600}
 
@@ -46,6 +50,19 @@ def test_a_panel_is_played_alone(panel: str, count: int) -> None:
     assert experiment.stem == f"autocorrelation-{panel}"
     assert not experiment.whole
     assert experiment.runs == count * 3
+
+
+@pytest.mark.parametrize("panel", ["a", "b"])
+def test_a_changing_world_is_drawn_panel_by_panel(panel: str, tmp_path: Path) -> None:
+    words = ["reproduce", "nonstationary", "--panel", panel, "--runs", "1", "--horizon", "2000"]
+    assert command([*words, "--workers", "1", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "nonstationary" / f"nonstationary-{panel}.png").stat().st_size > 10_000
+
+
+def test_a_missing_library_is_noticed_before_playing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    assert command(["reproduce", "figure2", "--out", str(tmp_path)]) == 2
+    assert not (tmp_path / "tasks").exists()
 
 
 @pytest.mark.parametrize(
@@ -138,6 +155,19 @@ def test_more_runs_later_go_on_from_the_first_ones(tmp_path: Path) -> None:
     new, table = finished(2 * full, resume=True)
     assert new == 1
     assert finished(2 * full, resume=False)[1] == table
+
+
+def test_the_story_is_the_first_run_of_the_panel() -> None:
+    scale = Scale(20_000, 1, 3)
+    story, (panel,) = nonstationary.story(scale), nonstationary.panels(scale, ["restart-gse"])
+    rounds = checkpoint_rounds(scale.horizon, nonstationary.CHECKPOINTS, "linear")
+    instance = panel.environment.identity
+    policy = panel.policies["restart-gse"].clone()
+    policy.start(panel.environment.setting(scale.horizon), stream(3, instance, "restart-gse", 0, "policy"))
+    rng = np.random.default_rng(stream(3, instance, "restart-gse", 0, "rewards"))
+    counts, *_, gaps = _play_blocks(panel.environment, policy, rng, rounds).columns()
+    assert np.array_equal(np.diff(story["gap_rounds"]), counts)
+    assert np.array_equal(story["gaps"][:-1], gaps)
 
 
 def test_the_story_of_a_run_is_consistent() -> None:

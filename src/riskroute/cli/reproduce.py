@@ -55,8 +55,10 @@ def reproduce(
     riskroute reproduce figure2 --panel a --runs 10
     """
     from riskroute.cli.output import check_outputs, track_tasks
+    from riskroute.report import require
 
     check_outputs({"--out": out / "tasks" / "x"})
+    require("matplotlib", "plotly")
     from riskroute.experiments.reproduce import plan_experiments
     from riskroute.experiments.reproduce import reproduce as play
     from riskroute.simulation.engines import Engine
@@ -139,7 +141,8 @@ def _draw(done: Reproduced) -> None:
         more = []
         if "restart-gse" in done.summary.get("stories", {}):
             story, panel = done.summary["stories"]["restart-gse"], experiment.panels[0]
-            files.append(plot_changes(curves[panel.title], story, stem.with_suffix(".png"), title=title))
+            shown = experiment.panel or "ab"
+            files.append(plot_changes(curves[panel.title], story, stem.with_suffix(".png"), title=title, panels=shown))
             more.append(changes_chart(story))
         else:
             columns = COLUMNS.get(experiment.name, 2)

@@ -40,9 +40,9 @@ def environment(horizon: int) -> PiecewiseStationary:
 
 
 def panels(scale: Scale, policies: Sequence[str] = POLICIES) -> list[Panel]:
-    """One panel: both pictures of the paper show the same runs."""
+    """One set of runs, for both panels of the paper's figure."""
     world = environment(scale.horizon)
-    facts = {"panel": "a", "slots": SLOTS, "shares": SHARES, "changes": list(world.starts[1:])}
+    facts = {"panel": "ab", "slots": SLOTS, "shares": SHARES, "changes": list(world.starts[1:])}
     title = f"{SLOTS} slots, {SHARES} shares, {len(world.starts) - 1} changes"
     chosen: dict[str, str | Policy] = {name: name for name in policies}
     if "restart-gse" in chosen:

@@ -38,12 +38,17 @@ EXTRA_LINES = {"adaptive": 5, "change-test": 3}
 
 @dataclass(frozen=True)
 class Experiment:
-    """Panels that belong together; ``stem`` names their files, ``whole`` says that nothing was left out or added."""
+    """Panels that belong together; ``whole`` says that nothing was left out or added."""
 
     name: str
-    stem: str
+    panel: str | None
     panels: list[Panel]
     whole: bool
+
+    @property
+    def stem(self) -> str:
+        """Name of its files, without ending."""
+        return self.name if self.panel is None else f"{self.name}-{self.panel}"
 
     @property
     def runs(self) -> int:
@@ -98,12 +103,9 @@ def plan_experiments(
             scale = Scale(horizon, runs, seed)
         panels = _panels(each, scale, tuple(dict.fromkeys(policies)) if policies else None)
         if panel is not None:
-            choices = tuple(dict.fromkeys(str(one.facts["panel"]) for one in panels))
-            one_of("panel", panel, choices)
-            panels = [one for one in panels if one.facts["panel"] == panel]
-        found.append(
-            Experiment(each, each if panel is None else f"{each}-{panel}", panels, whole=panel is None and not policies)
-        )
+            one_of("panel", panel, tuple(dict.fromkeys("".join(str(one.facts["panel"]) for one in panels))))
+            panels = [one for one in panels if panel in str(one.facts["panel"])]
+        found.append(Experiment(each, panel, panels, whole=panel is None and not policies))
     return found
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, RiskrouteError, one_of
+from riskroute.errors import InputError, one_of
+from riskroute.report import require
 from riskroute.results import SimulationResult, write_whole
 
 if TYPE_CHECKING:
@@ -109,37 +110,44 @@ def plot_panels(panels: Mapping[str, Curves], path: str | os.PathLike[str], *, c
     return _save(figure, path)
 
 
-def plot_changes(curves: Curves, story: Mapping[str, Any], path: str | os.PathLike[str], *, title: str) -> Path:
-    """Write the figure of a changing world: regret above, the gap of every round of one run below.
+def plot_changes(
+    curves: Curves, story: Mapping[str, Any], path: str | os.PathLike[str], *, title: str, panels: str = "ab"
+) -> Path:
+    """Write the figure of a changing world: (a) regret, (b) the gap of every round of one run.
 
     ``story`` tells about that run: ``changes``, ``restarts``, ``windows`` of exploration, and the gap by stretches:
     ``gap_rounds`` where they begin and ``gaps``.
     """
-    figure = _figure(11, 8)
-    above, below = figure.subplots(2, 1, sharex=True)
-    for axes in (above, below):
+    figure = _figure(11, 4 * len(panels))
+    drawn = dict(zip(panels, figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], strict=True))
+    for axes in drawn.values():
         for k, (start, end) in enumerate(story["windows"]):
             axes.axvspan(start, end, color="#9ecae1", alpha=0.6, linewidth=0, label="exploration" if k == 0 else None)
         for k, start in enumerate(story["restarts"]):
             axes.axvline(start, color="#f08c1e", linestyle=":", linewidth=0.8, label="restart" if k == 0 else None)
         for k, start in enumerate(story["changes"]):
             axes.axvline(start, color="#777777", linestyle="--", linewidth=1.4, label="change" if k == 0 else None)
-    draw_regret(above, curves)
-    above.set_title("(a) regret", fontsize=10)
-    below.step(story["gap_rounds"], story["gaps"], where="post", color=COLOURS["restart-gse"], linewidth=0.9)
-    below.axhline(0, color="#111111", linewidth=0.8)
-    below.set_ylabel("gap of the round to the comparator\n(squared reward units)")
-    below.set_title("(b) mean-variance gap of every round, one run of restart-gse", fontsize=10)
-    _tidy(below)
+    if "a" in drawn:
+        draw_regret(drawn["a"], curves)
+        drawn["a"].set_title("(a) regret", fontsize=10)
+    if "b" in drawn:
+        _draw_gaps(drawn["b"], story)
     figure.suptitle(title, fontsize=12)
     return _save(figure, path)
 
 
+def _draw_gaps(axes: Axes, story: Mapping[str, Any]) -> None:
+    axes.step(story["gap_rounds"], story["gaps"], where="post", color=COLOURS["restart-gse"], linewidth=0.9)
+    axes.axhline(0, color="#111111", linewidth=0.8)
+    axes.set_ylabel("gap of the round to the comparator\n(squared reward units)")
+    axes.set_title("(b) mean-variance gap of every round, one run of restart-gse", fontsize=10)
+    _tidy(axes)
+
+
 def _figure(width: float, height: float) -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise RiskrouteError("figures need matplotlib: pip install 'riskroute[report]'") from None
+    require("matplotlib")
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained")
 
 

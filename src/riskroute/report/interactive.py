@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from riskroute.errors import RiskrouteError
+from riskroute.report import require
 from riskroute.report.figures import COLOURS, REGRET_LABEL, ROUND_LABEL, YARDSTICKS, Curves, band_of, label_of
 from riskroute.results import write_whole
 
@@ -115,10 +115,9 @@ def _shape(kind: str, begin: float, end: float, *, width: float, **style: Any) -
 
 def write_page(panels: Mapping[str, Curves], path: Path, *, title: str, more: Sequence[dict[str, Any]] = ()) -> Path:
     """Write a page with a chart per panel, and ``more`` charts; the charting library lies in the folder above."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise RiskrouteError("interactive pages need plotly: pip install 'riskroute[report]'") from None
+    require("plotly")
+    from plotly.offline import get_plotlyjs
+
     library = path.parent.parent / LIBRARY
     if not library.exists():
         write_whole(library, lambda beside: beside.write_text(get_plotlyjs(), encoding="utf-8"))

@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from multiprocessing import resource_tracker as multiprocessing_tracker
 
 import cloudpickle
 import joblib
+from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.process_executor import BrokenProcessPool
 
 from riskroute.errors import InputError, RiskrouteError, one_of, whole_number
@@ -119,15 +121,22 @@ def _cores() -> int:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes started now will not hear Ctrl-C, which is for the main process to handle."""
-    if threading.current_thread() is not threading.main_thread():
+    """Processes and threads started now will not hear Ctrl-C; here it waits until this block is left."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for tracker in (multiprocessing_tracker, loky_tracker):
+        tracker.ensure_running()  # later, it would take away the mask
+    heard = []  # another thread of this process may get the signal all the same
+    handler = signal.signal(signal.SIGINT, lambda *_: heard.append(True))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if heard:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _tell(finished: Finished | None, task: Task) -> None:
@@ -146,7 +155,7 @@ def _perform(number: int, packed: bytes) -> tuple[int, PolicyResult]:
 
 
 def _perform_apart(number: int, packed: bytes) -> tuple[int, PolicyResult]:
-    """In a process of our own: Ctrl-C on the terminal reaches it too, but is for the main process to handle."""
+    """In a process of our own, perhaps one started later than the others: deaf to Ctrl-C as they are."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _perform(number, packed)
 
@@ -180,7 +189,9 @@ def _local(workers: int | None, address: str | None) -> Iterator[Player]:
         calls = (joblib.delayed(_perform_apart)(*pair) for pair in _packed(numbers, tasks))
         try:
             with joblib.parallel_config("loky", n_jobs=processes):
-                yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
+                with _deaf_to_interrupts():  # the call starts the processes, which take seconds to import
+                    results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
+                yield from results
         except BrokenProcessPool as error:
             raise _LostError from error
 

@@ -6,6 +6,7 @@ and which runs. So its result is the same wherever and whenever it is done.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -57,6 +58,7 @@ class Task:
         """Everything the result depends on, as plain values."""
         return {
             "version": __version__,
+            "code": _code(),
             "environment": self.environment.identity,
             "label": self.label,
             "policy": self.policy.name,
@@ -130,6 +132,13 @@ def merged(results: Sequence[PolicyResult]) -> PolicyResult:
         np.concatenate([one.exploration for one in results]),
         sum(one.seconds for one in results),
     )
+
+
+@functools.cache
+def _code() -> str:
+    """A text that differs between different states of this package, released or not."""
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 class Shelf:
