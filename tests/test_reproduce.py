@@ -18,9 +18,9 @@ from riskroute.experiments.comparison import COMPARED
 from riskroute.experiments.panels import Scale
 from riskroute.experiments.reproduce import EXTRA_LINES, TITLES, plan_experiments, reproduce, standings
 from riskroute.learning.regret import checkpoint_rounds
+from riskroute.seeding import stream
 from riskroute.simulation.engines import Engine
 from riskroute.simulation.runner import _play_blocks
-from riskroute.simulation.seeding import stream
 
 SMALL = {"runs": 2, "horizon": 600}
 

@@ -25,7 +25,7 @@ from riskroute import (
 )
 from riskroute.experiments.comparison import compare
 from riskroute.results import PolicyResult
-from riskroute.simulation.seeding import stream
+from riskroute.seeding import stream
 
 FAST_LEARNERS = {
     "rise": Rise(),

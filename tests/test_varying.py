@@ -29,7 +29,7 @@ from riskroute import (
 from riskroute.learning.regret import path_mean_variance, pseudo_regret
 from riskroute.routing.instances import random_order_flow
 from riskroute.routing.splits import largest_size, list_splits
-from riskroute.simulation.seeding import stream
+from riskroute.seeding import stream
 from riskroute.simulation.varying import SetOracle, VaryingSets
 
 SIZES = [2, 4, 7]

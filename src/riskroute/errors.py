@@ -22,6 +22,10 @@ class InputError(RiskrouteError, ValueError):
     """A value given by the user cannot be used as it is."""
 
 
+class DataError(RiskrouteError):
+    """Data in a file cannot be used as they are."""
+
+
 class StateError(RiskrouteError):
     """A call came at the wrong moment, or a saved state does not fit."""
 

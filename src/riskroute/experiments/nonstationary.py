@@ -14,8 +14,8 @@ from riskroute.learning.problem import random_problem
 from riskroute.learning.regret import checkpoint_rounds
 from riskroute.learning.restart_gse import RestartGse
 from riskroute.routing.instances import routing_actions
+from riskroute.seeding import stream
 from riskroute.simulation.environments import PiecewiseStationary, random_changes
-from riskroute.simulation.seeding import stream
 
 SLOTS, SHARES, CHANGES = 4, 4, 5
 """The paper states none of these; the smallest of its synthetic problems, and a handful of changes."""

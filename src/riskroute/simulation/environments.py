@@ -24,7 +24,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch, Tallies, merge_groups
 from riskroute.learning.yardsticks import Oracle
-from riskroute.simulation.seeding import stream
+from riskroute.seeding import stream
 
 Vector = NDArray[np.float64]
 

@@ -30,10 +30,10 @@ from riskroute.learning.risk_ucb import RiskUcb
 from riskroute.learning.state import encode
 from riskroute.learning.yardsticks import Oracle
 from riskroute.results import PolicyResult, SimulationResult
+from riskroute.seeding import stream
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.interrupts import polite_interrupts
 from riskroute.simulation.kernels import index_episode
-from riskroute.simulation.seeding import stream
 
 METHODS = ("auto", "blocks", "rounds")
 INDEX_POLICIES = (RiskUcb, MvUcb)

@@ -1,0 +1,129 @@
+"""The paper's sampling: a window of the day in buckets, one random time in each, and the closest book of every venue.
+
+The time is shared by all venues. A venue without a snapshot in a bucket has no sample there.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, whole_number
+from riskroute.market.tables import depth_of
+from riskroute.seeding import stream
+
+NEW_YORK = ZoneInfo("America/New_York")
+SECOND = 1_000_000_000
+
+Floats = NDArray[np.float64]
+Stamps = NDArray[np.int64]
+
+
+def stamp_of(day: dt.date, moment: dt.time) -> int:
+    """UTC nanoseconds of a New York time."""
+    return int(dt.datetime.combine(day, moment, tzinfo=NEW_YORK).timestamp()) * SECOND + moment.microsecond * 1000
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of the trading day, New York time, in equal buckets; the paper's if nothing is said."""
+
+    start: dt.time = dt.time(11)
+    end: dt.time = dt.time(13)
+    buckets: int = 60
+
+    def __post_init__(self) -> None:
+        whole_number("buckets", self.buckets, minimum=2, maximum=1_000_000)
+        if self.start >= self.end:
+            raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
+
+    def edges(self, day: dt.date) -> Stamps:
+        """Where buckets begin, and the end: ``(buckets + 1,)`` UTC nanoseconds."""
+        return np.linspace(stamp_of(day, self.start), stamp_of(day, self.end), self.buckets + 1).round().astype("int64")
+
+
+@dataclass(frozen=True)
+class Moments:
+    """One time per bucket: ``edges (B + 1,)`` and ``times (B,)``, UTC nanoseconds."""
+
+    edges: Stamps
+    times: Stamps
+
+
+def draw_moments(day: dt.date, window: Window, seed: int) -> Moments:
+    """Draw one time per bucket, uniformly; the same for every venue."""
+    edges = window.edges(day)
+    rng = np.random.default_rng(stream(seed, "sampled times", str(day)))
+    return Moments(edges, rng.integers(edges[:-1], edges[1:]))
+
+
+@dataclass(frozen=True)
+class Books:
+    """One book per bucket: prices and sizes ``(B, levels)``, NaN and 0 where there is no level, ``stamps (B,)``.
+
+    A bucket without a snapshot has stamp -1 and no levels.
+    """
+
+    stamps: Stamps
+    bid_px: Floats
+    bid_sz: Floats
+    ask_px: Floats
+    ask_sz: Floats
+
+    @property
+    def found(self) -> NDArray[np.bool_]:
+        """Buckets that have a snapshot, ``(B,)``."""
+        return self.stamps >= 0
+
+    @property
+    def mid(self) -> Floats:
+        """Middle of best bid and best ask, ``(B,)``, NaN where a side is empty."""
+        return np.asarray((self.bid_px[:, 0] + self.ask_px[:, 0]) / 2)
+
+    def side(self, name: str) -> tuple[Floats, Floats]:
+        """Prices and sizes of the ``bid`` or the ``ask`` side."""
+        return (self.bid_px, self.bid_sz) if name == "bid" else (self.ask_px, self.ask_sz)
+
+
+def closest_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5) -> Books:
+    """The snapshot of each bucket that is closest to its time; of equally close ones the later."""
+    stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
+    first, last = np.searchsorted(stamps, moments.edges[:-1]), np.searchsorted(stamps, moments.edges[1:]) - 1
+    found = first <= last
+    before = np.clip(np.searchsorted(stamps, moments.times, side="right") - 1, first, np.maximum(last, first))
+    after = np.clip(before + 1, first, np.maximum(last, first))
+    return books_at(snapshots, np.where(found, _closer(stamps, before, after, moments.times), -1), levels=levels)
+
+
+def last_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5) -> Books:
+    """The last snapshot of each bucket."""
+    stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
+    first, last = np.searchsorted(stamps, moments.edges[:-1]), np.searchsorted(stamps, moments.edges[1:]) - 1
+    return books_at(snapshots, np.where(first <= last, last, -1), levels=levels)
+
+
+def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int = 5) -> Books:
+    """Books of some rows of a snapshot table; row -1 is no book."""
+    depth = min(depth_of(snapshots), levels)
+    found = rows >= 0
+    chosen = snapshots[rows[found]]
+    stamps = np.full(len(rows), -1, dtype=np.int64)
+    stamps[found] = chosen["ts_event"].cast(polars.Int64).to_numpy()
+    sides = []
+    for field in ("bid_px", "bid_sz", "ask_px", "ask_sz"):
+        values = np.full((len(rows), depth), np.nan if field.endswith("px") else 0.0)
+        columns = [chosen[f"{field}_{level:02d}"].cast(polars.Float64).to_numpy() for level in range(depth)]
+        values[found] = np.column_stack(columns)
+        sides.append(values)
+    return Books(stamps, *sides)
+
+
+def _closer(stamps: Stamps, before: Stamps, after: Stamps, times: Stamps) -> Stamps:
+    if not len(stamps):
+        return before
+    return np.where(np.abs(stamps[after] - times) <= np.abs(stamps[before] - times), after, before)

@@ -1,0 +1,183 @@
+"""Imported market data in a folder: per venue, symbol and day a snapshot table, events where there are, and a record.
+
+Everything is written beside its place and renamed at the end, the record last: what has a record is whole.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars
+
+from riskroute.errors import DataError, InputError, one_of
+from riskroute.market.tables import EVENT_SCHEMA, crossed, snapshot_schema
+from riskroute.results import write_json
+
+RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"
+
+
+@dataclass
+class Recording:
+    """What is known of one venue, symbol and day."""
+
+    venue: str
+    symbol: str
+    date: dt.date
+    depth: int
+    source: str
+    reader: str
+    snapshots: int = 0
+    events: int = 0
+    has_events: bool = False
+    first: str = ""
+    last: str = ""
+    crossed: int = 0
+    unresolved: int = 0
+    references: int = 0
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def stem(self) -> str:
+        """Beginning of its files' names."""
+        return f"{self.venue}_{self.symbol}_{self.date.isoformat()}"
+
+    @property
+    def unresolved_share(self) -> float:
+        """Share of the references to orders that the file does not hold."""
+        return self.unresolved / self.references if self.references else 0.0
+
+    @property
+    def crossed_share(self) -> float:
+        """Share of snapshots whose best bid is at or above the best ask."""
+        return self.crossed / self.snapshots if self.snapshots else 0.0
+
+
+class RecordingWriter:
+    """Streams one recording into a folder; nothing shows there before `commit`."""
+
+    def __init__(self, folder: Path, recording: Recording) -> None:
+        self.folder, self.recording = folder, recording
+        self._writers: dict[str, Any] = {}
+
+    def add_snapshots(self, frame: polars.DataFrame) -> None:
+        """Append snapshots, in the order of time."""
+        if frame.height:
+            self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
+            one = self.recording
+            one.snapshots += frame.height
+            one.crossed += crossed(frame)
+            one.first = one.first or str(frame["ts_event"][0])
+            one.last = str(frame["ts_event"][-1])
+
+    def add_events(self, frame: polars.DataFrame) -> None:
+        """Append events, in the order of time."""
+        self.recording.has_events = True
+        if frame.height:
+            self._write(EVENTS, frame.select(list(EVENT_SCHEMA)))
+            self.recording.events += frame.height
+
+    def commit(self) -> Path:
+        """Give the files their names; those of an earlier import are replaced."""
+        one = self.recording
+        if one.has_events and EVENTS not in self._writers:
+            self._write(EVENTS, polars.DataFrame(schema=EVENT_SCHEMA))
+        record = self.folder / f"{one.stem}{RECORD}"
+        record.unlink(missing_ok=True)
+        for ending in (SNAPSHOTS, EVENTS):
+            target = self.folder / f"{one.stem}{ending}"
+            if ending in self._writers:
+                self._writers[ending].close()
+                self._beside(ending).replace(target)
+            else:
+                target.unlink(missing_ok=True)
+        return write_json(record, asdict(one) | {"date": one.date.isoformat()})
+
+    def discard(self) -> None:
+        """Remove what is not committed."""
+        for ending, writer in self._writers.items():
+            writer.close()
+            self._beside(ending).unlink(missing_ok=True)
+
+    def _beside(self, ending: str) -> Path:
+        return self.folder / f".{self.recording.stem}.{os.getpid()}{ending}"
+
+    def _write(self, ending: str, frame: polars.DataFrame) -> None:
+        from pyarrow.parquet import ParquetWriter
+
+        table = frame.to_arrow()
+        if ending not in self._writers:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._writers[ending] = ParquetWriter(self._beside(ending), table.schema, compression="lz4")
+            except OSError as error:
+                raise InputError(f"--out must be a folder that can be written to, was {str(self.folder)!r}") from error
+        self._writers[ending].write_table(table)
+
+
+class Store:
+    """Recordings in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise InputError(f"folder must hold imported market data, was {str(folder)!r}, which is not a folder")
+
+    def recordings(self) -> list[Recording]:
+        """Everything whole, by venue, symbol and day."""
+        return [_read_record(path) for path in sorted(self.folder.glob(f"*{RECORD}"))]
+
+    def of_symbol(self, symbol: str, date: dt.date | None = None, venues: Sequence[str] = ()) -> list[Recording]:
+        """Recordings of a symbol on one day: the one that is there, or ``date``."""
+        found = self.recordings()
+        if not found:
+            raise DataError(f"folder must hold imported market data, was {str(self.folder)!r} without any")
+        one_of("symbol", symbol, tuple(dict.fromkeys(one.symbol for one in found)))
+        mine = [one for one in found if one.symbol == symbol]
+        days = sorted({one.date for one in mine})
+        if date is None and len(days) > 1:
+            raise InputError(f"date must be given, one of {', '.join(map(str, days))}, was None")
+        day = date or days[0]
+        one_of("date", str(day), tuple(map(str, days)))
+        mine = [one for one in mine if one.date == day]
+        for venue in venues:
+            one_of("venue", venue, tuple(one.venue for one in mine))
+        return [one for one in mine if not venues or one.venue in venues]
+
+    def snapshots(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
+        """Snapshots of a recording, from ``begin`` and before ``end`` (UTC nanoseconds) if given."""
+        return self._table(recording, SNAPSHOTS, begin, end)
+
+    def events(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
+        """Events of a recording; an error if its source has none."""
+        if not recording.has_events:
+            raise DataError(
+                f"limit orders need events, and {recording.stem} has none ({recording.reader} data hold snapshots only)"
+            )
+        return self._table(recording, EVENTS, begin, end)
+
+    def _table(self, recording: Recording, ending: str, begin: int | None, end: int | None) -> polars.DataFrame:
+        path = self.folder / f"{recording.stem}{ending}"
+        stamp = polars.col("ts_event").cast(polars.Int64)
+        try:
+            table = polars.scan_parquet(path)
+            if begin is not None:
+                table = table.filter(stamp >= begin)
+            if end is not None:
+                table = table.filter(stamp < end)
+            return table.collect()
+        except (OSError, polars.exceptions.PolarsError) as error:
+            raise DataError(f"{path} must be a table that `riskroute market import` wrote: {error}") from error
+
+
+def _read_record(path: Path) -> Recording:
+    try:
+        fields = json.loads(path.read_text())
+        return Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{path} must be a record that `riskroute market import` wrote: {error}") from error

@@ -1,0 +1,66 @@
+"""The two tables that every reader of market data gives: snapshots of books, and the events that made them.
+
+Column names are Databento's: ``ts_event`` in UTC nanoseconds, ``venue`` as market identifier code, ``bid_px_00`` the
+best bid, ``bid_px_01`` the next. Prices are in dollars. A level that is not there has no price and size 0.
+"""
+
+from __future__ import annotations
+
+import polars
+
+from riskroute.errors import DataError
+
+TIME = polars.Datetime("ns", "UTC")
+
+KEY_SCHEMA: dict[str, polars.DataType | type[polars.DataType]] = {
+    "ts_event": TIME,
+    "sequence": polars.UInt64,
+    "venue": polars.String,
+    "symbol": polars.String,
+}
+"""``sequence`` counts the messages of the source, and says which snapshot belongs to which event."""
+
+EVENT_SCHEMA = KEY_SCHEMA | {
+    "action": polars.String,
+    "side": polars.String,
+    "price": polars.Float64,
+    "size": polars.UInt32,
+    "remaining": polars.UInt32,
+    "order_id": polars.UInt64,
+    "old_order_id": polars.UInt64,
+}
+"""``action``: A adds an order, C cancels ``size`` of it, F executes ``size`` of it, M replaces ``old_order_id``.
+
+``side`` is that of the resting order, B or A. An M has the price and size of the new order, an F the price paid.
+``remaining`` is what is left of the order afterwards, null where the source does not tell. An id of 0 is no order.
+"""
+
+LEVEL_FIELDS = ("bid_px", "bid_sz", "ask_px", "ask_sz")
+
+
+def level_columns(depth: int) -> list[str]:
+    """Names of the columns of ``depth`` levels, best level first.
+
+    >>> level_columns(1)
+    ['bid_px_00', 'bid_sz_00', 'ask_px_00', 'ask_sz_00']
+    """
+    return [f"{field}_{level:02d}" for level in range(depth) for field in LEVEL_FIELDS]
+
+
+def snapshot_schema(depth: int) -> dict[str, polars.DataType | type[polars.DataType]]:
+    """Columns and types of a snapshot table with ``depth`` levels."""
+    levels = {name: polars.Float64 if "_px_" in name else polars.UInt32 for name in level_columns(depth)}
+    return KEY_SCHEMA | levels
+
+
+def depth_of(frame: polars.DataFrame) -> int:
+    """Number of levels of a snapshot table."""
+    depth = sum(name.startswith("bid_px_") for name in frame.columns)
+    if not depth or set(level_columns(depth)) - set(frame.columns):
+        raise DataError(f"snapshots must have columns bid_px_00, bid_sz_00, ask_px_00, ask_sz_00, was {frame.columns}")
+    return depth
+
+
+def crossed(frame: polars.DataFrame) -> int:
+    """Number of snapshots whose best bid is at or above the best ask."""
+    return int((frame["bid_px_00"] >= frame["ask_px_00"]).sum())

@@ -1,0 +1,158 @@
+"""Venue models: what ``q`` shares earn at a venue on average, and how uncertain that is, both quadratic in ``q``."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from riskroute.errors import DataError, InputError, finite_array, one_of
+from riskroute.learning.problem import Problem
+from riskroute.results import aligned, write_whole
+from riskroute.routing.instances import routing_actions
+from riskroute.routing.splits import largest_size
+
+UNITS = ("money", "norm-1")
+KINDS = ("market", "limit", "dark")
+
+
+@dataclass(frozen=True)
+class VenueModel:
+    """Profit from ``q`` shares: mean ``p q + p~ q^2``, variance ``s q + s~ q^2``.
+
+    Parameters
+    ----------
+    name : of the venue, or of the slot if a venue has several.
+    mean : ``(p, p~)``, money per share and per squared share.
+    variance : ``(s, s~)``, squared money per share and per squared share.
+    kind : ``market`` orders, ``limit`` orders or a ``dark`` pool.
+    mean_error, variance_error : standard errors of the coefficients, if estimated.
+
+    >>> model = VenueModel("XNAS", mean=(-0.07, -0.0002), variance=(0.0, 0.00056))
+    >>> round(model.mean_of(10), 4), round(model.variance_of(10), 4)
+    (-0.72, 0.056)
+    """
+
+    name: str
+    mean: tuple[float, float]
+    variance: tuple[float, float]
+    kind: str = "market"
+    mean_error: tuple[float, float] | None = None
+    variance_error: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(f"name must be a text that is not empty, was {self.name!r}")
+        one_of("kind", self.kind, KINDS)
+        for field in ("mean", "variance", "mean_error", "variance_error"):
+            value = getattr(self, field)
+            if value is not None or not field.endswith("error"):
+                pair = finite_array(f"{field} of {self.name}", value, ndim=1, length=2)
+                object.__setattr__(self, field, (float(pair[0]), float(pair[1])))
+
+    def mean_of(self, shares: float) -> float:
+        """Expected profit from ``shares``."""
+        return self.mean[0] * shares + self.mean[1] * shares**2
+
+    def variance_of(self, shares: float) -> float:
+        """Variance of the profit from ``shares``; negative where the fit is not to be believed."""
+        return self.variance[0] * shares + self.variance[1] * shares**2
+
+
+def venue_problem(
+    models: Sequence[VenueModel],
+    shares: int,
+    *,
+    units: str = "money",
+    risk_tolerance: float = 2.0,
+    base_variance: float = 1.0,
+) -> Problem:
+    """The routing problem of splitting ``shares`` over venues, one slot per model.
+
+    Parameters
+    ----------
+    units : ``money``, the coefficients as they are, or ``norm-1``, scaled down to the norms that the theory assumes.
+    base_variance : what the variance of a whole order has besides the venues' own, the paper's omega.
+
+    >>> models = [VenueModel("A", (-0.07, -0.0002), (0.0, 0.0006)), VenueModel("B", (-0.05, 0.0), (0.0, 0.006))]
+    >>> problem = venue_problem(models, 10)
+    >>> problem.actions, problem.best  # of the list: 6 at A and 4 at B
+    (Actions(11 actions, dim 4), 6)
+    """
+    one_of("units", units, UNITS)
+    if not models:
+        raise InputError("models must hold at least one venue, was empty")
+    names = [model.name for model in models]
+    if len(set(names)) < len(names):
+        raise InputError(f"models must have different names, was {names}")
+    actions = routing_actions(shares, len(models))
+    scale = largest_size(shares)
+    columns = [[getattr(model, field)[power] for model in models] for field in ("mean", "variance") for power in (0, 1)]
+    mean_coef, var_coef = scale * np.array(columns[0] + columns[1]), scale * np.array(columns[2] + columns[3])
+    make: Any = Problem if units == "money" else Problem.scaled
+    unchecked = {"check_norms": False} if units == "money" else {}
+    problem: Problem = make(
+        actions=actions,
+        mean_coef=mean_coef,
+        var_coef=var_coef,
+        risk_tolerance=risk_tolerance,
+        base_variance=base_variance,
+        **unchecked,
+    )
+    return problem
+
+
+def parameter_table(models: Sequence[VenueModel]) -> str:
+    """The coefficients as the paper prints them: a column per venue, a row per coefficient.
+
+    >>> print(parameter_table([VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.00056))]))
+             XNAS
+    -------------
+    p       -0.07
+    p~    -0.0002
+    var         0
+    var~  0.00056
+    """
+    rows = []
+    for label, field, power in (("p", "mean", 0), ("p~", "mean", 1), ("var", "variance", 0), ("var~", "variance", 1)):
+        cells = []
+        for model in models:
+            error = getattr(model, f"{field}_error")
+            cells.append(f"{getattr(model, field)[power]:.4g}" + (f" +- {error[power]:.1g}" if error else ""))
+        rows.append([label, *cells])
+    return aligned(["", *(model.name for model in models)], rows)
+
+
+def save_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, about: Sequence[str] = ()) -> Path:
+    """Write models as a TOML file that people can read and edit; ``about`` are lines of comment at its head."""
+    lines = [f"# {line}" for line in about]
+    for model in models:
+        lines += ["", "[[venues]]", f"name = {json.dumps(model.name)}", f"kind = {json.dumps(model.kind)}"]
+        for field, comment in _FIELDS.items():
+            pair = getattr(model, field)
+            if pair is not None:
+                lines.append(f"{field} = [{pair[0]!r}, {pair[1]!r}]  # {comment}")
+    return write_whole(Path(path), lambda beside: beside.write_text("\n".join(lines).lstrip("\n") + "\n"))
+
+
+_FIELDS = {
+    "mean": "dollars per share, per squared share",
+    "variance": "squared dollars per share, per squared share",
+    "mean_error": "standard errors",
+    "variance_error": "standard errors",
+}
+
+
+def load_models(path: str | os.PathLike[str]) -> list[VenueModel]:
+    """Read models that `save_models` or a person wrote."""
+    try:
+        venues = tomllib.loads(Path(path).read_text())["venues"]
+        return [VenueModel(**venue) for venue in venues]
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        raise DataError(f"{path} must be a file of [[venues]] with name, mean and variance: {error}") from error
