@@ -1,0 +1,48 @@
+"""What an order costs on a given book: walk its levels, compare with the middle of the market."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, one_of, whole_number
+from riskroute.market.sampling import Books, Floats
+
+SIDES = ("sell", "buy")
+
+
+def as_quantities(values: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Test quantities: different positive whole numbers, in rising order."""
+    quantities = [whole_number("quantities", value, maximum=10**9) for value in np.asarray(values).tolist()]
+    if not quantities or sorted(set(quantities)) != quantities:
+        raise InputError(f"quantities must be different and rising, was {list(values)}")
+    return np.array(quantities, dtype=np.int64)
+
+
+def walk_levels(prices: Floats, sizes: Floats, quantities: NDArray[np.int64]) -> Floats:
+    """Money for which ``quantities (Q,)`` trade against books of ``prices`` and ``sizes (B, levels)``: ``(B, Q)``.
+
+    The best level is taken first, as far as it goes, then the next. NaN where all levels together do not suffice: an
+    order is never filled in part.
+
+    >>> walk_levels(np.array([[10.0, 9.0]]), np.array([[2.0, 1.0]]), np.array([1, 3, 4])).tolist()
+    [[10.0, 29.0, nan]]
+    """
+    there = np.where(np.isnan(prices), 0.0, sizes)
+    ends = there.cumsum(axis=1)
+    taken = np.clip(quantities[None, :, None] - (ends - there)[:, None, :], 0.0, there[:, None, :])
+    money = (taken * np.nan_to_num(prices)[:, None, :]).sum(axis=2)
+    return np.where(ends[:, -1:] >= quantities, money, np.nan)
+
+
+def market_profits(books: Books, quantities: NDArray[np.int64], side: str = "sell") -> Floats:
+    """Profit of market orders against the middle of the venue's own book, ``(B, Q)``, NaN where the book is short.
+
+    Selling walks the bids, buying the asks; both are worse than the middle, so profits are negative.
+    """
+    one_of("side", side, SIDES)
+    prices, sizes = books.side("bid" if side == "sell" else "ask")
+    money, fair = walk_levels(prices, sizes, quantities), books.mid[:, None] * quantities
+    return money - fair if side == "sell" else fair - money
