@@ -1,0 +1,167 @@
+"""Books in a table of anybody's own, CSV with a header or Parquet: a row per change, a column per price and size."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars
+
+from riskroute.errors import DataError, InputError, RiskrouteError
+from riskroute.market.csv_stream import csv_frames, csv_members, reading
+from riskroute.market.itch import date_of
+from riskroute.market.reading import Part, Wanted, as_snapshots, stamped
+from riskroute.market.sampling import NEW_YORK
+from riskroute.market.tables import TIME, level_columns
+
+ALIASES = {
+    "ts_event": ("timestamp", "time", "datetime", "ts"),
+    "venue": ("exchange", "mic"),
+    "symbol": ("ticker", "sym"),
+    "bid_px_00": ("bid", "bid_price", "best_bid"),
+    "bid_sz_00": ("bid_size", "bid_qty", "bid_volume"),
+    "ask_px_00": ("ask", "ask_price", "best_ask", "offer"),
+    "ask_sz_00": ("ask_size", "ask_qty", "ask_volume", "offer_size"),
+}
+"""Other names of columns that are understood without being told, in upper or lower case."""
+
+_ROWS = 100_000
+
+
+class TableReader:
+    """Books of one day from a table with named columns; prices in dollars, times of New York unless they say more."""
+
+    name = "table"
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self.source, self.wanted = path, wanted
+        first = next(self._frames(), None)
+        if first is None or not first.height:
+            raise DataError(f"{path} must hold a header and at least one row, was empty")
+        self._names = self._columns(first.columns)
+        known = [name for name in self._names if name.startswith("bid_px_")]
+        levels = next(depth for depth in range(len(known), -1, -1) if set(level_columns(depth)) <= set(self._names))
+        if not levels:
+            missing = [name for name in level_columns(1) if name not in self._names]
+            raise DataError(
+                f"{path} must have columns for {', '.join(missing)} (other names: --column bid_px_00=NAME), "
+                f"was {', '.join(first.columns)}"
+            )
+        self.depth = min(wanted.depth, levels)
+        stamps = self._stamps(first.rename({theirs: ours for ours, theirs in self._names.items()})["ts_event"])
+        moment = stamps[0] if stamps[0] is not None else None
+        day = wanted.date or (moment.astimezone(NEW_YORK).date() if moment else date_of(path.name))
+        if day is None:
+            raise InputError(f"date must be given where the file does not tell it, was None for {path.name!r}")
+        self.date = day
+
+    def parts(self) -> Iterator[Part]:
+        """A part per venue, symbol and piece of the file."""
+        row, latest = 0, None
+        for frame in self._frames():
+            table = frame.select([polars.col(theirs).alias(ours) for ours, theirs in self._names.items()])
+            table = table.with_columns(ts_event=self._stamps(table["ts_event"])).with_row_index("sequence", row + 1)
+            row += frame.height
+            latest = self._check(table, latest)
+            for (venue, symbol), mine in self._labelled(table).group_by(["venue", "symbol"], maintain_order=True):
+                if not self.wanted.symbols or symbol in self.wanted.symbols:
+                    whole = as_snapshots(stamped(mine, str(venue), str(symbol)), self.depth)
+                    yield Part(str(venue), str(symbol), self.wanted.within(whole, self.date))
+
+    def _columns(self, given: list[str]) -> dict[str, str]:
+        """Our names to theirs, for the columns that are there."""
+        ours = [*ALIASES, *level_columns(50)]
+        for name, theirs in self.wanted.columns.items():
+            if name not in ours:
+                raise InputError(f"column must be one of ts_event, venue, symbol, bid_px_00, ..., was {name!r}")
+            if theirs not in given:
+                raise InputError(f"column {name} must be one of {', '.join(given)}, was {theirs!r}")
+        lower = {name.lower(): name for name in given}
+        found = {}
+        for name in ours:
+            candidates = [lower[alias] for alias in (name, *ALIASES.get(name, ())) if alias in lower]
+            if name in self.wanted.columns or candidates:
+                found[name] = self.wanted.columns.get(name) or candidates[0]
+        if "ts_event" not in found:
+            raise DataError(f"{self.source} must have a column for ts_event, was {', '.join(given)}")
+        return found
+
+    def _frames(self) -> Iterator[polars.DataFrame]:
+        if self.source.suffix.lower() != ".parquet":
+            for member in csv_members(self.source)[:1]:
+                yield from csv_frames(self.source, member)
+            return
+        try:
+            import pyarrow
+            from pyarrow.parquet import ParquetFile
+        except ImportError:
+            raise RiskrouteError("Parquet files need more packages: pip install 'riskroute[market]'") from None
+        with reading(self.source):
+            try:
+                with ParquetFile(self.source) as file:
+                    for batch in file.iter_batches(_ROWS):
+                        frame: Any = polars.from_arrow(batch)
+                        yield frame
+            except pyarrow.ArrowException as error:
+                raise DataError(f"{self.source} must be a Parquet file: {error}") from error
+
+    def _stamps(self, column: polars.Series) -> polars.Series:
+        """UTC nanoseconds from whole nanoseconds, dates with times, or texts of these."""
+        try:
+            if column.dtype.is_integer():
+                return column.cast(polars.Int64).cast(TIME)
+            if column.dtype == polars.String:
+                zoned = column.str.to_datetime(time_unit="ns", strict=True, time_zone="UTC") if _zoned(column) else None
+                column = column.str.to_datetime(time_unit="ns", strict=True) if zoned is None else zoned
+            if not isinstance(column.dtype, polars.Datetime):
+                raise DataError(f"{self.source} must have times in ts_event, was {column.dtype}")
+            if column.dtype.time_zone is None:
+                column = column.dt.replace_time_zone("America/New_York", ambiguous="earliest", non_existent="null")
+            return column.dt.convert_time_zone("UTC").cast(TIME)
+        except polars.exceptions.PolarsError as error:
+            text = " ".join(str(error).split())[:200]
+            raise DataError(f"{self.source} must have times in ts_event that can be understood: {text}") from error
+
+    def _labelled(self, table: polars.DataFrame) -> polars.DataFrame:
+        """The table with a venue and a symbol in every row, from options where there is no such column."""
+        given = {"venue": self.wanted.venue, "symbol": next(iter(self.wanted.symbols), None)}
+        for name, value in given.items():
+            if name not in table.columns:
+                if value is None:
+                    raise InputError(f"{name} must be given where the file has no such column, was None")
+                table = table.with_columns(polars.lit(value).alias(name))
+            table = table.with_columns(polars.col(name).cast(polars.String).str.strip_chars())
+        if self.wanted.venue is not None:
+            table = table.filter(polars.col("venue") == self.wanted.venue)
+        named = [polars.col(name).str.contains(r"^[\w.\-]{1,16}$").fill_null(False) for name in given]
+        odd = table.filter(~polars.all_horizontal(named))
+        if odd.height:
+            values = odd.select("venue", "symbol").row(0)
+            raise DataError(f"row {odd['sequence'][0]} of {self.source.name} must name venue and symbol, was {values}")
+        return table
+
+    def _check(self, table: polars.DataFrame, latest: dt.datetime | None) -> dt.datetime | None:
+        """Refuse rows without a time, out of order, or of another day; returns the time of the last row."""
+        time = polars.col("ts_event")
+        above = time.shift(1) if latest is None else time.shift(1).fill_null(latest)
+        day = time.dt.convert_time_zone("America/New_York").dt.date()
+        wrong = {
+            "a time": time.is_null(),
+            "a time not before that of the row above": (time < above).fill_null(False),
+            f"a time on {self.date}, as the first row": day != self.date,
+        }
+        for expected, rule in wrong.items():
+            rows = table.filter(rule)
+            if rows.height:
+                was = rows["ts_event"][0]
+                raise DataError(f"row {rows['sequence'][0]} of {self.source.name} must have {expected}, was {was}")
+        last: dt.datetime = table["ts_event"][-1]
+        return last
+
+
+def _zoned(column: polars.Series) -> bool:
+    """Whether times as text name their zone."""
+    first = column.drop_nulls().head(1)
+    return bool(len(first)) and bool(first.str.contains(r"(Z|[+-]\d{2}:?\d{2})$")[0])

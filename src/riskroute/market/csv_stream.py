@@ -1,0 +1,80 @@
+"""CSV files in pieces that fit into memory: plain, gzip, or inside a zip archive."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars
+
+from riskroute.errors import DataError, RiskrouteError
+
+BLOCK = 4 << 20
+"""Bytes per piece."""
+
+
+def csv_members(path: Path) -> list[str]:
+    """Names of the CSV files that a path stands for: those of an archive, or its own."""
+    with reading(path):
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                return [name for name in archive.namelist() if name.lower().endswith(".csv")]
+        with path.open("rb"):
+            return [path.name]
+
+
+def csv_frames(path: Path, member: str, types: Mapping[str, Any] | None = None) -> Iterator[polars.DataFrame]:
+    """Pieces of a CSV file: without a header if ``types`` names its columns (pyarrow types), else with one."""
+    try:
+        import pyarrow
+        from pyarrow import csv
+    except ImportError:
+        raise RiskrouteError("CSV files need more packages: pip install 'riskroute[market]'") from None
+
+    names = list(types) if types else None
+    read = csv.ReadOptions(block_size=BLOCK, column_names=names)
+    convert = csv.ConvertOptions(column_types=dict(types) if types else None, strings_can_be_null=True)
+    with reading(path, member), ExitStack() as stack:
+        file = stack.enter_context(_opened(path, member))
+        try:
+            batches = stack.enter_context(csv.open_csv(file, read_options=read, convert_options=convert))
+            for batch in batches:
+                yield _as_frame(polars.from_arrow(batch))
+        except pyarrow.ArrowException as error:
+            text = " ".join(str(error).split())[:300]
+            raise DataError(f"{path} must be a table of numbers as described, was: {text} (in {member})") from error
+
+
+def _as_frame(table: Any) -> polars.DataFrame:
+    return table if isinstance(table, polars.DataFrame) else polars.DataFrame(table)
+
+
+@contextmanager
+def _opened(path: Path, member: str) -> Iterator[Any]:
+    with ExitStack() as stack:
+        if zipfile.is_zipfile(path):
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            yield stack.enter_context(archive.open(member))
+        else:
+            file = stack.enter_context(path.open("rb"))
+            zipped = file.peek(2)[:2] == b"\x1f\x8b"
+            yield gzip.GzipFile(fileobj=file) if zipped else file
+
+
+@contextmanager
+def reading(path: Path, member: str = "") -> Iterator[None]:
+    """Errors of files and archives as errors that name the file."""
+    where = f" ({member})" if member and member != path.name else ""
+    try:
+        yield
+    except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise DataError(f"{path} must be a whole archive{where}, was damaged or cut off: {error}") from error
+    except RuntimeError as error:
+        raise DataError(f"{path} must be an archive without a password{where}: {error}") from error
+    except OSError as error:
+        raise DataError(f"{path} must be a file that can be read{where}: {error.strerror or error}") from error

@@ -1,0 +1,135 @@
+"""Import: files of any kind that is understood become recordings in a folder, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from riskroute.errors import DataError, InputError, real_number
+from riskroute.market.book_tables import TableReader
+from riskroute.market.csv_stream import csv_members
+from riskroute.market.itch import ItchReader
+from riskroute.market.lobster import LobsterReader, is_lobster
+from riskroute.market.reading import Reader, Wanted
+from riskroute.market.store import Recording, RecordingWriter
+from riskroute.market.ticks import TickReader, is_ticks
+
+READERS: dict[str, Callable[[Path, Wanted], Reader]] = {
+    "itch": ItchReader,
+    "lobster": LobsterReader,
+    "ticks": TickReader,
+    "table": TableReader,
+}
+"""By name: what `--format` may say."""
+
+Progress = Callable[[str, int], None]
+"""Called with the name of a file and the number of snapshots read so far."""
+
+
+def detect(path: Path) -> str:
+    """Which reader a file is for, by its name and what archives hold."""
+    if not path.is_file():
+        raise InputError(f"file must be there, was {str(path)!r}")
+    ending = path.suffix.lower()
+    if ending == ".parquet":
+        return "table"
+    if ending == ".zip" or ".csv" in path.name.lower():
+        if not csv_members(path):
+            raise DataError(f"{path} must hold CSV files, was an archive without any")
+        return "lobster" if is_lobster(path) else "ticks" if is_ticks(path) else "table"
+    return "itch"
+
+
+def import_files(
+    paths: Sequence[Path],
+    out: Path,
+    wanted: Wanted,
+    *,
+    kind: str | None = None,
+    max_unresolved: float = 0.01,
+    max_crossed: float = 0.01,
+    progress: Progress | None = None,
+) -> list[Recording]:
+    """Read files into recordings in ``out``; nothing is left there if one of them cannot be used.
+
+    Parameters
+    ----------
+    wanted : symbols, levels, part of the day.
+    kind : one of `READERS`; found out if None.
+    max_unresolved : share of references to orders that are not in the file, above which it is refused.
+    max_crossed : share of snapshots with bid at or above ask, above which it is refused.
+    progress : told about what was read.
+    """
+    limits = {
+        "unresolved": real_number("max_unresolved", max_unresolved, minimum=0, maximum=1),
+        "crossed": real_number("max_crossed", max_crossed, minimum=0, maximum=1),
+    }
+    if not paths:
+        raise InputError("files must be at least one, was none")
+    writers: dict[tuple[str, str, str], RecordingWriter] = {}
+    try:
+        for path in dict.fromkeys(map(Path, paths)):
+            reader = READERS[kind or detect(path)](path, wanted)
+            mine = _read(reader, out, writers, progress)
+            _judge(reader, [writers[key].recording for key in mine], limits)
+        recordings = [writer.recording for writer in writers.values()]
+        for writer in writers.values():
+            writer.commit()
+    finally:
+        for writer in writers.values():
+            writer.discard()
+    return recordings
+
+
+def _read(
+    reader: Reader, out: Path, writers: dict[tuple[str, str, str], RecordingWriter], progress: Progress | None
+) -> set[tuple[str, str, str]]:
+    mine: set[tuple[str, str, str]] = set()
+    count = 0
+    for part in reader.parts():
+        key = (part.venue, part.symbol, str(reader.date))
+        if key not in mine:
+            if key in writers:
+                twice = writers[key].recording
+                raise InputError(f"files must be of different venues, symbols or days, was {twice.stem} twice")
+            mine.add(key)
+            source = str(reader.source.name)
+            writers[key] = RecordingWriter(
+                out, Recording(part.venue, part.symbol, reader.date, reader.depth, source, reader.name)
+            )
+        writer = writers[key]
+        writer.add_snapshots(part.snapshots)
+        if part.events is not None:
+            writer.add_events(part.events)
+        writer.recording.references += part.references
+        writer.recording.unresolved += part.unresolved
+        count += part.snapshots.height
+        if progress is not None:
+            progress(reader.source.name, count)
+    return mine
+
+
+def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, float]) -> None:
+    """Refuse what is empty, or more broken than allowed."""
+    if not any(one.snapshots for one in recordings):
+        raise DataError(f"{reader.source} must hold books in the wanted part of the day, was without any")
+    for one in recordings:
+        shares = {"unresolved": one.unresolved_share, "crossed": one.crossed_share}
+        counts = {"unresolved": (one.unresolved, one.references), "crossed": (one.crossed, one.snapshots)}
+        texts = {"unresolved": "references to orders not in the file", "crossed": "snapshots with bid at or above ask"}
+        for name, share in shares.items():
+            if share > limits[name]:
+                some, of = counts[name]
+                raise DataError(
+                    f"{reader.source} ({one.symbol}) must have at most {limits[name]:.1%} {texts[name]}, "
+                    f"was {share:.1%} ({some:,} of {of:,}); --max-{name} {_above(share)} goes on all the same"
+                )
+
+
+def _above(share: float) -> str:
+    """A round number that lets a share pass.
+
+    >>> _above(0.1441), _above(0.999)
+    ('0.15', '1')
+    """
+    return f"{min(int(share * 100 + 1) / 100, 1):g}"

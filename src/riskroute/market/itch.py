@@ -1,0 +1,167 @@
+"""NASDAQ ITCH 5.0 day files, raw or gzip, through itch-book; no other module knows that library."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import re
+import warnings
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+
+from riskroute.errors import DataError, InputError, RiskrouteError
+from riskroute.market.reading import Part, Wanted, as_events, stamped
+
+VENUES = {"BX": "XBOS", "PSX": "XPSX", "NASDAQ": "XNAS"}
+"""Names of NASDAQ's three exchanges in file names."""
+
+ROWS = 200_000
+"""Rows per part, about: memory against speed."""
+
+_DATES = (
+    (r"^(\d{2})(\d{2})(\d{4})\.NASDAQ_ITCH", (3, 1, 2)),
+    (r"^S(\d{2})(\d{2})(\d{2})-v50", (3, 1, 2)),
+    (r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)", (1, 2, 3)),
+)
+
+
+def date_of(name: str) -> dt.date | None:
+    """The day that a file name tells, if any.
+
+    >>> date_of("12302019.NASDAQ_ITCH50.gz"), date_of("20190327.BX_ITCH_50"), date_of("S081321-v50.txt.gz")
+    (datetime.date(2019, 12, 30), datetime.date(2019, 3, 27), datetime.date(2021, 8, 13))
+    """
+    for pattern, (year, month, day) in _DATES:
+        for found in re.finditer(pattern, name):
+            full = int(found[year]) + (2000 if len(found[year]) == 2 else 0)
+            try:
+                return dt.date(full, int(found[month]), int(found[day]))
+            except ValueError:
+                continue
+    return None
+
+
+def venue_of(name: str) -> str:
+    """The exchange that a file name tells; the Nasdaq Stock Market if it names none.
+
+    >>> venue_of("20190327.PSX_ITCH_50.gz"), venue_of("excerpt.itch50")
+    ('XPSX', 'XNAS')
+    """
+    words = re.split(r"[^A-Z]+", name.upper())
+    return next((venue for word, venue in VENUES.items() if word in words), "XNAS")
+
+
+class ItchReader:
+    """Books and events of some symbols of a day file."""
+
+    name = "itch"
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self.source, self.wanted, self.depth = path, wanted, wanted.depth
+        day = wanted.date or date_of(path.name)
+        if day is None:
+            raise InputError(f"date must be given where the file name does not tell it, was None for {path.name!r}")
+        self.date, self.venue = day, wanted.venue or venue_of(path.name)
+        self.stats: dict[str, Any] = {}
+
+    def parts(self) -> Iterator[Part]:
+        """Parts of all wanted symbols, as they come."""
+        names: dict[int, str] = {}
+        try:
+            for batch in self._batches():
+                names |= dict(zip(batch.symbols["locate"], batch.symbols["symbol"], strict=True))
+                depth, messages = polars.DataFrame(self._levels(batch.depth)), batch.messages
+                for locate in [code for code, name in names.items() if name in self.wanted.symbols]:
+                    yield self._part(names[locate], locate, depth, messages)
+        except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            if isinstance(error, RiskrouteError):
+                raise
+            text = str(error).removeprefix(f"{self.source}: ")
+            raise DataError(f"{self.source} must be a whole NASDAQ ITCH 5.0 file, raw or gzip, was: {text}") from error
+        except OSError as error:
+            raise DataError(f"{self.source} must be a file that can be read: {error.strerror or error}") from error
+        self._check_directory(tuple(dict.fromkeys(names.values())))
+
+    def _batches(self) -> Iterator[Any]:
+        try:
+            import itch_book
+        except ImportError:
+            raise RiskrouteError("ITCH files need more packages: pip install 'riskroute[market]'") from None
+        feed = itch_book.open(str(self.source), date=self.date, chunk_bytes=1 << 21)
+        tables = ("depth", "messages", "symbols")
+        with warnings.catch_warnings(), feed:
+            warnings.simplefilter("ignore")  # of symbols that are not there; said with more detail here
+            yield from feed.batches(tables=tables, rows=ROWS, depth=self.depth, symbols=self.wanted.symbols or "?")
+        self.stats = feed.stats or {}
+        if self.stats.get("malformed") or self.stats.get("unknown"):
+            odd = self.stats["malformed"] + self.stats["unknown"]
+            raise DataError(f"{self.source} must be a whole NASDAQ ITCH 5.0 file, was one with {odd:,} broken messages")
+
+    def _check_directory(self, names: tuple[str, ...]) -> None:
+        if not self.wanted.symbols:
+            some = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
+            raise InputError(f"symbol must be given for an ITCH file: {self.source.name} has {len(names):,} ({some})")
+        for symbol in self.wanted.symbols:
+            if symbol not in names:
+                one_of_many("symbol", symbol, names, self.source.name)
+
+    def _levels(self, columns: dict[str, Any]) -> dict[str, Any]:
+        return {name: values for name, values in columns.items() if "_ct_" not in name}
+
+    def _part(self, symbol: str, locate: int, depth: polars.DataFrame, messages: dict[str, Any]) -> Part:
+        mine: Any = slice(None)
+        if len(self.wanted.symbols) > 1:
+            depth = depth.filter(polars.col("locate") == locate)
+            mine = messages["locate"] == locate
+        chosen = {name: values[mine] for name, values in messages.items()}
+        prices = [name for name in depth.columns if "_px_" in name]
+        snapshots = depth.with_columns(
+            polars.col("ts_event").cast(polars.Datetime("ns", "UTC")), polars.col(prices).fill_nan(None)
+        ).rename({"seq": "sequence"})
+        refers = np.isin(chosen["action"], [b"F", b"C", b"M"])
+        unresolved = chosen["side"] == b"N"
+        return Part(
+            self.venue,
+            symbol,
+            self.wanted.within(stamped(snapshots, self.venue, symbol), self.date),
+            self.wanted.within(self._events(symbol, chosen, ~unresolved), self.date),
+            int(refers.sum()),
+            int((refers & unresolved).sum()),
+        )
+
+    def _events(self, symbol: str, messages: dict[str, Any], known: Any) -> polars.DataFrame:
+        applied = known & ~(np.isin(messages["action"], [b"A", b"M"]) & (messages["remaining"] == 0))
+        columns = {
+            "ts_event": messages["ts_event"],
+            "sequence": messages["seq"],
+            "action": messages["action"].view(np.uint8),
+            "side": messages["side"].view(np.uint8),
+            "price": messages["price"],
+            "size": messages["size"],
+            "remaining": messages["remaining"],
+            "order_id": messages["order_id"],
+            "old_order_id": messages["old_order_id"],
+        }
+        frame = polars.DataFrame({name: values[applied] for name, values in columns.items()})
+        letters = {name: _letters(name) for name in ("action", "side")}
+        return as_events(stamped(frame.with_columns(**letters), self.venue, symbol))
+
+
+def _letters(name: str) -> polars.Expr:
+    """Letters from their codes; itch-book's sell side S is A here, the ask."""
+    codes = {ord(letter): letter for letter in "ABCFM"} | {ord("S"): "A"}
+    return polars.col(name).replace_strict(codes, return_dtype=polars.String)
+
+
+def one_of_many(field: str, value: str, names: tuple[str, ...], where: str) -> None:
+    """Raise an error that offers the nearest of very many names."""
+    import difflib
+
+    near = difflib.get_close_matches(value, names, n=3, cutoff=0.5) or sorted(names)[:3]
+    offer = f", nearest are {', '.join(near)}" if near else ""
+    raise DataError(f"{field} must be one of the {len(names):,} in {where}{offer}, was {value!r}")

@@ -1,0 +1,124 @@
+"""What readers of market data have in common: what they are asked for, and what they give back part by part."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import polars
+
+from riskroute.errors import DataError, InputError, whole_number
+from riskroute.market.sampling import stamp_of
+from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
+
+MOST_LEVELS = 50
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be read: symbols, levels per side, a part of the day; names that the file itself does not tell.
+
+    Parameters
+    ----------
+    symbols : names; a reader whose files hold one symbol takes that one if empty.
+    depth : levels per side, at most those of the source.
+    start, end : New York times of the first snapshot and of the end; all if None.
+    date, venue : if the file does not tell, or to overrule it. ``venue`` is a market identifier code such as XNAS.
+    columns : for tables with names of their own: ours to theirs, for example ``{"bid_px_00": "BestBid"}``.
+    """
+
+    symbols: tuple[str, ...] = ()
+    depth: int = 5
+    start: dt.time | None = None
+    end: dt.time | None = None
+    date: dt.date | None = None
+    venue: str | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        whole_number("depth", self.depth, maximum=MOST_LEVELS)
+        object.__setattr__(self, "symbols", tuple(dict.fromkeys(symbol.upper() for symbol in self.symbols)))
+        for symbol in self.symbols:
+            if not symbol.strip() or "/" in symbol or len(symbol) > 16:
+                raise InputError(f"symbol must be a short name, was {symbol!r}")
+        if self.venue is not None and not (self.venue.isalnum() and len(self.venue) == 4 and self.venue.isupper()):
+            raise InputError(f"venue must be a market identifier code such as XNAS, was {self.venue!r}")
+        if self.start is not None and self.end is not None and self.start >= self.end:
+            raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
+
+    def within(self, frame: polars.DataFrame, day: dt.date) -> polars.DataFrame:
+        """Rows of the part of the day that is wanted."""
+        stamp = polars.col("ts_event").cast(polars.Int64)
+        if self.start is not None:
+            frame = frame.filter(stamp >= stamp_of(day, self.start))
+        if self.end is not None:
+            frame = frame.filter(stamp < stamp_of(day, self.end))
+        return frame
+
+
+@dataclass
+class Part:
+    """A piece of a recording, in the order of time: snapshots, events if the source has them, and what was counted.
+
+    ``references`` counts messages that refer to an order, ``unresolved`` those whose order is not in the file.
+    """
+
+    venue: str
+    symbol: str
+    snapshots: polars.DataFrame
+    events: polars.DataFrame | None = None
+    references: int = 0
+    unresolved: int = 0
+
+
+class Reader(Protocol):
+    """Reads one file, or the files that belong together."""
+
+    name: str
+    source: Path
+    date: dt.date
+    depth: int
+
+    def parts(self) -> Iterator[Part]:
+        """Everything wanted, in pieces that fit into memory."""
+
+
+def stamped(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFrame:
+    """The frame with the columns that every row has in common."""
+    return frame.with_columns(polars.lit(venue).alias("venue"), polars.lit(symbol).alias("symbol"))
+
+
+def as_snapshots(frame: polars.DataFrame, depth: int) -> polars.DataFrame:
+    """The frame in the columns and types of a snapshot table: no level without both a price and a size."""
+    schema = snapshot_schema(depth)
+    levels = []
+    for level in range(depth):
+        for side in ("bid", "ask"):
+            price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
+            there = (polars.col(price) > 0) & polars.col(price).is_finite() & (polars.col(size) > 0)
+            levels += [
+                polars.when(there).then(polars.col(price)).alias(price),
+                polars.when(there).then(polars.col(size)).otherwise(0).alias(size),
+            ]
+    return _typed(frame, schema, levels)
+
+
+def as_events(frame: polars.DataFrame) -> polars.DataFrame:
+    """The frame in the columns and types of an event table."""
+    return _typed(frame, EVENT_SCHEMA)
+
+
+def _typed(
+    frame: polars.DataFrame,
+    schema: dict[str, polars.DataType | type[polars.DataType]],
+    changes: Sequence[polars.Expr] = (),
+) -> polars.DataFrame:
+    try:
+        changed = frame.with_columns(changes)
+        return changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
+    except polars.exceptions.PolarsError as error:
+        text = " ".join(str(error).split())[:200]
+        raise DataError(f"prices must be numbers and sizes whole numbers up to 4294967295, was: {text}") from error

@@ -1,0 +1,95 @@
+"""Fees of venues: dollars per share for taking and for making, by day; a rebate is a negative fee.
+
+A schedule is a TOML file::
+
+    [[fees]]
+    venue = "XNAS"
+    from = 2019-01-01   # the first day on which it holds; a later entry of the venue replaces it
+    taker = 0.0030      # paid by an order that trades at once
+    maker = -0.0020     # paid by an order that waits in the book; here it is paid to
+
+An inverted venue pays takers and charges makers: a negative ``taker`` and a positive ``maker``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from riskroute.errors import DataError, InputError, real_number
+
+_LARGEST = 10.0  # dollars per share; anything above is a mistake of units
+
+
+@dataclass(frozen=True)
+class Fee:
+    """What a venue charges per share from a day on."""
+
+    venue: str
+    since: dt.date
+    taker: float
+    maker: float
+
+    def __post_init__(self) -> None:
+        for name in ("taker", "maker"):
+            value = real_number(f"{name} fee of {self.venue}", getattr(self, name), minimum=-_LARGEST, maximum=_LARGEST)
+            object.__setattr__(self, name, value)
+
+    @property
+    def inverted(self) -> bool:
+        """Whether takers are paid and makers pay."""
+        return self.taker < 0 < self.maker
+
+
+NO_FEE = Fee("", dt.date.min, 0.0, 0.0)
+
+
+class FeeSchedule:
+    """Fees by venue and day.
+
+    >>> schedule = FeeSchedule([Fee("XNAS", dt.date(2019, 1, 1), taker=0.003, maker=-0.002)])
+    >>> schedule.fee("XNAS", dt.date(2019, 3, 27)).taker
+    0.003
+    """
+
+    def __init__(self, fees: Sequence[Fee]) -> None:
+        self.fees = sorted(fees, key=lambda fee: (fee.venue, fee.since))
+        for one, other in zip(self.fees, self.fees[1:], strict=False):
+            if (one.venue, one.since) == (other.venue, other.since):
+                raise InputError(f"fees must have one entry per venue and day, was {one.venue} {one.since} twice")
+
+    def fee(self, venue: str, day: dt.date) -> Fee:
+        """The entry of a venue that holds on a day; an error if there is none."""
+        holding = [fee for fee in self.fees if fee.venue == venue and fee.since <= day]
+        if not holding:
+            known = ", ".join(f"{fee.venue} from {fee.since}" for fee in self.fees) or "none"
+            raise InputError(f"fees must have an entry for {venue} on {day}, was {known}")
+        return holding[-1]
+
+
+def load_fees(path: str | os.PathLike[str]) -> FeeSchedule:
+    """Read a schedule from a TOML file."""
+    try:
+        entries = tomllib.loads(Path(path).read_text())["fees"]
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError) as error:
+        raise DataError(f"{path} must be a TOML file of [[fees]]: {error}") from error
+    if not isinstance(entries, list):
+        raise DataError(f"{path} must be a TOML file of [[fees]], was {entries!r}")
+    return FeeSchedule([_fee(entry, number, path) for number, entry in enumerate(entries, 1)])
+
+
+def _fee(entry: Any, number: int, path: str | os.PathLike[str]) -> Fee:
+    fields = {"venue": str, "from": dt.date, "taker": (int, float), "maker": (int, float)}
+    if not isinstance(entry, dict) or set(entry) != set(fields):
+        given = sorted(entry) if isinstance(entry, dict) else entry
+        raise DataError(f"entry {number} of {path} must have venue, from, taker and maker, was {given}")
+    for name, kind in fields.items():
+        if not isinstance(entry[name], kind) or isinstance(entry[name], bool | dt.datetime):
+            expected = {"venue": "a text", "from": "a day such as 2019-01-01"}.get(name, "a number")
+            raise DataError(f"{name} of entry {number} of {path} must be {expected}, was {entry[name]!r}")
+    return Fee(entry["venue"], entry["from"], entry["taker"], entry["maker"])
