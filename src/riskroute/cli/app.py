@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from riskroute._version import __version__
+from riskroute.cli.market import market
 from riskroute.cli.reproduce import reproduce, sweep
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ POLICY_NAMES = (
 
 app.command()(reproduce)
 app.command()(sweep)
+app.add_typer(market, name="market")
 
 
 def run(arguments: list[str]) -> int:

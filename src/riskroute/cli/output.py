@@ -51,9 +51,9 @@ def waiting(text: str) -> Iterator[None]:
 
 
 @contextmanager
-def track(total: int) -> Iterator[Callable[[str, int, int], None]]:
+def track(total: int, noun: str = "runs") -> Iterator[Callable[[str, int, int], None]]:
     """Progress bar on standard error, or nothing at all when that is not a terminal."""
-    with _bar(total) as advance:
+    with _bar(total, noun) as advance:
         yield lambda policy, done, runs: advance(policy, 1)
 
 
@@ -69,7 +69,19 @@ def track_tasks(total: int) -> Iterator[Callable[[Task], None]]:
 
 
 @contextmanager
-def _bar(total: int) -> Iterator[Callable[[str, int], None]]:
+def counting(noun: str) -> Iterator[Callable[[str, int], None]]:
+    """Something of unknown length: what is being read, how much so far, and the time; on a terminal only."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,} " + noun))
+    with Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda text, count: bar.update(task, completed=count, description=text)
+
+
+@contextmanager
+def _bar(total: int, noun: str = "runs") -> Iterator[Callable[[str, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
@@ -78,7 +90,7 @@ def _bar(total: int) -> Iterator[Callable[[str, int], None]]:
             return Text(f"{task.speed:,.1f}/s" if task.speed else "")
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), Rate())
+    columns = (TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), TextColumn(noun), Rate())
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=total)
         yield lambda text, runs: bar.update(task, advance=runs, description=text)

@@ -12,6 +12,9 @@ from riskroute.market.sampling import Books, Floats
 
 SIDES = ("sell", "buy")
 
+DECIMALS = 9
+"""Of a dollar; what is beyond in differences of large amounts is rounding, and would look like risk."""
+
 
 def as_quantities(values: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
     """Test quantities: different positive whole numbers, in rising order."""
@@ -45,4 +48,4 @@ def market_profits(books: Books, quantities: NDArray[np.int64], side: str = "sel
     one_of("side", side, SIDES)
     prices, sizes = books.side("bid" if side == "sell" else "ask")
     money, fair = walk_levels(prices, sizes, quantities), books.mid[:, None] * quantities
-    return money - fair if side == "sell" else fair - money
+    return np.round(money - fair if side == "sell" else fair - money, DECIMALS)

@@ -72,13 +72,13 @@ def import_files(
             reader = READERS[kind or detect(path)](path, wanted)
             mine = _read(reader, out, writers, progress)
             _judge(reader, [writers[key].recording for key in mine], limits)
-        recordings = [writer.recording for writer in writers.values()]
-        for writer in writers.values():
+        whole = [writer for writer in writers.values() if writer.recording.snapshots]
+        for writer in whole:
             writer.commit()
     finally:
         for writer in writers.values():
             writer.discard()
-    return recordings
+    return [writer.recording for writer in whole]
 
 
 def _read(
@@ -111,8 +111,10 @@ def _read(
 
 def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, float]) -> None:
     """Refuse what is empty, or more broken than allowed."""
-    if not any(one.snapshots for one in recordings):
-        raise DataError(f"{reader.source} must hold books in the wanted part of the day, was without any")
+    symbols = {one.symbol for one in recordings if one.snapshots}
+    for missing in [one.symbol for one in recordings if one.symbol not in symbols] or [""] * (not recordings):
+        of = f" of {missing}" if missing else ""
+        raise DataError(f"{reader.source} must hold books{of} in the wanted part of the day, was without any")
     for one in recordings:
         shares = {"unresolved": one.unresolved_share, "crossed": one.crossed_share}
         counts = {"unresolved": (one.unresolved, one.references), "crossed": (one.crossed, one.snapshots)}

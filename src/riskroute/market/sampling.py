@@ -93,17 +93,20 @@ class Books:
 def closest_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5) -> Books:
     """The snapshot of each bucket that is closest to its time; of equally close ones the later."""
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
-    first, last = np.searchsorted(stamps, moments.edges[:-1]), np.searchsorted(stamps, moments.edges[1:]) - 1
+    first, last = _spans(stamps, moments)
+    rows = np.full(len(first), -1, dtype=np.int64)
     found = first <= last
-    before = np.clip(np.searchsorted(stamps, moments.times, side="right") - 1, first, np.maximum(last, first))
-    after = np.clip(before + 1, first, np.maximum(last, first))
-    return books_at(snapshots, np.where(found, _closer(stamps, before, after, moments.times), -1), levels=levels)
+    first, last, times = first[found], last[found], moments.times[found]
+    before = np.clip(np.searchsorted(stamps, times, side="right") - 1, first, last)
+    after = np.clip(before + 1, first, last)
+    rows[found] = np.where(np.abs(stamps[after] - times) <= np.abs(stamps[before] - times), after, before)
+    return books_at(snapshots, rows, levels=levels)
 
 
 def last_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5) -> Books:
     """The last snapshot of each bucket."""
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
-    first, last = np.searchsorted(stamps, moments.edges[:-1]), np.searchsorted(stamps, moments.edges[1:]) - 1
+    first, last = _spans(stamps, moments)
     return books_at(snapshots, np.where(first <= last, last, -1), levels=levels)
 
 
@@ -123,7 +126,6 @@ def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int = 5) -> B
     return Books(stamps, *sides)
 
 
-def _closer(stamps: Stamps, before: Stamps, after: Stamps, times: Stamps) -> Stamps:
-    if not len(stamps):
-        return before
-    return np.where(np.abs(stamps[after] - times) <= np.abs(stamps[before] - times), after, before)
+def _spans(stamps: Stamps, moments: Moments) -> tuple[Stamps, Stamps]:
+    """First and last row of each bucket; the last is before the first where there is none."""
+    return np.searchsorted(stamps, moments.edges[:-1]), np.searchsorted(stamps, moments.edges[1:]) - 1

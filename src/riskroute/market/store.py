@@ -181,3 +181,22 @@ def _read_record(path: Path) -> Recording:
         return Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} must be a record that `riskroute market import` wrote: {error}") from error
+
+
+def quality(store: Store, recording: Recording) -> dict[str, Any]:
+    """What the books of a recording are like: spread in dollars, shares on all levels of a side, empty sides."""
+    path = store.folder / f"{recording.stem}{SNAPSHOTS}"
+    depth = recording.depth
+    sizes = {side: [f"{side}_sz_{level:02d}" for level in range(depth)] for side in ("bid", "ask")}
+    columns = polars.scan_parquet(path).select(
+        (polars.col("ask_px_00") - polars.col("bid_px_00")).median().alias("spread"),
+        polars.sum_horizontal(sizes["bid"]).median().alias("bid_depth"),
+        polars.sum_horizontal(sizes["ask"]).median().alias("ask_depth"),
+        (polars.col("bid_px_00").is_null() | polars.col("ask_px_00").is_null()).mean().alias("one_sided"),
+    )
+    try:
+        found = columns.collect(engine="streaming").row(0, named=True)
+    except (OSError, polars.exceptions.PolarsError) as error:
+        raise DataError(f"{path} must be a table that `riskroute market import` wrote: {error}") from error
+    record = asdict(recording) | {"date": recording.date.isoformat()}
+    return record | {name: float("nan") if value is None else float(value) for name, value in found.items()}

@@ -1,7 +1,8 @@
 """Top-of-book ticks of the consolidated tape: one side of one venue per row, eight columns without a header.
 
 Milliseconds since New York midnight, bid times 10,000, bid size, ask times 10,000, ask size, venue letter, condition,
-suspicious. A side of zero did not change. A side that the other one has reached since is out of date, and left out.
+suspicious. A side of zero did not change. A side that the other one has reached since is out of date: nothing is told
+until it is known again.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def is_ticks(path: Path) -> bool:
 
 
 class TickReader:
-    """The last known best bid and ask of every venue, at every tick of that venue."""
+    """The last known best bid and ask of every venue, at every tick of that venue after which both are known."""
 
     name = "ticks"
 
@@ -104,6 +105,7 @@ class TickReader:
             (polars.col(["bid_px_00", "ask_px_00"]) / _PRICE),
             polars.col("letter").replace_strict(VENUES).alias("mic"),
         )
+        table = table.filter((polars.col("bid_px_00") > 0) & (polars.col("ask_px_00") > 0))  # the others are half known
         for mic in table["mic"].unique(maintain_order=True):
             if self.wanted.venue in (None, mic):
                 mine = stamped(table.filter(polars.col("mic") == mic), mic, self.symbol)

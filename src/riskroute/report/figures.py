@@ -73,15 +73,21 @@ def draw_regret(axes: Axes, curves: Curves) -> None:
         style = "--" if name in YARDSTICKS else "-"
         (line,) = axes.plot(rounds, one["mean_regret"], style, color=COLOURS.get(name), linewidth=1.8, label=label)
         axes.fill_between(rounds, *band_of(one), color=line.get_color(), alpha=0.2, linewidth=0)
+    axes.set_xlabel(ROUND_LABEL)
     axes.set_ylabel(REGRET_LABEL)
-    _tidy(axes)
+    tidy(axes)
     axes.legend(frameon=False, loc="best")
 
 
-def _tidy(axes: Axes) -> None:
-    axes.set_xlabel(ROUND_LABEL)
+def tidy(axes: Axes) -> None:
+    """Numbers with commas, a light grid, no frame."""
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.10g}")
+    unframe(axes)
+
+
+def unframe(axes: Axes) -> None:
+    """A light grid, no frame."""
     axes.grid(alpha=0.25)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -91,23 +97,23 @@ def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title
     """Write a figure of the regret curves to ``path`` (.png, .pdf or .svg)."""
     if not result.policies:
         raise InputError("result must hold at least one policy to be drawn")
-    figure = _figure(8, 5)
+    figure = new_figure(8, 5)
     axes = figure.add_subplot()
     draw_regret(axes, result.summary()["policies"])
     axes.set_title(title or _title(result), fontsize=11)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def plot_panels(panels: Mapping[str, Curves], path: str | os.PathLike[str], *, columns: int, title: str) -> Path:
     """Write a figure of several panels side by side: titles, with the curves of each."""
     rows = -(-len(panels) // columns)
-    figure = _figure(5.5 * min(columns, len(panels)), 4.2 * rows + 0.4)
+    figure = new_figure(5.5 * min(columns, len(panels)), 4.2 * rows + 0.4)
     for k, (name, curves) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, min(columns, len(panels)), k + 1)
         draw_regret(axes, curves)
         axes.set_title(name, fontsize=10)
     figure.suptitle(title, fontsize=12)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def plot_changes(
@@ -118,7 +124,7 @@ def plot_changes(
     ``story`` tells about that run: ``changes``, ``restarts``, ``windows`` of exploration, and the gap by stretches:
     ``gap_rounds`` where they begin and ``gaps``.
     """
-    figure = _figure(11, 4 * len(panels))
+    figure = new_figure(11, 4 * len(panels))
     drawn = dict(zip(panels, figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], strict=True))
     for axes in drawn.values():
         for k, (start, end) in enumerate(story["windows"]):
@@ -133,25 +139,28 @@ def plot_changes(
     if "b" in drawn:
         _draw_gaps(drawn["b"], story)
     figure.suptitle(title, fontsize=12)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def _draw_gaps(axes: Axes, story: Mapping[str, Any]) -> None:
     axes.step(story["gap_rounds"], story["gaps"], where="post", color=COLOURS["restart-gse"], linewidth=0.9)
     axes.axhline(0, color="#111111", linewidth=0.8)
+    axes.set_xlabel(ROUND_LABEL)
     axes.set_ylabel("gap of the round to the comparator\n(squared reward units)")
     axes.set_title("(b) mean-variance gap of every round, one run of restart-gse", fontsize=10)
-    _tidy(axes)
+    tidy(axes)
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure; an error says what to install if it cannot be drawn."""
     require("matplotlib")
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _save(figure: Figure, path: str | os.PathLike[str]) -> Path:
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write a figure, by the ending of ``path``."""
     target = Path(path)
     one_of("figure ending", target.suffix.lower(), (".png", ".pdf", ".svg"))
     return write_whole(target, lambda beside: figure.savefig(beside, dpi=150))

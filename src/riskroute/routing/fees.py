@@ -84,7 +84,7 @@ def load_fees(path: str | os.PathLike[str]) -> FeeSchedule:
 
 
 def _fee(entry: Any, number: int, path: str | os.PathLike[str]) -> Fee:
-    fields = {"venue": str, "from": dt.date, "taker": (int, float), "maker": (int, float)}
+    fields: dict[str, Any] = {"venue": str, "from": dt.date, "taker": (int, float), "maker": (int, float)}
     if not isinstance(entry, dict) or set(entry) != set(fields):
         given = sorted(entry) if isinstance(entry, dict) else entry
         raise DataError(f"entry {number} of {path} must have venue, from, taker and maker, was {given}")

@@ -1,0 +1,271 @@
+"""The commands around market data: ``market generate``, ``import``, ``inspect`` and ``calibrate``."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from riskroute.market.calibration import Calibration
+
+market = typer.Typer(no_args_is_help=True, help="Market data: make some, import, look at it, estimate venue models.")
+
+DateOption = Annotated[str | None, typer.Option(help="Day, such as 2019-03-27.")]
+
+
+@market.command()
+def generate(
+    out: Annotated[Path, typer.Option(help="Folder for the files, one per venue.")] = Path("out/market"),
+    seed: Annotated[int, typer.Option(help="Seed of the whole market.")] = 0,
+    symbols: Annotated[str | None, typer.Option(help="Names with commas between; three invented if left out.")] = None,
+    hours: Annotated[str, typer.Option(help="New York times, FIRST-LAST.")] = "10:30-13:30",
+    rate: Annotated[float, typer.Option(help="Messages per second, as a multiple of the usual.")] = 1.0,
+) -> None:
+    """Make a synthetic market: order flow at three venues, written as NASDAQ ITCH 5.0 files.
+
+    XNAS is deep and matches by price and time, XPSX is thin and matches pro rata, XBOS has inverted fees.
+    Example:
+
+    riskroute market generate --out out/market --symbols ACME,BOLT --hours 10:45-13:15
+    """
+    from riskroute.cli.output import check_outputs, say, track
+
+    check_outputs({"--out": out / "x"})
+    _require_market()
+    from riskroute.market.synthetic import DEFAULT_SYMBOLS, DEFAULT_VENUES
+    from riskroute.market.synthetic import generate as make
+
+    names = tuple(symbols.replace(",", " ").split()) if symbols is not None else DEFAULT_SYMBOLS
+    with track(len(DEFAULT_VENUES) * len(names), "symbols") as progress:
+        files = make(out, seed=seed, symbols=names, hours=_hours("--hours", hours), rate=rate, progress=progress)
+    for path in files:
+        say(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")
+
+
+@market.command(name="import")
+def import_(
+    files: Annotated[list[Path], typer.Argument(help="ITCH 5.0, LOBSTER, ticks, or tables of books (CSV, Parquet).")],
+    out: Annotated[Path, typer.Option(help="Folder for the recordings.")] = Path("out/books"),
+    symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
+    depth: Annotated[int, typer.Option(help="Levels per side.")] = 5,
+    hours: Annotated[str | None, typer.Option(help="New York times, FIRST-LAST; the whole file if left out.")] = None,
+    date: DateOption = None,
+    venue: Annotated[str | None, typer.Option(help="Market identifier code, if the file does not tell.")] = None,
+    format: Annotated[str | None, typer.Option(help="itch, lobster, ticks or table; found out if left out.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="For tables: OURS=THEIRS, such as bid_px_00=BestBid; repeat for more.")
+    ] = None,
+    max_unresolved: Annotated[
+        float, typer.Option(help="Share of references to orders not in the file that is accepted.")
+    ] = 0.01,
+    max_crossed: Annotated[float, typer.Option(help="Share of books with bid at or above ask to accept.")] = 0.01,
+) -> None:
+    """Import market data: every kind of file becomes the same table of book snapshots, with events where there are.
+
+    Venue, day and symbol are read off the file names where those tell them.
+    Example:
+
+    riskroute market import 12302019.NASDAQ_ITCH50.gz 20191230.BX_ITCH_50.gz --symbol AAPL --out out/books
+    """
+    from riskroute.cli.output import check_outputs, counting, say
+    from riskroute.errors import InputError, one_of
+
+    check_outputs({"--out": out / "x"})
+    _require_market()
+    from riskroute.market.importing import READERS, import_files
+    from riskroute.market.reading import Wanted
+    from riskroute.results import aligned
+
+    if format is not None:
+        one_of("--format", format, tuple(READERS))
+    names = {}
+    for text in column or []:
+        ours, equals, theirs = text.partition("=")
+        if not (ours and equals and theirs):
+            raise InputError(f"--column must be OURS=THEIRS, was {text!r}")
+        names[ours] = theirs
+    start, end = _hours("--hours", hours) if hours is not None else (None, None)
+    wanted = Wanted(tuple(symbol or ()), depth, start, end, _date(date), venue, names)
+    with counting("books") as progress:
+        recordings = import_files(
+            files, out, wanted, kind=format, max_unresolved=max_unresolved, max_crossed=max_crossed, progress=progress
+        )
+    say(aligned(*_overview(recordings)))
+    say(f"wrote {len(recordings)} recordings to {out}")
+
+
+@market.command()
+def inspect(
+    folder: Annotated[Path, typer.Argument(help="Folder of `riskroute market import`.")],
+    json: Annotated[Path | None, typer.Option(help="Write what is known to this .json file.")] = None,
+) -> None:
+    """Show what a folder of imported market data holds, and how good it is.
+
+    Example:
+
+    riskroute market inspect out/books
+    """
+    from riskroute.cli.output import check_outputs, say
+
+    check_outputs({"--json": json})
+    _require_market()
+    from riskroute.errors import DataError
+    from riskroute.market.store import Store, quality
+    from riskroute.results import aligned, write_json
+
+    store = Store(folder)
+    recordings = store.recordings()
+    if not recordings:
+        raise DataError(f"folder must hold imported market data, was {str(folder)!r} without any")
+    say(aligned(*_overview(recordings)))
+    found = {one.stem: quality(store, one) for one in recordings}
+    formats = {"spread": ".4f", "bid_depth": ",.0f", "ask_depth": ",.0f", "one_sided": ".1%"}
+    rows = [[stem, *(format(one[name], how) for name, how in formats.items())] for stem, one in found.items()]
+    say("")
+    say(aligned(["", "median spread ($)", "bid depth", "ask depth", "one side empty"], rows))
+    if json is not None:
+        say(f"wrote {write_json(json, found)}")
+
+
+@market.command()
+def calibrate(
+    folder: Annotated[Path, typer.Argument(help="Folder of `riskroute market import`.")],
+    symbol: Annotated[str, typer.Option(help="Symbol to trade.")],
+    quantities: Annotated[str, typer.Option(help="Test quantities FIRST:LAST[:STEP], ends included.")] = "1:10",
+    side: Annotated[str, typer.Option(help="sell or buy.")] = "sell",
+    hours: Annotated[str, typer.Option(help="New York times, FIRST-LAST.")] = "11:00-13:00",
+    buckets: Annotated[int, typer.Option(help="Buckets of that time: one sample each.")] = 60,
+    seed: Annotated[int, typer.Option(help="Seed of the sampled times and the bootstrap.")] = 0,
+    limit: Annotated[bool, typer.Option("--limit", help="Limit orders too; needs recorded events.")] = False,
+    dark: Annotated[int, typer.Option(help="Dark pools to add, drawn relative to the lit venues.")] = 0,
+    fees: Annotated[Path | None, typer.Option(help="Fee schedule (.toml); profits are then net of fees.")] = None,
+    date: DateOption = None,
+    venue: Annotated[list[str] | None, typer.Option(help="Venue to use; repeat for more, all if left out.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write coefficients and evidence to this .json file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for venues.toml, the points and a figure.")] = None,
+) -> None:
+    """Estimate what an order of Q shares earns at each venue, on average and in variance.
+
+    One book per bucket and venue is sampled; the order walks its levels, and is compared with the middle.
+    Mean and variance over the buckets are fitted by Q and Q^2, standard errors come from a bootstrap.
+    Example:
+
+    riskroute market calibrate out/books --symbol AMZN --quantities 10:200:10 --json amzn.json --out out/amzn
+    """
+    from riskroute.cli.output import check_outputs, say, waiting
+
+    check_outputs({"--json": json, "--out": out / "x" if out is not None else None})
+    _require_market()
+    with waiting("sampling books"):
+        from riskroute.market.calibration import calibrate as fit
+        from riskroute.market.sampling import Window
+        from riskroute.market.store import Store
+        from riskroute.routing.fees import load_fees
+
+        found = fit(
+            Store(folder),
+            symbol.upper(),
+            quantities=_quantities(quantities),
+            side=side,
+            window=Window(*_hours("--hours", hours), buckets),
+            seed=seed,
+            orders=("market", "limit") if limit else ("market",),
+            fees=load_fees(fees) if fees is not None else None,
+            dark_pools=dark,
+            date=_date(date),
+            venues=venue or (),
+        )
+    say(repr(found))
+    for path in _save(found, json, out):
+        say(f"wrote {path}")
+
+
+def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[Path]:
+    from importlib.util import find_spec
+
+    from riskroute.results import write_json, write_whole
+    from riskroute.routing.venues import save_models
+
+    if json is not None:
+        yield write_json(json, found.summary())
+    if out is None:
+        return
+    config = found.config
+    title = f"{config['symbol']} on {config['date']}, {config['side']}: profit against the middle of each venue's book"
+    yield save_models(found.models, out / "venues.toml", about=[title])
+    yield write_whole(out / "points.parquet", lambda beside: found.to_frame().write_parquet(beside))
+    if find_spec("matplotlib") is not None:
+        from riskroute.report.fits import plot_fits
+
+        yield plot_fits(found.summary()["venues"], out / "fits.png", title=title)
+
+
+def _overview(recordings: list[Any]) -> tuple[list[str], list[list[str]]]:
+    header = ["", "books", "levels", "events", "from (UTC)", "to (UTC)", "unresolved", "crossed", "source"]
+    rows = [
+        [
+            one.stem,
+            f"{one.snapshots:,}",
+            f"{one.depth}",
+            f"{one.events:,}" if one.has_events else "none",
+            one.first[11:19],
+            one.last[11:19],
+            f"{one.unresolved_share:.1%}",
+            f"{one.crossed_share:.1%}",
+            one.source,
+        ]
+        for one in recordings
+    ]
+    return header, rows
+
+
+def _require_market() -> None:
+    from importlib.util import find_spec
+
+    from riskroute.errors import RiskrouteError
+
+    for library in ("itch_book", "pyarrow"):
+        if find_spec(library) is None:
+            raise RiskrouteError(f"market data need {library}: pip install 'riskroute[market]'")
+
+
+def _quantities(text: str) -> list[int]:
+    """Quantities of FIRST:LAST[:STEP], both ends included."""
+    from riskroute.errors import InputError
+
+    try:
+        first, last, step = [*map(int, text.split(":")), 1][:3]
+        if text.count(":") not in (1, 2) or not (0 < first < last <= 10**9 and step > 0):
+            raise ValueError  # noqa: TRY301
+    except ValueError:
+        expected = "FIRST:LAST or FIRST:LAST:STEP with rising positive numbers"
+        raise InputError(f"--quantities must be {expected}, was {text!r}") from None
+    if (last - first) // step > 10_000:
+        raise InputError(f"--quantities must be at most 10,000 different ones, was {text!r}")
+    found = list(range(first, last + 1, step))
+    return found if found[-1] == last else [*found, last]
+
+
+def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
+    from riskroute.errors import InputError
+
+    try:
+        first, last = (dt.time.fromisoformat(part.strip().zfill(2)) for part in text.split("-"))
+    except ValueError:
+        raise InputError(f"{option} must be two times such as 11:00-13:00, was {text!r}") from None
+    if first >= last:
+        raise InputError(f"{option} must end after it starts, was {text!r}")
+    return first, last
+
+
+def _date(text: str | None) -> dt.date | None:
+    from riskroute.errors import InputError
+
+    try:
+        return dt.date.fromisoformat(text) if text is not None else None
+    except ValueError:
+        raise InputError(f"--date must be a day such as 2019-03-27, was {text!r}") from None

@@ -1,0 +1,186 @@
+"""Fits of the paper's model: mean and variance of the profit against the quantity and its square, no intercept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import DataError
+from riskroute.market.sampling import Floats
+from riskroute.routing.venues import VenueModel
+
+RESAMPLES = 1000
+"""Of the bootstrap behind the standard errors."""
+
+USABLE = 0.5
+"""Share of the samples that must be deep enough for a quantity to be used: the deep books alone would look cheap."""
+
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Moments of the profit per quantity, and the fitted coefficients.
+
+    ``quantities``, ``means``, ``variances`` and ``counts`` have one entry per quantity used. ``samples`` counts the
+    buckets with a book, ``short`` those of them that were not deep enough for the largest quantity asked for.
+    ``r2_mean`` and ``r2_variance`` are the paper's: of straight lines, mean against quantity, variance against its
+    square; ``r2_mean_model`` and ``r2_variance_model`` are those of the fitted model.
+    """
+
+    quantities: NDArray[np.int64]
+    means: Floats
+    variances: Floats
+    counts: NDArray[np.int64]
+    mean: Pair
+    variance: Pair
+    mean_error: Pair
+    variance_error: Pair
+    r2_mean: float
+    r2_variance: float
+    r2_mean_model: float
+    r2_variance_model: float
+    worst_mean: float
+    worst_variance: float
+    bucket_correlation: float
+    samples: int
+    short: int
+    warnings: list[str] = field(default_factory=list)
+
+    def model(self, name: str, kind: str = "market") -> VenueModel:
+        """The fit as a venue model."""
+        return VenueModel(name, self.mean, self.variance, kind, self.mean_error, self.variance_error)
+
+    def summary(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name in ("quantities", "means", "variances", "counts"):
+            plain[name] = plain[name].tolist()
+        return plain | {name: list(plain[name]) for name in ("mean", "variance", "mean_error", "variance_error")}
+
+
+def fit_profits(
+    profits: Floats, quantities: NDArray[np.int64], found: NDArray[np.bool_], *, seed: np.random.SeedSequence
+) -> Fit:
+    """Fit profits ``(B, Q)`` of B buckets at Q quantities; NaN is a sample that is missing or short.
+
+    ``found (B,)`` tells which buckets have a book at all. Standard errors come from a bootstrap over buckets.
+    """
+    there = ~np.isnan(profits)
+    samples, short = int(found.sum()), int((found & ~there[:, -1]).sum())
+    counts = there.sum(axis=0)
+    usable = counts >= max(2, USABLE * samples)
+    if usable.sum() < 2:
+        raise DataError(
+            f"samples must be deep enough for at least two quantities in {USABLE:.0%} of the buckets, "
+            f"was {int(usable.sum())} of {len(quantities)} quantities ({samples} buckets with a book)"
+        )
+    kept, values, given = quantities[usable], profits[found][:, usable], there[found][:, usable]
+    centre = np.where(given, values, 0.0).sum(axis=0) / given.sum(axis=0)
+    shifted = np.where(given, values - centre, 0.0)
+    basis = np.column_stack([kept, kept**2]).astype(np.float64)
+    plain = np.ones((1, samples))
+    (means,), (variances,) = _moments(plain, shifted, given, centre)
+    mean, variance = _coefficients(basis, means), _coefficients(basis, variances)
+    drawn = np.random.default_rng(seed).multinomial(samples, np.full(samples, 1 / samples), size=RESAMPLES)
+    resampled = _moments(drawn.astype(np.float64), shifted, given, centre)
+    errors = [_deviation(_coefficients(basis, moments), samples) for moments in resampled]
+    fitted = basis @ mean, basis @ variance
+    fit = Fit(
+        kept,
+        means,
+        variances,
+        counts[usable],
+        _pair(mean),
+        _pair(variance),
+        _pair(errors[0]),
+        _pair(errors[1]),
+        _line_r2(kept, means),
+        _line_r2(kept**2, variances),
+        _r2(means, fitted[0]),
+        _r2(variances, fitted[1]),
+        _worst(means, fitted[0]),
+        _worst(variances, fitted[1]),
+        _neighbours(values[:, 0] / kept[0]),
+        samples,
+        short,
+    )
+    fit.warnings.extend(_warnings(fit, quantities, usable))
+    return fit
+
+
+def _moments(weights: Floats, shifted: Floats, given: NDArray[np.bool_], centre: Floats) -> tuple[Floats, Floats]:
+    """Mean and sample variance per quantity, ``(R, Q)``, of R weightings ``(R, B)`` of the buckets."""
+    count = weights @ given
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = weights @ shifted / count
+        variance = (weights @ shifted**2 / count - mean**2) * count / (count - 1)
+    return mean + centre, np.maximum(variance, 0.0)
+
+
+def _coefficients(basis: Floats, moments: Floats) -> Floats:
+    """Least squares of moments ``(Q,)`` or ``(R, Q)`` on the two columns of the basis: ``(2,)`` or ``(R, 2)``."""
+    scale = basis.max(axis=0)
+    return np.asarray(moments @ np.linalg.pinv(basis / scale).T / scale)
+
+
+def _deviation(coefficients: Floats, samples: int) -> Floats:
+    """Standard errors from resampled coefficients ``(R, 2)``, with the correction for few samples."""
+    whole = coefficients[np.isfinite(coefficients).all(axis=1)]
+    return np.asarray(whole.std(axis=0, ddof=1) * (samples / (samples - 1)) ** 0.5)
+
+
+def _pair(values: Floats) -> Pair:
+    return float(values[0]), float(values[1])
+
+
+def _line_r2(along: NDArray[Any], values: Floats) -> float:
+    """R^2 of a straight line with intercept; 1 for values that do not vary."""
+    if np.ptp(values) <= 1e-12 * max(np.abs(values).max(), 1e-300):
+        return 1.0
+    return float(np.corrcoef(along.astype(np.float64), values)[0, 1] ** 2)
+
+
+def _r2(values: Floats, fitted: Floats) -> float:
+    spread = float(((values - values.mean()) ** 2).sum())
+    missed = float(((values - fitted) ** 2).sum())
+    return 1.0 - missed / spread if spread > 0 else float(missed == 0)
+
+
+def _worst(values: Floats, fitted: Floats) -> float:
+    """Largest distance between values and fit, as a share of the largest value."""
+    return float(np.abs(values - fitted).max() / max(np.abs(values).max(), 1e-300))
+
+
+def _neighbours(values: Floats) -> float:
+    """Correlation of samples in neighbouring buckets."""
+    pairs = np.column_stack([values[:-1], values[1:]])
+    pairs = pairs[np.isfinite(pairs).all(axis=1)]
+    if len(pairs) < 3 or (np.ptp(pairs, axis=0) <= 1e-9 * np.abs(pairs).max()).any():
+        return 0.0
+    return float(np.corrcoef(pairs[:, 0], pairs[:, 1])[0, 1])
+
+
+def _warnings(fit: Fit, asked: NDArray[np.int64], usable: NDArray[np.bool_]) -> list[str]:
+    said = []
+    if not usable.all():
+        said.append(f"quantities above {fit.quantities[-1]} left out: fewer than {USABLE:.0%} of the books suffice")
+    elif fit.short:
+        said.append(f"{fit.short} of {fit.samples} books do not suffice for {asked[-1]} shares; left out there")
+    along = np.arange(1, fit.quantities[-1] + 1, dtype=np.float64)
+    below = along[fit.variance[0] * along + fit.variance[1] * along**2 < 0]
+    if len(below):
+        said.append(f"the fitted variance is negative from {below[0]:.0f} to {below[-1]:.0f} shares")
+    if abs(fit.bucket_correlation) > 3 / fit.samples**0.5:
+        said.append(
+            f"neighbouring buckets are correlated ({fit.bucket_correlation:.2f}): standard errors are too small"
+            if fit.bucket_correlation > 0
+            else f"neighbouring buckets are correlated ({fit.bucket_correlation:.2f}): standard errors are too large"
+        )
+    for name, worst in (("mean", fit.worst_mean), ("variance", fit.worst_variance)):
+        if worst > 0.1:
+            said.append(f"the fitted {name} misses a value by {worst:.0%} of the largest")
+    return said
