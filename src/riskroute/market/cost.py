@@ -18,24 +18,28 @@ DECIMALS = 9
 
 def as_quantities(values: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
     """Test quantities: different positive whole numbers, in rising order."""
-    quantities = [whole_number("quantities", value, maximum=10**9) for value in np.asarray(values).tolist()]
+    try:
+        given = list(values)
+    except TypeError:
+        raise InputError(f"quantities must be a list of positive integers, was {values!r}") from None
+    quantities = [whole_number("quantities", value, maximum=10**9) for value in given]
     if not quantities or sorted(set(quantities)) != quantities:
-        raise InputError(f"quantities must be different and rising, was {list(values)}")
+        raise InputError(f"quantities must be different and rising, was {quantities}")
     return np.array(quantities, dtype=np.int64)
 
 
 def walk_levels(prices: Floats, sizes: Floats, quantities: NDArray[np.int64]) -> Floats:
-    """Money for which ``quantities (Q,)`` trade against books of ``prices`` and ``sizes (B, levels)``: ``(B, Q)``.
+    """Money for which ``quantities`` trade against books of ``prices`` and ``sizes (B, levels)``: ``(B, Q)``.
 
-    The best level is taken first, as far as it goes, then the next. NaN where all levels together do not suffice: an
-    order is never filled in part.
+    Quantities are ``(Q,)``, the same for all books, or ``(B, Q)``. The best level is taken first, as far as it goes,
+    then the next. NaN where all levels together do not suffice: an order is never filled in part.
 
     >>> walk_levels(np.array([[10.0, 9.0]]), np.array([[2.0, 1.0]]), np.array([1, 3, 4])).tolist()
     [[10.0, 29.0, nan]]
     """
     there = np.where(np.isnan(prices), 0.0, sizes)
     ends = there.cumsum(axis=1)
-    taken = np.clip(quantities[None, :, None] - (ends - there)[:, None, :], 0.0, there[:, None, :])
+    taken = np.clip(quantities[..., None] - (ends - there)[:, None, :], 0.0, there[:, None, :])
     money = (taken * np.nan_to_num(prices)[:, None, :]).sum(axis=2)
     return np.where(ends[:, -1:] >= quantities, money, np.nan)
 

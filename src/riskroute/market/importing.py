@@ -112,18 +112,20 @@ def _read(
 def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, float]) -> None:
     """Refuse what is empty, or more broken than allowed."""
     symbols = {one.symbol for one in recordings if one.snapshots}
-    for missing in [one.symbol for one in recordings if one.symbol not in symbols] or [""] * (not recordings):
-        of = f" of {missing}" if missing else ""
-        raise DataError(f"{reader.source} must hold books{of} in the wanted part of the day, was without any")
+    empty = [f" of {one.symbol}" for one in recordings if one.symbol not in symbols]
+    if empty or not recordings:
+        which = empty[0] if empty else ""
+        raise DataError(f"{reader.source} must hold books{which} in the wanted part of the day, was without any")
     for one in recordings:
-        shares = {"unresolved": one.unresolved_share, "crossed": one.crossed_share}
-        counts = {"unresolved": (one.unresolved, one.references), "crossed": (one.crossed, one.snapshots)}
-        texts = {"unresolved": "references to orders not in the file", "crossed": "snapshots with bid at or above ask"}
-        for name, share in shares.items():
+        faults = {
+            "unresolved": (one.unresolved, one.references, "references to orders not in the file"),
+            "crossed": (one.crossed, one.snapshots, "snapshots with bid at or above ask"),
+        }
+        for name, (some, of, what) in faults.items():
+            share = some / of if of else 0.0
             if share > limits[name]:
-                some, of = counts[name]
                 raise DataError(
-                    f"{reader.source} ({one.symbol}) must have at most {limits[name]:.1%} {texts[name]}, "
+                    f"{reader.source} ({one.symbol}) must have at most {limits[name]:.1%} {what}, "
                     f"was {share:.1%} ({some:,} of {of:,}); --max-{name} {_above(share)} goes on all the same"
                 )
 

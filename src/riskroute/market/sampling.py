@@ -39,12 +39,21 @@ class Window:
 
     def __post_init__(self) -> None:
         whole_number("buckets", self.buckets, minimum=2, maximum=1_000_000)
+        for name in ("start", "end"):
+            moment = getattr(self, name)
+            if not isinstance(moment, dt.time) or moment.tzinfo is not None:
+                raise InputError(f"{name} of the window must be a New York time such as 11:00, was {moment!r}")
         if self.start >= self.end:
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
+        if np.diff(self.edges(dt.date(2000, 1, 3))).min() < 1:
+            raise InputError(f"buckets must last a nanosecond, was {self.buckets} from {self.start} to {self.end}")
 
     def edges(self, day: dt.date) -> Stamps:
         """Where buckets begin, and the end: ``(buckets + 1,)`` UTC nanoseconds."""
-        return np.linspace(stamp_of(day, self.start), stamp_of(day, self.end), self.buckets + 1).round().astype("int64")
+        begin, step = stamp_of(day, self.start), np.arange(self.buckets + 1)
+        # in whole numbers, as floats of this size are 256 apart
+        whole, rest = divmod(stamp_of(day, self.end) - begin, self.buckets)
+        return np.asarray(begin + step * whole + step * rest // self.buckets)
 
 
 @dataclass(frozen=True)
@@ -90,8 +99,11 @@ class Books:
         return (self.bid_px, self.bid_sz) if name == "bid" else (self.ask_px, self.ask_sz)
 
 
-def closest_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5) -> Books:
-    """The snapshot of each bucket that is closest to its time; of equally close ones the later."""
+def closest_rows(snapshots: polars.DataFrame, moments: Moments) -> Stamps:
+    """Row of the snapshot of each bucket that is closest to its time, ``(B,)``, -1 if there is none.
+
+    Of equally close ones it is the later.
+    """
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     first, last = _spans(stamps, moments)
     rows = np.full(len(first), -1, dtype=np.int64)
@@ -99,8 +111,15 @@ def closest_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int 
     first, last, times = first[found], last[found], moments.times[found]
     before = np.clip(np.searchsorted(stamps, times, side="right") - 1, first, last)
     after = np.clip(before + 1, first, last)
-    rows[found] = np.where(np.abs(stamps[after] - times) <= np.abs(stamps[before] - times), after, before)
-    return books_at(snapshots, rows, levels=levels)
+    closest = np.where(np.abs(stamps[after] - times) <= np.abs(stamps[before] - times), after, before)
+    # many snapshots may share a stamp, and only the last of them stood for longer than no time
+    rows[found] = np.searchsorted(stamps, stamps[closest], side="right") - 1
+    return rows
+
+
+def closest_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5) -> Books:
+    """The snapshots of `closest_rows`."""
+    return books_at(snapshots, closest_rows(snapshots, moments), levels=levels)
 
 
 def last_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5) -> Books:
@@ -112,7 +131,7 @@ def last_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5
 
 def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int = 5) -> Books:
     """Books of some rows of a snapshot table; row -1 is no book."""
-    depth = min(depth_of(snapshots), levels)
+    depth = min(depth_of(snapshots), whole_number("levels", levels))
     found = rows >= 0
     chosen = snapshots[rows[found]]
     stamps = np.full(len(rows), -1, dtype=np.int64)

@@ -1,0 +1,167 @@
+"""Dark pools, of which there are no public data: moments relative to lit venues, or a mechanism to draw from.
+
+In the mechanism a pool hides some size or none, trades it at the middle of the lit market, and shows an order only how
+much of itself was filled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, one_of, real_number, whole_number
+from riskroute.market.cost import DECIMALS, SIDES, as_quantities, walk_levels
+from riskroute.market.sampling import Books, Floats
+from riskroute.routing.venues import VenueModel
+from riskroute.seeding import stream
+
+Whole = NDArray[np.int64]
+
+LARGEST_SIZE = 10**12
+LARGEST_SUM = 10**7
+
+
+def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int = 0) -> list[VenueModel]:
+    """Dark pools with random moments: better than the lit venues on average, more volatile, of the same scale.
+
+    On a share a pool saves a quarter to nine tenths of what the best lit venue loses (or earns that much more, if the
+    venue earns), with at most its curvature. Its variance is at least one and a quarter times that of any lit venue, at
+    every size. A pool is the same however many are asked for.
+
+    >>> lit = [VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.0006)), VenueModel("XPSX", (-1.1, 0.0), (-0.03, 0.04))]
+    >>> [(pool.name, round(pool.mean[0], 3), round(pool.variance[1], 3)) for pool in generated_dark_pools(lit)]
+    [('Dark 1', -0.01, 0.066), ('Dark 2', -0.01, 0.051)]
+    """
+    if not lit or any(model.kind == "dark" for model in lit):
+        raise InputError(f"lit must hold lit venues, at least one, was {[(m.name, m.kind) for m in lit]}")
+    best = max(lit, key=lambda model: model.mean)
+    linear = max(0.0, *(model.variance[0] for model in lit))
+    square = max(abs(model.variance[1]) for model in lit)
+    pools = []
+    for number in range(1, whole_number("count", count, maximum=1000) + 1):
+        rng = np.random.default_rng(stream(seed, "dark pool", number))
+        gain, curve, factor = rng.uniform(0.25, 0.9), rng.uniform(), rng.uniform(1.25, 2.0)
+        mean = (best.mean[0] + gain * abs(best.mean[0]), curve * best.mean[1])
+        pools.append(VenueModel(f"Dark {number}", mean, (factor * linear, factor * square), kind="dark"))
+    return pools
+
+
+@dataclass(frozen=True)
+class DarkOutcome:
+    """What orders in a dark pool came to, per draw, bucket and quantity: ``(draws * B, Q)`` each, draw by draw.
+
+    ``profits`` are dollars against the middle of the lit book, NaN where that book lacks a side or is too thin for what
+    was left. ``filled`` counts shares traded in the pool.
+    """
+
+    profits: Floats
+    filled: Whole
+
+
+@dataclass(frozen=True)
+class DarkPool:
+    """A pool that holds hidden size with probability ``presence``, and then has a power-law tail.
+
+    At least ``n`` shares are hidden with probability ``presence * (smallest / n) ** tail``, for ``n`` of at least
+    ``smallest``.
+
+    Parameters
+    ----------
+    presence : probability that there is any hidden size, 0 to 1.
+    tail : exponent, above 0; the smaller, the more often there are large sizes. Up to 1, the mean size is infinite.
+    smallest : least hidden size if there is any, in shares.
+    improvement : where trades take place, in half-spreads from the middle, in favour of our order: 0 is the middle
+        itself, 1 the best price of our own side (the ask for a seller), -1 no better than crossing.
+    fee : dollars per share traded in the pool; a rebate is negative.
+    name : pools of different names draw independently.
+
+    >>> pool = DarkPool(presence=0.5, tail=1.0, smallest=2)
+    >>> pool.mean_fill([1, 2, 4]).round(4).tolist()  # of 4 shares, half of 2 + 2/3 + 2/4
+    [0.5, 1.0, 1.5833]
+    """
+
+    presence: float
+    tail: float
+    smallest: int = 1
+    improvement: float = 0.0
+    fee: float = 0.0
+    name: str = "Dark"
+
+    def __post_init__(self) -> None:
+        real_number("presence", self.presence, minimum=0.0, maximum=1.0)
+        real_number("tail", self.tail, above=0.0)
+        whole_number("smallest", self.smallest, maximum=10**9)
+        real_number("improvement", self.improvement, minimum=-1.0, maximum=1.0)
+        real_number("fee", self.fee)
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(f"name must be a text that is not empty, was {self.name!r}")
+
+    def profits(
+        self,
+        books: Books,
+        quantities: Sequence[int] | Whole,
+        *,
+        seed: int,
+        side: str = "sell",
+        taker_fee: float = 0.0,
+        draws: int = 1,
+    ) -> DarkOutcome:
+        """Profit from orders that try the pool first and cross the spread of the lit ``books`` with what is left.
+
+        Hidden size is drawn ``draws`` times per bucket, and is the same for all quantities. The first draw is the same
+        however many follow.
+        """
+        one_of("side", side, SIDES)
+        wanted = as_quantities(quantities)
+        taker_fee = real_number("taker_fee", taker_fee)
+        direction, other = (1, "bid") if side == "sell" else (-1, "ask")
+        buckets, joinable = len(books.stamps), np.isfinite(books.mid)
+        hidden = self.hidden_sizes(whole_number("draws", draws, maximum=10**6) * buckets, seed=seed)
+
+        # Bucket first, so that each book is walked once with the rests of all draws.
+        filled = np.minimum(wanted, np.where(joinable, hidden.reshape(draws, buckets), 0).T[:, :, None])
+        rest = wanted - filled
+        crossed = walk_levels(*books.side(other), rest.reshape(buckets, draws * len(wanted))).reshape(rest.shape)
+        middle, half_spread = books.mid[:, None, None], (books.ask_px - books.bid_px)[:, :1, None] / 2
+        earned = direction * (crossed - middle * rest) + self.improvement * half_spread * filled
+        earned -= self.fee * filled + taker_fee * rest
+        shape = (draws * buckets, len(wanted))
+        profits = np.round(earned, DECIMALS).swapaxes(0, 1).reshape(shape)
+        return DarkOutcome(profits, filled.swapaxes(0, 1).reshape(shape))
+
+    def hidden_sizes(self, count: int, *, seed: int) -> Whole:
+        """Draw hidden sizes, ``(count,)``, 0 where there is none; the first are the same however many are drawn."""
+        rng = np.random.default_rng(stream(seed, "hidden sizes", self.name))
+        there, height = rng.random((whole_number("count", count, minimum=0), 2)).T
+        # Bounded before the power is taken: with a small tail exponent it would leave the range of floats.
+        growth = np.minimum(-np.log1p(-height) / self.tail, math.log(LARGEST_SIZE / self.smallest))
+        return np.where(there < self.presence, np.floor(self.smallest * np.exp(growth)), 0.0).astype(np.int64)
+
+    def chance_of(self, quantities: Sequence[int] | Whole) -> Floats:
+        """Probability that at least so many shares are hidden, for each of ``quantities (Q,)``."""
+        return self._chances(as_quantities(quantities))
+
+    def mean_fill(self, quantities: Sequence[int] | Whole) -> Floats:
+        """Expected fill of orders of ``quantities (Q,)``: the sum of the chances of each of their shares."""
+        wanted, shares = _countable(quantities)
+        return np.asarray(np.cumsum(self._chances(shares))[wanted - 1])
+
+    def fill_variance(self, quantities: Sequence[int] | Whole) -> Floats:
+        """Variance of the fill of orders of ``quantities (Q,)``."""
+        wanted, shares = _countable(quantities)
+        square = np.cumsum((2 * shares - 1) * self._chances(shares))[wanted - 1]
+        return np.asarray(square - self.mean_fill(wanted) ** 2)
+
+    def _chances(self, sizes: Whole) -> Floats:
+        return np.asarray(self.presence * np.minimum(1.0, self.smallest / sizes) ** self.tail)
+
+
+def _countable(quantities: Sequence[int] | Whole) -> tuple[Whole, Whole]:
+    """Quantities, and all the shares from 1 to the largest of them."""
+    wanted = as_quantities(quantities)
+    whole_number("quantities", wanted[-1], maximum=LARGEST_SUM)
+    return wanted, np.arange(1, wanted[-1] + 1)

@@ -1,0 +1,110 @@
+"""Limit orders: join the queue at the best price, wait until the bucket ends, cross the spread with what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars
+from numpy.typing import NDArray
+
+from riskroute.errors import one_of, real_number, whole_number
+from riskroute.market.cost import DECIMALS, SIDES, as_quantities, walk_levels
+from riskroute.market.queue_position import shared_volume, side_events, volume_behind, whole_price
+from riskroute.market.sampling import Books, Floats, Moments, books_at, closest_rows, last_books
+
+RULES = ("price-time", "pro-rata")
+
+
+@dataclass(frozen=True)
+class LimitOutcome:
+    """What limit orders came to, per bucket and quantity, ``(B, Q)`` each.
+
+    ``profits`` are dollars against the middle of the book that the order joined; NaN where there was no such book, or
+    where the last book of the bucket is too thin for what was left. ``filled`` counts shares traded at the limit price.
+    """
+
+    profits: Floats
+    filled: NDArray[np.int64]
+
+
+def limit_profits(
+    snapshots: polars.DataFrame,
+    events: polars.DataFrame,
+    moments: Moments,
+    quantities: Sequence[int] | NDArray[np.int64],
+    *,
+    side: str = "sell",
+    rule: str = "price-time",
+    maker_fee: float = 0.0,
+    taker_fee: float = 0.0,
+    levels: int = 5,
+) -> LimitOutcome:
+    """Profit from limit orders at the best price of their own side, left in the book until their bucket ends.
+
+    An order to sell joins the end of the queue at the best ask, in the snapshot closest to the bucket's time. It trades
+    when the events say that its turn has come, and what is left is sold to the bids of the bucket's last snapshot.
+    Buying is the mirror image. The order is taken to change nothing that others do.
+
+    Parameters
+    ----------
+    snapshots, events : tables of one venue, symbol and day. Events should begin as early as the data do: an order that
+        was added before the first one is known only from what happens to it.
+    rule : ``price-time``, first come, first served, or ``pro-rata``, every trade shared in proportion to size.
+    maker_fee, taker_fee : dollars per share filled at the limit, and per share that crosses; a rebate is negative.
+    levels : how deep the rest may reach into the last book.
+
+    >>> from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
+    >>> book = [10.00, 50, 10.02, 5]  # five shares are offered at 10.02
+    >>> snapshots = polars.DataFrame([[1, 1, "XNAS", "ZZ", *book]], schema=snapshot_schema(1), orient="row")
+    >>> trade = [2, 2, "XNAS", "ZZ", "F", "A", 10.02, 5, 0, 7, 0]  # order 7 was ahead of us, order 9 is behind
+    >>> later = [[3, 3, "XNAS", "ZZ", "A", "A", 10.02, 4, 4, 9, 0], [4, 4, "XNAS", "ZZ", "F", "A", 10.02, 4, 0, 9, 0]]
+    >>> events = polars.DataFrame([trade, *later], schema=EVENT_SCHEMA, orient="row")
+    >>> outcome = limit_profits(snapshots, events, Moments(np.array([0, 9]), np.array([1])), [3, 6])
+    >>> outcome.filled.tolist(), outcome.profits.round(4).tolist()  # four shares earn a cent each, two pay one
+    ([[3, 4]], [[0.03, 0.02]])
+    """
+    one_of("side", side, SIDES)
+    one_of("rule", rule, RULES)
+    wanted = as_quantities(quantities)
+    maker_fee, taker_fee = real_number("maker_fee", maker_fee), real_number("taker_fee", taker_fee)
+    whole_number("levels", levels)
+    own, other, direction = ("ask", "bid", 1) if side == "sell" else ("bid", "ask", -1)
+
+    rows = closest_rows(snapshots, moments)
+    joined, last = books_at(snapshots, rows, levels=1), last_books(snapshots, moments, levels=levels)
+    sequences = np.full(len(rows), -1)
+    sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
+    filled = _fills(events, joined, sequences, moments, wanted, own=own, direction=direction, rule=rule)
+
+    rest, middle = wanted - filled, joined.mid[:, None]
+    earned = filled * (joined.side(own)[0] - middle) + walk_levels(*last.side(other), rest) - middle * rest
+    profits = direction * earned - maker_fee * filled - taker_fee * rest
+    return LimitOutcome(np.round(profits, DECIMALS), filled)
+
+
+def _fills(
+    events: polars.DataFrame,
+    joined: Books,
+    sequences: NDArray[np.int64],
+    moments: Moments,
+    quantities: NDArray[np.int64],
+    *,
+    own: str,
+    direction: int,
+    rule: str,
+) -> NDArray[np.int64]:
+    """Shares filled at the limit price, ``(B, Q)``; none where a side of the joined book is empty."""
+    flow = side_events(events, direction, int(moments.edges[-1]))
+    prices, sizes = joined.side(own)
+    filled = np.zeros((len(sequences), len(quantities)), dtype=np.int64)
+    for bucket in np.flatnonzero(np.isfinite(joined.mid)):
+        begin, end = flow.between(int(sequences[bucket]), int(moments.edges[bucket + 1]))
+        price, shown = whole_price(float(prices[bucket, 0]), direction), int(sizes[bucket, 0])
+        if rule == "price-time":
+            volume = volume_behind(flow, begin, end, int(sequences[bucket]), price, shown)
+            filled[bucket] = np.minimum(quantities, volume)
+        else:
+            filled[bucket] = shared_volume(flow, begin, end, price, shown, quantities)
+    return filled
