@@ -37,17 +37,18 @@ test: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
-bench: $(VENV)/.installed-report,bench
+bench: $(VENV)/.installed-bench,market,report
 	$(BIN)/python benchmarks/design.py
 	$(BIN)/python benchmarks/allocations.py
 	$(BIN)/python benchmarks/runner.py
 	$(BIN)/python benchmarks/reproduction.py
+	$(BIN)/python benchmarks/market.py
 	$(BIN)/python benchmarks/peers.py
 
 evidence: $(VENV)/.installed-report
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/evidence.py
 
-reproduction: $(VENV)/.installed-report
+reproduction: $(VENV)/.installed-market,report
 	mkdir -p out/reproduce
 	$(BIN)/python -m riskroute reproduce all --out out/reproduce > out/reproduce/said.txt
 	$(BIN)/python docs/refresh.py reproduction out/reproduce

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from glob import glob
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,16 @@ from riskroute.experiments.sweep import checked_config
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "docs" / "policies.md").read_text()
-SNIPPETS = re.findall(r"```python\n(.*?)```", README + GUIDE, flags=re.DOTALL)
+MARKET = (ROOT / "docs" / "market.md").read_text()
+FENCED = re.findall(r"^```(\w*)\n(.*?)^```", README + GUIDE + MARKET, flags=re.DOTALL | re.MULTILINE)
+SNIPPETS = [text for language, text in FENCED if language == "python"]
 REPRODUCTION = (ROOT / "docs" / "reproduction.md").read_text()
-COMMANDS = re.findall(r"^riskroute [a-z]+ .*--.*$", README, flags=re.MULTILINE)
+BLOCKS = [
+    commands
+    for language, block in FENCED
+    if not language and (commands := re.findall(r"^riskroute [a-z]+ [^#\n]*", block, flags=re.MULTILINE))
+]
+"""Commands that follow each other in one block, and find what the earlier ones wrote."""
 
 
 @pytest.mark.parametrize("code", SNIPPETS, ids=range(len(SNIPPETS)))
@@ -29,17 +37,19 @@ def test_python_examples_run(code: str, tmp_path: Path) -> None:
     assert done.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_run(command: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", *command.split()], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("commands", BLOCKS, ids=range(len(BLOCKS)))
+def test_commands_run(commands: list[str], tmp_path: Path) -> None:
+    for command in commands:
+        words = []
+        for word in command.split():  # as a shell would
+            words += glob(word, root_dir=tmp_path) if "*" in word else [word]
+        done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
 def test_there_is_something_to_run() -> None:
-    assert len(SNIPPETS) == 6
-    assert len(COMMANDS) == 4
+    assert len(SNIPPETS) == 7
+    assert [len(commands) for commands in BLOCKS] == [4, 3, 4]
 
 
 def test_the_page_on_reproduction_states_every_claim() -> None:

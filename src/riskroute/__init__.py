@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from riskroute._version import __version__
-from riskroute.errors import InputError, RiskrouteError, StateError
+from riskroute.errors import DataError, InputError, RiskrouteError, StateError
 
 if TYPE_CHECKING:
     from riskroute.learning.actions import Action, Actions, ActionSet
@@ -37,11 +37,20 @@ if TYPE_CHECKING:
     from riskroute.learning.tally import Tallies, Tally
     from riskroute.learning.thompson import Thompson
     from riskroute.learning.yardsticks import Greedy, Oracle, Uniform
+    from riskroute.market.calibration import Calibration, calibrate
+    from riskroute.market.dark_pools import DarkPool, generated_dark_pools
+    from riskroute.market.importing import import_files
+    from riskroute.market.reading import Wanted
+    from riskroute.market.sampling import Window
+    from riskroute.market.store import Store
+    from riskroute.market.synthetic import generate_market
     from riskroute.report.figures import plot_regret
     from riskroute.results import PolicyResult, SimulationResult
     from riskroute.routing.allocations import Allocations
+    from riskroute.routing.fees import Fee, FeeSchedule, load_fees
     from riskroute.routing.instances import random_order_flow, random_routing_problem, riskless_slot, routing_actions
     from riskroute.routing.splits import count_splits, list_splits, split_actions
+    from riskroute.routing.venues import VenueModel, load_models, save_models, venue_problem
     from riskroute.simulation.checks import check_actions, check_environment, check_policy
     from riskroute.simulation.environments import Autocorrelated, Environment, PiecewiseStationary, random_changes
     from riskroute.simulation.runner import simulate
@@ -101,12 +110,30 @@ _HOMES = {
         "Oracle",
         "Uniform",
     ),
+    "market.calibration": (
+        "Calibration",
+        "calibrate",
+    ),
+    "market.dark_pools": (
+        "DarkPool",
+        "generated_dark_pools",
+    ),
+    "market.importing": ("import_files",),
+    "market.reading": ("Wanted",),
+    "market.sampling": ("Window",),
+    "market.store": ("Store",),
+    "market.synthetic": ("generate_market",),
     "report.figures": ("plot_regret",),
     "results": (
         "PolicyResult",
         "SimulationResult",
     ),
     "routing.allocations": ("Allocations",),
+    "routing.fees": (
+        "Fee",
+        "FeeSchedule",
+        "load_fees",
+    ),
     "routing.instances": (
         "random_order_flow",
         "random_routing_problem",
@@ -117,6 +144,12 @@ _HOMES = {
         "count_splits",
         "list_splits",
         "split_actions",
+    ),
+    "routing.venues": (
+        "VenueModel",
+        "load_models",
+        "save_models",
+        "venue_problem",
     ),
     "simulation.checks": (
         "check_actions",
@@ -149,11 +182,16 @@ __all__ = [
     "Autocorrelated",
     "Belief",
     "BentVariance",
+    "Calibration",
     "ChangeTest",
+    "DarkPool",
+    "DataError",
     "Design",
     "Discounted",
     "Environment",
     "Estimate",
+    "Fee",
+    "FeeSchedule",
     "Greedy",
     "HeavyTailed",
     "InputError",
@@ -179,19 +217,29 @@ __all__ = [
     "SimulationResult",
     "SlidingWindow",
     "StateError",
+    "Store",
     "Tallies",
     "Tally",
     "Thompson",
     "Uniform",
     "VaryingSets",
+    "VenueModel",
+    "Wanted",
+    "Window",
     "__version__",
+    "calibrate",
     "check_actions",
     "check_environment",
     "check_policy",
     "count_splits",
     "g_optimal",
+    "generate_market",
+    "generated_dark_pools",
+    "import_files",
     "least_squares",
     "list_splits",
+    "load_fees",
+    "load_models",
     "make_policy",
     "plot_regret",
     "random_changes",
@@ -201,8 +249,10 @@ __all__ = [
     "restore_policy",
     "riskless_slot",
     "routing_actions",
+    "save_models",
     "simulate",
     "split_actions",
+    "venue_problem",
 ]
 
 

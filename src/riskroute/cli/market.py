@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from riskroute.market.calibration import Calibration
+    from riskroute.market.dark_pools import DarkPool
 
 market = typer.Typer(no_args_is_help=True, help="Market data: make some, import, look at it, estimate venue models.")
 
@@ -35,13 +36,14 @@ def generate(
     from riskroute.cli.output import check_outputs, say, track
 
     check_outputs({"--out": out / "x"})
-    _require_market()
-    from riskroute.market.synthetic import DEFAULT_SYMBOLS, DEFAULT_VENUES
-    from riskroute.market.synthetic import generate as make
+    require_market()
+    from riskroute.market.synthetic import DEFAULT_SYMBOLS, DEFAULT_VENUES, generate_market
 
     names = tuple(symbols.replace(",", " ").split()) if symbols is not None else DEFAULT_SYMBOLS
     with track(len(DEFAULT_VENUES) * len(names), "symbols") as progress:
-        files = make(out, seed=seed, symbols=names, hours=_hours("--hours", hours), rate=rate, progress=progress)
+        files = generate_market(
+            out, seed=seed, symbols=names, hours=_hours("--hours", hours), rate=rate, progress=progress
+        )
     for path in files:
         say(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")
 
@@ -75,7 +77,7 @@ def import_(
     from riskroute.errors import InputError, one_of
 
     check_outputs({"--out": out / "x"})
-    _require_market()
+    require_market()
     from riskroute.market.importing import READERS, import_files
     from riskroute.market.reading import Wanted
     from riskroute.results import aligned
@@ -112,7 +114,7 @@ def inspect(
     from riskroute.cli.output import check_outputs, say
 
     check_outputs({"--json": json})
-    _require_market()
+    require_market()
     from riskroute.errors import DataError
     from riskroute.market.store import Store, quality
     from riskroute.results import aligned, write_json
@@ -142,6 +144,10 @@ def calibrate(
     seed: Annotated[int, typer.Option(help="Seed of the sampled times and the bootstrap.")] = 0,
     limit: Annotated[bool, typer.Option("--limit", help="Limit orders too; needs recorded events.")] = False,
     dark: Annotated[int, typer.Option(help="Dark pools to add, drawn relative to the lit venues.")] = 0,
+    dark_pool: Annotated[
+        list[str] | None,
+        typer.Option(help="Dark pool by mechanism, PRESENCE:TAIL[:SMALLEST], such as 0.4:1.5:10; repeat for more."),
+    ] = None,
     fees: Annotated[Path | None, typer.Option(help="Fee schedule (.toml); profits are then net of fees.")] = None,
     date: DateOption = None,
     venue: Annotated[list[str] | None, typer.Option(help="Venue to use; repeat for more, all if left out.")] = None,
@@ -159,7 +165,7 @@ def calibrate(
     from riskroute.cli.output import check_outputs, say, waiting
 
     check_outputs({"--json": json, "--out": out / "x" if out is not None else None})
-    _require_market()
+    require_market()
     with waiting("sampling books"):
         from riskroute.market.calibration import calibrate as fit
         from riskroute.market.sampling import Window
@@ -176,6 +182,7 @@ def calibrate(
             orders=("market", "limit") if limit else ("market",),
             fees=load_fees(fees) if fees is not None else None,
             dark_pools=dark,
+            pools=[_pool(text, k) for k, text in enumerate(dark_pool or [], 1)],
             date=_date(date),
             venues=venue or (),
         )
@@ -223,7 +230,8 @@ def _overview(recordings: list[Any]) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
-def _require_market() -> None:
+def require_market() -> None:
+    """Raise an error that says what to install if market data cannot be read."""
     from importlib.util import find_spec
 
     from riskroute.errors import RiskrouteError
@@ -248,6 +256,19 @@ def _quantities(text: str) -> list[int]:
         raise InputError(f"--quantities must be at most 10,000 different ones, was {text!r}")
     found = list(range(first, last + 1, step))
     return found if found[-1] == last else [*found, last]
+
+
+def _pool(text: str, number: int) -> DarkPool:
+    """The mechanism of PRESENCE:TAIL[:SMALLEST]."""
+    from riskroute.errors import InputError
+    from riskroute.market.dark_pools import DarkPool
+
+    try:
+        presence, tail, smallest = [*text.split(":"), "1"][:3]
+        values = float(presence), float(tail), int(smallest)
+    except ValueError:
+        raise InputError(f"--dark-pool must be PRESENCE:TAIL or PRESENCE:TAIL:SMALLEST, was {text!r}") from None
+    return DarkPool(*values, name=f"Pool {number}")
 
 
 def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:

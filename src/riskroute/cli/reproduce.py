@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from riskroute.errors import InputError, one_of
+
 if TYPE_CHECKING:
+    from riskroute.experiments.order_books import Drawn
     from riskroute.experiments.reproduce import Experiment, Reproduced
+    from riskroute.simulation.engines import Engine
 
 EngineOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
 WorkersOption = Annotated[
@@ -24,11 +28,17 @@ ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on from the tas
 
 COLUMNS = {"autocorrelation": 5}
 
+BOOKS = ("figure1", "figure3", "figure5", "table")
+PLAYED = ("figure2", "figure4", "nonstationary", "autocorrelation", "instances")
+
 
 def reproduce(
     experiment: Annotated[
         str,
-        typer.Argument(help="figure2, figure4, nonstationary, autocorrelation, instances, or all."),
+        typer.Argument(
+            help="figure1 to figure5, table, nonstationary, autocorrelation, instances, or all. "
+            "Figures 1, 3, 5 and the table are made from order books."
+        ),
     ] = "all",
     panel: Annotated[str | None, typer.Option(help="One panel of the figure only: a, b, c, d or e.")] = None,
     runs: Annotated[
@@ -40,13 +50,17 @@ def reproduce(
         list[str] | None,
         typer.Option(help="Policy to play, repeat for more; the paper's and the recommended one if left out."),
     ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of `riskroute market import`; a synthetic market if left out.")
+    ] = None,
+    symbol: Annotated[str | None, typer.Option(help="Symbol in --data.")] = None,
     engine: EngineOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
     out: Annotated[Path, typer.Option(help="Folder for figures, pages, tables and summaries.")] = Path("out/reproduce"),
     resume: ResumeOption = False,
 ) -> None:
-    """Play the paper's experiments, and put our evidence beside the paper's.
+    """Make the paper's figures and tables again, and put our evidence beside the paper's.
 
     Writes, per experiment: a figure (.png), a page with the same curves to hover over (.html), the tidy table
     (.parquet), a summary (.json) and the exact configuration (.config.json).
@@ -54,29 +68,66 @@ def reproduce(
 
     riskroute reproduce figure2 --panel a --runs 10
     """
-    from riskroute.cli.output import check_outputs, track_tasks
+    from riskroute.cli.output import check_outputs
     from riskroute.report import require
 
     check_outputs({"--out": out / "tasks" / "x"})
+    one_of("experiment", experiment, (*BOOKS, *PLAYED, "all"))
     require("matplotlib", "plotly")
-    from riskroute.experiments.reproduce import plan_experiments
-    from riskroute.experiments.reproduce import reproduce as play
-    from riskroute.simulation.engines import Engine
+    summaries: dict[str, dict[str, Any]] = {}
+    if experiment not in BOOKS:
+        from riskroute.experiments.reproduce import plan_experiments
+        from riskroute.simulation.engines import Engine
 
-    where = Engine(engine, workers, address)
-    experiments = plan_experiments(experiment, panel=panel, runs=runs, horizon=horizon, seed=seed, policies=policy)
+        where = Engine(engine, workers, address)
+        plans = plan_experiments(experiment, panel=panel, runs=runs, horizon=horizon, seed=seed, policies=policy)
+    if experiment in (*BOOKS, "all"):
+        for option, value in (("--panel", panel), ("--runs", runs), ("--policy", policy)):
+            if value is not None and experiment != "all":
+                raise InputError(f"{option} must be left out for {experiment}, was {value!r}")
+        summaries |= _from_books(list(BOOKS) if experiment == "all" else [experiment], data, symbol, out, seed)
+    if experiment not in BOOKS:
+        summaries |= _from_play(plans, where, out, resume)
+    if summaries:
+        _judge(summaries, (out if experiment == "all" else out / experiment) / "claims.md")
+
+
+def _from_books(
+    names: list[str], data: Path | None, symbol: str | None, out: Path, seed: int
+) -> dict[str, dict[str, Any]]:
+    """Make what order books say; returns summaries by name."""
+    from riskroute.cli.market import require_market
+    from riskroute.cli.output import waiting
+
+    require_market()
+    with waiting("reading order books" if data is not None else "making and reading a synthetic market"):
+        from riskroute.experiments.order_books import book_data, draw_books
+
+        books = book_data(data, symbol, out, seed)
+    found = {}
+    for name in names:
+        done = draw_books(name, books, out, seed)
+        _draw_books(done)
+        found[name] = done.summary
+    return found
+
+
+def _from_play(plans: list[Experiment], where: Engine, out: Path, resume: bool) -> dict[str, dict[str, Any]]:
+    """Play experiments on an engine; returns summaries of those that were played in full, by name."""
+    from riskroute.cli.output import track_tasks
+    from riskroute.experiments.reproduce import reproduce as play
+
     summaries = {}
     with _resumable(out):
-        with track_tasks(sum(one.runs for one in experiments)) as finished:
-            everything = play(experiments, out, where, resume=resume, finished=finished)
+        with track_tasks(sum(one.runs for one in plans)) as finished:
+            everything = play(plans, out, where, resume=resume, finished=finished)
             first = next(everything)  # all tasks are done by now, and the bar can go
         for done in itertools.chain([first], everything):
             _show(done)
             _draw(done)
             if done.experiment.whole:
                 summaries[done.experiment.name] = done.summary
-    if summaries:
-        _judge(summaries, (out if experiment == "all" else out / experiment) / "claims.md")
+    return summaries
 
 
 def sweep(
@@ -132,22 +183,42 @@ def _resumable(out: Path) -> Iterator[None]:
 def _draw(done: Reproduced) -> None:
     from riskroute.cli.output import say
     from riskroute.report.figures import plot_changes, plot_panels
-    from riskroute.report.interactive import changes_chart, write_page
+    from riskroute.report.interactive import REGRET_NOTE, changes_chart, regret_chart, write_page
 
     experiment, stem = done.experiment, done.files[0].with_suffix("")
     files = list(done.files)
     if experiment.name != "instances":
         curves, title = done.curves(), _title(experiment)
-        more = []
+        charts = [regret_chart(name, some) for name, some in curves.items()]
         if "restart-gse" in done.summary.get("stories", {}):
             story, panel = done.summary["stories"]["restart-gse"], experiment.panels[0]
             shown = experiment.panel or "ab"
             files.append(plot_changes(curves[panel.title], story, stem.with_suffix(".png"), title=title, panels=shown))
-            more.append(changes_chart(story))
+            charts.append(changes_chart(story))
         else:
             columns = COLUMNS.get(experiment.name, 2)
             files.append(plot_panels(curves, stem.with_suffix(".png"), columns=columns, title=title))
-        files.append(write_page(curves, stem.with_suffix(".html"), title=title, more=more))
+        files.append(write_page(charts, stem.with_suffix(".html"), title=title, note=REGRET_NOTE))
+    for path in files:
+        say(f"wrote {path}")
+
+
+def _draw_books(done: Drawn) -> None:
+    from riskroute.cli.output import say
+    from riskroute.report.fits import plot_fits, plot_sampling
+    from riskroute.report.interactive import write_page
+    from riskroute.report.interactive_books import FIT_NOTE, SAMPLING_NOTE, fit_charts, sampling_chart
+
+    summary, stem = done.summary, done.files[0].with_suffix("")
+    title, files = f"{summary['title']} ({summary['data']})", list(done.files)
+    say(f"\n{title}\n{done.text}")
+    if "picture" in summary:
+        picture = summary["picture"]
+        files.append(plot_sampling(picture, stem.with_suffix(".png"), title=title))
+        files.append(write_page([sampling_chart(picture)], stem.with_suffix(".html"), title=title, note=SAMPLING_NOTE))
+    else:
+        files.append(plot_fits(summary["venues"], stem.with_suffix(".png"), title=title))
+        files.append(write_page(fit_charts(summary["venues"]), stem.with_suffix(".html"), title=title, note=FIT_NOTE))
     for path in files:
         say(f"wrote {path}")
 
@@ -159,6 +230,8 @@ def _judge(summaries: dict[str, dict[str, Any]], path: Path) -> None:
     from riskroute.results import write_whole
 
     verdicts = judge(summaries)
+    if not verdicts:
+        return
     agree = sum(verdict.agrees for verdict in verdicts)
     write_whole(path, lambda beside: beside.write_text(markdown(verdicts)))
     say(f"\n{agree} of the paper's {len(verdicts)} statements about these experiments hold here; wrote {path}")

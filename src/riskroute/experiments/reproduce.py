@@ -159,7 +159,7 @@ def _write(
     panels = {name: facts[name] | digest for name, digest in digests.items()}
     contents = {
         "json": summary | extra | {"panels": panels},
-        "config.json": summary | {"versions": _versions(), "panels": configs},
+        "config.json": summary | {"versions": versions(), "panels": configs},
     }
     written = [write_json(stem.with_name(f"{stem.name}.{ending}"), content) for ending, content in contents.items()]
     files = [table.close(), *written]
@@ -178,6 +178,7 @@ def standings(done: Reproduced) -> tuple[list[str], list[list[str]]]:
     return ["final regret", *names], rows
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Versions of what results depend on."""
     packages = {name: version(name) for name in ("numpy", "scipy", "numba")}
     return {"riskroute": __version__, "python": platform.python_version(), **packages}

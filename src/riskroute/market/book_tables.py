@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import polars
 
 from riskroute.errors import DataError, InputError, RiskrouteError
-from riskroute.market.csv_stream import csv_frames, csv_members, reading
-from riskroute.market.itch import date_of
-from riskroute.market.reading import Part, Wanted, as_snapshots, stamped
+from riskroute.market.csv_stream import as_frame, csv_frames, csv_members, reading
+from riskroute.market.itch import date_of, one_of_many
+from riskroute.market.reading import YEARS, Part, Wanted, as_snapshots, one_line, stamped
 from riskroute.market.sampling import NEW_YORK
 from riskroute.market.tables import TIME, level_columns
 
@@ -28,6 +27,8 @@ ALIASES = {
 """Other names of columns that are understood without being told, in upper or lower case."""
 
 _ROWS = 100_000
+_UNITS = {"ns": 1, "us": 1000, "ms": 1_000_000}
+_REACH = int(dt.datetime(YEARS[-1] + 1, 1, 1, tzinfo=dt.UTC).timestamp()) * 10**9
 
 
 class TableReader:
@@ -37,6 +38,7 @@ class TableReader:
 
     def __init__(self, path: Path, wanted: Wanted) -> None:
         self.source, self.wanted = path, wanted
+        self._names: dict[str, str] = {}
         first = next(self._frames(), None)
         if first is None or not first.height:
             raise DataError(f"{path} must hold a header and at least one row, was empty")
@@ -50,7 +52,7 @@ class TableReader:
                 f"was {', '.join(first.columns)}"
             )
         self.depth = min(wanted.depth, levels)
-        stamps = self._stamps(first.rename({theirs: ours for ours, theirs in self._names.items()})["ts_event"])
+        stamps = self._stamps(first[self._names["ts_event"]])
         moment = stamps[0] if stamps[0] is not None else None
         day = wanted.date or (moment.astimezone(NEW_YORK).date() if moment else date_of(path.name))
         if day is None:
@@ -59,16 +61,20 @@ class TableReader:
 
     def parts(self) -> Iterator[Part]:
         """A part per venue, symbol and piece of the file."""
-        row, latest = 0, None
+        row, latest = 0, 0
+        seen: dict[str, None] = {}
         for frame in self._frames():
             table = frame.select([polars.col(theirs).alias(ours) for ours, theirs in self._names.items()])
             table = table.with_columns(ts_event=self._stamps(table["ts_event"])).with_row_index("sequence", row + 1)
             row += frame.height
             latest = self._check(table, latest)
             for (venue, symbol), mine in self._labelled(table).group_by(["venue", "symbol"], maintain_order=True):
+                seen[str(symbol)] = None
                 if not self.wanted.symbols or symbol in self.wanted.symbols:
                     whole = as_snapshots(stamped(mine, str(venue), str(symbol)), self.depth)
                     yield Part(str(venue), str(symbol), self.wanted.within(whole, self.date))
+        for absent in [symbol for symbol in self.wanted.symbols if seen and symbol not in seen]:
+            one_of_many("symbol", absent, tuple(seen), self.source.name)
 
     def _columns(self, given: list[str]) -> dict[str, str]:
         """Our names to theirs, for the columns that are there."""
@@ -89,40 +95,56 @@ class TableReader:
         return found
 
     def _frames(self) -> Iterator[polars.DataFrame]:
-        if self.source.suffix.lower() != ".parquet":
-            for member in csv_members(self.source)[:1]:
-                yield from csv_frames(self.source, member)
-            return
         try:
             import pyarrow
             from pyarrow.parquet import ParquetFile
         except ImportError:
-            raise RiskrouteError("Parquet files need more packages: pip install 'riskroute[market]'") from None
+            raise RiskrouteError("tables need more packages: pip install 'riskroute[market]'") from None
+        if self.source.suffix.lower() != ".parquet":
+            members = csv_members(self.source)
+            if len(members) != 1:
+                raise DataError(f"{self.source} must hold one CSV file, was {len(members)}")
+            labels = dict.fromkeys(("venue", "symbol"), pyarrow.string())
+            kinds = dict.fromkeys(level_columns(50), pyarrow.float64()) | labels
+            types = {theirs: kinds[ours] for ours, theirs in self._names.items() if ours in kinds}
+            yield from csv_frames(self.source, members[0], types, header=True)
+            return
         with reading(self.source):
             try:
                 with ParquetFile(self.source) as file:
                     for batch in file.iter_batches(_ROWS):
-                        frame: Any = polars.from_arrow(batch)
-                        yield frame
-            except pyarrow.ArrowException as error:
-                raise DataError(f"{self.source} must be a Parquet file: {error}") from error
+                        if batch.num_rows:
+                            yield as_frame(batch)
+            except (pyarrow.ArrowException, UnicodeDecodeError, polars.exceptions.PolarsError) as error:
+                raise DataError(f"{self.source} must be a Parquet file: {one_line(error)}") from error
 
     def _stamps(self, column: polars.Series) -> polars.Series:
         """UTC nanoseconds from whole nanoseconds, dates with times, or texts of these."""
         try:
             if column.dtype.is_integer():
-                return column.cast(polars.Int64).cast(TIME)
+                column = column.cast(polars.Int64).cast(TIME)
             if column.dtype == polars.String:
-                zoned = column.str.to_datetime(time_unit="ns", strict=True, time_zone="UTC") if _zoned(column) else None
-                column = column.str.to_datetime(time_unit="ns", strict=True) if zoned is None else zoned
-            if not isinstance(column.dtype, polars.Datetime):
-                raise DataError(f"{self.source} must have times in ts_event, was {column.dtype}")
-            if column.dtype.time_zone is None:
+                zone = "UTC" if _zoned(column) else None
+                self._kind_of(column.str.to_datetime(time_unit="us", strict=True, time_zone=zone))
+                column = column.str.to_datetime(time_unit="ns", strict=True, time_zone=zone)
+            if self._kind_of(column).time_zone is None:
                 column = column.dt.replace_time_zone("America/New_York", ambiguous="earliest", non_existent="null")
             return column.dt.convert_time_zone("UTC").cast(TIME)
         except polars.exceptions.PolarsError as error:
-            text = " ".join(str(error).split())[:200]
+            text = one_line(error)
             raise DataError(f"{self.source} must have times in ts_event that can be understood: {text}") from error
+
+    def _kind_of(self, column: polars.Series) -> polars.Datetime:
+        """The type of a column of times; refuses others, and years that would wrap around in nanoseconds."""
+        if not isinstance(column.dtype, polars.Datetime):
+            raise DataError(f"{self.source} must have times in ts_event, was {column.dtype}")
+        counts = column.to_physical().drop_nulls()
+        most = _REACH // _UNITS[column.dtype.time_unit]
+        odd = counts.filter(~counts.is_between(0, most))
+        if len(odd):
+            years = f"from {YEARS[0]} to {YEARS[-1]}"
+            raise DataError(f"{self.source} must have times {years} in ts_event, was {odd[0]} {column.dtype.time_unit}")
+        return column.dtype
 
     def _labelled(self, table: polars.DataFrame) -> polars.DataFrame:
         """The table with a venue and a symbol in every row, from options where there is no such column."""
@@ -133,23 +155,25 @@ class TableReader:
                     raise InputError(f"{name} must be given where the file has no such column, was None")
                 table = table.with_columns(polars.lit(value).alias(name))
             table = table.with_columns(polars.col(name).cast(polars.String).str.strip_chars())
+        table = table.with_columns(polars.col("symbol").str.to_uppercase())
         if self.wanted.venue is not None:
             table = table.filter(polars.col("venue") == self.wanted.venue)
-        named = [polars.col(name).str.contains(r"^[\w.\-]{1,16}$").fill_null(False) for name in given]
+        rules = {"venue": r"^[A-Za-z0-9.\-]{1,16}$", "symbol": r"^[!-.0-~]{1,16}$"}  # they become parts of file names
+        named = [polars.col(name).str.contains(rule).fill_null(False) for name, rule in rules.items()]
         odd = table.filter(~polars.all_horizontal(named))
         if odd.height:
             values = odd.select("venue", "symbol").row(0)
             raise DataError(f"row {odd['sequence'][0]} of {self.source.name} must name venue and symbol, was {values}")
         return table
 
-    def _check(self, table: polars.DataFrame, latest: dt.datetime | None) -> dt.datetime | None:
-        """Refuse rows without a time, out of order, or of another day; returns the time of the last row."""
+    def _check(self, table: polars.DataFrame, latest: int) -> int:
+        """Refuse rows without a time, out of order, or of another day; returns the last row's, UTC nanoseconds."""
         time = polars.col("ts_event")
-        above = time.shift(1) if latest is None else time.shift(1).fill_null(latest)
+        stamp = time.cast(polars.Int64)
         day = time.dt.convert_time_zone("America/New_York").dt.date()
         wrong = {
             "a time": time.is_null(),
-            "a time not before that of the row above": (time < above).fill_null(False),
+            "a time not before that of the row above": (stamp < stamp.shift(1).fill_null(latest)).fill_null(False),
             f"a time on {self.date}, as the first row": day != self.date,
         }
         for expected, rule in wrong.items():
@@ -157,8 +181,7 @@ class TableReader:
             if rows.height:
                 was = rows["ts_event"][0]
                 raise DataError(f"row {rows['sequence'][0]} of {self.source.name} must have {expected}, was {was}")
-        last: dt.datetime = table["ts_event"][-1]
-        return last
+        return int(table["ts_event"].cast(polars.Int64)[-1])
 
 
 def _zoned(column: polars.Series) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import polars
 
 from riskroute.errors import DataError, RiskrouteError
+from riskroute.market.reading import one_line
 
 BLOCK = 4 << 20
 """Bytes per piece."""
@@ -28,30 +29,43 @@ def csv_members(path: Path) -> list[str]:
             return [path.name]
 
 
-def csv_frames(path: Path, member: str, types: Mapping[str, Any] | None = None) -> Iterator[polars.DataFrame]:
-    """Pieces of a CSV file: without a header if ``types`` names its columns (pyarrow types), else with one."""
+def csv_frames(
+    path: Path, member: str, types: Mapping[str, Any], *, header: bool = False
+) -> Iterator[polars.DataFrame]:
+    """Pieces of a CSV file with at least a row each.
+
+    ``types`` (pyarrow) names all columns where there is no header; with one, only those whose type must not be guessed
+    from the first piece.
+    """
     try:
         import pyarrow
         from pyarrow import csv
     except ImportError:
         raise RiskrouteError("CSV files need more packages: pip install 'riskroute[market]'") from None
 
-    names = list(types) if types else None
-    read = csv.ReadOptions(block_size=BLOCK, column_names=names)
-    convert = csv.ConvertOptions(column_types=dict(types) if types else None, strings_can_be_null=True)
+    names = None if header else list(types)
+    read = csv.ReadOptions(block_size=BLOCK, column_names=names, use_threads=False)  # with threads errors tell no row
+    convert = csv.ConvertOptions(column_types=dict(types))
     with reading(path, member), ExitStack() as stack:
         file = stack.enter_context(_opened(path, member))
         try:
             batches = stack.enter_context(csv.open_csv(file, read_options=read, convert_options=convert))
             for batch in batches:
-                yield _as_frame(polars.from_arrow(batch))
-        except pyarrow.ArrowException as error:
-            text = " ".join(str(error).split())[:300]
+                if batch.num_rows:
+                    yield as_frame(batch)
+        except (pyarrow.ArrowException, UnicodeDecodeError, polars.exceptions.PolarsError) as error:
+            text = one_line(error, 300)
             raise DataError(f"{path} must be a table of numbers as described, was: {text} (in {member})") from error
 
 
-def _as_frame(table: Any) -> polars.DataFrame:
-    return table if isinstance(table, polars.DataFrame) else polars.DataFrame(table)
+def as_frame(batch: Any) -> polars.DataFrame:
+    """A piece of pyarrow's as one of polars', which ends the process over texts that are not UTF-8.
+
+    Texts in cells are therefore checked first, and those beside the table left out.
+    """
+    batch.validate(full=True)
+    frame: Any = polars.from_arrow(type(batch).from_arrays(batch.columns, names=batch.schema.names))
+    return frame if isinstance(frame, polars.DataFrame) else polars.DataFrame(frame)
 
 
 @contextmanager
@@ -72,9 +86,10 @@ def reading(path: Path, member: str = "") -> Iterator[None]:
     where = f" ({member})" if member and member != path.name else ""
     try:
         yield
-    except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise DataError(f"{path} must be a whole archive{where}, was damaged or cut off: {error}") from error
+    except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError, UnicodeError) as error:
+        raise DataError(f"{path} must be a whole archive{where}, was damaged or cut off: {one_line(error)}") from error
     except RuntimeError as error:
         raise DataError(f"{path} must be an archive without a password{where}: {error}") from error
     except OSError as error:
-        raise DataError(f"{path} must be a file that can be read{where}: {error.strerror or error}") from error
+        text = error.strerror or one_line(error)
+        raise DataError(f"{path} must be a file that can be read{where}: {text}") from error

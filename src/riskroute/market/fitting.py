@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ RESAMPLES = 1000
 
 USABLE = 0.5
 """Share of the samples that must be deep enough for a quantity to be used: the deep books alone would look cheap."""
+
+_ROUNDING = 1e-13  # of the largest moment; a coefficient that contributes less is rounding
 
 Pair = tuple[float, float]
 
@@ -63,16 +66,24 @@ class Fit:
 
 
 def fit_profits(
-    profits: Floats, quantities: NDArray[np.int64], found: NDArray[np.bool_], *, seed: np.random.SeedSequence
+    profits: Floats,
+    quantities: NDArray[np.int64],
+    found: NDArray[np.bool_],
+    *,
+    seed: np.random.SeedSequence,
+    draws: int = 1,
 ) -> Fit:
-    """Fit profits ``(B, Q)`` of B buckets at Q quantities; NaN is a sample that is missing or short.
+    """Fit profits ``(draws * B, Q)`` of B buckets at Q quantities; NaN is a sample that is missing or short.
 
-    ``found (B,)`` tells which buckets have a book at all. Standard errors come from a bootstrap over buckets.
+    ``found (B,)`` tells which buckets have a book at all. Where outcomes are random themselves, rows are those of all
+    buckets for the first draw, then for the next. Standard errors come from a bootstrap over buckets.
     """
     there = ~np.isnan(profits)
-    samples, short = int(found.sum()), int((found & ~there[:, -1]).sum())
+    deep = there[:, -1].reshape(draws, len(found)).all(axis=0)
+    samples, short = int(found.sum()), int((found & ~deep).sum())
+    found = np.tile(found, draws)
     counts = there.sum(axis=0)
-    usable = counts >= max(2, USABLE * samples)
+    usable = counts >= max(2, USABLE * found.sum())
     if usable.sum() < 2:
         raise DataError(
             f"samples must be deep enough for at least two quantities in {USABLE:.0%} of the buckets, "
@@ -82,11 +93,11 @@ def fit_profits(
     centre = np.where(given, values, 0.0).sum(axis=0) / given.sum(axis=0)
     shifted = np.where(given, values - centre, 0.0)
     basis = np.column_stack([kept, kept**2]).astype(np.float64)
-    plain = np.ones((1, samples))
+    plain = np.ones((1, len(values)))
     (means,), (variances,) = _moments(plain, shifted, given, centre)
     mean, variance = _coefficients(basis, means), _coefficients(basis, variances)
     drawn = np.random.default_rng(seed).multinomial(samples, np.full(samples, 1 / samples), size=RESAMPLES)
-    resampled = _moments(drawn.astype(np.float64), shifted, given, centre)
+    resampled = _moments(np.tile(drawn, draws).astype(np.float64), shifted, given, centre)
     errors = [_deviation(_coefficients(basis, moments), samples) for moments in resampled]
     fitted = basis @ mean, basis @ variance
     fit = Fit(
@@ -104,7 +115,7 @@ def fit_profits(
         _r2(variances, fitted[1]),
         _worst(means, fitted[0]),
         _worst(variances, fitted[1]),
-        _neighbours(values[:, 0] / kept[0]),
+        _neighbours(profits[: len(profits) // draws, usable][:, 0] / kept[0]),
         samples,
         short,
     )
@@ -124,7 +135,9 @@ def _moments(weights: Floats, shifted: Floats, given: NDArray[np.bool_], centre:
 def _coefficients(basis: Floats, moments: Floats) -> Floats:
     """Least squares of moments ``(Q,)`` or ``(R, Q)`` on the two columns of the basis: ``(2,)`` or ``(R, 2)``."""
     scale = basis.max(axis=0)
-    return np.asarray(moments @ np.linalg.pinv(basis / scale).T / scale)
+    found = moments @ np.linalg.pinv(basis / scale).T
+    noise = _ROUNDING * np.abs(moments).max(axis=-1, keepdims=True)
+    return np.asarray(np.where(np.abs(found) > noise, found, 0.0) / scale)
 
 
 def _deviation(coefficients: Floats, samples: int) -> Floats:
@@ -164,16 +177,30 @@ def _neighbours(values: Floats) -> float:
     return float(np.corrcoef(pairs[:, 0], pairs[:, 1])[0, 1])
 
 
+def _negative(variance: Pair, largest: int) -> tuple[int, int] | None:
+    """First and last quantity, up to the largest, whose variance is negative; per share it is a straight line.
+
+    >>> _negative((-0.5, 0.1), 10), _negative((0.5, -0.1), 10), _negative((0.0, 0.1), 10)
+    ((1, 4), (6, 10), None)
+    """
+    linear, square = variance
+    if linear + square >= 0 and linear + square * largest >= 0:
+        return None
+    root = -linear / square if square else math.inf
+    first = 1 if linear + square < 0 else min(math.floor(root) + 1, largest)
+    last = largest if linear + square * largest < 0 else max(math.ceil(root) - 1, 1)
+    return first, last
+
+
 def _warnings(fit: Fit, asked: NDArray[np.int64], usable: NDArray[np.bool_]) -> list[str]:
     said = []
     if not usable.all():
         said.append(f"quantities above {fit.quantities[-1]} left out: fewer than {USABLE:.0%} of the books suffice")
     elif fit.short:
         said.append(f"{fit.short} of {fit.samples} books do not suffice for {asked[-1]} shares; left out there")
-    along = np.arange(1, fit.quantities[-1] + 1, dtype=np.float64)
-    below = along[fit.variance[0] * along + fit.variance[1] * along**2 < 0]
-    if len(below):
-        said.append(f"the fitted variance is negative from {below[0]:.0f} to {below[-1]:.0f} shares")
+    below = _negative(fit.variance, int(fit.quantities[-1]))
+    if below is not None:
+        said.append(f"the fitted variance is negative from {below[0]} to {below[1]} shares")
     if abs(fit.bucket_correlation) > 3 / fit.samples**0.5:
         said.append(
             f"neighbouring buckets are correlated ({fit.bucket_correlation:.2f}): standard errors are too small"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from riskroute.errors import DataError, InputError, real_number
+from riskroute.errors import DataError, InputError, one_of, real_number
 from riskroute.market.book_tables import TableReader
 from riskroute.market.csv_stream import csv_members
 from riskroute.market.itch import ItchReader
@@ -64,6 +64,8 @@ def import_files(
         "unresolved": real_number("max_unresolved", max_unresolved, minimum=0, maximum=1),
         "crossed": real_number("max_crossed", max_crossed, minimum=0, maximum=1),
     }
+    if kind is not None:
+        one_of("kind", kind, tuple(READERS))
     if not paths:
         raise InputError("files must be at least one, was none")
     writers: dict[tuple[str, str, str], RecordingWriter] = {}
@@ -73,6 +75,8 @@ def import_files(
             mine = _read(reader, out, writers, progress)
             _judge(reader, [writers[key].recording for key in mine], limits)
         whole = [writer for writer in writers.values() if writer.recording.snapshots]
+        for writer in whole:
+            writer.finish()
         for writer in whole:
             writer.commit()
     finally:

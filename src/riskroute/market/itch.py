@@ -7,7 +7,9 @@ import gzip
 import re
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,13 @@ import numpy as np
 import polars
 
 from riskroute.errors import DataError, InputError, RiskrouteError
-from riskroute.market.reading import Part, Wanted, as_events, stamped
+from riskroute.market.reading import YEARS, Part, Wanted, as_events, stamped
+from riskroute.market.sampling import stamp_of
 
 VENUES = {"BX": "XBOS", "PSX": "XPSX", "NASDAQ": "XNAS"}
 """Names of NASDAQ's three exchanges in file names."""
 
-ROWS = 200_000
+ROWS = 100_000
 """Rows per part, about: memory against speed."""
 
 _DATES = (
@@ -40,9 +43,11 @@ def date_of(name: str) -> dt.date | None:
         for found in re.finditer(pattern, name):
             full = int(found[year]) + (2000 if len(found[year]) == 2 else 0)
             try:
-                return dt.date(full, int(found[month]), int(found[day]))
+                date = dt.date(full, int(found[month]), int(found[day]))
             except ValueError:
                 continue
+            if full in YEARS:
+                return date
     return None
 
 
@@ -72,13 +77,15 @@ class ItchReader:
     def parts(self) -> Iterator[Part]:
         """Parts of all wanted symbols, as they come."""
         names: dict[int, str] = {}
+        latest = stamp_of(self.date, dt.time(0))
         try:
-            for batch in self._batches():
-                names |= dict(zip(batch.symbols["locate"], batch.symbols["symbol"], strict=True))
+            for batch in _ahead(self._batches()):
+                self._learn(names, batch.symbols)
                 depth, messages = polars.DataFrame(self._levels(batch.depth)), batch.messages
+                latest = self._check(messages, latest)
                 for locate in [code for code, name in names.items() if name in self.wanted.symbols]:
                     yield self._part(names[locate], locate, depth, messages)
-        except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except (ValueError, RuntimeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
             if isinstance(error, RiskrouteError):
                 raise
             text = str(error).removeprefix(f"{self.source}: ")
@@ -87,7 +94,7 @@ class ItchReader:
             raise DataError(f"{self.source} must be a file that can be read: {error.strerror or error}") from error
         self._check_directory(tuple(dict.fromkeys(names.values())))
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Generator[Any, None, None]:
         try:
             import itch_book
         except ImportError:
@@ -101,6 +108,34 @@ class ItchReader:
         if self.stats.get("malformed") or self.stats.get("unknown"):
             odd = self.stats["malformed"] + self.stats["unknown"]
             raise DataError(f"{self.source} must be a whole NASDAQ ITCH 5.0 file, was one with {odd:,} broken messages")
+
+    def _learn(self, names: dict[int, str], symbols: dict[str, Any]) -> None:
+        """Add symbols to the names of codes; refuses a code of two symbols, or two codes of a wanted one."""
+        codes = {name: code for code, name in names.items()}
+        for code, name in zip(symbols["locate"], symbols["symbol"], strict=True):
+            twice = name in self.wanted.symbols and codes.setdefault(name, code) != code
+            if twice or names.setdefault(code, name) != name:
+                raise DataError(f"{self.source} must give every symbol one code, was {code} for {name!r} as well")
+
+    def _check(self, messages: dict[str, Any], latest: int) -> int:
+        """Refuse messages of other days, out of order, without side or price; returns the last one's time."""
+        stamps = messages["ts_event"]
+        if not len(stamps):
+            return latest
+        ends = stamp_of(self.date, dt.time(23, 59, 59)) + 10**9
+        unpriced = (messages["action"] == b"F") & (messages["side"] != b"N") & np.isnan(messages["price"])
+        wrong = {
+            "a time not before that of the one above": (np.diff(stamps, prepend=latest) < 0, stamps),
+            f"a time on {self.date}": (stamps >= ends, stamps),
+            "side B or S": (~_one_of(messages["side"], "BSN"), messages["side"]),
+            "a price above 0": (unpriced, messages["price"]),
+        }
+        for expected, (rows, values) in wrong.items():
+            if rows.any():
+                row = rows.argmax()
+                number, value = messages["seq"][row], values[row]
+                raise DataError(f"message {number:,} of {self.source} must have {expected}, was {value.item()!r}")
+        return int(stamps[-1])
 
     def _check_directory(self, names: tuple[str, ...]) -> None:
         if not self.wanted.symbols:
@@ -123,8 +158,7 @@ class ItchReader:
         snapshots = depth.with_columns(
             polars.col("ts_event").cast(polars.Datetime("ns", "UTC")), polars.col(prices).fill_nan(None)
         ).rename({"seq": "sequence"})
-        refers = np.isin(chosen["action"], [b"F", b"C", b"M"])
-        unresolved = chosen["side"] == b"N"
+        refers, unresolved = _one_of(chosen["action"], "FCM"), _one_of(chosen["side"], "N")
         return Part(
             self.venue,
             symbol,
@@ -135,7 +169,7 @@ class ItchReader:
         )
 
     def _events(self, symbol: str, messages: dict[str, Any], known: Any) -> polars.DataFrame:
-        applied = known & ~(np.isin(messages["action"], [b"A", b"M"]) & (messages["remaining"] == 0))
+        applied = known & ~(_one_of(messages["action"], "AM") & (messages["remaining"] == 0))
         columns = {
             "ts_event": messages["ts_event"],
             "sequence": messages["seq"],
@@ -150,6 +184,23 @@ class ItchReader:
         frame = polars.DataFrame({name: values[applied] for name, values in columns.items()})
         letters = {name: _letters(name) for name in ("action", "side")}
         return as_events(stamped(frame.with_columns(**letters), self.venue, symbol))
+
+
+def _ahead(batches: Generator[Any, None, None]) -> Iterator[Any]:
+    """The same batches; the next one is made in a thread while one is being used."""
+    end = object()
+    with closing(batches), ThreadPoolExecutor(1) as thread:
+        following = thread.submit(next, batches, end)
+        while (batch := following.result()) is not end:
+            following = thread.submit(next, batches, end)
+            yield batch
+
+
+def _one_of(codes: Any, letters: str) -> Any:
+    """Which single-letter codes are one of some letters."""
+    table = np.zeros(256, dtype=bool)
+    table[[ord(letter) for letter in letters]] = True
+    return table[codes.view(np.uint8)]
 
 
 def _letters(name: str) -> polars.Expr:

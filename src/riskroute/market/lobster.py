@@ -13,13 +13,14 @@ import polars
 from riskroute.errors import DataError, InputError, one_of
 from riskroute.market.csv_stream import csv_frames, csv_members
 from riskroute.market.itch import date_of
-from riskroute.market.reading import Part, Wanted, as_events, as_snapshots, stamped
+from riskroute.market.reading import Part, Wanted, as_events, as_snapshots, dollars, stamped
 from riskroute.market.sampling import stamp_of
 
-_NAME = re.compile(r"(?P<symbol>[A-Za-z.\-]+)_(?P<date>\d{4}-\d{2}-\d{2})_.*(?P<kind>message|orderbook)_(?P<depth>\d+)")
+_NAME = re.compile(
+    r"(?P<symbol>[A-Za-z.\-]+)_(?P<date>\d{4}-\d{2}-\d{2})_.*(?P<kind>message|orderbook)_(?P<depth>\d{1,4})"
+)
 _ACTIONS = {1: "A", 2: "C", 3: "C", 4: "F"}
 _OTHER_TYPES = (5, 6, 7)  # hidden executions, crosses, halts: no resting order is named
-_PRICE = 10_000
 _NO_LEVEL = 9_999_999_999
 
 
@@ -68,7 +69,7 @@ class LobsterReader:
             row += some.height
             stamps = self._stamps(message)
             keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
-            snapshots = as_snapshots(self._own(polars.concat([keys, _dollars(book)], how="horizontal")), self.depth)
+            snapshots = as_snapshots(self._own(polars.concat([keys, _priced(book)], how="horizontal")), self.depth)
             events = self._events(message.with_columns(ts_event=stamps))
             yield Part(
                 self.venue,
@@ -91,7 +92,7 @@ class LobsterReader:
             "sequence",
             polars.col("type").replace_strict(_ACTIONS, return_dtype=polars.String).alias("action"),
             polars.when(polars.col("direction") > 0).then(polars.lit("B")).otherwise(polars.lit("A")).alias("side"),
-            polars.col("price") / _PRICE,
+            dollars(polars.col("price")),
             "size",
             polars.lit(None, dtype=polars.UInt32).alias("remaining"),
             polars.col("id").alias("order_id"),
@@ -113,9 +114,10 @@ def _pair(path: Path) -> dict[str, tuple[Path, str]]:
             continue
         other = {"message": "orderbook", "orderbook": "message"}[kind]
         partner = path.with_name(path.name.replace(other, kind))
-        if partner == path or not partner.is_file():
+        found = csv_members(partner) if partner != path and partner.is_file() else []
+        if not found:
             raise DataError(f"{path} must have a {kind} file with it; {partner.name} is not there")
-        places[kind] = (partner, csv_members(partner)[0])
+        places[kind] = (partner, found[0])
     return places
 
 
@@ -138,10 +140,10 @@ def _side_by_side(
         left = [frame[height:] if frame.height > height else None for frame in (message, book)]
 
 
-def _dollars(book: polars.DataFrame) -> polars.DataFrame:
+def _priced(book: polars.DataFrame) -> polars.DataFrame:
     """Prices in dollars; LOBSTER writes levels that are not there as plus or minus 9999999999."""
     prices = [
-        polars.when(polars.col(name).abs() < _NO_LEVEL).then(polars.col(name) / _PRICE).alias(name)
+        polars.when(polars.col(name).abs() < _NO_LEVEL).then(dollars(polars.col(name))).alias(name)
         for name in book.columns
         if "_px_" in name
     ]
@@ -157,6 +159,7 @@ def _check(message: polars.DataFrame, latest: float, source: Path) -> float:
         "a time between 0 and 86400 seconds": ~times.is_between(0, 86_400),
         "a time not before that of the row above": times < times.shift(1).fill_null(latest),
         "a size of 0 or more": ~polars.col("size").is_between(0, 2**32 - 1),
+        "a price": polars.col("price").is_null(),
         "an order id of 0 or more": polars.col("id") < 0,
         "a direction of 1 or -1": ~polars.col("direction").is_in([1, -1]),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,9 @@ from riskroute.market.sampling import stamp_of
 from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
 
 MOST_LEVELS = 50
+
+YEARS = range(1970, 2262)
+"""What 64 bits of nanoseconds can tell, in whole years."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,18 @@ class Wanted:
 
     def __post_init__(self) -> None:
         whole_number("depth", self.depth, maximum=MOST_LEVELS)
+        if isinstance(self.symbols, str):
+            raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
         object.__setattr__(self, "symbols", tuple(dict.fromkeys(symbol.upper() for symbol in self.symbols)))
         for symbol in self.symbols:
-            if not symbol.strip() or "/" in symbol or len(symbol) > 16:
+            if not re.fullmatch(r"[!-.0-~]{1,16}", symbol):  # it becomes part of file names
                 raise InputError(f"symbol must be a short name, was {symbol!r}")
         if self.venue is not None and not (self.venue.isalnum() and len(self.venue) == 4 and self.venue.isupper()):
             raise InputError(f"venue must be a market identifier code such as XNAS, was {self.venue!r}")
         if self.start is not None and self.end is not None and self.start >= self.end:
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
+        if self.date is not None and self.date.year not in YEARS:
+            raise InputError(f"date must be between {YEARS[0]} and {YEARS[-1]}, was {self.date}")
 
     def within(self, frame: polars.DataFrame, day: dt.date) -> polars.DataFrame:
         """Rows of the part of the day that is wanted."""
@@ -94,16 +102,18 @@ def stamped(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFram
 def as_snapshots(frame: polars.DataFrame, depth: int) -> polars.DataFrame:
     """The frame in the columns and types of a snapshot table: no level without both a price and a size."""
     schema = snapshot_schema(depth)
-    levels = []
+    levels, fractions = [], []
     for level in range(depth):
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
-            there = (polars.col(price) > 0) & polars.col(price).is_finite() & (polars.col(size) > 0)
+            there = (polars.col(price) > 0) & polars.col(price).is_finite() & (polars.col(size) != 0)
+            if not frame.schema[size].is_integer():
+                fractions.append(there & (polars.col(size) % 1 != 0))
             levels += [
                 polars.when(there).then(polars.col(price)).alias(price),
                 polars.when(there).then(polars.col(size)).otherwise(0).alias(size),
             ]
-    return _typed(frame, schema, levels)
+    return _typed(frame, schema, levels, fractions)
 
 
 def as_events(frame: polars.DataFrame) -> polars.DataFrame:
@@ -111,14 +121,32 @@ def as_events(frame: polars.DataFrame) -> polars.DataFrame:
     return _typed(frame, EVENT_SCHEMA)
 
 
+def dollars(column: polars.Expr) -> polars.Expr:
+    """Prices from ten-thousandths of a dollar.
+
+    Rounded, as polars multiplies by 1 / 10,000, which leaves 2230700 a little above 223.07.
+    """
+    return (column / 10_000).round(4)
+
+
 def _typed(
     frame: polars.DataFrame,
     schema: dict[str, polars.DataType | type[polars.DataType]],
     changes: Sequence[polars.Expr] = (),
+    faults: Sequence[polars.Expr] = (),
 ) -> polars.DataFrame:
+    expected = "prices must be numbers and sizes whole numbers up to 4294967295"
     try:
+        odd = frame.filter(polars.any_horizontal(faults)) if faults else frame.head(0)
         changed = frame.with_columns(changes)
-        return changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
+        typed = changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
     except polars.exceptions.PolarsError as error:
-        text = " ".join(str(error).split())[:200]
-        raise DataError(f"prices must be numbers and sizes whole numbers up to 4294967295, was: {text}") from error
+        raise DataError(f"{expected}, was: {one_line(error)}") from error
+    if odd.height:
+        raise DataError(f"{expected}, was {odd.select(name for name in schema if '_sz_' in name).row(0)}")
+    return typed
+
+
+def one_line(error: BaseException, most: int = 200) -> str:
+    """What a library said, short and without line breaks."""
+    return " ".join(str(error).split())[:most]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 import polars
 
 from riskroute.errors import DataError, InputError, one_of
+from riskroute.market.parquet_stream import ParquetStream
+from riskroute.market.reading import one_line
 from riskroute.market.tables import EVENT_SCHEMA, crossed, snapshot_schema
 from riskroute.results import write_json
 
@@ -63,7 +66,7 @@ class RecordingWriter:
 
     def __init__(self, folder: Path, recording: Recording) -> None:
         self.folder, self.recording = folder, recording
-        self._writers: dict[str, Any] = {}
+        self._writers: dict[str, ParquetStream] = {}
 
     def add_snapshots(self, frame: polars.DataFrame) -> None:
         """Append snapshots, in the order of time."""
@@ -82,42 +85,53 @@ class RecordingWriter:
             self._write(EVENTS, frame.select(list(EVENT_SCHEMA)))
             self.recording.events += frame.height
 
+    def finish(self) -> None:
+        """Write what is left, still beside its place: a full disk shows here, before anything has its name."""
+        if self.recording.has_events and EVENTS not in self._writers:
+            self._write(EVENTS, polars.DataFrame(schema=EVENT_SCHEMA))
+        with self._writing():
+            for writer in self._writers.values():
+                writer.close()
+
     def commit(self) -> Path:
         """Give the files their names; those of an earlier import are replaced."""
+        self.finish()
         one = self.recording
-        if one.has_events and EVENTS not in self._writers:
-            self._write(EVENTS, polars.DataFrame(schema=EVENT_SCHEMA))
         record = self.folder / f"{one.stem}{RECORD}"
-        record.unlink(missing_ok=True)
-        for ending in (SNAPSHOTS, EVENTS):
-            target = self.folder / f"{one.stem}{ending}"
-            if ending in self._writers:
-                self._writers[ending].close()
-                self._beside(ending).replace(target)
-            else:
-                target.unlink(missing_ok=True)
+        with self._writing():
+            record.unlink(missing_ok=True)
+            for ending in (SNAPSHOTS, EVENTS):
+                target = self.folder / f"{one.stem}{ending}"
+                if ending in self._writers:
+                    self._beside(ending).replace(target)
+                else:
+                    target.unlink(missing_ok=True)
         return write_json(record, asdict(one) | {"date": one.date.isoformat()})
 
     def discard(self) -> None:
         """Remove what is not committed."""
         for ending, writer in self._writers.items():
-            writer.close()
+            with suppress(Exception):  # what cannot be written to its end is removed all the same
+                writer.close()
             self._beside(ending).unlink(missing_ok=True)
 
     def _beside(self, ending: str) -> Path:
         return self.folder / f".{self.recording.stem}.{os.getpid()}{ending}"
 
     def _write(self, ending: str, frame: polars.DataFrame) -> None:
-        from pyarrow.parquet import ParquetWriter
-
-        table = frame.to_arrow()
-        if ending not in self._writers:
-            try:
+        with self._writing():
+            if ending not in self._writers:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._writers[ending] = ParquetWriter(self._beside(ending), table.schema, compression="lz4")
-            except OSError as error:
-                raise InputError(f"--out must be a folder that can be written to, was {str(self.folder)!r}") from error
-        self._writers[ending].write_table(table)
+                self._writers[ending] = ParquetStream(self._beside(ending))
+            self._writers[ending].add(frame)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            where, text = str(self.folder), error.strerror or one_line(error)
+            raise InputError(f"--out must be a folder that can be written to, was {where!r}: {text}") from error
 
 
 class Store:
@@ -165,20 +179,26 @@ class Store:
         path = self.folder / f"{recording.stem}{ending}"
         stamp = polars.col("ts_event").cast(polars.Int64)
         try:
-            table = polars.scan_parquet(path)
+            table = polars.scan_parquet(path, glob=False)
             if begin is not None:
                 table = table.filter(stamp >= begin)
             if end is not None:
                 table = table.filter(stamp < end)
             return table.collect()
         except (OSError, polars.exceptions.PolarsError) as error:
-            raise DataError(f"{path} must be a table that `riskroute market import` wrote: {error}") from error
+            raise DataError(
+                f"{path} must be a table that `riskroute market import` wrote: {one_line(error)}"
+            ) from error
 
 
 def _read_record(path: Path) -> Recording:
     try:
         fields = json.loads(path.read_text())
-        return Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
+        one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
+        for name, value in asdict(Recording("", "", one.date, 0, "", "")).items():
+            if type(fields.get(name, value)) is not type(value) and name != "date":
+                raise TypeError(f"{name} must be of type {type(value).__name__}, was {fields[name]!r}")  # noqa: TRY301
+        return one  # noqa: TRY300
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} must be a record that `riskroute market import` wrote: {error}") from error
 
@@ -188,7 +208,7 @@ def quality(store: Store, recording: Recording) -> dict[str, Any]:
     path = store.folder / f"{recording.stem}{SNAPSHOTS}"
     depth = recording.depth
     sizes = {side: [f"{side}_sz_{level:02d}" for level in range(depth)] for side in ("bid", "ask")}
-    columns = polars.scan_parquet(path).select(
+    columns = polars.scan_parquet(path, glob=False).select(
         (polars.col("ask_px_00") - polars.col("bid_px_00")).median().alias("spread"),
         polars.sum_horizontal(sizes["bid"]).median().alias("bid_depth"),
         polars.sum_horizontal(sizes["ask"]).median().alias("ask_depth"),
@@ -197,6 +217,6 @@ def quality(store: Store, recording: Recording) -> dict[str, Any]:
     try:
         found = columns.collect(engine="streaming").row(0, named=True)
     except (OSError, polars.exceptions.PolarsError) as error:
-        raise DataError(f"{path} must be a table that `riskroute market import` wrote: {error}") from error
+        raise DataError(f"{path} must be a table that `riskroute market import` wrote: {one_line(error)}") from error
     record = asdict(recording) | {"date": recording.date.isoformat()}
     return record | {name: float("nan") if value is None else float(value) for name, value in found.items()}

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from riskroute.errors import DataError, InputError
 from riskroute.market.csv_stream import csv_frames, csv_members
 from riskroute.market.itch import date_of
-from riskroute.market.reading import Part, Wanted, as_snapshots, stamped
+from riskroute.market.reading import Part, Wanted, as_snapshots, dollars, stamped
 from riskroute.market.sampling import stamp_of
 
 VENUES = {
@@ -41,9 +41,9 @@ VENUES = {
     "Y": "BATY",
     "Z": "BATS",
 }
-"""Letters of the tape."""
+"""Letters of the tape; NASDAQ has two."""
 
-_PRICE = 10_000
+_CODES = {mic: k for k, mic in enumerate(dict.fromkeys(VENUES.values()))}
 _COLUMNS = ("ms", "bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00", "letter", "condition", "suspicious")
 _SIDES = ["bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00"]
 
@@ -86,7 +86,7 @@ class TickReader:
         import pyarrow
 
         types = dict.fromkeys(_COLUMNS, pyarrow.int64()) | {"letter": pyarrow.string()}
-        known = np.zeros((len(VENUES), 4), dtype=np.int64)
+        known = np.zeros((len(_CODES), 4), dtype=np.int64)
         row, latest = 0, 0
         for frame in csv_frames(self.source, self.member, types):
             numbered = frame.with_row_index("sequence", offset=row + 1)
@@ -95,14 +95,14 @@ class TickReader:
             yield from self._venues(numbered.filter(polars.col("suspicious") == 0), known)
 
     def _venues(self, ticks: polars.DataFrame, known: NDArray[np.int64]) -> Iterator[Part]:
-        codes = ticks["letter"].replace_strict({letter: k for k, letter in enumerate(VENUES)}).to_numpy()
+        codes = ticks["letter"].replace_strict({letter: _CODES[mic] for letter, mic in VENUES.items()}).to_numpy()
         sides = ticks.select(_SIDES).to_numpy().astype(np.int64, order="C")
         _remember(codes.astype(np.int64), sides, known)
         filled = ticks.with_columns(polars.Series(name, sides[:, k]) for k, name in enumerate(_SIDES))
         stamps = polars.col("ms").cast(polars.Int64) * 1_000_000 + stamp_of(self.date, dt.time(0))
         table = filled.with_columns(
             stamps.cast(polars.Datetime("ns", "UTC")).alias("ts_event"),
-            (polars.col(["bid_px_00", "ask_px_00"]) / _PRICE),
+            dollars(polars.col(["bid_px_00", "ask_px_00"])),
             polars.col("letter").replace_strict(VENUES).alias("mic"),
         )
         table = table.filter((polars.col("bid_px_00") > 0) & (polars.col("ask_px_00") > 0))  # the others are half known

@@ -12,6 +12,7 @@ from riskroute.report import require
 from riskroute.report.figures import COLOURS, REGRET_LABEL, ROUND_LABEL, YARDSTICKS, Curves, band_of, label_of
 from riskroute.results import write_whole
 
+REGRET_NOTE = "Mean regret over runs; the band is 20 % of the standard deviation."
 LIBRARY = "plotly.min.js"
 """Name of the charting library, written once beside the folders of the pages."""
 
@@ -30,7 +31,7 @@ body {{ font: 15px/1.5 system-ui, sans-serif; margin: 1.5rem auto; max-width: 75
 </head>
 <body>
 <h1>{title}</h1>
-<p>Mean regret over runs; the band is 20 % of the standard deviation. Click a name to hide a policy, drag to zoom.</p>
+<p>{note} Click a name to hide it, drag to zoom.</p>
 <div class="panels">{boxes}</div>
 <script>
 const charts = {charts};
@@ -72,22 +73,26 @@ def regret_chart(title: str, curves: Curves) -> dict[str, Any]:
                 "hovertemplate": "%{y:,.0f} after %{x:,} rounds",
             }
         )
-    layout = {
+    return {"data": data, "layout": layout_of(title, ROUND_LABEL, REGRET_LABEL)}
+
+
+def layout_of(title: str, along: str, up: str) -> dict[str, Any]:
+    """Titles and margins that all charts have alike."""
+    return {
         "title": {"text": title, "font": {"size": 14}},
-        "xaxis": {"title": {"text": ROUND_LABEL}, "tickformat": ","},
-        "yaxis": {"title": {"text": REGRET_LABEL}, "tickformat": ","},
+        "xaxis": {"title": {"text": along}, "tickformat": ","},
+        "yaxis": {"title": {"text": up}, "tickformat": ","},
         "legend": {"orientation": "h", "y": -0.25},
         "margin": {"t": 40, "r": 10},
         "template": "none",
     }
-    return {"data": data, "layout": layout}
 
 
 def changes_chart(story: Mapping[str, Any]) -> dict[str, Any]:
     """The gap of every round of one run, with its windows of exploration, restarts and changes."""
-    bands = [_shape("rect", begin, end, fillcolor="#9ecae1", opacity=0.5, width=0) for begin, end in story["windows"]]
-    restarts = [_shape("line", at, at, color="#f08c1e", dash="dot", width=1) for at in story["restarts"]]
-    changes = [_shape("line", at, at, color="#777777", dash="dash", width=1.5) for at in story["changes"]]
+    bands = [shape("rect", begin, end, fillcolor="#9ecae1", opacity=0.5, width=0) for begin, end in story["windows"]]
+    restarts = [shape("line", at, at, color="#f08c1e", dash="dot", width=1) for at in story["restarts"]]
+    changes = [shape("line", at, at, color="#777777", dash="dash", width=1.5) for at in story["changes"]]
     line = {"color": COLOURS["restart-gse"], "width": 1, "shape": "hv"}
     layout = {
         "title": {"text": "gap of every round, one run (blue: exploration, dotted: restart, dashed: change)"},
@@ -99,7 +104,8 @@ def changes_chart(story: Mapping[str, Any]) -> dict[str, Any]:
     return {"data": [{"x": story["gap_rounds"], "y": story["gaps"], "mode": "lines", "line": line}], "layout": layout}
 
 
-def _shape(kind: str, begin: float, end: float, *, width: float, **style: Any) -> dict[str, Any]:
+def shape(kind: str, begin: float, end: float, *, width: float, **style: Any) -> dict[str, Any]:
+    """A line or rectangle over the whole height of a chart."""
     line = {"width": width} | {name: style.pop(name) for name in ("color", "dash") if name in style}
     return {
         "type": kind,
@@ -113,20 +119,20 @@ def _shape(kind: str, begin: float, end: float, *, width: float, **style: Any) -
     } | style
 
 
-def write_page(panels: Mapping[str, Curves], path: Path, *, title: str, more: Sequence[dict[str, Any]] = ()) -> Path:
-    """Write a page with a chart per panel, and ``more`` charts; the charting library lies in the folder above."""
+def write_page(charts: Sequence[dict[str, Any]], path: Path, *, title: str, note: str) -> Path:
+    """Write a page of charts; the charting library lies in the folder above."""
     require("plotly")
     from plotly.offline import get_plotlyjs
 
     library = path.parent.parent / LIBRARY
     if not library.exists():
         write_whole(library, lambda beside: beside.write_text(get_plotlyjs(), encoding="utf-8"))
-    drawn = [*(regret_chart(name, curves) for name, curves in panels.items()), *more]
-    charts = {f"chart{k}": chart for k, chart in enumerate(drawn)}
+    named = {f"chart{k}": chart for k, chart in enumerate(charts)}
     text = _PAGE.format(
         title=html.escape(title),
+        note=html.escape(note),
         library=LIBRARY,
-        boxes="".join(f'<div class="chart" id="{name}"></div>' for name in charts),
-        charts=json.dumps(charts).replace("</", "<\\/"),
+        boxes="".join(f'<div class="chart" id="{name}"></div>' for name in named),
+        charts=json.dumps(named).replace("</", "<\\/"),
     )
     return write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))

@@ -36,6 +36,8 @@ class Fee:
     maker: float
 
     def __post_init__(self) -> None:
+        if not isinstance(self.since, dt.date) or isinstance(self.since, dt.datetime):
+            raise InputError(f"since of the fee of {self.venue} must be a day, was {self.since!r}")
         for name in ("taker", "maker"):
             value = real_number(f"{name} fee of {self.venue}", getattr(self, name), minimum=-_LARGEST, maximum=_LARGEST)
             object.__setattr__(self, name, value)
@@ -44,9 +46,6 @@ class Fee:
     def inverted(self) -> bool:
         """Whether takers are paid and makers pay."""
         return self.taker < 0 < self.maker
-
-
-NO_FEE = Fee("", dt.date.min, 0.0, 0.0)
 
 
 class FeeSchedule:
@@ -75,7 +74,7 @@ class FeeSchedule:
 def load_fees(path: str | os.PathLike[str]) -> FeeSchedule:
     """Read a schedule from a TOML file."""
     try:
-        entries = tomllib.loads(Path(path).read_text())["fees"]
+        entries = tomllib.loads(Path(path).read_text(encoding="utf-8"))["fees"]
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError) as error:
         raise DataError(f"{path} must be a TOML file of [[fees]]: {error}") from error
     if not isinstance(entries, list):

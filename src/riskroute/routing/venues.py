@@ -131,14 +131,20 @@ def parameter_table(models: Sequence[VenueModel]) -> str:
 
 def save_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, about: Sequence[str] = ()) -> Path:
     """Write models as a TOML file that people can read and edit; ``about`` are lines of comment at its head."""
-    lines = [f"# {line}" for line in about]
+    lines = [f"# {line}" for text in about for line in text.splitlines()]
     for model in models:
-        lines += ["", "[[venues]]", f"name = {json.dumps(model.name)}", f"kind = {json.dumps(model.kind)}"]
+        lines += ["", "[[venues]]", f"name = {_quoted(model.name)}", f"kind = {_quoted(model.kind)}"]
         for field, comment in _FIELDS.items():
             pair = getattr(model, field)
             if pair is not None:
                 lines.append(f"{field} = [{pair[0]!r}, {pair[1]!r}]  # {comment}")
-    return write_whole(Path(path), lambda beside: beside.write_text("\n".join(lines).lstrip("\n") + "\n"))
+    whole = "\n".join(lines).lstrip("\n") + "\n"
+    return write_whole(Path(path), lambda beside: beside.write_text(whole, encoding="utf-8"))
+
+
+def _quoted(text: str) -> str:
+    """A TOML string: JSON's, but for letters that JSON writes as pairs of surrogates, and for the delete character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 _FIELDS = {
@@ -152,7 +158,7 @@ _FIELDS = {
 def load_models(path: str | os.PathLike[str]) -> list[VenueModel]:
     """Read models that `save_models` or a person wrote."""
     try:
-        venues = tomllib.loads(Path(path).read_text())["venues"]
+        venues = tomllib.loads(Path(path).read_text(encoding="utf-8"))["venues"]
         return [VenueModel(**venue) for venue in venues]
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise DataError(f"{path} must be a file of [[venues]] with name, mean and variance: {error}") from error

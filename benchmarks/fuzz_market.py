@@ -1,0 +1,379 @@
+"""Import of damaged market data: an error or a whole result, never a crash, a hang, or a part of an output.
+
+    python benchmarks/fuzz_market.py --count 100000 --seed 0 --kinds itch,lobster,ticks,csv,parquet
+
+Every input is made from the seed and its number. A child process reads them one after another; if it dies or takes too
+long over one, that one is kept, and another child goes on with the next. Exit code 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import datetime as dt
+import faulthandler
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+
+from riskroute.errors import RiskrouteError
+from riskroute.market.importing import import_files
+from riskroute.market.reading import Wanted
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from market_files import (
+    ITCH_NAME,
+    LOBSTER_NAME,
+    TICK_NAME,
+    check_recordings,
+    csv_text,
+    gzipped,
+    itch_directory,
+    itch_order,
+    lobster_texts,
+    random_messages,
+    table_columns,
+    tick_text,
+    zipped,
+)
+
+SECONDS = 5
+"""A tiny input that takes longer hangs."""
+
+NUMBERS = (
+    "", "0", "-1", "1e9", "NaN", "inf", "-inf", "nan", "null", "4294967295", "4294967296", "-2147483649", "1.5", "0x10",
+    "9223372036854775807", "9223372036854775808", "18446744073709551616", "-9223372036854775808", "1e400", "9" * 60,
+    "99999999999", "86400", "86400000", "1553700000000000001", "2019-03-27", "2019-03-27 11:00:00", "25:61", "٣", "abc",
+    "2019-03-27T11:00:00Z", "9999-12-31 23:59:59", "0001-01-01 00:00:00", "2019-03-10 02:30:00", " 1", "+1", "1,2", '"',
+    "-0", "\x00", "é", "XNAS", "../x", "true",
+)  # fmt: skip
+"""What stands in a field of a table that nobody expected there."""
+
+
+TYPES = (
+    polars.String, polars.Int8, polars.UInt64, polars.Float32, polars.Boolean, polars.Binary, polars.Categorical,
+    polars.Date, polars.Time, polars.Duration, polars.Datetime("us"), polars.Datetime("ms", "Europe/London"),
+    polars.Decimal(38, 4), polars.Null, polars.List(polars.Float64),
+)  # fmt: skip
+"""What a column of a Parquet file may be of instead."""
+
+EXTREMES = (float("nan"), float("inf"), -1.0, 1.5, 2.0**32, 2.0**62, 1e300, 0.0)
+
+Splitter = Callable[[bytes], list[bytes]]
+Valid = tuple[dict[str, bytes], str, Wanted]
+
+
+@dataclass
+class Case:
+    """Files that belong together, the one to import first, and what is asked of it."""
+
+    files: dict[str, bytes]
+    wanted: Wanted
+
+
+def damaged(kind: str, rng: np.random.Generator) -> Case:
+    """A small valid input of a kind with one to three damages, some before it is packed and some after."""
+    contents, packed, wanted = VALID[kind](rng)
+    split = _itch_records if kind == "itch" else _lines
+    changes = [*BYTES, *RECORDS, *[_hostile_message if kind == "itch" else _hostile_field] * 8]
+    for _ in range(0 if kind == "parquet" else rng.integers(4)):
+        name = _pick(rng, list(contents))
+        contents[name] = _pick(rng, changes)(contents[name], rng, split)
+    files = PACKING[packed](contents)
+    if packed != "plain" or kind == "parquet":
+        name = next(iter(files))
+        for _ in range(rng.integers(3)):
+            files[name] = _pick(rng, BYTES)(files[name], rng, split)
+    return Case(files, wanted)
+
+
+def _pick(rng: np.random.Generator, choices: Sequence[Any]) -> Any:
+    return choices[rng.integers(len(choices))]
+
+
+def _cut(size: int, rng: np.random.Generator, longest: int = 200) -> tuple[int, int]:
+    first = int(rng.integers(size + 1))
+    return first, min(size, first + int(rng.integers(1, longest)))
+
+
+def _flip(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
+    changed = bytearray(data)
+    for _ in range(rng.integers(1, 4) if data else 0):
+        changed[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+    return bytes(changed)
+
+
+def _overwrite(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
+    first, last = _cut(len(data), rng, 9)
+    return data[:first] + _pick(rng, (b"\x00", b"\xff", b"\x7f", b"\x80"))[:1] * (last - first) + data[last:]
+
+
+def _delete(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
+    first, last = _cut(len(data), rng)
+    return data[:first] + data[last:]
+
+
+def _insert(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
+    first, last = _cut(len(data), rng)
+    return data[:first] + rng.bytes(last - first) + data[first:]
+
+
+def _truncate(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
+    return data[: rng.integers(len(data) + 1)]
+
+
+def _repeat(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
+    first, last = _cut(len(data), rng)
+    return data[:last] + data[first:last] * int(rng.integers(1, 4)) + data[last:]
+
+
+def _swap(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
+    one, two, three, four = sorted(int(at) for at in rng.integers(len(data) + 1, size=4))
+    return data[:one] + data[three:four] + data[two:three] + data[one:two] + data[four:]
+
+
+def _swap_records(data: bytes, rng: np.random.Generator, split: Splitter) -> bytes:
+    records = split(data)
+    for _ in range(rng.integers(1, 4) if records else 0):
+        here, there = rng.integers(len(records), size=2)
+        records[here], records[there] = records[there], records[here]
+    return b"".join(records)
+
+
+def _repeat_records(data: bytes, rng: np.random.Generator, split: Splitter) -> bytes:
+    records = split(data)
+    first, last = _cut(len(records), rng, 5)
+    return b"".join(records[:last] + records[first:last] + records[last:])
+
+
+def _drop_records(data: bytes, rng: np.random.Generator, split: Splitter) -> bytes:
+    records = split(data)
+    first, last = _cut(len(records), rng, 5)
+    return b"".join(records[:first] + records[last:])
+
+
+def _hostile_field(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
+    """A field of some row, or the same field of all rows below the first, becomes what nobody expected."""
+    rows = [line.split(b",") for line in data.split(b"\n")]
+    number = int(rng.integers(len(rows)))
+    column = int(rng.integers(len(rows[number])))
+    text = _pick(rng, NUMBERS).encode()
+    for row in rows[1:] if rng.random() < 0.2 else [rows[number]]:
+        if column < len(row):
+            row[column] = text
+    return b"\n".join(map(b",".join, rows))
+
+
+def _hostile_message(data: bytes, rng: np.random.Generator, split: Splitter) -> bytes:
+    """A field of a message becomes its least, its largest or another message's value; lengths stay right."""
+    records = split(data)
+    if not records:
+        return data
+    number = int(rng.integers(len(records)))
+    message = bytearray(records[number])
+    first = _pick(rng, (2, 3, 5, 7, 13, 21, 22, 26, 30, 34))
+    last = min(len(message), first + _pick(rng, (1, 2, 4, 6, 8)))
+    donor = bytes(_pick(rng, records))
+    source = _pick(rng, (b"\x00" * 99, b"\xff" * 99, donor + bytes(99), rng.bytes(99)))
+    message[first:last] = source[first:last]
+    records[number] = bytes(message)
+    return b"".join(records)
+
+
+def _itch_records(data: bytes) -> list[bytes]:
+    records, place = [], 0
+    while place < len(data):
+        length = int.from_bytes(data[place : place + 2], "big") + 2
+        records.append(data[place : place + length])
+        place += length
+    return records
+
+
+def _lines(data: bytes) -> list[bytes]:
+    return data.splitlines(keepends=True)
+
+
+def _some_wanted(rng: np.random.Generator, symbols: tuple[str, ...], most: int, **others: Any) -> Wanted:
+    hours = {"start": dt.time(9, 30, 5), "end": dt.time(9, 30, 25)} if rng.random() < 0.1 else {}
+    return Wanted(symbols, int(_pick(rng, (1, 2, 5, most))), **hours, **others)
+
+
+def _itch(rng: np.random.Generator) -> Valid:
+    messages = random_messages(int(rng.integers(50)), 45)
+    orders = [itch_order(one, "ACME", 1) for one in messages]
+    others = [
+        itch_order(one._replace(time=messages[-1].time, reference=one.reference + 1000), "ZETA", 2)
+        for one in random_messages(1, 6)
+    ]
+    symbols = _pick(rng, (("ACME",), ("ACME",), ("ACME", "ZETA")))
+    whole = b"".join([itch_directory("ACME"), itch_directory("ZETA", 2), *orders, *others])
+    return {ITCH_NAME: whole}, _pick(rng, ("plain", "plain", "gzip")), _some_wanted(rng, symbols, 50)
+
+
+def _lobster(rng: np.random.Generator) -> Valid:
+    depth = int(rng.integers(1, 4))
+    texts = lobster_texts(random_messages(int(rng.integers(50)), 30, kinds="AXDE"), depth)
+    names = [LOBSTER_NAME.format(kind, depth) for kind in ("message", "orderbook")]
+    contents = {name: text.encode() for name, text in zip(names, texts, strict=True)}
+    return contents, _pick(rng, ("plain", "plain", "zip")), _some_wanted(rng, (), 50)
+
+
+def _ticks(rng: np.random.Generator) -> Valid:
+    text = tick_text(random_messages(int(rng.integers(50)), 40), "NQTP")
+    return {TICK_NAME: text.encode()}, _pick(rng, ("plain", "plain", "gzip", "zip")), _some_wanted(rng, (), 50)
+
+
+def _columns(rng: np.random.Generator) -> dict[str, list[Any]]:
+    columns = table_columns(random_messages(int(rng.integers(50)), 25), int(rng.integers(1, 3)), ("XNAS", "XBOS"))
+    stamps = polars.Series(columns["ts_event"]).cast(polars.Datetime("ns", "UTC"))
+    local = stamps.dt.convert_time_zone("America/New_York").dt.replace_time_zone(None)
+    texts = (stamps.dt.strftime("%Y-%m-%dT%H:%M:%S%.fZ"), local.dt.strftime("%Y-%m-%d %H:%M:%S%.f"))
+    return columns | {"ts_event": _pick(rng, (columns["ts_event"], *(text.to_list() for text in texts)))}
+
+
+def _csv(rng: np.random.Generator) -> Valid:
+    text = csv_text(_columns(rng))
+    return {"books.csv": text.encode()}, _pick(rng, ("plain", "plain", "gzip", "zip")), _some_wanted(rng, (), 50)
+
+
+def _parquet(rng: np.random.Generator) -> Valid:
+    """A table whose columns may be of another type than expected, and whose numbers may be extreme."""
+    frame = polars.DataFrame(_columns(rng))
+    for name in frame.columns:
+        if rng.random() < 0.08:
+            with contextlib.suppress(polars.exceptions.PolarsError):  # not every type becomes every other
+                frame = frame.with_columns(polars.col(name).cast(_pick(rng, TYPES), strict=False))
+        elif rng.random() < 0.08 and frame[name].dtype.is_numeric():
+            odd = polars.Series([_pick(rng, EXTREMES)]).cast(frame[name].dtype, strict=False)[0]
+            at = rng.integers(frame.height)
+            rows = polars.int_range(polars.len())
+            frame = frame.with_columns(polars.when(rows == at).then(odd).otherwise(polars.col(name)).alias(name))
+    whole = io.BytesIO()
+    frame.write_parquet(whole, compression=_pick(rng, ("uncompressed", "lz4", "zstd", "snappy")))
+    return {"books.parquet": whole.getvalue()}, "plain", _some_wanted(rng, (), 50)
+
+
+BYTES = (_flip, _flip, _overwrite, _delete, _insert, _truncate, _repeat, _swap)
+RECORDS = (_swap_records, _repeat_records, _drop_records)
+VALID = {"itch": _itch, "lobster": _lobster, "ticks": _ticks, "csv": _csv, "parquet": _parquet}
+KINDS = tuple(VALID)
+PACKING: dict[str, Callable[[dict[str, bytes]], dict[str, bytes]]] = {
+    "plain": dict,
+    "gzip": lambda contents: {f"{name}.gz": gzipped(content) for name, content in contents.items()},
+    "zip": lambda contents: {next(iter(contents)).replace(".csv", ".zip"): zipped(contents)},
+}
+
+
+def attempt(seed: int, index: int, kinds: tuple[str, ...], folder: Path) -> str:
+    """Import input number ``index`` below ``folder``; ``read`` or ``refused``, or raises `AssertionError`."""
+    given, out = folder / "in", folder / "out"
+    for place in (given, out):
+        shutil.rmtree(place, ignore_errors=True)
+    given.mkdir(parents=True)
+    kind = kinds[index % len(kinds)]
+    case = damaged(kind, np.random.default_rng([seed, index]))
+    for name, content in case.files.items():
+        (given / name).write_bytes(content)
+    try:
+        import_files([given / next(iter(case.files))], out, case.wanted)
+    except RiskrouteError as error:
+        _check_refusal(error, out)
+        return "refused"
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # polars panics are no Exception
+        raise AssertionError(f"{type(error).__name__}: {error}") from error
+    check_recordings(out)
+    return "read"
+
+
+def _check_refusal(error: RiskrouteError, out: Path) -> None:
+    if out.is_dir() and any(out.iterdir()):
+        raise AssertionError(f"left {[path.name for path in out.iterdir()]} behind after: {error}")
+    if "\n" in str(error):
+        raise AssertionError(f"an error of several lines: {error}")
+
+
+def work(seed: int, first: int, last: int, kinds: tuple[str, ...], folder: Path) -> None:
+    """What a child does: a line per input, ``number outcome``, and a failure's reason on stderr."""
+    for index in range(first, last):
+        faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__)
+        try:
+            outcome = attempt(seed, index, kinds, folder)
+        except AssertionError:
+            outcome = "failed"
+            traceback.print_exc()
+        faulthandler.cancel_dump_traceback_later()
+        if outcome == "failed":
+            _keep(folder, index)
+        print(index, outcome, flush=True)
+
+
+def _keep(folder: Path, index: int) -> None:
+    shutil.copytree(folder / "in", folder / "kept" / str(index), dirs_exist_ok=True)
+
+
+def run(seed: int, count: int, kinds: tuple[str, ...], folder: Path) -> collections.Counter[tuple[str, str]]:
+    """Outcomes per kind of all inputs, read by children that are replaced when they die."""
+    outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
+    begin, following = time.monotonic(), 0
+    while following < count:
+        options = ["--seed", str(seed), "--kinds", ",".join(kinds), "--first", str(following), "--last", str(count)]
+        command = [sys.executable, __file__, "--child", str(folder), *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                index, outcome = line.split()
+                outcomes[kinds[int(index) % len(kinds)], outcome] += 1
+                following = int(index) + 1
+                if following % 1000 == 0:
+                    print(f"{following:,} of {count:,}, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+        if child.returncode and following < count:
+            print(f"input {following} ended its process ({child.returncode})", file=sys.stderr)
+            outcomes[kinds[following % len(kinds)], "died"] += 1
+            _keep(folder, following)
+            following += 1
+    return outcomes
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100_000, help="inputs in all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kinds", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
+    for hidden, kind in (("--first", int), ("--last", int), ("--child", Path)):
+        parser.add_argument(hidden, type=kind, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    kinds = tuple(given.kinds.split(","))
+    if unknown := set(kinds) - set(KINDS):
+        parser.error(f"--kinds must be of {', '.join(KINDS)}, was {', '.join(sorted(unknown))}")
+    if given.child is not None:
+        work(given.seed, given.first, given.last, kinds, given.child)
+        return 0
+    folder = Path(tempfile.mkdtemp(prefix="fuzz_market_"))
+    outcomes = run(given.seed, given.count, kinds, folder)
+    for kind in kinds:
+        print(kind, *(f"{name} {count:,}" for (of, name), count in sorted(outcomes.items()) if of == kind), sep="  ")
+    failures = sum(count for (_, name), count in outcomes.items() if name in ("failed", "died"))
+    print(f"{sum(outcomes.values()):,} inputs, {failures} failures")
+    if failures:
+        print(f"their inputs are in {folder / 'kept'}")
+    else:
+        shutil.rmtree(folder)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,423 @@
+"""Tables of books, CSV and Parquet: names of columns, ways to write a time, several venues, values that are refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from market_files import (
+    MIDNIGHT,
+    OPEN,
+    check_recordings,
+    csv_text,
+    gzipped,
+    levels_of,
+    naive_books,
+    random_messages,
+    table_columns,
+    visible,
+    zipped,
+)
+from riskroute.errors import RiskrouteError
+from riskroute.market import book_tables, csv_stream
+from riskroute.market.importing import import_files
+from riskroute.market.reading import Wanted
+from riskroute.market.store import Recording, Store
+
+MESSAGES = random_messages(12, 40)
+Columns = dict[str, list[Any]]
+Writer = Callable[[Path, Columns], Path]
+
+
+def as_csv(folder: Path, columns: Columns) -> Path:
+    path = folder / "books.csv"
+    path.write_text(csv_text(columns))
+    return path
+
+
+def as_parquet(folder: Path, columns: Columns) -> Path:
+    path = folder / "books.parquet"
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+both = pytest.mark.parametrize("write", [as_csv, as_parquet])
+
+
+def imported(path: Path, wanted: Wanted | None = None) -> list[tuple[Recording, polars.DataFrame]]:
+    out = path.parent / "out"
+    recordings = import_files([path], out, wanted or Wanted())
+    check_recordings(out)
+    return [(one, Store(out).snapshots(one)) for one in recordings]
+
+
+def refusal(path: Path, wanted: Wanted | None = None) -> str:
+    out = path.parent / "out"
+    with pytest.raises(RiskrouteError) as caught:
+        import_files([path], out, wanted or Wanted())
+    assert visible(out) == []
+    return str(caught.value)
+
+
+def changed(name: str, value: Any, row: int = 4, depth: int = 1) -> Columns:
+    columns = table_columns(MESSAGES, depth)
+    columns[name] = list(columns[name])
+    columns[name][row] = value
+    return columns
+
+
+@both
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_table_of_our_names(tmp_path: Path, write: Writer, depth: int) -> None:
+    ((one, table),) = imported(write(tmp_path, table_columns(MESSAGES, depth)))
+    assert (one.stem, one.depth, one.has_events, one.reader) == ("XNAS_ACME_2019-03-27", depth, False, "table")
+    assert [levels_of(row, depth) for row in table.iter_rows(named=True)] == naive_books(MESSAGES, depth)
+    assert table["ts_event"].cast(polars.Int64).to_list() == [MIDNIGHT + message.time for message in MESSAGES]
+    assert table["sequence"].to_list() == list(range(1, 41))
+
+
+@both
+def test_less_depth_than_the_table_has(tmp_path: Path, write: Writer) -> None:
+    ((one, table),) = imported(write(tmp_path, table_columns(MESSAGES, 3)), Wanted(depth=2))
+    assert one.depth == 2
+    assert [levels_of(row, 2) for row in table.iter_rows(named=True)] == naive_books(MESSAGES, 2)
+
+
+@both
+def test_a_level_with_a_column_missing_is_not_read(tmp_path: Path, write: Writer) -> None:
+    columns = table_columns(MESSAGES, 3)
+    del columns["ask_sz_01"]
+    ((one, _),) = imported(write(tmp_path, columns))
+    assert one.depth == 1
+
+
+@both
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("Timestamp", "Exchange", "Ticker", "Bid", "Bid_Size", "Ask", "Ask_Size"),
+        ("time", "MIC", "sym", "best_bid", "bid_qty", "offer", "offer_size"),
+    ],
+)
+def test_other_names_that_are_understood(tmp_path: Path, write: Writer, names: tuple[str, ...]) -> None:
+    columns = table_columns(MESSAGES, 1)
+    ours = ("ts_event", "venue", "symbol", "bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00")
+    renamed = {theirs: columns[name] for name, theirs in zip(ours, names, strict=True)}
+    ((_, table),) = imported(write(tmp_path, renamed))
+    assert [levels_of(row, 1) for row in table.iter_rows(named=True)] == naive_books(MESSAGES, 1)
+
+
+@both
+def test_names_that_are_told(tmp_path: Path, write: Writer) -> None:
+    """A column that is told wins over one that has our name."""
+    columns = table_columns(MESSAGES, 1)
+    wrong = ["2000-01-01 00:00:00"] * len(MESSAGES)
+    theirs = {"when": columns.pop("ts_event"), "B": columns.pop("bid_px_00"), "ts_event": wrong} | columns
+    ((one, table),) = imported(write(tmp_path, theirs), Wanted(columns={"ts_event": "when", "bid_px_00": "B"}))
+    assert one.date == dt.date(2019, 3, 27)
+    assert [levels_of(row, 1) for row in table.iter_rows(named=True)] == naive_books(MESSAGES, 1)
+
+
+@both
+def test_one_column_may_be_told_for_two(tmp_path: Path, write: Writer) -> None:
+    columns = table_columns(MESSAGES, 1)
+    columns["size"] = [100] * len(MESSAGES)
+    names = {"bid_sz_00": "size", "ask_sz_00": "size"}
+    ((_, table),) = imported(write(tmp_path, columns), Wanted(columns=names))
+    assert set(table["bid_sz_00"]) <= {0, 100}
+
+
+@both
+def test_names_that_are_not_there_are_refused(tmp_path: Path, write: Writer) -> None:
+    path = write(tmp_path, table_columns(MESSAGES, 1))
+    assert "column bid_px_00 must be one of ts_event, venue," in refusal(path, Wanted(columns={"bid_px_00": "B"}))
+    assert "was 'bid_price'" in refusal(path, Wanted(columns={"bid_price": "bid_px_00"}))
+    for missing in ("bid_px_00", "ask_sz_00"):
+        columns = table_columns(MESSAGES, 1)
+        del columns[missing]
+        assert f"must have columns for {missing} (other names: --column" in refusal(write(tmp_path, columns))
+    columns = table_columns(MESSAGES, 1)
+    del columns["ts_event"]
+    assert "must have a column for ts_event" in refusal(write(tmp_path, columns))
+
+
+def moments(zone: str | None) -> polars.Series:
+    stamps = polars.Series([MIDNIGHT + message.time for message in MESSAGES]).cast(polars.Datetime("ns", "UTC"))
+    return stamps if zone == "UTC" else stamps.dt.convert_time_zone("America/New_York").dt.replace_time_zone(zone)
+
+
+@both
+@pytest.mark.parametrize(
+    "times",
+    [
+        moments("UTC").dt.strftime("%Y-%m-%dT%H:%M:%S%.fZ"),
+        moments("UTC").dt.strftime("%Y-%m-%d %H:%M:%S+00:00"),
+        moments("America/New_York").dt.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        moments(None).dt.strftime("%Y-%m-%d %H:%M:%S"),
+        moments(None).dt.strftime("%Y-%m-%dT%H:%M:%S%.6f"),
+        polars.Series([MIDNIGHT + message.time for message in MESSAGES]),
+    ],
+    ids=["zulu", "offset zero", "offset of New York", "no zone", "no zone, microseconds", "nanoseconds"],
+)
+def test_times_in_many_ways(tmp_path: Path, write: Writer, times: polars.Series) -> None:
+    ((one, table),) = imported(write(tmp_path, table_columns(MESSAGES, 1) | {"ts_event": times.to_list()}))
+    assert one.date == dt.date(2019, 3, 27)
+    assert table["ts_event"].cast(polars.Int64).to_list() == [MIDNIGHT + message.time for message in MESSAGES]
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "ms"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
+def test_typed_times(tmp_path: Path, unit: str, zone: str | None) -> None:
+    times = moments(None) if zone is None else moments("UTC").dt.convert_time_zone(zone)
+    frame = polars.DataFrame(table_columns(MESSAGES, 1)).with_columns(times.dt.cast_time_unit(unit).alias("ts_event"))  # type: ignore[arg-type]
+    frame.write_parquet(tmp_path / "books.parquet")
+    ((_, table),) = imported(tmp_path / "books.parquet")
+    assert table["ts_event"].cast(polars.Int64).to_list() == [MIDNIGHT + message.time for message in MESSAGES]
+
+
+@both
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (["soon"], "times in ts_event"),
+        ([1.5], "times in ts_event, was Float64"),
+        (["9999-12-31 23:59:59"], "times"),
+        (["2554-07-22 00:00:00"], "times"),
+        (["2554-07-22T00:00:00.000001Z"], "times"),
+        (["0001-01-01 00:00:00"], "times"),
+        ([-1], "times from 1970 to 2261 in ts_event, was -1 ns"),
+        ([2**63 - 1], "times from 1970 to 2261"),
+        ([True], "times in ts_event"),
+    ],
+)
+def test_times_that_are_none_are_refused(tmp_path: Path, write: Writer, times: list[Any], expected: str) -> None:
+    columns = table_columns(MESSAGES, 1) | {"ts_event": times * len(MESSAGES)}
+    assert expected in refusal(write(tmp_path, columns))
+
+
+@both
+def test_several_venues_and_symbols_in_one_file(tmp_path: Path, write: Writer) -> None:
+    columns = table_columns(MESSAGES, 2, ("XNAS", "XBOS", "XPSX"))
+    columns["symbol"] = ["acme" if k % 2 else " Zeta " for k in range(len(MESSAGES))]
+    books = naive_books(MESSAGES, 2)
+    path = write(tmp_path, columns)
+    found = imported(path)
+    assert {(one.venue, one.symbol) for one, _ in found} == {
+        (v, s) for v in ("XNAS", "XBOS", "XPSX") for s in ("ACME", "ZETA")
+    }
+    for one, table in found:
+        for row in table.iter_rows(named=True):
+            number = row["sequence"] - 1
+            assert levels_of(row, 2) == books[number]
+            assert (row["venue"], row["symbol"]) == (one.venue, one.symbol)
+            assert (columns["venue"][number], columns["symbol"][number].strip().upper()) == (one.venue, one.symbol)
+    assert sum(one.snapshots for one, _ in found) == len(MESSAGES)
+
+
+@both
+def test_wanted_symbols_and_venue_of_a_table(tmp_path: Path, write: Writer) -> None:
+    columns = table_columns(MESSAGES, 1, ("XNAS", "XBOS"))
+    columns["symbol"] = ["ACME" if k % 3 else "ZETA" for k in range(len(MESSAGES))]
+    path = write(tmp_path, columns)
+    said = refusal(path, Wanted(("ACME", "ZETTA")))
+    assert said == f"symbol must be one of the 2 in {path.name}, nearest are ZETA, was 'ZETTA'"
+    assert "must hold books in the wanted part of the day" in refusal(path, Wanted(venue="XPSX"))
+    found = imported(path, Wanted(("zeta",), venue="XBOS"))
+    assert [one.stem for one, _ in found] == ["XBOS_ZETA_2019-03-27"]
+
+
+@both
+def test_venue_and_symbol_by_option_where_the_table_has_none(tmp_path: Path, write: Writer) -> None:
+    columns = table_columns(MESSAGES, 1)
+    del columns["venue"], columns["symbol"]
+    path = write(tmp_path, columns)
+    assert "venue must be given where the file has no such column" in refusal(path, Wanted(("ACME",)))
+    assert "symbol must be given where the file has no such column" in refusal(path, Wanted(venue="XNAS"))
+    assert "was 'ZETA'" in refusal(path, Wanted(("ACME", "ZETA"), venue="XNAS"))
+    ((one, _),) = imported(path, Wanted(("ACME",), venue="XBOS"))
+    assert one.stem == "XBOS_ACME_2019-03-27"
+
+
+@pytest.mark.parametrize("symbol", ["NA", "TRUE", "NULL", "NAN", "INF", "BRK.B", "ABC+", "PRE-A"])
+def test_symbols_that_look_like_something_else(tmp_path: Path, symbol: str) -> None:
+    ((one, table),) = imported(as_csv(tmp_path, table_columns(MESSAGES, 1, symbol=symbol)))
+    assert one.symbol == symbol
+    assert table.height == len(MESSAGES)
+
+
+@both
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("venue", ""),
+        ("venue", "A_B"),
+        ("venue", "../x"),
+        ("symbol", "a/b"),
+        ("symbol", ""),
+        ("symbol", "X" * 17),
+        ("symbol", "é"),
+    ],
+)
+def test_labels_that_cannot_be_parts_of_file_names_are_refused(
+    tmp_path: Path, write: Writer, name: str, value: str
+) -> None:
+    assert "row 5 of books" in refusal(write(tmp_path, changed(name, value)))
+
+
+@both
+def test_rows_of_two_days_are_refused(tmp_path: Path, write: Writer) -> None:
+    path = write(tmp_path, changed("ts_event", MIDNIGHT + 86_400 * 10**9, row=39))
+    assert "row 40 of" in refusal(path)
+    assert "must have a time on 2019-03-27, as the first row" in refusal(path)
+    assert "a time on 2019-03-26" in refusal(path, Wanted(date=dt.date(2019, 3, 26)))
+
+
+@both
+def test_falling_and_missing_times_are_refused(tmp_path: Path, write: Writer) -> None:
+    said = refusal(write(tmp_path, changed("ts_event", MIDNIGHT + OPEN)))
+    assert "row 5 of books" in said
+    assert "a time not before that of the row above" in said
+    assert "row 5 of books" in refusal(write(tmp_path, changed("ts_event", None)))
+
+
+def test_times_that_fall_by_a_nanosecond_from_piece_to_piece_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where microseconds would not show it."""
+    columns = table_columns(MESSAGES, 1)
+    columns["ts_event"] = [MIDNIGHT + OPEN + 900 - (k == 39) for k in range(40)]
+    monkeypatch.setattr(csv_stream, "BLOCK", 160)
+    monkeypatch.setattr(book_tables, "_ROWS", 3)
+    for write in (as_csv, as_parquet):
+        assert "row 40 of books" in refusal(write(tmp_path, columns))
+
+
+@both
+@pytest.mark.parametrize("value", [-100, 2**32, 2**63 - 1, 1.5, 1e300, "many", float("inf")])
+def test_sizes_that_are_no_whole_numbers_up_to_32_bits_are_refused(tmp_path: Path, write: Writer, value: Any) -> None:
+    columns = table_columns(MESSAGES, 1) | {
+        "bid_px_00": [99.0] * 40,
+        "bid_sz_00": [100] * 40,
+        "ask_px_00": [101.0] * 40,
+    }
+    columns["bid_sz_00"] = [type(value)(100) if write is as_parquet else 100] * 39 + [value]
+    path = write(tmp_path, columns)
+    assert "4294967295" in refusal(path) or "'many'" in refusal(path)
+
+
+@both
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0, None])
+def test_a_price_that_is_none_is_no_level(tmp_path: Path, write: Writer, value: float | None) -> None:
+    columns = table_columns(MESSAGES, 1) | {"bid_px_00": [99.0] * 39 + [value], "bid_sz_00": [100] * 40}
+    ((_, table),) = imported(write(tmp_path, columns))
+    assert table["bid_px_00"].to_list() == [99.0] * 39 + [None]
+    assert table["bid_sz_00"].to_list() == [100] * 39 + [0]
+
+
+@both
+def test_sizes_written_as_decimals_and_missing_sizes(tmp_path: Path, write: Writer) -> None:
+    columns = table_columns(MESSAGES, 1) | {
+        "bid_px_00": [99.0] * 39 + [None],
+        "bid_sz_00": [100.0] * 39 + [float("nan")],
+    }
+    ((_, table),) = imported(write(tmp_path, columns))
+    assert table["bid_sz_00"].to_list() == [100] * 39 + [0]
+
+
+@both
+def test_prices_that_are_text_are_refused(tmp_path: Path, write: Writer) -> None:
+    columns = table_columns(MESSAGES, 1) | {"bid_px_00": ["99"] * 39 + ["cheap"]}
+    assert "cheap" in refusal(write(tmp_path, columns)) or "prices must be numbers" in refusal(write(tmp_path, columns))
+
+
+def test_the_first_block_does_not_decide_what_a_number_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole prices first and broken ones later, no sizes first: the same table as from one block."""
+    columns = table_columns(MESSAGES, 1)
+    columns["bid_px_00"] = [99] * 20 + [99.5] * 20
+    columns["bid_sz_00"] = [None] * 20 + [100] * 20
+    path = as_csv(tmp_path, columns)
+    ((_, whole),) = imported(path)
+    monkeypatch.setattr(csv_stream, "BLOCK", 160)
+    ((_, pieces),) = imported(path)
+    assert pieces.equals(whole)
+    assert whole["bid_px_00"].to_list() == [None] * 20 + [99.5] * 20
+
+
+@both
+def test_many_small_pieces_make_the_same_tables_as_one(
+    tmp_path: Path, write: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = random_messages(2, 400, step=10**6)
+    path = write(tmp_path, table_columns(messages, 2, ("XNAS", "XBOS")))
+    whole = imported(path)
+    monkeypatch.setattr(csv_stream, "BLOCK", 500)
+    monkeypatch.setattr(book_tables, "_ROWS", 7)
+    pieces = imported(path)
+    assert [one for one, _ in pieces] == [one for one, _ in whole]
+    assert all(some.equals(table) for (_, some), (_, table) in zip(pieces, whole, strict=True))
+
+
+def test_a_window_of_a_table(tmp_path: Path) -> None:
+    path = as_csv(tmp_path, table_columns(MESSAGES, 1))
+    ((one, table),) = imported(path, Wanted(start=dt.time(9, 30, 10), end=dt.time(9, 30, 20)))
+    assert one.snapshots == 10
+    assert table["sequence"].to_list() == list(range(11, 21))
+
+
+def test_packed_tables(tmp_path: Path) -> None:
+    content = csv_text(table_columns(MESSAGES, 1)).encode()
+    ((_, plain),) = imported(as_csv(tmp_path, table_columns(MESSAGES, 1)))
+    for name, packed in {"books.csv.gz": gzipped(content), "books.zip": zipped({"x/books.csv": content})}.items():
+        (tmp_path / name).write_bytes(packed)
+        ((_, table),) = imported(tmp_path / name)
+        assert table.equals(plain)
+    (tmp_path / "books.zip").write_bytes(zipped({"a.csv": content, "b.csv": content}))
+    (tmp_path / "other").mkdir()
+    path = (tmp_path / "books.zip").rename(tmp_path / "other" / "books.zip")
+    assert "must hold one CSV file, was 2" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b""),
+        ("a.csv", b"ts_event,venue\n"),
+        ("a.csv", b"\n"),
+        ("a.csv", b"ts_event,ts_event\n1,2\n"),
+        ("a.csv", b"ts_event,\xff\xfe\n1,2\n"),
+        ("a.csv", b"ts_event,b\n1,2,3\n"),
+        ("a.csv.gz", b"\x1f\x8bnothing"),
+        ("a.zip", b"PK\x03\x04nothing"),
+        ("a.zip", zipped({"readme.txt": b""})),
+        ("a.zip", zipped({"a.csv": b""})),
+        ("a.parquet", b""),
+        ("a.parquet", b"PAR1PAR1"),
+        ("a.parquet", b"nothing of the kind"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert name in refusal(tmp_path / name)
+
+
+def test_parquet_without_rows_or_with_broken_texts_is_refused(tmp_path: Path) -> None:
+    empty = {name: [] for name in table_columns(MESSAGES, 1)}
+    assert "at least one row, was empty" in refusal(as_parquet(tmp_path, empty))
+    path = as_parquet(tmp_path, table_columns(MESSAGES, 1, ("VENUEX",)))
+    path.write_bytes(path.read_bytes().replace(b"VENUEX", b"VEN\xff\xfeX"))
+    assert "must be a Parquet file" in refusal(path)
+
+
+def test_parquet_with_broken_notes_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "books.parquet"
+    table = pyarrow.table(table_columns(MESSAGES, 1)).replace_schema_metadata({b"note": b"NOTE"})
+    pyarrow.parquet.write_table(table, path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"NOTE", b"\xff\xfe\xff\xfe"))
+    assert len(imported(path)) == 1

@@ -1,0 +1,109 @@
+"""Imported books against a naive one: every level after every message of a generated market."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+
+from naive_book import NaiveBook, read_messages
+from riskroute.market.importing import import_files
+from riskroute.market.reading import Wanted
+from riskroute.market.store import Store
+from riskroute.market.synthetic import DEFAULT_VENUES, generate_market
+from riskroute.market.tables import LEVEL_FIELDS, level_columns
+
+SYMBOLS = ("QVEX", "ZORN")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Ten minutes of two symbols at three venues."""
+    hours = (dt.time(11), dt.time(11, 10))
+    return generate_market(tmp_path_factory.mktemp("market"), seed=7, symbols=SYMBOLS, hours=hours)
+
+
+def naive_levels(book: NaiveBook, locate: int, depth: int) -> tuple[float | None, ...]:
+    """The levels as a row of a snapshot table has them, prices in 1/10000 dollars."""
+    row: dict[str, float | None] = dict.fromkeys(level_columns(depth))
+    for side, levels in zip(("bid", "ask"), book.levels(locate, depth), strict=True):
+        for level in range(depth):
+            price, size = levels[level] if level < len(levels) else (None, 0)
+            row[f"{side}_px_{level:02d}"], row[f"{side}_sz_{level:02d}"] = price, size
+    return tuple(row.values())
+
+
+@pytest.mark.parametrize("depth", [1, 5])
+@pytest.mark.parametrize("index", range(3))
+def test_every_level_after_every_message(files: list[Path], tmp_path: Path, index: int, depth: int) -> None:
+    import_files([files[index]], tmp_path, Wanted(SYMBOLS, depth=depth))
+    store = Store(tmp_path)
+    prices = [name for name in level_columns(depth) if "_px_" in name]
+    imported = {
+        one.symbol: {
+            sequence: levels
+            for sequence, *levels in store.snapshots(one)
+            .with_columns((polars.col(prices) * 10_000).round())
+            .select("sequence", *level_columns(depth))
+            .iter_rows()
+        }
+        for one in store.recordings()
+    }
+    assert {one.venue for one in store.recordings()} == {DEFAULT_VENUES[index].name}
+    book, shown = NaiveBook(), {symbol: naive_levels(NaiveBook(), 1, depth) for symbol in SYMBOLS}
+    changes = 0
+    for number, message in enumerate(read_messages(files[index]), 1):
+        book.apply(message)
+        for locate, symbol in book.symbols.items():
+            if number in imported[symbol]:
+                shown[symbol] = tuple(imported[symbol][number])
+                changes += 1
+            assert naive_levels(book, locate, depth) == shown[symbol], (number, symbol)
+    assert changes == sum(map(len, imported.values())) > 500
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_events_rebuild_the_books(files: list[Path], tmp_path: Path, index: int) -> None:
+    """Replaying the event table alone gives the best prices and sizes of the snapshot table at every sequence."""
+    import_files([files[index]], tmp_path, Wanted(SYMBOLS[:1], depth=1))
+    store = Store(tmp_path)
+    (one,) = store.recordings()
+    best = {row[0]: row[1:] for row in store.snapshots(one).select("sequence", *level_columns(1)).iter_rows()}
+    orders: dict[int, tuple[str, float, int]] = {}
+    checked = 0
+    columns = ("sequence", "action", "side", "price", "size", "remaining", "order_id", "old_order_id")
+    for sequence, action, side, price, size, remaining, order, old in store.events(one).select(columns).iter_rows():
+        if action == "M":
+            orders.pop(old)
+        if action in "AM":
+            orders[order] = (side, price, size)
+        else:
+            mine, resting, before = orders.pop(order)
+            assert (mine, before - size) == (side, remaining)
+            if remaining:
+                orders[order] = (mine, resting, remaining)
+        if sequence in best:
+            expected = dict(zip(LEVEL_FIELDS, best[sequence], strict=True))
+            for name, letter, pick in (("bid", "B", max), ("ask", "A", min)):
+                levels = [(resting, left) for mine, resting, left in orders.values() if mine == letter]
+                top = pick((resting for resting, _ in levels), default=None)
+                total = sum(left for resting, left in levels if resting == top)
+                assert (expected[f"{name}_px"], expected[f"{name}_sz"]) == (top, total), sequence
+            checked += 1
+    assert checked == len(best) > 200
+
+
+def test_a_window_is_cut_out_of_the_whole(files: list[Path], tmp_path: Path) -> None:
+    import_files(files[:1], tmp_path / "whole", Wanted(SYMBOLS[:1]))
+    import_files(files[:1], tmp_path / "part", Wanted(SYMBOLS[:1], start=dt.time(11, 1), end=dt.time(11, 2)))
+    whole, part = (Store(tmp_path / name) for name in ("whole", "part"))
+    begin = int(dt.datetime(2019, 3, 27, 15, 1, tzinfo=dt.UTC).timestamp()) * 10**9
+    for table in (Store.snapshots, Store.events):
+        expected = table(whole, whole.recordings()[0], begin, begin + 60 * 10**9)
+        found = table(part, part.recordings()[0])
+        assert found.height > 100
+        assert found.equals(expected)
+    assert np.all(np.diff(part.snapshots(part.recordings()[0])["sequence"].to_numpy().astype(np.int64)) > 0)

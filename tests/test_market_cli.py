@@ -1,0 +1,228 @@
+"""The commands around market data, as a user types them, from a synthetic market to venue models and figures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+
+from riskroute.cli.app import run as command
+from riskroute.cli.market import _quantities
+from riskroute.errors import InputError
+from riskroute.market.calibration import calibrate
+from riskroute.market.dark_pools import DarkPool
+from riskroute.market.sampling import Window, closest_books, draw_moments
+from riskroute.market.store import Store
+from riskroute.routing.venues import load_models, venue_problem
+
+NAMES = ("03272019.NASDAQ_ITCH50", "20190327.BX_ITCH_50", "20190327.PSX_ITCH_50")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a generated market in ``market`` and its books in ``books``."""
+    here = tmp_path_factory.mktemp("cli")
+    words = ["--out", str(here / "market"), "--symbols", "QVEX, ZORN", "--hours", "10:58-13:00", "--rate", "0.5"]
+    assert command(["market", "generate", *words]) == 0
+    files = [str(here / "market" / name) for name in NAMES]
+    assert command(["market", "import", *files, "--symbol", "qvex", "--out", str(here / "books")]) == 0
+    return here
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert command(["market", *words]) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert command(["market", *words]) == 2
+    text = capsys.readouterr().err
+    assert len(text.strip().splitlines()) == 1
+    return text
+
+
+def test_a_market_is_generated_and_imported(folder: Path) -> None:
+    assert sorted(path.name for path in (folder / "market").iterdir()) == sorted(NAMES)
+    stems = {path.name.split(".")[0] for path in (folder / "books").iterdir()}
+    assert stems == {f"{venue}_QVEX_2019-03-27" for venue in ("XNAS", "XBOS", "XPSX")}
+
+
+def test_inspect_shows_what_is_there(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "inspect", str(folder / "books"), "--json", str(tmp_path / "x.json"))
+    assert "XPSX_QVEX_2019-03-27" in text
+    found = json.loads((tmp_path / "x.json").read_text())
+    spreads = {stem[:4]: one["spread"] for stem, one in found.items()}
+    assert spreads["XNAS"] < 0.3 < 1.5 < spreads["XPSX"] < spreads["XBOS"]
+    assert all(one["crossed"] == one["unresolved"] == 0 < one["references"] for one in found.values())
+
+
+def test_calibrate_writes_what_it_says(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "models"
+    words = ["--symbol", "QVEX", "--json", str(tmp_path / "c.json"), "--out", str(out), "--limit", "--dark", "1"]
+    text = said(capsys, "calibrate", str(folder / "books"), *words, "--dark-pool", "0.5:1.5:10")
+    venues = json.loads((tmp_path / "c.json").read_text())["venues"]
+    assert list(venues) == ["XBOS", "XBOS limit", "XNAS", "XNAS limit", "XPSX", "XPSX limit", "Pool 1"]
+    for one in venues.values():
+        assert {"mean", "variance", "r2_mean", "r2_variance", "short", "samples"} <= set(one)
+        assert one["samples"] == 60
+    assert venues["XNAS"]["mean"][0] == pytest.approx(-0.07, abs=0.02)
+    assert venues["XNAS limit"]["mean"][0] > venues["XPSX"]["mean"][0]
+    assert {path.name for path in out.iterdir()} == {"venues.toml", "points.parquet", "fits.png"}
+    assert polars.read_parquet(out / "points.parquet").height == 7 * 10
+    models = load_models(out / "venues.toml")
+    assert [model.name for model in models] == [*venues, "Dark 1"]
+    assert venue_problem(models, 5).actions.size == 792
+    for path in (tmp_path / "c.json", *out.iterdir()):
+        assert f"wrote {path}" in text
+
+
+def test_the_seed_decides_the_sample(folder: Path, tmp_path: Path) -> None:
+    kept = []
+    for seed in (0, 0, 1):
+        words = ["calibrate", str(folder / "books"), "--symbol", "QVEX", "--seed", str(seed)]
+        assert command(["market", *words, "--json", str(tmp_path / "c.json")]) == 0
+        kept.append(json.loads((tmp_path / "c.json").read_text())["venues"])
+    assert kept[0] == kept[1] != kept[2]
+
+
+def test_fees_of_the_example_change_the_cost(folder: Path, tmp_path: Path) -> None:
+    fees = Path(__file__).parents[1] / "docs" / "fees.toml"
+    costs = []
+    for more in ([], ["--fees", str(fees)]):
+        words = ["calibrate", str(folder / "books"), "--symbol", "QVEX", "--json", str(tmp_path / "c.json"), *more]
+        assert command(["market", *words]) == 0
+        venues = json.loads((tmp_path / "c.json").read_text())["venues"]
+        costs.append({name: one["mean"][0] for name, one in venues.items()})
+    assert costs[1]["XNAS"] < costs[0]["XNAS"]
+    assert costs[1]["XBOS"] > costs[0]["XBOS"]  # inverted: takers are paid
+
+
+def test_a_pool_in_calibration_is_its_own_simulation(folder: Path) -> None:
+    """Mean and variance over all draws and buckets, with the rest crossing at the venue with the most books."""
+    store, pool = Store(folder / "books"), DarkPool(presence=0.5, tail=1.5, smallest=3, name="P")
+    found = calibrate(store, "QVEX", quantities=[2, 5, 9], seed=3, pools=[pool], fees=None)
+    recording = next(one for one in store.recordings() if one.venue == "XNAS")
+    moments = draw_moments(recording.date, Window(), 3)
+    books = closest_books(store.snapshots(recording), moments)
+    profits = pool.profits(books, [2, 5, 9], seed=3, draws=100).profits
+    np.testing.assert_allclose(found.fits["P"].means, profits.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.fits["P"].variances, profits.var(axis=0, ddof=1), rtol=1e-9)
+    assert found.kinds["P"] == "dark"
+    assert found.models[-1].kind == "dark"
+    with pytest.raises(InputError, match="pools must have different names"):
+        calibrate(store, "QVEX", pools=[pool, pool])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1:4", [1, 2, 3, 4]), ("10:30:10", [10, 20, 30]), ("1:10:4", [1, 5, 9, 10]), ("3:4:7", [3, 4])],
+)
+def test_quantities_include_both_ends(text: str, expected: list[int]) -> None:
+    assert _quantities(text) == expected
+
+
+@pytest.mark.parametrize("text", ["5", "4:2", "0:3", "a:b", "1:5:0", "1:2:3:4", "", "1:", "1:99999999999", "1:1"])
+def test_bad_quantities_are_one_line(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = refused(capsys, "calibrate", str(folder / "books"), "--symbol", "QVEX", f"--quantities={text}")
+    assert "--quantities must be" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["calibrate", "BOOKS", "--symbol", "QVX"], "did you mean QVEX?"),
+        (["calibrate", "BOOKS", "--symbol", "QVEX", "--side", "both"], "side must be one of sell, buy, was 'both'"),
+        (
+            ["calibrate", "BOOKS", "--symbol", "QVEX", "--hours", "13-11"],
+            "--hours must end after it starts, was '13-11'",
+        ),
+        (["calibrate", "BOOKS", "--symbol", "QVEX", "--hours", "noon"], "--hours must be two times"),
+        (
+            ["calibrate", "BOOKS", "--symbol", "QVEX", "--buckets", "1"],
+            "buckets must be an integer of at least 2, was 1",
+        ),
+        (["calibrate", "BOOKS", "--symbol", "QVEX", "--date", "27.3."], "--date must be a day such as 2019-03-27"),
+        (["calibrate", "BOOKS", "--symbol", "QVEX", "--dark-pool", "x"], "--dark-pool must be PRESENCE:TAIL"),
+        (["calibrate", "BOOKS", "--symbol", "QVEX", "--dark-pool", "2:1"], "presence must be a number"),
+        (["calibrate", "BOOKS", "--symbol", "QVEX", "--venue", "XNYS"], "venue must be one of"),
+        (["calibrate", "BOOKS", "--symbol", "QVEX", "--fees", "nowhere.toml"], "nowhere.toml must be"),
+        (["calibrate", "BOOKS", "--symbol", "QVEX", "--json", "x.txt"], "--json file ending must be one of .json"),
+        (["calibrate", "nowhere", "--symbol", "QVEX"], "folder must hold imported market data, was 'nowhere'"),
+        (["inspect", "nowhere"], "folder must hold imported market data, was 'nowhere'"),
+        (["inspect", "MARKET"], "folder must hold imported market data"),
+        (["import", "nowhere.itch", "--symbol", "A"], "file must be there, was 'nowhere.itch'"),
+        (["import", "FILE"], "symbol must be given for an ITCH file: 03272019.NASDAQ_ITCH50 has 2 (QVEX, ZORN)"),
+        (["import", "FILE", "--symbol", "ZOR"], "nearest are ZORN"),
+        (["import", "FILE", "--symbol", "QVEX", "--format", "fix"], "--format must be one of itch, lobster"),
+        (["import", "FILE", "--symbol", "QVEX", "--column", "bid"], "--column must be OURS=THEIRS, was 'bid'"),
+        (["import", "FILE", "--symbol", "QVEX", "--hours", "15-16"], "must hold books of QVEX in the wanted part"),
+        (["import", "FILE", "--symbol", "QVEX", "--depth", "0"], "depth must be a positive integer, was 0"),
+        (["generate", "--symbols", "TOOLONGNAME"], "symbol"),
+        (["generate", "--rate", "0"], "rate must be"),
+        (["generate", "--hours", "10"], "--hours must be two times such as 11:00-13:00, was '10'"),
+    ],
+)
+def test_mistakes_are_one_line(
+    words: list[str],
+    message: str,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = {"BOOKS": folder / "books", "MARKET": folder / "market", "FILE": folder / "market" / NAMES[0]}
+    assert message in refused(capsys, *(str(places.get(word, word)) for word in words))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "itch_book", None)
+    assert "pip install 'riskroute[market]'" in refused(capsys, "generate")
+
+
+def test_helps_teach(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("generate", "import", "inspect", "calibrate"):
+        assert "Example" in said(capsys, name, "--help")
+
+
+@pytest.mark.parametrize("name", ["figure1", "figure3", "figure5", "table"])
+def test_figures_are_made_from_given_books(
+    name: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["reproduce", name, "--data", str(folder / "books"), "--out", str(tmp_path)]
+    assert command(words) == 0
+    endings = {path.name.removeprefix(name) for path in (tmp_path / name).iterdir()} - {"claims.md"}
+    assert endings == {".png", ".html", ".json", ".parquet", ".config.json"}
+    assert (tmp_path / name / f"{name}.png").stat().st_size > 10_000
+    summary = json.loads((tmp_path / name / f"{name}.json").read_text())
+    assert summary["data"] == f"QVEX in {folder / 'books'}"
+    if name != "figure3":
+        claims = (tmp_path / name / "claims.md").read_text()
+        assert claims.count("| yes |") == 2
+        assert all(fit["r2_mean"] > 0.99 for fit in summary["venues"].values())
+    else:
+        matched = polars.read_parquet(tmp_path / name / "figure3.parquet")
+        assert sorted(matched["bucket"].unique()) == [0, 1, 2, 3]
+        book = summary["picture"]["book"]
+        assert sum(book["taken"]) == int(0.7 * sum(book["sizes"]))
+        money = sum(p * q for p, q in zip(book["prices"], book["taken"], strict=True))
+        assert book["profit"] == pytest.approx(money - book["mid"] * sum(book["taken"]))
+    assert "the paper's" in capsys.readouterr().out or name == "figure3"
+
+
+def test_a_synthetic_market_stands_in(tmp_path: Path) -> None:
+    assert command(["reproduce", "table", "--out", str(tmp_path)]) == 0
+    assert len(list((tmp_path / "market" / "books").glob("*.record.json"))) == 3
+    table = polars.read_parquet(tmp_path / "table" / "table.parquet")
+    assert table["source"].value_counts().sort("source").rows() == [("here", 5), ("paper", 5)]
+
+
+@pytest.mark.parametrize("words", [["--runs", "3"], ["--panel", "a"], ["--policy", "rise"]])
+def test_options_of_play_do_not_go_with_books(words: list[str], tmp_path: Path) -> None:
+    assert command(["reproduce", "figure1", *words, "--out", str(tmp_path / "x")]) == 2
+    assert not (tmp_path / "x").exists()

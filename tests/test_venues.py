@@ -1,0 +1,280 @@
+"""Venue models: the problem they make, split by split, and the files they are kept in."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from riskroute.errors import DataError, InputError
+from riskroute.learning.problem import Problem
+from riskroute.routing.paper_table import SHARES, VENUES, paper_table
+from riskroute.routing.splits import list_splits
+from riskroute.routing.venues import KINDS, VenueModel, load_models, parameter_table, save_models, venue_problem
+
+NASDAQ = VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.00056))
+DARK = VenueModel("Dark 1", (-0.05, 0.0003), (-0.01, 0.06), kind="dark")
+
+any_float = st.floats(allow_nan=False, allow_infinity=False)
+any_pair = st.tuples(any_float, any_float)
+any_models = st.builds(
+    VenueModel,
+    name=st.text(min_size=1),
+    mean=any_pair,
+    variance=any_pair,
+    kind=st.sampled_from(KINDS),
+    mean_error=st.none() | any_pair,
+    variance_error=st.none() | any_pair,
+)
+moderate = st.floats(-2.0, 2.0)
+
+
+@st.composite
+def safe_models(draw: st.DrawFn) -> list[VenueModel]:
+    """One to four venues whose variances cannot be negative."""
+    positive = st.floats(0.0, 2.0)
+    pairs = st.lists(st.tuples(st.tuples(moderate, moderate), st.tuples(positive, positive)), min_size=1, max_size=4)
+    return [VenueModel(f"V{k}", mean, variance) for k, (mean, variance) in enumerate(draw(pairs))]
+
+
+def moments_by_hand(models: list[VenueModel], splits: np.ndarray, base: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of every split, venue by venue, from the four coefficients."""
+    means, variances = [], []
+    for split in splits.tolist():
+        means.append(sum(m.mean[0] * q + m.mean[1] * q * q for m, q in zip(models, split, strict=True)))
+        risk = sum(m.variance[0] * q + m.variance[1] * q * q for m, q in zip(models, split, strict=True))
+        variances.append(base + risk)
+    return np.array(means), np.array(variances)
+
+
+@settings(max_examples=40)
+@given(models=safe_models(), shares=st.integers(1, 6), base=st.floats(0.0, 3.0), tolerance=st.floats(0.0, 5.0))
+def test_money_problems_are_the_venues_own_formulas(
+    models: list[VenueModel], shares: int, base: float, tolerance: float
+) -> None:
+    problem = venue_problem(models, shares, base_variance=base, risk_tolerance=tolerance)
+    splits = list_splits(shares, len(models))
+    handles = np.arange(len(splits))
+    means, variances = moments_by_hand(models, splits, base)
+    np.testing.assert_allclose(problem.means(handles), means, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(problem.variances(handles), variances, rtol=1e-9, atol=1e-9)
+    scores = variances - tolerance * means
+    assert scores[problem.best] == pytest.approx(scores.min(), abs=1e-8)
+    for model in models:
+        assert model.mean_of(shares) == pytest.approx(model.mean[0] * shares + model.mean[1] * shares**2)
+        assert model.variance_of(shares) == pytest.approx(model.variance[0] * shares + model.variance[1] * shares**2)
+
+
+def test_money_problems_are_sums_of_models_where_splits_are_not_listed() -> None:
+    """Enough splits that they are never written down: handles are tuples of shares."""
+    models = [VenueModel(f"V{k}", (-0.01 * k, -0.001), (0.001, 0.0001 * k)) for k in range(12)]
+    problem = venue_problem(models, 100)
+    split = np.array([[8] * 11 + [12]])
+    expected = sum(model.mean_of(q) for model, q in zip(models, split[0].tolist(), strict=True))
+    risk = sum(model.variance_of(q) for model, q in zip(models, split[0].tolist(), strict=True))
+    assert problem.means(split)[0] == pytest.approx(expected)
+    assert problem.variances(split)[0] == pytest.approx(1.0 + risk)
+
+
+def norms(problem: Problem) -> tuple[float, float, float]:
+    return (
+        problem.actions.largest_norm(),
+        float(np.linalg.norm(problem.mean_coef)),
+        float(np.linalg.norm(problem.var_coef)),
+    )
+
+
+@settings(max_examples=40)
+@given(models=safe_models(), shares=st.integers(1, 6), base=st.floats(0.1, 3.0))
+def test_norm_1_problems_obey_the_norms_and_keep_directions(models: list[VenueModel], shares: int, base: float) -> None:
+    money = venue_problem(models, shares, base_variance=base)
+    scaled = venue_problem(models, shares, units="norm-1", base_variance=base)
+    for norm, limit in zip(norms(scaled), (1.0, 1.0, base), strict=True):
+        assert norm <= limit * (1 + 1e-9)
+    for name, limit in (("mean_coef", 1.0), ("var_coef", base)):
+        before, after = getattr(money, name), getattr(scaled, name)
+        shrink = min(1.0, limit / max(np.linalg.norm(before), 1e-300))
+        np.testing.assert_allclose(after, before * shrink, rtol=1e-9, atol=1e-12)
+
+
+def test_problems_are_checked() -> None:
+    with pytest.raises(InputError, match="models must hold at least one venue, was empty"):
+        venue_problem([], 10)
+    with pytest.raises(InputError, match=r"models must have different names, was \['XNAS', 'Dark 1', 'XNAS'\]"):
+        venue_problem([NASDAQ, DARK, NASDAQ], 10)
+    with pytest.raises(InputError, match=r"units must be one of money, norm-1, was 'norm1'.*did you mean norm-1"):
+        venue_problem([NASDAQ], 10, units="norm1")
+    for shares in (0, -3, 2.5, None):
+        with pytest.raises(InputError, match="shares must be a positive integer, was"):
+            venue_problem([NASDAQ], shares)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="risk_tolerance must be a number of at least 0, was -1"):
+        venue_problem([NASDAQ], 10, risk_tolerance=-1)
+    with pytest.raises(InputError, match="base_variance must be a number of at least 0, was -1"):
+        venue_problem([NASDAQ], 10, base_variance=-1)
+
+
+def test_variances_below_zero_make_no_problem() -> None:
+    """Twenty shares at -0.5 each take 10 from a base of 1."""
+    falling = VenueModel("A", (-0.1, 0.0), (-0.5, 0.0))
+    with pytest.raises(InputError, match="variance must be non-negative for every action, was -9"):
+        venue_problem([falling, NASDAQ], 20)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"name": ""}, "name must be a text that is not empty, was ''"),
+        ({"name": 3}, "name must be a text that is not empty, was 3"),
+        ({"kind": "lit"}, "kind must be one of market, limit, dark, was 'lit'"),
+        ({"kind": None}, "kind must be one of market, limit, dark, was None"),
+        ({"mean": None}, "mean of A must be a list of numbers"),
+        ({"mean": 1.0}, "mean of A must be a list of numbers"),
+        ({"mean": (1.0,)}, "mean of A must have 2 entries, had 1"),
+        ({"mean": (1.0, 2.0, 3.0)}, "mean of A must have 2 entries, had 3"),
+        ({"variance": (1.0, math.nan)}, r"variance of A must be finite, was nan at \[1\]"),
+        ({"variance": (math.inf, 1.0)}, r"variance of A must be finite, was inf at \[0\]"),
+        ({"variance": ("1", "2")}, "variance of A must be a list of numbers"),
+        ({"variance": (True, False)}, "variance of A must be a list of numbers"),
+        ({"mean_error": (1.0,)}, "mean_error of A must have 2 entries, had 1"),
+        ({"variance_error": "x"}, "variance_error of A must be a list of numbers"),
+    ],
+)
+def test_models_are_checked(fields: dict[str, object], message: str) -> None:
+    whole: dict[str, object] = {"name": "A", "mean": (1.0, 2.0), "variance": (3.0, 4.0)} | fields
+    with pytest.raises(InputError, match=message):
+        VenueModel(**whole)  # type: ignore[arg-type]
+
+
+@given(
+    models=st.lists(any_models, min_size=1, max_size=4),
+    about=st.lists(st.sampled_from(["AMZN", "two\nlines", "a = [", ""])),
+)
+def test_files_give_back_every_bit(
+    models: list[VenueModel], about: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "round_trip.toml"
+    loaded = load_models(save_models(models, path, about=about))
+    assert loaded == models
+    assert [repr(model) for model in loaded] == [repr(model) for model in models], "zeros keep their signs"
+
+
+def test_saved_files_are_for_reading(tmp_path: Path) -> None:
+    model = VenueModel("XNAS", (-0.07, -1e-07), (0.0, 0.00056), mean_error=(0.002, 1e-05))
+    path = save_models([model, DARK], tmp_path / "new" / "venues.toml", about=["AMZN on 2012-06-21"])
+    assert path.read_text() == (
+        "# AMZN on 2012-06-21\n"
+        "\n"
+        "[[venues]]\n"
+        'name = "XNAS"\n'
+        'kind = "market"\n'
+        "mean = [-0.07, -1e-07]  # dollars per share, per squared share\n"
+        "variance = [0.0, 0.00056]  # squared dollars per share, per squared share\n"
+        "mean_error = [0.002, 1e-05]  # standard errors\n"
+        "\n"
+        "[[venues]]\n"
+        'name = "Dark 1"\n'
+        'kind = "dark"\n'
+        "mean = [-0.05, 0.0003]  # dollars per share, per squared share\n"
+        "variance = [-0.01, 0.06]  # squared dollars per share, per squared share\n"
+    )
+    assert [one.name for one in path.parent.iterdir()] == ["venues.toml"]
+
+
+def test_files_written_by_hand_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "venues.toml"
+    path.write_text(
+        "venues = [ {name = 'A', mean = [-1, 0], variance = [0, 2]},\n"
+        "  {mean = [-0.5, 1e-3], variance = [0.25, 0.0], kind = 'limit', name = 'A limit'} ]\n"
+    )
+    assert load_models(path) == [
+        VenueModel("A", (-1.0, 0.0), (0.0, 2.0)),
+        VenueModel("A limit", (-0.5, 0.001), (0.25, 0.0), kind="limit"),
+    ]
+
+
+GOOD = {"name": "'A'", "mean": "[1.0, 2.0]", "variance": "[3.0, 4.0]"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"name": ""}, DataError, "venues.toml must be a file of .* with name, mean and variance: .*'name'"),
+        ({"mean": ""}, DataError, "venues.toml must be a file of .* with name, mean and variance: .*'mean'"),
+        ({"variance": ""}, DataError, "venues.toml must be a file of .*'variance'"),
+        ({"colour": "1"}, DataError, "venues.toml must be a file of .*'colour'"),
+        ({"name": "3"}, InputError, "name must be a text that is not empty, was 3"),
+        ({"kind": "'lit'"}, InputError, "kind must be one of market, limit, dark, was 'lit'"),
+        ({"mean": "'x'"}, InputError, "mean of A must be a list of numbers"),
+        ({"mean": "[1.0]"}, InputError, "mean of A must have 2 entries, had 1"),
+        ({"variance": "[nan, 0.0]"}, InputError, "variance of A must be finite, was nan"),
+    ],
+)
+def test_wrong_fields_in_files_are_named(
+    tmp_path: Path, fields: dict[str, str], error: type[Exception], message: str
+) -> None:
+    path = tmp_path / "venues.toml"
+    path.write_text("\n".join(["[[venues]]", *(f"{k} = {v}" for k, v in (GOOD | fields).items() if v)]))
+    with pytest.raises(error, match=message):
+        load_models(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"venues = 3", b"venues = [3]", b"[venues]\nname = 'A'", b"[[venues", b"\xff"]
+)
+def test_files_that_hold_no_venues_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "venues.toml"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"venues.toml must be a file of"):
+        load_models(path)
+    with pytest.raises(DataError, match=r"absent.toml must be a file of"):
+        load_models(tmp_path / "absent.toml")
+
+
+def test_files_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="path must be writable, was"):
+        save_models([NASDAQ], tmp_path / "file" / "venues.toml")
+
+
+def test_the_table_has_a_column_per_venue_and_errors_where_known() -> None:
+    estimated = VenueModel("XBOS", (-1.4709, -1e-06), (0.0, 123456.0), "market", (0.0123, 2e-07), (0.0, 4321.0))
+    assert parameter_table([NASDAQ, estimated]).splitlines() == [
+        "         XNAS                XBOS",
+        "---------------------------------",
+        "p       -0.07      -1.471 +- 0.01",
+        "p~    -0.0002     -1e-06 +- 2e-07",
+        "var         0              0 +- 0",
+        "var~  0.00056  1.235e+05 +- 4e+03",
+    ]
+
+
+def test_the_papers_table_is_as_printed() -> None:
+    """Table of model parameters: p, p~, sigma^2, sigma~^2 per venue."""
+    printed = {
+        "PSX": (-1.1439, 0.0008, -0.031, 0.0391),
+        "BX": (-1.4709, -0.000001, -0.000001, 0.000001),
+        "NASDAQ": (-0.07, -0.0002, -0.000004, 0.00056),
+        "Dark 1": (-0.05, 0.0003, -0.0191, 0.06),
+        "Dark 2": (-0.01, 0.0002, -0.0091, 0.05),
+    }
+    assert {one.name: (*one.mean, *one.variance) for one in VENUES} == printed
+    assert [one.kind for one in VENUES] == ["market", "market", "market", "dark", "dark"]
+    assert SHARES == 10
+
+
+def test_the_papers_table_makes_both_problems() -> None:
+    money, scaled = paper_table(), paper_table("norm-1", risk_tolerance=0.5)
+    assert money.actions.size == scaled.actions.size == math.comb(14, 4)
+    assert (money.risk_tolerance, scaled.risk_tolerance) == (2.0, 0.5)
+    splits = list_splits(10, 5)
+    means, variances = moments_by_hand(list(VENUES), splits, 1.0)
+    np.testing.assert_allclose(money.means(np.arange(1001)), means, atol=1e-12)
+    np.testing.assert_allclose(money.variances(np.arange(1001)), variances, atol=1e-12)
+    assert max(norms(scaled)) <= 1 + 1e-9
+    assert paper_table(shares=3).actions.size == math.comb(7, 4)
+    with pytest.raises(InputError, match="units must be one of money, norm-1, was 'dollars'"):
+        paper_table("dollars")
