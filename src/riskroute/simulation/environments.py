@@ -14,17 +14,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.signal
 from numpy.typing import NDArray
 
 from riskroute.errors import InputError, one_of, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
-from riskroute.learning.plan import Plan, Setting
+from riskroute.learning.plan import Setting
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
-from riskroute.learning.tally import ActionBatch, Tallies, merge_groups
+from riskroute.learning.tally import ActionBatch
 from riskroute.learning.yardsticks import Oracle
 from riskroute.seeding import stream
+from riskroute.simulation.episodes import AutocorrelatedNoise, Noise, Run
 
 Vector = NDArray[np.float64]
 
@@ -201,41 +201,6 @@ class Environment:
         return Run(self, rng)
 
 
-class Noise:
-    """Independent standard normal noise."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
-
-    def draw(self, rounds: int) -> Vector:
-        """Draw the noise of the next ``rounds`` rounds."""
-        return self.rng.standard_normal(rounds)
-
-
-class AutocorrelatedNoise(Noise):
-    """First-order autoregressive noise, standard normal in every round, started in its stationary law."""
-
-    def __init__(self, rng: np.random.Generator, correlation: float) -> None:
-        super().__init__(rng)
-        self.correlation = correlation
-        self.previous: float | None = None
-
-    def draw(self, rounds: int) -> Vector:
-        if rounds == 0:
-            return np.zeros(0)
-        fresh = self.rng.standard_normal(rounds)
-        scale = np.sqrt(1 - self.correlation**2)
-        if self.previous is None:  # the first value is already stationary
-            fresh[1:] *= scale
-            carried = 0.0
-        else:
-            fresh *= scale
-            carried = self.correlation * self.previous
-        drawn: Vector = scipy.signal.lfilter([1.0], [1.0, -self.correlation], fresh, zi=[carried])[0]
-        self.previous = float(drawn[-1])
-        return drawn
-
-
 class Autocorrelated(Environment):
     """Gaussian rewards whose noise follows a first-order autoregression.
 
@@ -320,79 +285,3 @@ def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence)
     source = seed if isinstance(seed, np.random.SeedSequence) else stream(seed, "changes")
     drawn = np.random.default_rng(source).choice(np.arange(1, horizon), size=count, replace=False)
     return tuple(int(change) for change in np.sort(drawn))
-
-
-class Run:
-    """The rewards of one episode: draws on, round after round."""
-
-    def __init__(self, environment: Environment, rng: np.random.Generator) -> None:
-        self.environment = environment
-        self.rng = rng
-        self.noise = environment.noise(rng)
-        self.time = 0
-
-    @property
-    def piece(self) -> int:
-        """The stretch of the next round."""
-        return int(self.environment.piece_at(self.time))
-
-    @property
-    def actions(self) -> ActionSet:
-        """What the next round chooses from."""
-        return self.environment.pieces[self.piece].actions
-
-    def reward(self, action: Action) -> float:
-        """Draw the reward of one round."""
-        mean, deviation, _ = self.environment.outcomes(as_batch(action), self.piece)
-        self.time += 1
-        return float(mean.item() + deviation.item() * self.noise.draw(1).item())
-
-    def tally(self, plan: Plan) -> Tallies:
-        """Draw a whole plan, one tally per entry."""
-        return self.plan_blocks(plan, np.zeros(0, dtype=np.int64))[0]
-
-    def plan_blocks(
-        self, plan: Plan, cuts: NDArray[np.int64]
-    ) -> tuple[Tallies, NDArray[np.int64], tuple[NDArray[np.int64], Vector, Vector, Vector, Vector, Vector]]:
-        """Draw a whole plan, and say how it went block by block.
-
-        Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry; the
-        entry of each block; and per block: count, reward mean, reward spread, true mean, true variance, gap.
-        """
-        if not self.environment.one_set:
-            raise InputError("plan must be played round by round where the action set changes, was drawn as a whole")
-        ends = self.time + np.cumsum(plan.counts)
-        stops = np.concatenate([cuts, np.array(self.environment.starts[1:], dtype=np.int64)])
-        inner = stops[(stops > self.time) & (stops < ends[-1])]
-        stops = np.sort(np.concatenate([ends, inner]))
-        stops = stops[np.append(np.diff(stops) > 0, True)]
-        begins = np.concatenate([[self.time], stops[:-1]])
-        entry = np.searchsorted(ends, stops)
-        counts = stops - begins
-        piece = self.environment.piece_at(begins)
-        mean, deviation, gap = np.empty(len(stops)), np.empty(len(stops)), np.empty(len(stops))
-        for k in range(piece[0], piece[-1] + 1):
-            part = slice(*np.searchsorted(piece, [k, k + 1]))
-            outcomes = self.environment.outcomes(plan.actions[entry[part]], k)
-            mean[part], deviation[part], gap[part] = outcomes
-        at_once = self.environment.independent and self.environment.gaussian
-        reward_mean, reward_spread = (self._at_once if at_once else self._one_by_one)(counts, mean, deviation)
-        self.time = int(ends[-1])
-        merged = merge_groups(entry, len(plan.counts), counts, reward_mean, reward_spread)
-        return Tallies(plan.actions, *merged), entry, (counts, reward_mean, reward_spread, mean, deviation**2, gap)
-
-    def _at_once(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
-        """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
-        center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
-        spread = np.zeros(len(counts))
-        several = counts > 1
-        spread[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
-        return center, deviation**2 * spread
-
-    def _one_by_one(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
-        """Tallies of rewards drawn one by one."""
-        noise = self.noise.draw(int(counts.sum()))
-        first = np.cumsum(counts) - counts
-        center = np.add.reduceat(noise, first) / counts
-        spread = np.add.reduceat((noise - np.repeat(center, counts)) ** 2, first)
-        return mean + deviation * center, deviation**2 * spread
