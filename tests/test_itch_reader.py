@@ -277,6 +277,18 @@ def test_a_directory_and_a_missing_file_are_refused(tmp_path: Path) -> None:
         (itch_message("!", 1, OPEN + 10, b"unknown"), "broken messages"),
         (itch_message("R", 3, OPEN + 10, b"\xff" * 28), "must be a whole NASDAQ ITCH"),
     ],
+    ids=[
+        "back in time",
+        "next day",
+        "in three days",
+        "side",
+        "price",
+        "two codes",
+        "two symbols",
+        "short",
+        "kind",
+        "name",
+    ],
 )
 def test_messages_that_cannot_be_are_refused(tmp_path: Path, extra: bytes, expected: str) -> None:
     assert expected in refusal(written(tmp_path, itch_bytes(EVERY_KIND) + extra))

@@ -1,0 +1,155 @@
+"""Replay: rewards are what splits would have earned on recorded books, where the linear model may fail."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError
+from riskroute.learning.actions import Action, Actions, as_action, as_batch
+from riskroute.learning.problem import Problem
+from riskroute.learning.tally import ActionBatch
+from riskroute.routing.allocations import Allocations
+from riskroute.simulation.environments import Environment
+from riskroute.simulation.episodes import Run, Vector
+
+_CELLS = 4_000_000  # numbers held at once while many splits are looked at
+
+
+class Replay(Environment):
+    """Every round one recorded scenario is drawn, and a split earns what its parts earn in it, slot by slot.
+
+    Parameters
+    ----------
+    problem : over splits of an order (`Allocations`, or its `listed` form): what policies are told, and the linear
+        model that they believe in.
+    profits : ``(slots, scenarios, shares + 1)``, what 0, 1, 2 .. shares in a slot earn in a scenario.
+
+    >>> actions = Allocations(shares=2, slots=2)
+    >>> problem = Problem(actions=actions, mean_coef=np.zeros(4), var_coef=np.zeros(4))
+    >>> profits = np.array([[[0.0, -1.0, -3.0], [0.0, -2.0, -5.0]], [[0.0, -1.5, -2.0], [0.0, -1.0, -2.5]]])
+    >>> Replay(problem, profits).totals(np.array([[2, 0], [1, 1]])).tolist()
+    [[-3.0, -5.0], [-2.5, -3.0]]
+    """
+
+    gaussian = False
+
+    def __init__(self, problem: Problem, profits: NDArray[np.float64]) -> None:
+        super().__init__(problem)
+        actions = problem.actions
+        whole = actions.handles if isinstance(actions, Actions) else as_batch(actions.best(problem.score))
+        if whole.ndim != 2 or not (isinstance(actions, Allocations) or (whole.sum(axis=1) == whole[0].sum()).all()):
+            raise InputError(f"problem must be over splits of an order, was {actions}")
+        slots, shares = whole.shape[1], int(whole[0].sum())
+        self.profits = np.ascontiguousarray(profits, dtype=np.float64)
+        if self.profits.ndim != 3 or self.profits.shape[::2] != (slots, shares + 1) or not self.profits.shape[1]:
+            expected = f"({slots}, scenarios, {shares + 1})"
+            raise InputError(f"profits must have shape {expected}, was {self.profits.shape}")
+        if np.isinf(self.profits).any() or np.isnan(self._reachable(actions)).any():
+            raise InputError("profits must be finite wherever a split may put shares, was NaN or infinite somewhere")
+
+    def _reachable(self, actions: Any) -> Vector:
+        """Profits of the quantities that some split puts into a slot."""
+        implicit = isinstance(actions, Allocations)
+        highs = actions.lattice.highs * actions.lot if implicit else actions.handles.max(axis=0)
+        return np.concatenate([self.profits[slot, :, : high + 1].ravel() for slot, high in enumerate(highs)])
+
+    @property
+    def scenarios(self) -> int:
+        """Number of recorded scenarios."""
+        return int(self.profits.shape[1])
+
+    def describe(self) -> dict[str, Any]:
+        digest = hashlib.sha256(self.profits.tobytes()).hexdigest()[:16]
+        return super().describe() | {"profits": digest, "shape": list(self.profits.shape)}
+
+    def playable(self, method: str) -> str:
+        return "blocks" if method == "auto" else method
+
+    def totals(self, actions: ActionBatch) -> Vector:
+        """Profit of each split in every scenario, ``(n, scenarios)``."""
+        splits = np.atleast_2d(actions)
+        total = np.zeros((len(splits), self.scenarios))
+        for slot in range(splits.shape[1]):
+            total += self.profits[slot].T[splits[:, slot]]
+        return total
+
+    def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
+        step = max(_CELLS // self.scenarios, 1)
+        means, deviations = [], []
+        for start in range(0, len(actions), step):
+            total = self.totals(actions[start : start + step])
+            means.append(total.mean(axis=1))
+            deviations.append(total.std(axis=1))
+        return np.concatenate(means), np.concatenate(deviations)
+
+    def mean_variance(self, actions: ActionBatch) -> Vector:
+        """Mean-variance of each split over the scenarios; smaller is better."""
+        mean, deviation = self.moments(actions)
+        return np.asarray(deviation**2 - self.risk_tolerance * mean)
+
+    def _comparator(self, piece: int) -> Action:
+        """Best split over the scenarios: of all if they are listed, else the best end of several climbs.
+
+        They start from the model's best split, and from one full slot after the other.
+        """
+        actions = self.actions
+        if not isinstance(actions, Allocations):
+            return self._listed_comparator(piece)
+        full = (actions.best(-unit) for unit in np.eye(actions.dim)[: actions.slots])
+        ends = as_batch(*(self.climb(start) for start in (self.pieces[0].best, *full)))
+        return as_action(ends[self.mean_variance(ends).argmin()])
+
+    def climb(self, start: Action) -> Action:
+        """Move shares between two slots as long as that betters the mean-variance; steps halve down to one lot."""
+        actions = self.actions
+        if not isinstance(actions, Allocations):
+            raise InputError(f"splits must not be listed to climb among them, was {actions}")
+        split, lot = np.array(start), actions.lot
+        value = float(self.mean_variance(split[None])[0])
+        unit = np.eye(len(split), dtype=np.int64)
+        moves = (unit[:, None] - unit[None, :]).reshape(-1, len(split))
+        step = max(int(split.sum()) // (2 * lot), 1) * lot
+        while step >= lot:
+            moved = split + step * moves
+            moved = moved[actions.contains(moved)]
+            values = self.mean_variance(moved) if len(moved) else np.array([np.inf])
+            if values.min() < value:
+                split, value = moved[values.argmin()], float(values.min())
+            else:
+                step = step // (2 * lot) * lot
+        return as_action(split)
+
+    def run(self, rng: np.random.Generator) -> Run:
+        return ReplayRun(self, rng)
+
+
+class ReplayRun(Run):
+    """Scenarios drawn independently, one per round."""
+
+    environment: Replay
+
+    def reward(self, action: Action) -> float:
+        self.time += 1
+        return float(self.environment.totals(as_batch(action))[0, self.rng.integers(self.environment.scenarios)])
+
+    def draw_blocks(
+        self, actions: ActionBatch, counts: NDArray[np.int64], mean: Vector, deviation: Vector
+    ) -> tuple[Vector, Vector]:
+        scenarios = self.environment.scenarios
+        center, spread = np.empty(len(counts)), np.empty(len(counts))
+        even = np.full(scenarios, 1 / scenarios)
+        for block, (action, count) in enumerate(zip(actions, counts, strict=True)):
+            values = self.environment.totals(action)[0]
+            if count < scenarios:
+                drawn = values[self.rng.integers(scenarios, size=count)]
+                center[block] = drawn.mean()
+                spread[block] = ((drawn - center[block]) ** 2).sum()
+            else:
+                times = self.rng.multinomial(count, even)
+                center[block] = times @ values / count
+                spread[block] = times @ (values - center[block]) ** 2
+        return center, spread
