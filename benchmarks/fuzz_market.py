@@ -87,15 +87,15 @@ def damaged(kind: str, rng: np.random.Generator) -> Case:
     """A small valid input of a kind with one to three damages, some before it is packed and some after."""
     contents, packed, wanted = VALID[kind](rng)
     split = _itch_records if kind == "itch" else _lines
-    changes = [*BYTES, *RECORDS, *[_hostile_message if kind == "itch" else _hostile_field] * 8]
-    for _ in range(0 if kind == "parquet" else rng.integers(4)):
+    changes = [*BYTES, *RECORDS * 3, *[_hostile_message if kind == "itch" else _hostile_field] * 8]
+    inside = 0 if kind == "parquet" else _pick(rng, (1, 1, 1, 2, 3) if packed == "plain" else (0, 1))
+    for _ in range(inside):
         name = _pick(rng, list(contents))
         contents[name] = _pick(rng, changes)(contents[name], rng, split)
     files = PACKING[packed](contents)
-    if packed != "plain" or kind == "parquet":
-        name = next(iter(files))
-        for _ in range(rng.integers(3)):
-            files[name] = _pick(rng, BYTES)(files[name], rng, split)
+    name = next(iter(files))
+    for _ in range(0 if packed == "plain" else rng.integers(0 if inside else 1, 3)):
+        files[name] = _pick(rng, BYTES)(files[name], rng, split)
     return Case(files, wanted)
 
 
@@ -249,20 +249,20 @@ def _csv(rng: np.random.Generator) -> Valid:
 
 
 def _parquet(rng: np.random.Generator) -> Valid:
-    """A table whose columns may be of another type than expected, and whose numbers may be extreme."""
+    """A valid table, whose bytes are damaged later, or one with columns of odd types and extreme numbers."""
     frame = polars.DataFrame(_columns(rng))
-    for name in frame.columns:
-        if rng.random() < 0.08:
+    odd = rng.random() < 0.5
+    for name in rng.choice(frame.columns, 2, replace=False) if odd else ():
+        if frame[name].dtype.is_numeric() and rng.random() < 0.5:
+            value = polars.Series([_pick(rng, EXTREMES)]).cast(frame[name].dtype, strict=False)[0]
+            here = polars.int_range(polars.len()) == rng.integers(frame.height)
+            frame = frame.with_columns(polars.when(here).then(value).otherwise(polars.col(name)).alias(name))
+        else:
             with contextlib.suppress(polars.exceptions.PolarsError):  # not every type becomes every other
                 frame = frame.with_columns(polars.col(name).cast(_pick(rng, TYPES), strict=False))
-        elif rng.random() < 0.08 and frame[name].dtype.is_numeric():
-            odd = polars.Series([_pick(rng, EXTREMES)]).cast(frame[name].dtype, strict=False)[0]
-            at = rng.integers(frame.height)
-            rows = polars.int_range(polars.len())
-            frame = frame.with_columns(polars.when(rows == at).then(odd).otherwise(polars.col(name)).alias(name))
     whole = io.BytesIO()
     frame.write_parquet(whole, compression=_pick(rng, ("uncompressed", "lz4", "zstd", "snappy")))
-    return {"books.parquet": whole.getvalue()}, "plain", _some_wanted(rng, (), 50)
+    return {"books.parquet": whole.getvalue()}, "plain" if odd else "parquet", _some_wanted(rng, (), 50)
 
 
 BYTES = (_flip, _flip, _overwrite, _delete, _insert, _truncate, _repeat, _swap)
@@ -271,6 +271,7 @@ VALID = {"itch": _itch, "lobster": _lobster, "ticks": _ticks, "csv": _csv, "parq
 KINDS = tuple(VALID)
 PACKING: dict[str, Callable[[dict[str, bytes]], dict[str, bytes]]] = {
     "plain": dict,
+    "parquet": dict,
     "gzip": lambda contents: {f"{name}.gz": gzipped(content) for name, content in contents.items()},
     "zip": lambda contents: {next(iter(contents)).replace(".csv", ".zip"): zipped(contents)},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
@@ -84,15 +85,11 @@ def test_a_table_of_our_names(tmp_path: Path, write: Writer, depth: int) -> None
 
 
 @both
-def test_less_depth_than_the_table_has(tmp_path: Path, write: Writer) -> None:
-    ((one, table),) = imported(write(tmp_path, table_columns(MESSAGES, 3)), Wanted(depth=2))
+def test_less_depth_by_option_or_for_want_of_a_column(tmp_path: Path, write: Writer) -> None:
+    columns = table_columns(MESSAGES, 3)
+    ((one, table),) = imported(write(tmp_path, columns), Wanted(depth=2))
     assert one.depth == 2
     assert [levels_of(row, 2) for row in table.iter_rows(named=True)] == naive_books(MESSAGES, 2)
-
-
-@both
-def test_a_level_with_a_column_missing_is_not_read(tmp_path: Path, write: Writer) -> None:
-    columns = table_columns(MESSAGES, 3)
     del columns["ask_sz_01"]
     ((one, _),) = imported(write(tmp_path, columns))
     assert one.depth == 1
@@ -188,13 +185,10 @@ def test_typed_times(tmp_path: Path, unit: str, zone: str | None) -> None:
     [
         (["soon"], "times in ts_event"),
         ([1.5], "times in ts_event, was Float64"),
-        (["9999-12-31 23:59:59"], "times"),
         (["2554-07-22 00:00:00"], "times"),
         (["2554-07-22T00:00:00.000001Z"], "times"),
-        (["0001-01-01 00:00:00"], "times"),
         ([-1], "times from 1970 to 2261 in ts_event, was -1 ns"),
         ([2**63 - 1], "times from 1970 to 2261"),
-        ([True], "times in ts_event"),
     ],
 )
 def test_times_that_are_none_are_refused(tmp_path: Path, write: Writer, times: list[Any], expected: str) -> None:
@@ -207,17 +201,14 @@ def test_several_venues_and_symbols_in_one_file(tmp_path: Path, write: Writer) -
     columns = table_columns(MESSAGES, 2, ("XNAS", "XBOS", "XPSX"))
     columns["symbol"] = ["acme" if k % 2 else " Zeta " for k in range(len(MESSAGES))]
     books = naive_books(MESSAGES, 2)
-    path = write(tmp_path, columns)
-    found = imported(path)
-    assert {(one.venue, one.symbol) for one, _ in found} == {
-        (v, s) for v in ("XNAS", "XBOS", "XPSX") for s in ("ACME", "ZETA")
-    }
+    found = imported(write(tmp_path, columns))
+    assert len(found) == 6
     for one, table in found:
         for row in table.iter_rows(named=True):
             number = row["sequence"] - 1
             assert levels_of(row, 2) == books[number]
-            assert (row["venue"], row["symbol"]) == (one.venue, one.symbol)
-            assert (columns["venue"][number], columns["symbol"][number].strip().upper()) == (one.venue, one.symbol)
+            label = columns["venue"][number], columns["symbol"][number].strip().upper()
+            assert label == (row["venue"], row["symbol"]) == (one.venue, one.symbol)
     assert sum(one.snapshots for one, _ in found) == len(MESSAGES)
 
 
@@ -248,43 +239,24 @@ def test_venue_and_symbol_by_option_where_the_table_has_none(tmp_path: Path, wri
 @pytest.mark.parametrize("symbol", ["NA", "TRUE", "NULL", "NAN", "INF", "BRK.B", "ABC+", "PRE-A"])
 def test_symbols_that_look_like_something_else(tmp_path: Path, symbol: str) -> None:
     ((one, table),) = imported(as_csv(tmp_path, table_columns(MESSAGES, 1, symbol=symbol)))
-    assert one.symbol == symbol
-    assert table.height == len(MESSAGES)
+    assert (one.symbol, table.height) == (symbol, len(MESSAGES))
 
 
 @both
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("venue", ""),
-        ("venue", "A_B"),
-        ("venue", "../x"),
-        ("symbol", "a/b"),
-        ("symbol", ""),
-        ("symbol", "X" * 17),
-        ("symbol", "é"),
-    ],
-)
-def test_labels_that_cannot_be_parts_of_file_names_are_refused(
-    tmp_path: Path, write: Writer, name: str, value: str
-) -> None:
-    assert "row 5 of books" in refusal(write(tmp_path, changed(name, value)))
+def test_labels_that_cannot_be_parts_of_file_names_are_refused(tmp_path: Path, write: Writer) -> None:
+    odd = {"venue": ["", "A_B", "../x", "é"], "symbol": ["", "a/b", "X" * 17, "é", "A B"]}
+    for name, value in [(name, value) for name, values in odd.items() for value in values]:
+        assert "row 5 of books" in refusal(write(tmp_path, changed(name, value)))
 
 
 @both
-def test_rows_of_two_days_are_refused(tmp_path: Path, write: Writer) -> None:
+def test_rows_of_two_days_falling_and_missing_times_are_refused(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path, changed("ts_event", MIDNIGHT + 86_400 * 10**9, row=39))
-    assert "row 40 of" in refusal(path)
-    assert "must have a time on 2019-03-27, as the first row" in refusal(path)
+    assert f"row 40 of {path.name} must have a time on 2019-03-27, as the first row, was 2019-03-28" in refusal(path)
     assert "a time on 2019-03-26" in refusal(path, Wanted(date=dt.date(2019, 3, 26)))
-
-
-@both
-def test_falling_and_missing_times_are_refused(tmp_path: Path, write: Writer) -> None:
     said = refusal(write(tmp_path, changed("ts_event", MIDNIGHT + OPEN)))
-    assert "row 5 of books" in said
-    assert "a time not before that of the row above" in said
-    assert "row 5 of books" in refusal(write(tmp_path, changed("ts_event", None)))
+    assert f"row 5 of {path.name} must have a time not before that of the row above" in said
+    assert f"row 5 of {path.name} must have a time, was None" in refusal(write(tmp_path, changed("ts_event", None)))
 
 
 def test_times_that_fall_by_a_nanosecond_from_piece_to_piece_are_refused(
@@ -333,8 +305,8 @@ def test_sizes_written_as_decimals_and_missing_sizes(tmp_path: Path, write: Writ
 
 @both
 def test_prices_that_are_text_are_refused(tmp_path: Path, write: Writer) -> None:
-    columns = table_columns(MESSAGES, 1) | {"bid_px_00": ["99"] * 39 + ["cheap"]}
-    assert "cheap" in refusal(write(tmp_path, columns)) or "prices must be numbers" in refusal(write(tmp_path, columns))
+    said = refusal(write(tmp_path, table_columns(MESSAGES, 1) | {"bid_px_00": ["99"] * 39 + ["cheap"]}))
+    assert "cheap" in said or "prices must be numbers" in said
 
 
 def test_the_first_block_does_not_decide_what_a_number_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,9 +337,8 @@ def test_many_small_pieces_make_the_same_tables_as_one(
 
 
 def test_a_window_of_a_table(tmp_path: Path) -> None:
-    path = as_csv(tmp_path, table_columns(MESSAGES, 1))
-    ((one, table),) = imported(path, Wanted(start=dt.time(9, 30, 10), end=dt.time(9, 30, 20)))
-    assert one.snapshots == 10
+    wanted = Wanted(start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
+    ((_, table),) = imported(as_csv(tmp_path, table_columns(MESSAGES, 1)), wanted)
     assert table["sequence"].to_list() == list(range(11, 21))
 
 
@@ -384,27 +355,26 @@ def test_packed_tables(tmp_path: Path) -> None:
     assert "must hold one CSV file, was 2" in refusal(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.csv", b""),
-        ("a.csv", b"ts_event,venue\n"),
-        ("a.csv", b"\n"),
-        ("a.csv", b"ts_event,ts_event\n1,2\n"),
-        ("a.csv", b"ts_event,\xff\xfe\n1,2\n"),
-        ("a.csv", b"ts_event,b\n1,2,3\n"),
-        ("a.csv.gz", b"\x1f\x8bnothing"),
-        ("a.zip", b"PK\x03\x04nothing"),
-        ("a.zip", zipped({"readme.txt": b""})),
-        ("a.zip", zipped({"a.csv": b""})),
-        ("a.parquet", b""),
-        ("a.parquet", b"PAR1PAR1"),
-        ("a.parquet", b"nothing of the kind"),
+NO_TABLES = {
+    ".csv": [
+        b"",
+        b"ts_event,venue\n",
+        b"\n",
+        b"ts_event,ts_event\n1,2\n",
+        b"ts_event,\xff\xfe\n1,2\n",
+        b"a,b\n1,2,3\n",
     ],
-)
-def test_what_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    assert name in refusal(tmp_path / name)
+    ".csv.gz": [b"\x1f\x8bnothing"],
+    ".zip": [b"PK\x03\x04nothing", zipped({"readme.txt": b""}), zipped({"a.csv": b""})],
+    ".parquet": [b"", b"PAR1PAR1", b"nothing of the kind"],
+}
+
+
+@pytest.mark.parametrize("ending", NO_TABLES)
+def test_what_is_no_table_is_refused(tmp_path: Path, ending: str) -> None:
+    for content in NO_TABLES[ending]:
+        (tmp_path / f"a{ending}").write_bytes(content)
+        assert f"a{ending}" in refusal(tmp_path / f"a{ending}")
 
 
 def test_parquet_without_rows_or_with_broken_texts_is_refused(tmp_path: Path) -> None:
@@ -413,6 +383,12 @@ def test_parquet_without_rows_or_with_broken_texts_is_refused(tmp_path: Path) ->
     path = as_parquet(tmp_path, table_columns(MESSAGES, 1, ("VENUEX",)))
     path.write_bytes(path.read_bytes().replace(b"VENUEX", b"VEN\xff\xfeX"))
     assert "must be a Parquet file" in refusal(path)
+    tokyo = moments("UTC").dt.convert_time_zone("Asia/Tokyo").alias("ts_event")
+    polars.DataFrame(table_columns(MESSAGES, 1)).with_columns(tokyo).write_parquet(path)
+    types = pyarrow.parquet.read_metadata(path).metadata[b"ARROW:schema"]
+    broken = base64.b64encode(base64.b64decode(types).replace(b"Asia/Tokyo", b"Asia/\xff\xfekyo"))
+    path.write_bytes(path.read_bytes().replace(types, broken))
+    assert "types must be named in UTF-8" in refusal(path)
 
 
 def test_parquet_with_broken_notes_is_read(tmp_path: Path) -> None:

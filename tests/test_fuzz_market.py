@@ -19,7 +19,7 @@ def test_damaged_files_are_refused_or_read(tmp_path: Path, kind: str) -> None:
     """Both must happen, or the damage is too little or too much to tell anything."""
     outcomes = [fuzz_market.attempt(7, index, (kind,), tmp_path) for index in range(100)]
     assert set(outcomes) == {"read", "refused"}
-    assert min(map(outcomes.count, ("read", "refused"))) >= 10
+    assert min(map(outcomes.count, ("read", "refused"))) >= 5
 
 
 @pytest.mark.parametrize("kind", [kind for kind in fuzz_market.KINDS if kind != "parquet"])

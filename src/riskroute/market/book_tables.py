@@ -115,7 +115,7 @@ class TableReader:
                     for batch in file.iter_batches(_ROWS):
                         if batch.num_rows:
                             yield as_frame(batch)
-            except (pyarrow.ArrowException, UnicodeDecodeError, polars.exceptions.PolarsError) as error:
+            except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
                 raise DataError(f"{self.source} must be a Parquet file: {one_line(error)}") from error
 
     def _stamps(self, column: polars.Series) -> polars.Series:

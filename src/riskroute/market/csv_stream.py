@@ -53,7 +53,7 @@ def csv_frames(
             for batch in batches:
                 if batch.num_rows:
                     yield as_frame(batch)
-        except (pyarrow.ArrowException, UnicodeDecodeError, polars.exceptions.PolarsError) as error:
+        except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
             text = one_line(error, 300)
             raise DataError(f"{path} must be a table of numbers as described, was: {text} (in {member})") from error
 
@@ -61,9 +61,12 @@ def csv_frames(
 def as_frame(batch: Any) -> polars.DataFrame:
     """A piece of pyarrow's as one of polars', which ends the process over texts that are not UTF-8.
 
-    Texts in cells are therefore checked first, and those beside the table left out.
+    Texts in cells and in types, such as time zones, are therefore checked first, and those beside the table left out.
     """
     batch.validate(full=True)
+    types = " ".join(map(str, batch.schema.types))
+    if "\ufffd" in types:
+        raise UnicodeError(f"types must be named in UTF-8, was {types}")
     frame: Any = polars.from_arrow(type(batch).from_arrays(batch.columns, names=batch.schema.names))
     return frame if isinstance(frame, polars.DataFrame) else polars.DataFrame(frame)
 

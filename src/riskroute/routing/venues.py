@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import tomllib
@@ -13,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from riskroute.errors import DataError, InputError, finite_array, one_of
+from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem
 from riskroute.results import aligned, write_whole
-from riskroute.routing.instances import routing_actions
+from riskroute.routing.allocations import Allocations
+from riskroute.routing.instances import COMFORTABLE_LIST, routing_actions
 from riskroute.routing.splits import largest_size
 
 UNITS = ("money", "norm-1")
@@ -60,6 +63,19 @@ class VenueModel:
         """Expected profit from ``shares``."""
         return self.mean[0] * shares + self.mean[1] * shares**2
 
+    def nonnegative(self, shares: int) -> VenueModel:
+        """The model itself, or one whose variance is nowhere negative up to ``shares``, where this one's is.
+
+        That is the pure square with the same variance at ``shares``, or none at all.
+
+        >>> VenueModel("A", (-0.1, 0.0), (-0.02, 0.01)).nonnegative(10).variance
+        (0.0, 0.008)
+        """
+        slope, square = self.variance
+        if min(self.variance_of(1), self.variance_of(shares)) >= 0 and (square >= 0 or slope >= 0):
+            return self
+        return dataclasses.replace(self, variance=(0.0, max(self.variance_of(shares), 0.0) / shares**2))
+
     def variance_of(self, shares: float) -> float:
         """Variance of the profit from ``shares``; negative where the fit is not to be believed."""
         return self.variance[0] * shares + self.variance[1] * shares**2
@@ -72,6 +88,8 @@ def venue_problem(
     units: str = "money",
     risk_tolerance: float = 2.0,
     base_variance: float = 1.0,
+    lot: int = 1,
+    caps: int | Sequence[int] | None = None,
 ) -> Problem:
     """The routing problem of splitting ``shares`` over venues, one slot per model.
 
@@ -79,11 +97,13 @@ def venue_problem(
     ----------
     units : ``money``, the coefficients as they are, or ``norm-1``, scaled down to the norms that the theory assumes.
     base_variance : what the variance of a whole order has besides the venues' own, the paper's omega.
+    lot, caps : what a slot may take, see `Allocations`; splits are then named by their shares, also in a list.
 
     >>> models = [VenueModel("A", (-0.07, -0.0002), (0.0, 0.0006)), VenueModel("B", (-0.05, 0.0), (0.0, 0.006))]
-    >>> problem = venue_problem(models, 10)
-    >>> problem.actions, problem.best  # of the list: 6 at A and 4 at B
-    (Actions(11 actions, dim 4), 6)
+    >>> venue_problem(models, 10).best  # of the list: 6 at A and 4 at B
+    6
+    >>> venue_problem(models, 10, caps=[10, 3]).best
+    (7, 3)
     """
     one_of("units", units, UNITS)
     if not models:
@@ -91,8 +111,13 @@ def venue_problem(
     names = [model.name for model in models]
     if len(set(names)) < len(names):
         raise InputError(f"models must have different names, was {names}")
-    actions = routing_actions(shares, len(models))
-    scale = largest_size(shares)
+    actions: ActionSet
+    if lot == 1 and caps is None:
+        actions, scale = routing_actions(shares, len(models)), largest_size(shares)
+    else:
+        allocations = Allocations(shares, len(models), lot, caps if caps is None else np.asarray(caps).tolist())
+        scale = allocations.scale
+        actions = allocations.listed() if allocations.size <= COMFORTABLE_LIST else allocations
     columns = [[getattr(model, field)[power] for model in models] for field in ("mean", "variance") for power in (0, 1)]
     mean_coef, var_coef = scale * np.array(columns[0] + columns[1]), scale * np.array(columns[2] + columns[3])
     make: Any = Problem if units == "money" else Problem.scaled

@@ -1,0 +1,185 @@
+"""Scenarios: what any quantity would have earned in each slot, at sampled moments of a recorded day."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import DataError, InputError, one_of, whole_number
+from riskroute.market.calibration import MATCHING
+from riskroute.market.cost import SIDES, market_profits
+from riskroute.market.dark_pools import DarkPool
+from riskroute.market.fitting import Fit, fit_profits
+from riskroute.market.limit_orders import limit_profits
+from riskroute.market.sampling import Floats, Moments, Window, closest_books, draw_moments
+from riskroute.market.store import Recording, Store
+from riskroute.routing.fees import FeeSchedule
+from riskroute.routing.venues import VenueModel
+from riskroute.seeding import stream
+
+ENOUGH = 0.95
+"""Share of the scenarios that must be deep enough for a quantity to be allowed in a slot."""
+
+FITTED = 12
+"""Quantities at most that a model is fitted to."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place to put shares: market or limit orders at a venue, or a dark pool whose rest crosses at a venue."""
+
+    venue: str
+    kind: str = "market"
+    pool: DarkPool | None = None
+
+    @property
+    def name(self) -> str:
+        """As in tables: the venue, with the way of trading if that is not a market order."""
+        if self.pool is not None:
+            return self.pool.name
+        return self.venue if self.kind == "market" else f"{self.venue} {self.kind}"
+
+
+@dataclass(frozen=True)
+class Scenarios:
+    """Profits ``(slots, scenarios, shares + 1)`` of 0, 1, 2 .. shares; NaN where a book is not deep enough.
+
+    ``buckets (scenarios,)`` tells which bucket each comes from, ``mids (scenarios,)`` the middle price at the first
+    slot's venue, ``depths (slots, scenarios)`` the shares on all levels that the slot's order could take.
+    """
+
+    slots: tuple[Slot, ...]
+    profits: Floats
+    buckets: NDArray[np.int64]
+    mids: Floats
+    depths: Floats
+    repeats: int
+
+    @property
+    def shares(self) -> int:
+        """Largest quantity."""
+        return int(self.profits.shape[2]) - 1
+
+    def caps(self) -> NDArray[np.int64]:
+        """Largest quantity per slot for which nearly all scenarios are deep enough, ``(slots,)``."""
+        enough = np.isfinite(self.profits).mean(axis=1) >= ENOUGH
+        return np.asarray(np.where(enough.all(axis=1), self.shares, enough.argmin(axis=1) - 1))
+
+    def whole(self, caps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Scenarios that are deep enough for ``caps`` in every slot, ``(scenarios,)``."""
+        return np.asarray(np.isfinite(self.profits[np.arange(len(caps)), :, caps]).all(axis=0))
+
+    def fit(self, slot: int, cap: int, seed: int) -> Fit:
+        """Mean and variance of the profit in a slot, fitted by the quantity and its square up to ``cap``."""
+        largest = max(int(cap), 2)
+        quantities = np.unique(np.linspace(1, largest, min(FITTED, largest)).round().astype(np.int64))
+        buckets = len(self.buckets) // self.repeats
+        found = np.asarray(np.isfinite(self.profits[slot, :, 1]).reshape(self.repeats, buckets).any(axis=0))
+        source = stream(seed, "bootstrap", self.slots[slot].name)
+        return fit_profits(self.profits[slot][:, quantities], quantities, found, seed=source, draws=self.repeats)
+
+    def models(self, caps: NDArray[np.int64], seed: int) -> tuple[list[VenueModel], dict[str, Fit]]:
+        """One venue model per slot, with variances that are nowhere negative, and the fits behind them."""
+        fits = {slot.name: self.fit(k, caps[k], seed) for k, slot in enumerate(self.slots)}
+        kinds = {slot.name: "dark" if slot.pool is not None else slot.kind for slot in self.slots}
+        return [fit.model(name, kinds[name]).nonnegative(self.shares) for name, fit in fits.items()], fits
+
+
+def sample_scenarios(
+    store: Store,
+    symbol: str,
+    slots: Sequence[Slot],
+    shares: int,
+    window: Window,
+    *,
+    repeats: int = 10,
+    side: str = "sell",
+    fees: FeeSchedule | None = None,
+    levels: int = 5,
+    seed: int = 0,
+    date: dt.date | None = None,
+) -> Scenarios:
+    """Draw ``repeats`` times per bucket of the window, and work out all quantities up to ``shares`` in every slot.
+
+    Scenarios are those of all buckets for the first time drawn, then for the second.
+    """
+    one_of("side", side, SIDES)
+    whole_number("repeats", repeats, maximum=10_000)
+    whole_number("shares", shares, maximum=100_000)
+    if not slots or len({slot.name for slot in slots}) < len(slots):
+        raise InputError(f"slots must be at least one, with different names, was {[slot.name for slot in slots]}")
+    recordings = {one.venue: one for one in store.of_symbol(symbol, date)}
+    for slot in slots:
+        one_of("venue of a slot", slot.venue, tuple(recordings))
+    day = next(iter(recordings.values())).date
+    drawn = [draw_moments(day, window, _derived(seed, repeat)) for repeat in range(repeats)]
+    quantities = np.arange(1, shares + 1)
+    profits, depths = [], []
+    for slot in slots:
+        parts = [
+            _slot_profits(store, recordings[slot.venue], slot, moments, quantities, side, fees, levels, seed + k)
+            for k, moments in enumerate(drawn)
+        ]
+        profits.append(np.concatenate([part for part, _ in parts]))
+        depths.append(np.concatenate([depth for _, depth in parts]))
+    table = np.stack(profits)
+    first = recordings[slots[0].venue]
+    mids = [closest_books(store.snapshots(first, *_span(m)), m, levels=levels).mid for m in drawn]
+    if not np.isfinite(table[:, :, 0]).all(axis=0).any():
+        raise DataError(f"no moment from {window.start} to {window.end} has books of {symbol} at all venues")
+    return Scenarios(
+        tuple(slots),
+        np.concatenate([np.zeros((*table.shape[:2], 1)), table], axis=2),
+        np.tile(np.arange(window.buckets), repeats),
+        np.concatenate(mids),
+        np.stack(depths),
+        repeats,
+    )
+
+
+def _derived(seed: int, repeat: int) -> int:
+    """A seed per repeat; the first is the seed itself, as calibration draws."""
+    return seed if repeat == 0 else int(stream(seed, "repeat", repeat).generate_state(1)[0])
+
+
+def _span(moments: Moments) -> tuple[int, int]:
+    return int(moments.edges[0]), int(moments.edges[-1])
+
+
+def _slot_profits(
+    store: Store,
+    recording: Recording,
+    slot: Slot,
+    moments: Moments,
+    quantities: NDArray[np.int64],
+    side: str,
+    fees: FeeSchedule | None,
+    levels: int,
+    seed: int,
+) -> tuple[Floats, Floats]:
+    """Profits ``(B, Q)`` of one slot at one set of times, and the depth of its books ``(B,)``."""
+    fee = fees.fee(recording.venue, recording.date) if fees is not None else None
+    taker, maker = (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)
+    snapshots = store.snapshots(recording, *_span(moments))
+    books = closest_books(snapshots, moments, levels=levels)
+    depth = books.side("bid" if side == "sell" else "ask")[1].sum(axis=1)
+    if slot.pool is not None:
+        return slot.pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker).profits, depth
+    if slot.kind == "market":
+        return market_profits(books, quantities, side) - taker * quantities, depth
+    outcome = limit_profits(
+        snapshots,
+        store.events(recording),
+        moments,
+        quantities,
+        side=side,
+        rule=MATCHING.get(recording.venue, "price-time"),
+        maker_fee=maker,
+        taker_fee=taker,
+        levels=levels,
+    )
+    return outcome.profits, depth
