@@ -38,6 +38,7 @@ DEEP_QUANTITIES, QUANTITIES = tuple(range(10, 201, 10)), tuple(range(1, 11))
 SHOWN_BUCKETS = 4
 WALKED = 0.7  # of all that the levels hold
 DARK_POOLS = 2
+_WARMING = dt.timedelta(minutes=10)  # before the hours that are looked at: books begin empty
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,16 @@ class Drawn:
     files: list[Path]
 
 
-def book_data(data: Path | None, symbol: str | None, out: Path, seed: int) -> BookData:
-    """Recorded books in ``data``; a synthetic market is made and imported below ``out`` if None."""
+def book_data(
+    data: Path | None,
+    symbol: str | None,
+    out: Path,
+    seed: int,
+    *,
+    depth: int = 5,
+    hours: tuple[dt.time, dt.time] = (dt.time(11), dt.time(13)),
+) -> BookData:
+    """Recorded books in ``data``; a synthetic market of ``hours`` is made and imported below ``out`` if None."""
     whole_number("seed", seed, minimum=0)
     if data is not None:
         store = Store(data)
@@ -78,10 +87,9 @@ def book_data(data: Path | None, symbol: str | None, out: Path, seed: int) -> Bo
         chosen = symbol.upper() if symbol is not None else symbols[0] if len(symbols) == 1 else ""
         return BookData(store, one_of("symbol", chosen, symbols), f"{chosen} in {data}")
     name = symbol.upper() if symbol is not None else DEFAULT_SYMBOLS[0]
-    window = Window()
-    hours = (dt.time(window.start.hour - 1, 50), window.end)
-    files = generate_market(out / "market", seed=seed, symbols=(name,), hours=hours)
-    import_files(files, out / "market" / "books", Wanted((name,)))
+    earlier = (dt.datetime.combine(dt.date.min, hours[0]) - _WARMING).time()
+    files = generate_market(out / "market", seed=seed, symbols=(name,), hours=(earlier, hours[1]))
+    import_files(files, out / "market" / "books", Wanted((name,), depth=depth))
     return BookData(Store(out / "market" / "books"), name, f"{name} of the synthetic market, seed {seed}")
 
 

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from riskroute.errors import InputError, one_of
 from riskroute.experiments.comparison import must_list
+from riskroute.experiments.configs import (
+    Count,
+    Counts,
+    Names,
+    Seed,
+    Tolerances,
+    all_different,
+    as_list,
+    read_toml,
+    validated,
+)
 from riskroute.experiments.panels import Final, Panel, Scale, TableWriter, average, play_panels
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
@@ -25,14 +35,6 @@ from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.tasks import Shelf
 
-
-def _as_list(value: Any) -> Any:
-    """One value stands for a list of one."""
-    return value if isinstance(value, list) else [value]
-
-
-Count = Annotated[int, Field(ge=1, strict=True)]
-Counts = Annotated[list[Count], BeforeValidator(_as_list), Field(min_length=1)]
 Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
 
 
@@ -56,15 +58,13 @@ class SweepConfig(BaseModel):
 
     slots: Counts = [4]
     shares: Counts = [4]
-    risk_tolerances: Annotated[
-        list[Annotated[float, Field(ge=0, allow_inf_nan=False)]], BeforeValidator(_as_list), Field(min_length=1)
-    ] = [2.0]
-    horizons: Annotated[list[Rounds], BeforeValidator(_as_list), Field(min_length=1)] = [100_000]
+    risk_tolerances: Tolerances = [2.0]
+    horizons: Annotated[list[Rounds], BeforeValidator(as_list), Field(min_length=1)] = [100_000]
     instances: Count | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)] = 1
-    policies: Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)] = ["adaptive", "rise"]
+    policies: Annotated[Names, Field(min_length=1)] = ["adaptive", "rise"]
     parameters: dict[str, dict[str, Any]] = {}
     runs: Count = 10
-    seed: Annotated[int, Field(ge=0, strict=True)] = 0
+    seed: Seed = 0
     checkpoints: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
 
     @property
@@ -81,26 +81,14 @@ class SweepConfig(BaseModel):
 
 def read_config(path: Path) -> SweepConfig:
     """Read a TOML file; the first mistake in it is told by field, expectation and value."""
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"config must be a readable file, was {str(path)!r}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"config must be TOML, was {path.name!r}: {error}") from None
-    return checked_config(values)
+    return checked_config(read_toml(path))
 
 
 def checked_config(values: dict[str, Any]) -> SweepConfig:
     """Make a configuration of plain values."""
-    try:
-        config = SweepConfig.model_validate(values)
-    except ValidationError as error:
-        raise InputError(_explained(error)) from None
+    config = validated(SweepConfig, values)
     for name in ("slots", "shares", "risk_tolerances", "horizons", "instance_numbers", "policies"):
-        listed: list[Any] = getattr(config, name)
-        twice = [value for value in listed if listed.count(value) > 1]
-        if twice:
-            raise InputError(f"{name.replace('_numbers', 's')} must have different values, was {twice[0]!r} twice")
+        all_different(name.replace("_numbers", "s"), getattr(config, name))
     for name in (*config.policies, *config.parameters):
         one_of("policies" if name in config.policies else "parameters", name, tuple(POLICIES))
     unused = [name for name in config.parameters if name not in config.policies]
@@ -110,20 +98,6 @@ def checked_config(values: dict[str, Any]) -> SweepConfig:
     for slots, shares in itertools.product(config.slots, config.shares):
         must_list(config.policies, slots, shares)
     return config
-
-
-def _explained(error: ValidationError) -> str:
-    """One line: field, expectation, value."""
-    found = error.errors()
-    first = max((one for one in found if one["loc"][0] == found[0]["loc"][0]), key=lambda one: len(one["loc"]))
-    field = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("list[", "constrained", "int")))
-    if first["type"] == "extra_forbidden":
-        known = ", ".join(SweepConfig.model_fields)
-        return f"{field} must be left out, was {first['input']!r}: fields are {known}"
-    if first["type"] == "too_short":
-        return f"{field} must have at least one value, was []"
-    expected = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return f"{field} must be {expected}, was {first['input']!r}"
 
 
 def _chosen(config: SweepConfig) -> dict[str, str | Policy]:

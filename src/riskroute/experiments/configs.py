@@ -1,0 +1,68 @@
+"""Configuration files: TOML in, checked values out, and the first mistake told in one line."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+
+from riskroute.errors import InputError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def as_list(value: Any) -> Any:
+    """One value stands for a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+Count = Annotated[int, Field(ge=1, strict=True)]
+Counts = Annotated[list[Count], BeforeValidator(as_list), Field(min_length=1)]
+Seed = Annotated[int, Field(ge=0, strict=True)]
+Tolerances = Annotated[
+    list[Annotated[float, Field(ge=0, allow_inf_nan=False)]], BeforeValidator(as_list), Field(min_length=1)
+]
+Names = Annotated[list[str], BeforeValidator(as_list)]
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Values of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"config must be a readable file, was {str(path)!r}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"config must be TOML, was {path.name!r}: {error}") from None
+
+
+def validated(model: type[Model], values: dict[str, Any]) -> Model:
+    """Make a configuration of plain values."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise InputError(_explained(model, error)) from None
+
+
+def all_different(name: str, values: list[Any]) -> None:
+    """Refuse a list that has a value twice."""
+    twice = [value for value in values if values.count(value) > 1]
+    if twice:
+        raise InputError(f"{name} must have different values, was {twice[0]!r} twice")
+
+
+def _explained(model: type[BaseModel], error: ValidationError) -> str:
+    """One line: field, expectation, value."""
+    found = error.errors()
+    first = max((one for one in found if one["loc"][0] == found[0]["loc"][0]), key=lambda one: len(one["loc"]))
+    field = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("list[", "constrained", "int")))
+    if first["type"] == "extra_forbidden":
+        known = f": fields are {', '.join(model.model_fields)}" if len(first["loc"]) == 1 else ""
+        return f"{field} must be left out, was {first['input']!r}{known}"
+    if first["type"] == "too_short":
+        return f"{field} must have at least one value, was []"
+    if first["type"] == "missing":
+        return f"{field} must be given, was missing"
+    expected = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"{field} must be {expected}, was {first['input']!r}"

@@ -1,0 +1,102 @@
+"""Judging splits by recorded scenarios: mean, variance, tail, and error bars from resampled buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.learning.tally import ActionBatch
+from riskroute.simulation.replay import Replay
+
+WORST = 0.05
+"""Share of the scenarios that the tail is about."""
+
+RESAMPLES = 400
+
+Floats = NDArray[np.float64]
+
+
+def judge_splits(
+    splits: Mapping[str, tuple[int, ...]], replay: Replay, buckets: NDArray[np.int64], *, first: str, seed: int
+) -> dict[str, dict[str, Any]]:
+    """What each split earns over the scenarios of a replay, and how much worse it is than the one named ``first``.
+
+    Returns by name: ``mean``, ``variance``, ``mean_variance``, ``tail`` (mean of the worst 5 %), each with
+    ``_error``, and ``excess`` (mean-variance above the first's) with ``excess_error``. ``buckets (scenarios,)`` tells
+    which scenarios belong together; error bars come from resampling buckets, the same ones for all splits.
+    """
+    totals = replay.totals(np.array(list(splits.values())))
+    tolerance = replay.risk_tolerance
+    even = np.ones((1, totals.shape[1]))
+    drawn = _resampled(buckets, seed)
+    found: dict[str, dict[str, Any]] = {}
+    plain, redrawn = ([_moments(weights, row, tolerance) for row in totals] for weights in (even, drawn))
+    anchor = list(splits).index(first)
+    for k, name in enumerate(splits):
+        values = {field: float(plain[k][field][0]) for field in plain[k]}
+        errors = {f"{field}_error": float(redrawn[k][field].std(ddof=1)) for field in plain[k]}
+        excess = redrawn[k]["mean_variance"] - redrawn[anchor]["mean_variance"]
+        found[name] = (
+            values
+            | errors
+            | {
+                "excess": values["mean_variance"] - float(plain[anchor]["mean_variance"][0]),
+                "excess_error": float(excess.std(ddof=1)),
+            }
+        )
+    return found
+
+
+def _resampled(buckets: NDArray[np.int64], seed: int) -> Floats:
+    """Weights ``(RESAMPLES, scenarios)`` of buckets drawn with replacement."""
+    names, place = np.unique(buckets, return_inverse=True)
+    drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), size=RESAMPLES)
+    return np.asarray(drawn[:, place], dtype=np.float64)
+
+
+def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Floats]:
+    """Mean, variance, mean-variance and tail of values ``(n,)`` under each row of weights ``(R, n)``."""
+    total = weights.sum(axis=1)
+    mean = weights @ values / total
+    variance = np.maximum(weights @ (values - values.mean()) ** 2 / total - (mean - values.mean()) ** 2, 0.0)
+    order = np.argsort(values)
+    sorted_weights = weights[:, order]
+    left = np.clip(WORST * total[:, None] - (sorted_weights.cumsum(axis=1) - sorted_weights), 0, sorted_weights)
+    tail = left @ values[order] / (WORST * total)
+    return {"mean": mean, "variance": variance, "mean_variance": variance - tolerance * mean, "tail": tail}
+
+
+def even_split(slots: int, shares: int, lot: int, caps: NDArray[np.int64]) -> tuple[int, ...]:
+    """As even as lots and caps allow.
+
+    >>> even_split(3, 10, 1, np.array([10, 10, 2]))
+    (4, 4, 2)
+    """
+    return split_by_weights(np.ones(slots), shares, lot, caps)
+
+
+def split_by_weights(weights: Floats, shares: int, lot: int, caps: NDArray[np.int64]) -> tuple[int, ...]:
+    """Lots in proportion to ``weights (slots,)``, dealt one by one to the slot that lags most, within ``caps``.
+
+    >>> split_by_weights(np.array([3.0, 1.0]), 8, 1, np.array([8, 8]))
+    (6, 2)
+    """
+    weights = np.maximum(np.asarray(weights, dtype=np.float64), 1e-12)
+    given = np.zeros(len(weights), dtype=np.int64)
+    for _ in range(shares // lot):
+        lag = np.where(given + lot <= caps, (given + lot) / weights, np.inf)
+        given[int(lag.argmin())] += lot
+    return tuple(int(share) for share in given)
+
+
+def best_single(replay: Replay, shares: int, caps: NDArray[np.int64]) -> ActionBatch:
+    """The whole order in the one slot that is best by mean-variance, of those that can take it; empty if none can."""
+    able = np.flatnonzero(caps >= shares)
+    if not len(able):
+        return np.zeros((0, len(caps)), dtype=np.int64)
+    corners = np.zeros((len(able), len(caps)), dtype=np.int64)
+    corners[np.arange(len(able)), able] = shares
+    return corners[[int(replay.mean_variance(corners).argmin())]]

@@ -1,0 +1,199 @@
+"""The study: from market data to venue models, to learning policies, to a recommendation with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from riskroute.errors import InputError
+from riskroute.experiments.judging import judge_splits
+from riskroute.experiments.order_books import BookData, book_data
+from riskroute.experiments.panels import Panel, Scale, play_panels
+from riskroute.experiments.reproduce import versions
+from riskroute.experiments.study_config import SYNTHETIC, StudyConfig
+from riskroute.experiments.study_orders import PARTS, RECOMMENDED, Prepared, alternatives, frontier_of, prepare
+from riskroute.learning.actions import Actions
+from riskroute.learning.problem import Problem
+from riskroute.learning.registry import POLICIES
+from riskroute.market.importing import import_files
+from riskroute.market.reading import Wanted
+from riskroute.market.store import Store
+from riskroute.results import SimulationResult, write_json
+from riskroute.simulation.engines import Engine, Finished
+from riskroute.simulation.environments import Environment
+from riskroute.simulation.tasks import Shelf
+
+ENVIRONMENTS = {"model": "the fitted model", "train": "the books trained on", "judge": "books not seen before"}
+DEPTH = 10
+
+
+@dataclass(frozen=True)
+class Case:
+    """One order size and risk tolerance, and the policies that can play it."""
+
+    prepared: Prepared
+    problem: Problem
+    panels: dict[str, Panel]
+    unplayed: list[str]
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """Everything found out, as plain values (the JSON file), and the files written."""
+
+    summary: dict[str, Any]
+    files: list[Path]
+
+
+def study_data(config: StudyConfig, out: Path) -> BookData:
+    """Recorded books: made, imported, or found in a folder."""
+    if config.data == [SYNTHETIC]:
+        return book_data(None, config.symbol, out, config.seed, depth=DEPTH, hours=_hours(config))
+    paths = [Path(name) for name in config.data]
+    folders = [path for path in paths if path.is_dir()]
+    if folders and len(paths) > 1:
+        raise InputError(f"data must be one folder or some files, was {', '.join(config.data)}")
+    if folders:
+        return book_data(folders[0], config.symbol, out, config.seed)
+    symbols = (config.symbol,) if config.symbol is not None else ()
+    import_files(paths, out / "books", Wanted(symbols, depth=DEPTH, date=config.date))
+    store = Store(out / "books")
+    return book_data(store.folder, config.symbol, out, config.seed)
+
+
+def _hours(config: StudyConfig) -> tuple[Any, Any]:
+    return min(config.train[0], config.judge[0]), max(config.train[1], config.judge[1])
+
+
+def plan_study(
+    config: StudyConfig, out: Path, said: Callable[[str], None] = lambda text: None
+) -> tuple[BookData, list[Case]]:
+    """Read the data, estimate the models, and say what is to be played."""
+    said("reading market data")
+    data = study_data(config, out)
+    cases = []
+    for shares in config.shares:
+        said(f"sampling books for {shares:,} shares")
+        prepared = prepare(config, data, shares)
+        cases += [_case(config, prepared, tolerance) for tolerance in config.risk_tolerances]
+    return data, cases
+
+
+def _case(config: StudyConfig, prepared: Prepared, tolerance: float) -> Case:
+    problem = prepared.problem(tolerance)
+    listed = isinstance(problem.actions, Actions)
+    played = [name for name in config.policies if listed or not POLICIES[name].needs_list]
+    if not played:
+        raise InputError(f"policies must not all need a list of splits, was {', '.join(config.policies)}")
+    scale = Scale(config.horizon, config.runs, config.seed)
+    facts = {"shares": prepared.shares, "risk_tolerance": tolerance}
+    environments = {"model": Environment(problem)} | {part: prepared.replay(part, problem) for part in PARTS}
+    panels = {
+        name: Panel(f"{name} {prepared.shares} {tolerance:g}", name, environment, played, facts, scale)
+        for name, environment in environments.items()
+    }
+    return Case(prepared, problem, panels, [name for name in config.policies if name not in played])
+
+
+def play_study(
+    config: StudyConfig,
+    data: BookData,
+    cases: list[Case],
+    out: Path,
+    engine: Engine,
+    *,
+    resume: bool = False,
+    finished: Finished | None = None,
+) -> StudyResult:
+    """Play all policies everywhere, judge splits and policies, and write the JSON file."""
+    panels = [panel for case in cases for panel in case.panels.values()]
+    played = play_panels(panels, Shelf(out / "tasks"), engine, resume=resume, finished=finished)
+    orders = [_order(config, case, {name: next(played) for name in case.panels}) for case in cases]
+    first = cases[0].prepared
+    summary = {
+        "config": config.model_dump(mode="json"),
+        "versions": versions(),
+        "market": {
+            "origin": data.origin,
+            "symbol": data.symbol,
+            "date": str(data.recordings[0].date),
+            "side": config.side,
+            "mid": first.mid,
+            "recordings": {
+                one.stem: {"books": one.snapshots, "events": one.events, "source": one.source}
+                for one in data.recordings
+            },
+        },
+        "orders": orders,
+    }
+    return StudyResult(summary, [write_json(out / "study.json", summary)])
+
+
+def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]) -> dict[str, Any]:
+    """Everything about one order size and risk tolerance."""
+    prepared, problem = case.prepared, case.problem
+    replays = {part: case.panels[part].environment for part in PARTS}
+    splits = alternatives(prepared, problem, replays["train"], problem.best)  # type: ignore[arg-type]
+    judged = {
+        part: judge_splits(splits, replays[part], prepared.buckets(part), first=RECOMMENDED, seed=config.seed)  # type: ignore[arg-type]
+        for part in PARTS
+    }
+    policies = {name: _policy(name, case, results) for name in results["train"].policies}
+    chosen = min(policies, key=lambda name: policies[name]["train"]["mean_variance"])
+    fits = {name: fit.summary() for name, fit in prepared.fits.items()}
+    return {
+        "shares": prepared.shares,
+        "risk_tolerance": problem.risk_tolerance,
+        "lot": prepared.lot,
+        "mid": prepared.mid,
+        "slots": prepared.slots,
+        "kinds": [model.kind for model in prepared.models],
+        "caps": prepared.caps.tolist(),
+        "splits_possible": str(problem.actions.size),
+        "left_out": {part: prepared.left_out(part) for part in PARTS},
+        "models": {
+            model.name: {"mean": [*model.mean], "variance": [*model.variance], "kind": model.kind}
+            for model in prepared.models
+        },
+        "fits": fits,
+        "splits": {name: {"allocation": [*split]} | _both(judged, name) for name, split in splits.items()},
+        "frontier": frontier_of(prepared, problem, replays["judge"], config.seed),  # type: ignore[arg-type]
+        "policies": policies,
+        "recommended_policy": chosen,
+        "unplayed": case.unplayed,
+    }
+
+
+def _both(judged: dict[str, dict[str, dict[str, Any]]], name: str) -> dict[str, Any]:
+    return {part: judged[part][name] for part in PARTS}
+
+
+def _policy(name: str, case: Case, results: dict[str, SimulationResult]) -> dict[str, Any]:
+    """How a policy did: regret everywhere, and what a round earned on average, learning included."""
+    found: dict[str, Any] = {}
+    for place, result in results.items():
+        digest = result.digest()["policies"][name]
+        one, environment = result.policies[name], case.panels[place].environment
+        horizon = int(one.checkpoints[-1])
+        comparator = float(environment.expected_comparator(np.array([horizon]))[0])
+        each = (one.regret[:, -1] + comparator) / horizon
+        ends = [tuple(int(share) for share in np.atleast_1d(action)) for action in one.recommended]
+        common = max(set(ends), key=ends.count)
+        found[place] = {
+            "regret": digest["final"]["regret"],
+            "regret_error": digest["final"]["regret_error"],
+            "mean_variance": float(each.mean()),
+            "mean_variance_error": float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else 0.0,
+            "explored": float(one.exploration.mean() / horizon),
+            "ended_on": list(common),
+            "ended_on_share": ends.count(common) / len(ends),
+            "runs": one.runs,
+            "checkpoints": digest["checkpoints"],
+            "mean_regret": digest["mean_regret"],
+            "std_regret": digest["std_regret"],
+        }
+    return found

@@ -1,0 +1,170 @@
+"""One order size of a study: scenarios to learn from and to judge by, venue models, and the problem they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import DataError, InputError, one_of
+from riskroute.experiments.judging import best_single, even_split, judge_splits, split_by_weights
+from riskroute.experiments.order_books import BookData
+from riskroute.experiments.study_config import StudyConfig
+from riskroute.learning.problem import Problem
+from riskroute.market.fitting import Fit
+from riskroute.market.scenarios import Scenarios, Slot, sample_scenarios
+from riskroute.routing.fees import load_fees
+from riskroute.routing.frontier import FrontierPoint, risk_frontier
+from riskroute.routing.venues import VenueModel, venue_problem
+from riskroute.simulation.replay import Replay
+
+RECOMMENDED, MODEL_ONLY, RISK_NEUTRAL = "recommended", "linear model alone", "ignoring risk"
+BEST_VENUE, EVEN, BY_DEPTH = "best single slot", "equal split", "in proportion to depth"
+PARTS = ("train", "judge")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is known of one order size, whatever the risk tolerance."""
+
+    shares: int
+    lot: int
+    caps: NDArray[np.int64]
+    scenarios: dict[str, Scenarios]
+    models: list[VenueModel]
+    fits: dict[str, Fit]
+
+    @property
+    def slots(self) -> list[str]:
+        """Names of the slots."""
+        return [model.name for model in self.models]
+
+    def problem(self, risk_tolerance: float) -> Problem:
+        """The routing problem of the fitted models, in dollars."""
+        return venue_problem(
+            self.models,
+            self.shares,
+            risk_tolerance=risk_tolerance,
+            base_variance=0.0,
+            lot=self.lot,
+            caps=self.caps.tolist(),
+        )
+
+    def replay(self, part: str, problem: Problem) -> Replay:
+        """The scenarios of a part that are deep enough for every split, as an environment."""
+        scenarios = self.scenarios[part]
+        return Replay(problem, scenarios.profits[:, scenarios.whole(self.caps)])
+
+    def buckets(self, part: str) -> NDArray[np.int64]:
+        """Bucket of each scenario of `replay`."""
+        scenarios = self.scenarios[part]
+        return scenarios.buckets[scenarios.whole(self.caps)]
+
+    def left_out(self, part: str) -> float:
+        """Share of the scenarios of a part that are not deep enough."""
+        return float(1 - self.scenarios[part].whole(self.caps).mean())
+
+    @property
+    def mid(self) -> float:
+        """Middle price on average, in dollars."""
+        return float(np.nanmean(self.scenarios["train"].mids))
+
+
+def study_slots(config: StudyConfig, data: BookData) -> list[Slot]:
+    """Slots in the order: market orders, limit orders, dark pools."""
+    venues = tuple(one.venue for one in data.recordings)
+    for name, chosen in (("market", config.market or []), ("limit", config.limit)):
+        for venue in chosen:
+            one_of(name, venue, venues)
+    slots = [Slot(venue) for venue in (venues if config.market is None else config.market)]
+    slots += [Slot(venue, "limit") for venue in config.limit]
+    for pool in config.dark:
+        home = pool.venue or data.deepest
+        slots.append(Slot(one_of(f"venue of {pool.name}", home, venues), "dark", pool.pool()))
+    if len(slots) < 2:
+        raise InputError(f"slots must be at least two, was {[slot.name for slot in slots]}")
+    return slots
+
+
+def prepare(config: StudyConfig, data: BookData, shares: int) -> Prepared:
+    """Sample scenarios of both parts of the day, see what slots can take, and fit models to the first part."""
+    slots, fees = study_slots(config, data), load_fees(config.fees) if config.fees is not None else None
+    scenarios = {
+        part: sample_scenarios(
+            data.store,
+            data.symbol,
+            slots,
+            shares,
+            config.window(part),
+            repeats=config.repeats,
+            side=config.side,
+            fees=fees,
+            levels=config.levels,
+            seed=config.seed + k,
+            date=config.date,
+        )
+        for k, part in enumerate(PARTS)
+    }
+    lot = config.lot_of(shares)
+    caps = np.minimum(*(scenarios[part].caps() for part in PARTS))
+    names = [slot.name for slot in slots]
+    for name, cap in config.caps.items():
+        place = names.index(one_of("slot in caps", name, tuple(names)))
+        caps[place] = min(caps[place], cap)
+    caps = _rounded(caps, shares, lot)
+    if caps.sum() < shares:
+        able = ", ".join(f"{name} {cap}" for name, cap in zip(names, caps, strict=True))
+        raise DataError(f"slots must be able to take {shares} shares, was {caps.sum()} ({able})")
+    models, fits = scenarios["train"].models(caps, config.seed)
+    return Prepared(shares, lot, caps, scenarios, models, fits)
+
+
+def _rounded(caps: NDArray[np.int64], shares: int, lot: int) -> NDArray[np.int64]:
+    """Caps as few different numbers, in lots: the whole order, or a half, a quarter .. of it. Proofs need few.
+
+    >>> _rounded(np.array([1000, 980, 397, 3]), 1000, 10).tolist()
+    [1000, 500, 250, 0]
+    """
+    halvings = np.ceil(np.log2(shares / np.clip(caps, 1, shares)))
+    return np.asarray((shares / 2**halvings).astype(np.int64) // lot * lot)
+
+
+def alternatives(prepared: Prepared, problem: Problem, train: Replay, model_best: Any) -> dict[str, tuple[int, ...]]:
+    """The recommended split and what else one might do, all from the training part."""
+    shares, lot, caps = prepared.shares, prepared.lot, prepared.caps
+    depths = np.nanmean(prepared.scenarios["train"].depths, axis=1)
+    found = {
+        RECOMMENDED: train.comparators[0],
+        MODEL_ONLY: model_best,
+        RISK_NEUTRAL: problem.actions.best(-problem.mean_coef),
+        EVEN: even_split(len(caps), shares, lot, caps),
+        BY_DEPTH: split_by_weights(depths, shares, lot, caps),
+    }
+    single = best_single(train, shares, caps)
+    if len(single):
+        found[BEST_VENUE] = tuple(single[0].tolist())
+    return {name: tuple(int(share) for share in split) for name, split in found.items()}
+
+
+def frontier_of(prepared: Prepared, problem: Problem, judge: Replay, seed: int) -> list[dict[str, Any]]:
+    """The frontier of the models, with the tail of each split on the judging part; and where the split changes."""
+    points: list[FrontierPoint] = risk_frontier(problem)
+    splits = {f"{k}": tuple(point.action) for k, point in enumerate(points)}  # type: ignore[arg-type]
+    judged = judge_splits(splits, judge, prepared.buckets("judge"), first="0", seed=seed)
+    rows = []
+    for k, point in enumerate(points):
+        rows.append(
+            {
+                "risk_tolerance": point.risk_tolerance if np.isfinite(point.risk_tolerance) else "infinite",
+                "allocation": list(splits[f"{k}"]),
+                "mean": point.mean,
+                "variance": point.variance,
+                "judged_mean": judged[f"{k}"]["mean"],
+                "judged_variance": judged[f"{k}"]["variance"],
+                "tail": judged[f"{k}"]["tail"],
+                "changes": k > 0 and splits[f"{k}"] != splits[f"{k - 1}"],
+            }
+        )
+    return rows
