@@ -294,6 +294,13 @@ def test_messages_that_cannot_be_are_refused(tmp_path: Path, extra: bytes, expec
     assert expected in refusal(written(tmp_path, itch_bytes(EVERY_KIND) + extra))
 
 
+def test_a_reference_of_another_symbols_order_is_refused(tmp_path: Path) -> None:
+    content = itch_bytes(EVERY_KIND[:4]) + itch_directory("ZETA", 2)
+    path = written(tmp_path, content + itch_order(Message("A", OPEN + 9, 1, "B", 100, 999_000), "ZETA", 2))
+    assert "message 7 of" in refusal(path)
+    assert "must have a reference of its own" in refusal(path)
+
+
 def test_the_same_directory_entry_again_changes_nothing(tmp_path: Path) -> None:
     once, store = imported(written(tmp_path, itch_bytes(EVERY_KIND)), tmp_path / "once")
     content = itch_bytes(EVERY_KIND) + itch_directory("ACME") + itch_directory("ZETA", 2)

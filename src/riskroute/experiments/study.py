@@ -15,8 +15,17 @@ from riskroute.experiments.order_books import BookData, book_data
 from riskroute.experiments.panels import Panel, Scale, play_panels
 from riskroute.experiments.reproduce import versions
 from riskroute.experiments.study_config import SYNTHETIC, StudyConfig
-from riskroute.experiments.study_orders import PARTS, RECOMMENDED, Prepared, alternatives, frontier_of, prepare
+from riskroute.experiments.study_orders import (
+    PARTS,
+    RECOMMENDED,
+    Prepared,
+    alternatives,
+    frontier_of,
+    prepare,
+    warm_policy,
+)
 from riskroute.learning.actions import Actions
+from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.registry import POLICIES
 from riskroute.market.importing import import_files
@@ -29,6 +38,12 @@ from riskroute.simulation.tasks import Shelf
 
 ENVIRONMENTS = {"model": "the fitted model", "train": "the books trained on", "judge": "books not seen before"}
 DEPTH = 10
+
+WARM = "adaptive, warm"
+"""The label of the policy that begins with what the training part taught."""
+
+WARMING = 2_000
+"""Rounds that it learns there."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +106,13 @@ def _case(config: StudyConfig, prepared: Prepared, tolerance: float) -> Case:
         raise InputError(f"policies must not all need a list of splits, was {', '.join(config.policies)}")
     scale = Scale(config.horizon, config.runs, config.seed)
     facts = {"shares": prepared.shares, "risk_tolerance": tolerance}
-    environments = {"model": Environment(problem)} | {part: prepared.replay(part, problem) for part in PARTS}
+    train = prepared.replay("train", problem)
+    environments = {"model": Environment(problem), "train": train, "judge": prepared.replay("judge", problem)}
+    policies: dict[str, str | Policy] = {name: name for name in played}
+    if "adaptive" in played:
+        policies[WARM] = warm_policy(prepared, train, min(config.horizon, WARMING), config.seed)
     panels = {
-        name: Panel(f"{name} {prepared.shares} {tolerance:g}", name, environment, played, facts, scale)
+        name: Panel(f"{name} {prepared.shares} {tolerance:g}", name, environment, policies, facts, scale)
         for name, environment in environments.items()
     }
     return Case(prepared, problem, panels, [name for name in config.policies if name not in played])

@@ -12,12 +12,14 @@ from riskroute.errors import DataError, InputError, one_of
 from riskroute.experiments.judging import best_single, even_split, judge_splits, split_by_weights
 from riskroute.experiments.order_books import BookData
 from riskroute.experiments.study_config import StudyConfig
+from riskroute.learning.adaptive import Adaptive
 from riskroute.learning.problem import Problem
 from riskroute.market.fitting import Fit
 from riskroute.market.scenarios import Scenarios, Slot, sample_scenarios
 from riskroute.routing.fees import load_fees
 from riskroute.routing.frontier import FrontierPoint, risk_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
+from riskroute.seeding import stream
 from riskroute.simulation.replay import Replay
 
 RECOMMENDED, MODEL_ONLY, RISK_NEUTRAL = "recommended", "linear model alone", "ignoring risk"
@@ -168,3 +170,19 @@ def frontier_of(prepared: Prepared, problem: Problem, judge: Replay, seed: int) 
             }
         )
     return rows
+
+
+def warm_policy(prepared: Prepared, train: Replay, rounds: int, seed: int) -> Adaptive:
+    """The recommended policy with a belief from the training part, learnt there by replay before the first order.
+
+    Replayed scenarios come again and again, so the belief is weakened to as many rewards as there are buckets.
+    """
+    learner = Adaptive().start(train.setting(rounds), stream(seed, "warm", "policy"))
+    rewards = train.run(np.random.default_rng(stream(seed, "warm", "rewards")))
+    while learner.remaining:
+        learner.learn(rewards.tally(learner.plan()))
+    belief = learner.belief
+    if belief is None:
+        return Adaptive()
+    different = len(np.unique(prepared.buckets("train")))
+    return Adaptive(prior=belief.weakened(min(different / rounds, 1.0)))

@@ -83,6 +83,7 @@ class ItchReader:
                 self._learn(names, batch.symbols)
                 depth, messages = polars.DataFrame(self._levels(batch.depth)), batch.messages
                 latest = self._check(messages, latest)
+                self._check_owners(batch.depth["seq"], messages["seq"])
                 for locate in [code for code, name in names.items() if name in self.wanted.symbols]:
                     yield self._part(names[locate], locate, depth, messages)
         except (ValueError, RuntimeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -136,6 +137,13 @@ class ItchReader:
                 number, value = messages["seq"][row], values[row]
                 raise DataError(f"message {number:,} of {self.source} must have {expected}, was {value.item()!r}")
         return int(stamps[-1])
+
+    def _check_owners(self, changes: Any, messages: Any) -> None:
+        """Refuse books that change by messages of other symbols: those use the reference of an order that is there."""
+        strange = changes[~np.isin(changes, messages)]
+        if len(strange):
+            expected = "must have a reference of its own, was that of another symbol's order"
+            raise DataError(f"message {strange[0]:,} of {self.source} {expected}")
 
     def _check_directory(self, names: tuple[str, ...]) -> None:
         if not self.wanted.symbols:

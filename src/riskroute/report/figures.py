@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 COLOURS = {
     "adaptive": "#c2185b",
+    "adaptive, warm": "#ff7043",
     "thompson": "#00897b",
     "rise": "#2a9d3a",
     "rise++": "#1f6fd6",

@@ -1,0 +1,54 @@
+"""A policy of your own: epsilon-greedy, which explores by an optimal design in a fixed part of its rounds.
+
+You learn what a policy has to say (which plan is next, what its tallies teach, where it would settle), how what it
+learns is declared so that it can be saved and restored, and how to check and compare it. It is registered nowhere.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+import riskroute as rr
+from riskroute.learning.actions import as_batch
+from riskroute.learning.policy import memory
+
+
+@dataclass(kw_only=True)
+class EpsilonGreedy(rr.Policy):
+    """Explore in a share ``epsilon`` of the rounds, play what looks best in the others."""
+
+    name: ClassVar[str] = "epsilon-greedy"
+    needs_horizon: ClassVar[bool] = False
+
+    epsilon: float = 0.05
+
+    seen: rr.Tallies | None = memory()
+
+    def propose(self) -> rr.Plan:
+        """A plan is a tenth of all rounds before it: the more is known, the less often estimates need refreshing."""
+        design = self.known.actions.design(0.05)
+        if self.seen is None:
+            return rr.Plan(design.actions, np.full(len(design), 2))
+        rounds = self.played // 10 + 1
+        explored = self.rng.multinomial(self.rng.binomial(rounds, self.epsilon), design.weights / design.weights.sum())
+        actions = np.concatenate([design.actions, as_batch(self.recommend())])
+        return rr.Plan(actions, np.append(explored, rounds - explored.sum()))
+
+    def observe(self, tallies: rr.Tallies) -> None:
+        self.seen = (tallies if self.seen is None else self.seen.joined(tallies)).by_action()
+
+    def recommend(self) -> rr.Action:
+        if self.seen is None:
+            raise rr.StateError("epsilon-greedy has not played yet")
+        features = self.known.actions.features(self.seen.actions)
+        estimate = rr.least_squares(features, self.seen, self.known.base_variance, ridge=1e-3)
+        return self.known.actions.best(estimate.score(self.known.risk_tolerance))
+
+
+if __name__ == "__main__":
+    rr.check_policy(EpsilonGreedy())
+    print("epsilon-greedy passes the checks that every policy must pass\n")
+    policies = {f"epsilon {part:g}": EpsilonGreedy(epsilon=part) for part in (0.01, 0.1)}
+    problem = rr.random_routing_problem(shares=6, slots=4, seed=0)
+    print(rr.simulate(problem, policies | {"adaptive": "adaptive", "uniform": "uniform"}, horizon=20_000, runs=5))

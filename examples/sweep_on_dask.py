@@ -1,0 +1,50 @@
+"""A sweep on a dask cluster: every combination of order sizes and risk tolerances, several instances of each.
+
+You learn how to describe a study as plain values, how to play it on two dask workers (or, with an address, on any
+running cluster), and how to read the tidy table it leaves. The numbers do not depend on the engine.
+
+    python examples/sweep_on_dask.py [FOLDER]      # keeps the files in FOLDER
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import polars
+
+from riskroute.experiments.sweep import checked_config, sweep
+from riskroute.simulation.engines import Engine
+
+STUDY = {
+    "slots": 4,
+    "shares": [4, 8],
+    "risk_tolerances": [1.0, 4.0],
+    "horizons": 2_000,
+    "instances": 2,
+    "policies": ["adaptive", "rise", "uniform"],
+    "runs": 3,
+}
+
+
+def main(folder: Path) -> None:
+    """Play the study, and print what its table says."""
+    config = checked_config(STUDY)
+    engine = Engine("dask", workers=2)  # Engine("dask", address="tcp://...:8786") for one that is running
+    swept = sweep(config, folder, engine, resume=True)  # what a broken-off sweep had finished is not played again
+    table = polars.read_parquet(folder / "sweep.parquet")
+    print(f"{config.all_runs} runs on dask; files: {', '.join(path.name for path in swept.files)}")
+    standings = (
+        table.group_by("shares", "risk_tolerance", "policy")
+        .agg(polars.col("regret").mean().round(0).alias("mean regret"), polars.len().alias("runs"))
+        .sort("shares", "risk_tolerance", "mean regret")
+    )
+    with polars.Config(tbl_rows=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
+        print(standings)
+
+
+if __name__ == "__main__":  # dask's workers import this file: nothing may start there
+    if len(sys.argv) > 1:
+        main(Path(sys.argv[1]))
+    else:
+        with tempfile.TemporaryDirectory() as temporary:
+            main(Path(temporary))
