@@ -10,6 +10,7 @@ import typer
 from riskroute._version import __version__
 from riskroute.cli.market import market
 from riskroute.cli.reproduce import reproduce, sweep
+from riskroute.cli.study import study
 
 if TYPE_CHECKING:
     from riskroute.results import SimulationResult
@@ -32,6 +33,7 @@ POLICY_NAMES = (
 
 app.command()(reproduce)
 app.command()(sweep)
+app.command()(study)
 app.add_typer(market, name="market")
 
 

@@ -118,7 +118,7 @@ def _from_play(plans: list[Experiment], where: Engine, out: Path, resume: bool) 
     from riskroute.experiments.reproduce import reproduce as play
 
     summaries = {}
-    with _resumable(out):
+    with resumable(out):
         with track_tasks(sum(one.runs for one in plans)) as finished:
             everything = play(plans, out, where, resume=resume, finished=finished)
             first = next(everything)  # all tasks are done by now, and the bar can go
@@ -161,7 +161,7 @@ def sweep(
     from riskroute.simulation.engines import Engine
 
     where, wanted = Engine(engine, workers, address), read_config(config)
-    with _resumable(out), track_tasks(wanted.all_runs) as finished:
+    with resumable(out), track_tasks(wanted.all_runs) as finished:
         done = play(wanted, out, where, resume=resume, finished=finished)
     say(aligned(*done.table()))
     for path in done.files:
@@ -169,7 +169,7 @@ def sweep(
 
 
 @contextmanager
-def _resumable(out: Path) -> Iterator[None]:
+def resumable(out: Path) -> Iterator[None]:
     """An interrupt loses no finished task, and says so."""
     from riskroute.cli.output import say
 

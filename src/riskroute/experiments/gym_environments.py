@@ -86,7 +86,7 @@ def whole_allocation(weights: ArrayLike, allocations: Allocations) -> tuple[int,
     lattice = allocations.lattice
     part = _shared_out(given / max(float(given.max()), np.finfo(float).tiny), lattice.free, lattice.room)
     units = np.floor(part).astype(np.int64)
-    first = np.argsort(units - part, kind="stable")
+    first = np.argsort(np.round(units - part, 6), kind="stable")  # what differs by rounding only is equal
     units[first[: lattice.free - int(units.sum())]] += 1
     return tuple(int(amount) for amount in (units + lattice.lows) * allocations.lot)
 

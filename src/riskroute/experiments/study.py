@@ -15,6 +15,7 @@ from riskroute.experiments.order_books import BookData, book_data
 from riskroute.experiments.panels import Panel, Scale, play_panels
 from riskroute.experiments.reproduce import versions
 from riskroute.experiments.study_config import SYNTHETIC, StudyConfig
+from riskroute.experiments.study_money import charged, in_money
 from riskroute.experiments.study_orders import (
     PARTS,
     RECOMMENDED,
@@ -164,6 +165,12 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
     policies = {name: _policy(name, case, results) for name in results["train"].policies}
     chosen = min(policies, key=lambda name: policies[name]["train"]["mean_variance"])
     fits = {name: fit.summary() for name, fit in prepared.fits.items()}
+    terms = prepared.shares, prepared.mid, problem.risk_tolerance
+    found = {
+        name: {"allocation": [*split]}
+        | {part: judged[part][name] | in_money(judged[part][name], *terms) for part in PARTS}
+        for name, split in splits.items()
+    }
     return {
         "shares": prepared.shares,
         "risk_tolerance": problem.risk_tolerance,
@@ -179,7 +186,8 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
             for model in prepared.models
         },
         "fits": fits,
-        "splits": {name: {"allocation": [*split]} | _both(judged, name) for name, split in splits.items()},
+        "splits": found,
+        "gap": _gap(found[RECOMMENDED]),
         "frontier": frontier_of(prepared, problem, replays["judge"], config.seed),  # type: ignore[arg-type]
         "policies": policies,
         "recommended_policy": chosen,
@@ -187,8 +195,10 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
     }
 
 
-def _both(judged: dict[str, dict[str, dict[str, Any]]], name: str) -> dict[str, Any]:
-    return {part: judged[part][name] for part in PARTS}
+def _gap(split: dict[str, Any]) -> float | None:
+    """How much more a split cost where it was judged than where it was chosen, risk charged."""
+    later, earlier = split["judge"]["charged_cost"], split["train"]["charged_cost"]
+    return None if later is None else float(later - earlier)
 
 
 def _policy(name: str, case: Case, results: dict[str, SimulationResult]) -> dict[str, Any]:
@@ -205,7 +215,9 @@ def _policy(name: str, case: Case, results: dict[str, SimulationResult]) -> dict
         found[place] = {
             "regret": digest["final"]["regret"],
             "regret_error": digest["final"]["regret_error"],
+            "learning_cost": charged(digest["final"]["regret"], environment.risk_tolerance),
             "mean_variance": float(each.mean()),
+            "cost_each": charged(float(each.mean()), environment.risk_tolerance),
             "mean_variance_error": float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else 0.0,
             "explored": float(one.exploration.mean() / horizon),
             "ended_on": list(common),

@@ -1,0 +1,77 @@
+"""The command that does the main job: ``study``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from riskroute.cli.market import require_market
+from riskroute.cli.reproduce import AddressOption, EngineOption, ResumeOption, WorkersOption, resumable
+from riskroute.errors import InputError
+
+
+def study(
+    config: Annotated[
+        Path | None, typer.Argument(help="TOML file, see --init; a synthetic market and 10 shares if left out.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the report and everything behind it.")] = Path("out/study"),
+    json: Annotated[Path | None, typer.Option(help="Write all numbers of the report to this .json file too.")] = None,
+    init: Annotated[bool, typer.Option("--init", help="Write a commented configuration to CONFIG and stop.")] = False,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    address: AddressOption = None,
+    resume: ResumeOption = False,
+) -> None:
+    """Say how to split orders: from market data to venue models, to learning policies, to a report.
+
+    Writes report.html (one page, works offline), report.md and study.json. Example:
+
+    riskroute study --init study.toml
+
+    riskroute study study.toml --out out/study
+    """
+    from riskroute.cli.output import check_outputs, say, track_tasks, waiting
+    from riskroute.report import require
+
+    check_outputs({"--out": out / "tasks" / "x", "--json": json})
+    if init:
+        _init(config or Path("study.toml"))
+        return
+    require_market()
+    require("matplotlib", "plotly", "jinja2")
+    with waiting("reading market data and estimating venue models"):
+        from riskroute.experiments.study import plan_study, play_study
+        from riskroute.experiments.study_config import read_study
+        from riskroute.simulation.engines import Engine
+
+        wanted, where = read_study(config), Engine(engine, workers, address)
+        data, cases = plan_study(wanted, out)
+    runs = sum(panel.runs for case in cases for panel in case.panels.values())
+    with resumable(out), track_tasks(runs) as finished:
+        done = play_study(wanted, data, cases, out, where, resume=resume, finished=finished)
+    from riskroute.report.study_page import write_study
+    from riskroute.report.words import headline, summary_sentences
+    from riskroute.results import write_json
+
+    files = [*write_study(done.summary, out), *done.files]
+    if json is not None:
+        files.append(write_json(json, done.summary))
+    for order in done.summary["orders"]:
+        say(f"\n{headline(order, wanted.side)}")
+        for sentence in summary_sentences(order):
+            say(f"  {sentence}")
+    say("")
+    for path in files:
+        say(f"wrote {path}")
+
+
+def _init(path: Path) -> None:
+    from riskroute.cli.output import say
+    from riskroute.experiments.study_config import TEMPLATE
+    from riskroute.results import write_whole
+
+    if path.exists():
+        raise InputError(f"config must be a new file, was {str(path)!r}, which is there already")
+    say(f"wrote {write_whole(path, lambda beside: beside.write_text(TEMPLATE))}; edit it, then: riskroute study {path}")

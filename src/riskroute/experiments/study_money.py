@@ -1,0 +1,36 @@
+"""What a study found out, in money: costs instead of profits, and risk as a charge in dollars.
+
+Mean-variance divided by the risk tolerance is the cost of an order plus a charge for its risk, both in dollars. There
+is no such charge at a risk tolerance of zero, which does not care for money.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def in_money(judged: Mapping[str, float], shares: int, mid: float, risk_tolerance: float) -> dict[str, float | None]:
+    """Costs of an order of which ``judged`` tells mean, variance, tail and excess.
+
+    >>> judged = {"mean": -0.5, "mean_error": 0.1, "mean_variance": 2.0, "tail": -1.5, "excess": 1.0}
+    >>> found = in_money(judged | {"excess_error": 0.2, "variance": 1.0}, shares=10, mid=100.0, risk_tolerance=2.0)
+    >>> found["cost"], found["basis_points"], found["per_thousand"], found["charged_cost"], found["risk_charge"]
+    (0.5, 5.0, 50.0, 1.0, 0.5)
+    """
+    cost = -judged["mean"]
+    return {
+        "cost": cost,
+        "cost_error": judged["mean_error"],
+        "basis_points": cost / (shares * mid) * 1e4,
+        "per_thousand": cost / shares * 1000,
+        "tail_cost": -judged["tail"],
+        "risk_charge": charged(judged["variance"], risk_tolerance),
+        "charged_cost": charged(judged["mean_variance"], risk_tolerance),
+        "charged_excess": charged(judged["excess"], risk_tolerance),
+        "charged_excess_error": charged(judged["excess_error"], risk_tolerance),
+    }
+
+
+def charged(value: float, risk_tolerance: float) -> float | None:
+    """A mean-variance in dollars."""
+    return value / risk_tolerance if risk_tolerance else None

@@ -1,0 +1,106 @@
+"""Charts of a study, as plain data and layouts for plotly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from riskroute.report.interactive import layout_of, regret_chart
+from riskroute.report.interactive_books import fit_charts
+from riskroute.report.words import RECOMMENDED
+
+BAR, OTHER = "#1f6fd6", "#9db7d8"
+
+
+def allocation_chart(order: Mapping[str, Any]) -> dict[str, Any]:
+    """The recommended split over the slots, beside the even one."""
+    data = [
+        {
+            "type": "bar",
+            "x": order["slots"],
+            "y": order["splits"][name]["allocation"],
+            "name": name,
+            "marker": {"color": colour},
+        }
+        for name, colour in ((RECOMMENDED, BAR), ("equal split", OTHER))
+    ]
+    return {"data": data, "layout": layout_of("Where the shares go", "slot", "shares") | {"barmode": "group"}}
+
+
+def cost_chart(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Cost per order of the recommended split and of what else one might do, on books not seen before."""
+    names = list(order["splits"])
+    judged = [order["splits"][name]["judge"] for name in names]
+    plain = [one["cost"] for one in judged]
+    data: list[dict[str, Any]] = [
+        {
+            "type": "bar",
+            "x": names,
+            "y": plain,
+            "name": "cost",
+            "marker": {"color": BAR},
+            "error_y": {"type": "data", "array": [one["cost_error"] for one in judged]},
+        }
+    ]
+    risk = [one["risk_charge"] for one in judged]
+    if None not in risk:
+        data.append({"type": "bar", "x": names, "y": risk, "name": "charge for risk", "marker": {"color": OTHER}})
+    layout = layout_of("Cost of an order, books not seen before", "", "dollars per order") | {"barmode": "stack"}
+    return {"data": data, "layout": layout}
+
+
+def regret_charts(order: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What learning cost each policy so far: in the model, and on books not seen before."""
+    titles = {"model": "Cost of learning, in the model", "judge": "Cost of learning, on books not seen before"}
+    return [
+        regret_chart(title, {name: one[place] for name, one in order["policies"].items()})
+        for place, title in titles.items()
+    ]
+
+
+def frontier_chart(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Cost against risk of the best splits, from the most careful to the one that ignores risk."""
+    points = order["frontier"]
+    hover = [
+        f"risk tolerance {one['risk_tolerance']}: "
+        + ", ".join(f"{slot} {n}" for slot, n in zip(order["slots"], one["allocation"], strict=True) if n)
+        for one in points
+    ]
+    data = [
+        {
+            "x": [one["variance"] ** 0.5 for one in points],
+            "y": [-one["mean"] for one in points],
+            "text": hover,
+            "mode": "lines+markers",
+            "name": "model",
+            "line": {"color": BAR},
+        },
+        {
+            "x": [one["judged_variance"] ** 0.5 for one in points],
+            "y": [-one["judged_mean"] for one in points],
+            "text": hover,
+            "mode": "markers",
+            "name": "books not seen before",
+            "marker": {"color": "#d8343c", "symbol": "x"},
+        },
+        {
+            "x": [one["judged_variance"] ** 0.5 for one in points],
+            "y": [-one["tail"] for one in points],
+            "text": hover,
+            "mode": "markers",
+            "name": "worst 5 % there",
+            "marker": {"color": "#777777", "symbol": "triangle-up"},
+        },
+    ]
+    title = "Risk frontier: the best split for every risk tolerance"
+    return {"data": data, "layout": layout_of(title, "standard deviation of the cost (dollars)", "cost (dollars)")}
+
+
+def all_charts(order: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Charts by the section of the report they belong to."""
+    return {
+        "allocation": [allocation_chart(order), cost_chart(order)],
+        "learning": regret_charts(order),
+        "frontier": [frontier_chart(order)],
+        "fits": fit_charts(order["fits"]),
+    }

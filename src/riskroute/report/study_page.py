@@ -1,0 +1,148 @@
+"""The report of a study: one page that works offline, and the same as Markdown."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from riskroute.report import require
+from riskroute.report.study_charts import all_charts
+from riskroute.report.words import (
+    dollars,
+    headline,
+    models_table,
+    policies_table,
+    splits_table,
+    summary_sentences,
+)
+from riskroute.results import write_whole
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+LIMITATIONS = (
+    "Costs are against the middle of each venue's own book when the order is sent. An order moves nothing here: books are "
+    "what they were without it.",
+    "Books of one day and a few hours. Another day may differ by more than the error bars, which know this day only.",
+    "Dark pools are a mechanism with assumed parameters; nobody publishes such data.",
+    "Limit orders join at the best price and wait; they are not moved when the market moves away.",
+    "The models add up over slots, and ignore that venues move together; replayed books do not ignore it.",
+    "Scenarios of a replay come again and again. A policy that trades for longer than there are books sees them twice.",
+)
+
+Table = tuple[list[str], list[list[str]]]
+
+
+def write_study(summary: Mapping[str, Any], out: Path) -> list[Path]:
+    """Write ``report.html`` and ``report.md`` from the summary of a study."""
+    require("plotly", "jinja2")
+    import jinja2
+    from plotly.offline import get_plotlyjs
+
+    loader = jinja2.FileSystemLoader(TEMPLATES)
+    options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
+    plain = jinja2.Environment(loader=loader, autoescape=False, **options)
+    safe = jinja2.Environment(loader=loader, autoescape=True, **options)
+    facts = _facts(summary)
+    charts: dict[str, Any] = {}
+    orders = []
+    for number, order in enumerate(summary["orders"]):
+        boxes = {}
+        for section, drawn in all_charts(order).items():
+            named = {f"{section}-{number}-{k}": chart for k, chart in enumerate(drawn)}
+            charts |= named
+            boxes[section] = _raw("".join(f'<div class="chart" id="{name}"></div>' for name in named))
+        orders.append(_order(order, summary, _html_table) | {"boxes": boxes})
+    page = safe.get_template("study.html.jinja").render(
+        **facts,
+        orders=orders,
+        library=_raw(get_plotlyjs()),
+        charts=_raw(json.dumps(charts).replace("</", "<\\/")),
+    )
+    text = plain.get_template("study.md.jinja").render(
+        **facts, orders=[_order(order, summary, _markdown_table) for order in summary["orders"]]
+    )
+    return [
+        write_whole(out / "report.html", lambda beside: beside.write_text(page, encoding="utf-8")),
+        write_whole(out / "report.md", lambda beside: beside.write_text(text, encoding="utf-8")),
+    ]
+
+
+def _facts(summary: Mapping[str, Any]) -> dict[str, Any]:
+    config = summary["config"]
+    return {
+        "market": summary["market"],
+        "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
+        "config": json.dumps(config, indent=1),
+        "limitations": LIMITATIONS,
+        "fees": config["fees"] is not None,
+        "train_hours": _hours(config["train"]),
+        "judge_hours": _hours(config["judge"]),
+    }
+
+
+def _hours(span: Sequence[str]) -> str:
+    return f"{span[0][:5]} to {span[1][:5]}"
+
+
+def _order(order: Mapping[str, Any], summary: Mapping[str, Any], table: Any) -> dict[str, Any]:
+    judged = next(iter(order["policies"].values()))["judge"]
+    return {
+        "title": f"{order['shares']:,} shares, risk tolerance {order['risk_tolerance']:g}",
+        "headline": headline(order, summary["market"]["side"]),
+        "sentences": summary_sentences(order),
+        "tolerance": f"{order['risk_tolerance']:g}",
+        "splits_table": table(splits_table(order)),
+        "policies_table": table(policies_table(order)),
+        "models_table": table(models_table(order)),
+        "frontier_table": table(frontier_table(order)),
+        "rounds": f"{judged['checkpoints'][-1]:,}",
+        "runs": judged["runs"],
+        "unplayed": ", ".join(order["unplayed"]),
+    }
+
+
+def frontier_table(order: Mapping[str, Any]) -> Table:
+    """The risk tolerances at which the best split of the models changes, from the most careful on."""
+    rows = []
+    for k, point in enumerate(order["frontier"]):
+        if k == 0 or point["changes"]:
+            tolerance = point["risk_tolerance"]
+            rows.append(
+                [
+                    tolerance if isinstance(tolerance, str) else f"{tolerance:.3g}",
+                    " ".join(map(str, point["allocation"])),
+                    dollars(-point["mean"]),
+                    f"{point['variance']:.3g}",
+                    dollars(-point["tail"]),
+                ]
+            )
+    slots = " ".join(order["slots"])
+    return ["risk tolerance from", f"split ({slots})", "cost in the model", "variance ($²)", "worst 5 %"], rows
+
+
+def _raw(text: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+def _html_table(table: Table) -> Any:
+    header, rows = table
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+    body = "".join(
+        "<tr>" + "".join(f"<td{_long(cell)}>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return _raw(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+
+
+def _long(cell: str) -> str:
+    return ' class="long"' if len(cell) > 40 else ""
+
+
+def _markdown_table(table: Table) -> str:
+    header, rows = table
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

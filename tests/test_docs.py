@@ -1,0 +1,191 @@
+"""The documentation site: pages run as written, links lead somewhere, pictures are drawn by their script, and it builds."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from glob import glob
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import riskroute
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = {path.name: path.read_text() for path in sorted(DOCS.glob("*.md"))}
+RUN_HERE = {"index.md": 0, "start.md": 5, "concepts.md": 5, "architecture.md": 1, "limitations.md": 0}
+"""Pages whose blocks are run below, and how many printouts of theirs are compared with what was printed."""
+
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "NO_MKDOCS_2_WARNING": "1"}
+
+
+def run(words: list[str], folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, cwd=folder, env=ENVIRONMENT, check=False
+    )
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def run_command(command: str, folder: Path) -> str:
+    words = []
+    for word in command.split():  # as a shell would
+        words += sorted(glob(word, root_dir=folder)) if "*" in word else [word]
+    return run(["-m", *words], folder)
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines that say something, without their layout and without seconds."""
+    return [re.sub(r"\d+\.\d+ s\b", "some s", " ".join(line.split())) for line in text.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("page", RUN_HERE)
+def test_a_page_runs_from_top_to_bottom_and_prints_what_it_says(page: str, tmp_path: Path) -> None:
+    printed, compared = "", 0
+    for language, block in FENCED.findall(PAGES[page]):
+        if language == "python":
+            printed = run(["-c", block], tmp_path)
+            assert printed
+        elif language == "text" and printed:
+            missing = set(lines_of(block)) - set(lines_of(printed))
+            assert not missing
+            compared += 1
+        elif not language:
+            commands = re.findall(r"^riskroute .*", block, flags=re.MULTILINE)
+            printed = "".join(run_command(command, tmp_path) for command in commands)
+    assert compared == RUN_HERE[page]
+
+
+def test_every_page_of_the_site_is_run_somewhere_or_a_printout() -> None:
+    """test_readme runs the guides; the other pages hold printouts of commands that take long."""
+    elsewhere = {"market.md", "policies.md", "reproduction.md"}
+    printouts = {"evidence.md", "benchmarks.md", "allocations.md", "dependencies.md", "reading-the-paper.md", "api.md"}
+    assert set(PAGES) >= set(RUN_HERE) | elsewhere
+    for page in printouts & set(PAGES):
+        assert "```python" not in PAGES[page]
+
+
+def test_the_start_shows_the_readmes_table() -> None:
+    marked = re.compile(r"<!-- demo-table -->\s*```(?:text)?\n(.*?)\n```", flags=re.DOTALL)
+    tables = [marked.search(text) for text in ((ROOT / "README.md").read_text(), PAGES["start.md"])]
+    assert tables[0] is not None
+    assert tables[1] is not None
+    assert tables[1][1] == tables[0][1]
+
+
+def anchor_of(heading: str) -> str:
+    """The anchor that the site gives a heading."""
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_and_images_lead_somewhere(page: str) -> None:
+    text = FENCED.sub("", PAGES[page])
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("http"):
+            continue
+        name, _, anchor = target.partition("#")
+        found = DOCS / (name or page)
+        assert found.is_file(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", FENCED.sub("", found.read_text()), flags=re.MULTILINE)
+            assert anchor in map(anchor_of, headings), target
+
+
+def test_a_heading_becomes_an_anchor() -> None:
+    assert anchor_of("What `adaptive` does") == "what-adaptive-does"
+    assert anchor_of("Why linear structure helps: K and d") == "why-linear-structure-helps-k-and-d"
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    config = (ROOT / "mkdocs.yml").read_text()
+    assert sorted(re.findall(r"^  - .+: (\S+\.md)$", config, flags=re.MULTILINE)) == sorted(PAGES)
+
+
+def test_the_api_page_has_every_public_name_once() -> None:
+    listed = re.findall(r"^::: riskroute\.(\w+)$", PAGES["api.md"], flags=re.MULTILINE)
+    assert sorted(listed) == sorted(set(riskroute.__all__) - {"__version__"})
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    pytest.importorskip("matplotlib", reason="pictures are drawn with matplotlib")
+    spec = importlib.util.spec_from_file_location("concept_pictures", DOCS / "concept_pictures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_concepts_show_every_picture(script: ModuleType) -> None:
+    assert sorted(re.findall(r"\(images/(concept-.*?)\)", PAGES["concepts.md"])) == sorted(script.PICTURES)
+    assert sorted(path.name for path in (DOCS / "images").glob("concept-*")) == sorted(script.PICTURES)
+
+
+@pytest.mark.parametrize("picture", ["concept-risk.png", "concept-exploration.png", "concept-market.png"])
+def test_pictures_are_what_their_script_draws(script: ModuleType, picture: str, tmp_path: Path) -> None:
+    """All but half a percent of the pixels agree: text may be placed a pixel apart, a moved curve is more.
+
+    The picture of regret is left out, as its runs take a quarter of a minute.
+    """
+    from matplotlib.image import imread
+
+    said = list(script.PICTURES[picture](tmp_path / picture))
+    assert said
+    drawn, stored = imread(tmp_path / picture), imread(DOCS / "images" / picture)
+    assert drawn.shape == stored.shape
+    assert (abs(drawn - stored).max(axis=2) > 0.1).mean() < 0.005
+
+
+def test_a_picture_is_drawn_the_same_twice(script: ModuleType, tmp_path: Path) -> None:
+    said = [list(script.draw_risk(tmp_path / f"{k}.png")) for k in range(2)]
+    assert said[0] == said[1]
+    assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for library in ("mkdocs", "material", "mkdocstrings", "mkdocstrings_handlers.python"):
+        if importlib.util.find_spec(library.partition(".")[0]) is None:
+            pytest.skip(f"the site needs {library}: pip install 'riskroute[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+def test_the_site_is_whole(site: Path) -> None:
+    assert {path.stem for path in site.glob("*.html")} == {Path(page).stem for page in PAGES} | {"404"}
+    assert (site / "fees.toml").is_file()
+    assert (site / "search" / "search_index.json").is_file()
+    assert not list(site.rglob("*.py"))
+
+
+def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:
+    for page in site.glob("*.html"):
+        text = page.read_text()
+        tags = re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", text)
+        assert tags
+        assert not [tag for tag in tags if re.search(r"(?:src|href)=\"?(?:https?:)?//", tag)]
+
+
+def test_the_api_page_shows_every_name_with_its_docstring(site: Path) -> None:
+    text = (site / "api.html").read_text()
+    for name in set(riskroute.__all__) - {"__version__"}:
+        assert f'id="riskroute.{name}"' in text
+    assert "Risk-aware explore-then-commit." in text
