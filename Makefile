@@ -4,11 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test bench evidence reproduction readme clean
+.PHONY: help demo browser test bench evidence reproduction readme clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo      compare the policies on a 6-slot, 8-share problem; table and figure in out/demo"
+	@echo "make demo      compare the policies, then split an order on a synthetic market; report in out/demo/study"
 	@echo "make test      lint, types, room rules and tests"
 	@echo "make bench     speed: optimal design, the runner, peer libraries"
 	@echo "make evidence  the recommended policy against the paper's, on instances it was not tuned on (about 25 minutes)"
@@ -27,10 +27,18 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[$*]'
 	@touch $@
 
-demo: $(VENV)/.installed-report
+demo: $(VENV)/.installed-market,report
 	$(BIN)/python -m riskroute demo --out out/demo
 
-test: $(VENV)/.installed-dev
+# The tests of pages need a browser; without one they are skipped, and say so.
+browser:
+	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	    echo "installing chromium and chromium-driver"; \
+	    (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver) > /dev/null || true; \
+	  else echo "tests of pages are skipped: install chromium and chromium-driver"; fi
+
+test: $(VENV)/.installed-dev browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -1,4 +1,4 @@
-"""The documentation site: pages run as written, links lead somewhere, pictures are drawn by their script, and it builds."""
+"""The documentation site: pages run as written, links lead somewhere, pictures are their script's, and it builds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import riskroute
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = {path.name: path.read_text() for path in sorted(DOCS.glob("*.md"))}
-RUN_HERE = {"index.md": 0, "start.md": 5, "concepts.md": 5, "architecture.md": 1, "limitations.md": 0}
+RUN_HERE = {"index.md": 0, "start.md": 4, "concepts.md": 5, "architecture.md": 1, "limitations.md": 0}
 """Pages whose blocks are run below, and how many printouts of theirs are compared with what was printed."""
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
@@ -129,19 +129,27 @@ def test_the_concepts_show_every_picture(script: ModuleType) -> None:
     assert sorted(path.name for path in (DOCS / "images").glob("concept-*")) == sorted(script.PICTURES)
 
 
-@pytest.mark.parametrize("picture", ["concept-risk.png", "concept-exploration.png", "concept-market.png"])
+@pytest.mark.parametrize("picture", ["concept-risk.png", "concept-market.png"])
 def test_pictures_are_what_their_script_draws(script: ModuleType, picture: str, tmp_path: Path) -> None:
-    """All but half a percent of the pixels agree: text may be placed a pixel apart, a moved curve is more.
-
-    The picture of regret is left out, as its runs take a quarter of a minute.
-    """
+    """All but one pixel in a thousand agree: one split or line that moves is several times that."""
     from matplotlib.image import imread
 
     said = list(script.PICTURES[picture](tmp_path / picture))
     assert said
     drawn, stored = imread(tmp_path / picture), imread(DOCS / "images" / picture)
     assert drawn.shape == stored.shape
-    assert (abs(drawn - stored).max(axis=2) > 0.1).mean() < 0.005
+    assert (abs(drawn - stored).max(axis=2) > 0.1).mean() < 0.001
+
+
+def test_the_picture_of_exploration_tells_what_the_page_says(script: ModuleType, tmp_path: Path) -> None:
+    """Which splits a policy tries may differ on another processor; that `adaptive` pays less than half does not.
+
+    The picture of regret is not drawn again, as its runs take a quarter of a minute.
+    """
+    design, rise, adaptive = script.draw_exploration(tmp_path / "exploration.png")
+    assert design == "design over 91 splits: plays 6, bound 6.00, rank 6"
+    paid = [float(line.rpartition(" ")[2].replace(",", "")) for line in (rise, adaptive)]
+    assert paid[1] < paid[0] / 2
 
 
 def test_a_picture_is_drawn_the_same_twice(script: ModuleType, tmp_path: Path) -> None:

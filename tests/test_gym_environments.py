@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import runpy
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +21,7 @@ from riskroute import (
     Allocations,
     Environment,
     InputError,
+    RiskrouteError,
     StateError,
     Uniform,
     list_splits,
@@ -26,6 +29,7 @@ from riskroute import (
     random_routing_problem,
     simulate,
 )
+from riskroute.experiments import gym_environments
 from riskroute.experiments.gym_environments import (
     ACTION_MODES,
     ReplayEnv,
@@ -384,3 +388,9 @@ def test_steps_come_between_reset_and_horizon() -> None:
     assert [env.step(0)[3] for _ in range(2)] == [False, True]
     with pytest.raises(StateError, match="was at step 2 of 2"):
         env.step(0)
+
+
+def test_without_gymnasium_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    with pytest.raises(RiskrouteError, match=r"need gymnasium: pip install 'riskroute\[gym\]'"):
+        runpy.run_path(gym_environments.__file__)

@@ -175,7 +175,11 @@ def _bounds(values: list[int] | None) -> int | list[int] | None:
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("out/demo"),
 ) -> None:
-    """Compare the paper's policies and the yardsticks on 8 shares over 6 slots: 1,287 splits, 100,000 rounds."""
+    """Two things in a minute: what the policies cost to learn with, and how to split an order on a synthetic market.
+
+    First the paper's policies, ours and the yardsticks on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
+    Then a study, as `riskroute study` does it: recommendation, report and all numbers in OUT/study.
+    """
     from riskroute.cli.output import check_outputs, show, track
     from riskroute.experiments.comparison import DEMO_POLICIES
     from riskroute.experiments.comparison import demo as run_demo
@@ -185,6 +189,11 @@ def demo(
         result = run_demo(progress)
     show(result)
     _write(result, out / "regret.json", out / "regret.parquet", out / "regret.png")
+    from riskroute.cli.study import run_study
+
+    for path in run_study(None, out / "study")[0]:
+        typer.echo(f"wrote {path}")
+    typer.echo(f"open {out / 'study' / 'report.html'} in a browser to see why")
 
 
 def _write(result: SimulationResult, json: Path | None, parquet: Path | None, figure: Path | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,13 +32,32 @@ def study(
 
     riskroute study study.toml --out out/study
     """
-    from riskroute.cli.output import check_outputs, say, track_tasks, waiting
-    from riskroute.report import require
+    from riskroute.cli.output import check_outputs, say
 
     check_outputs({"--out": out / "tasks" / "x", "--json": json})
     if init:
         _init(config or Path("study.toml"))
         return
+    files, summary = run_study(config, out, (engine, workers, address), resume=resume)
+    if json is not None:
+        from riskroute.results import write_json
+
+        files.append(write_json(json, summary))
+    for path in files:
+        say(f"wrote {path}")
+
+
+def run_study(
+    config: Path | None,
+    out: Path,
+    where: tuple[str, int | None, str | None] = ("local", None, None),
+    *,
+    resume: bool = False,
+) -> tuple[list[Path], dict[str, Any]]:
+    """Run a study, say what came out, and write the report; returns the files written, and all numbers."""
+    from riskroute.cli.output import say, track_tasks, waiting
+    from riskroute.report import require
+
     require_market()
     require("matplotlib", "plotly", "jinja2")
     with waiting("reading market data and estimating venue models"):
@@ -46,25 +65,21 @@ def study(
         from riskroute.experiments.study_config import read_study
         from riskroute.simulation.engines import Engine
 
-        wanted, where = read_study(config), Engine(engine, workers, address)
+        wanted, engine = read_study(config), Engine(*where)
         data, cases = plan_study(wanted, out)
     runs = sum(panel.runs for case in cases for panel in case.panels.values())
     with resumable(out), track_tasks(runs) as finished:
-        done = play_study(wanted, data, cases, out, where, resume=resume, finished=finished)
+        done = play_study(wanted, data, cases, out, engine, resume=resume, finished=finished)
     from riskroute.report.study_page import write_study
     from riskroute.report.words import headline, summary_sentences
-    from riskroute.results import write_json
 
     files = [*write_study(done.summary, out), *done.files]
-    if json is not None:
-        files.append(write_json(json, done.summary))
     for order in done.summary["orders"]:
         say(f"\n{headline(order, wanted.side)}")
         for sentence in summary_sentences(order):
             say(f"  {sentence}")
     say("")
-    for path in files:
-        say(f"wrote {path}")
+    return files, done.summary
 
 
 def _init(path: Path) -> None:

@@ -26,6 +26,7 @@ from riskroute.experiments.study_orders import (
     warm_policy,
 )
 from riskroute.learning.actions import Actions
+from riskroute.learning.arms import IndexPolicy
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.registry import POLICIES
@@ -42,6 +43,9 @@ DEPTH = 10
 
 WARM = "adaptive, warm"
 """The label of the policy that begins with what the training part taught."""
+
+FEWER = 3
+"""Runs of policies that decide order by order, which takes seconds where rewards are replayed."""
 
 WARMING = 2_000
 """Rounds that it learns there."""
@@ -105,7 +109,8 @@ def _case(config: StudyConfig, prepared: Prepared, tolerance: float) -> Case:
     played = [name for name in config.policies if listed or not POLICIES[name].needs_list]
     if not played:
         raise InputError(f"policies must not all need a list of splits, was {', '.join(config.policies)}")
-    scale = Scale(config.horizon, config.runs, config.seed)
+    slow = {name: FEWER for name in played if issubclass(POLICIES[name], IndexPolicy)}
+    scale = Scale(config.horizon, config.runs, config.seed, slow)
     facts = {"shares": prepared.shares, "risk_tolerance": tolerance}
     train = prepared.replay("train", problem)
     environments = {"model": Environment(problem), "train": train, "judge": prepared.replay("judge", problem)}

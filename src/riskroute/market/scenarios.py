@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import polars
 from numpy.typing import NDArray
 
 from riskroute.errors import DataError, InputError, one_of, whole_number
@@ -117,18 +119,15 @@ def sample_scenarios(
         one_of("venue of a slot", slot.venue, tuple(recordings))
     day = next(iter(recordings.values())).date
     drawn = [draw_moments(day, window, _derived(seed, repeat)) for repeat in range(repeats)]
-    quantities = np.arange(1, shares + 1)
+    terms = _Terms(np.arange(1, shares + 1), side, fees, levels)
+    venues = {name: _Venue(store, recordings[name], window) for name in dict.fromkeys(slot.venue for slot in slots)}
     profits, depths = [], []
     for slot in slots:
-        parts = [
-            _slot_profits(store, recordings[slot.venue], slot, moments, quantities, side, fees, levels, seed + k)
-            for k, moments in enumerate(drawn)
-        ]
+        parts = [venues[slot.venue].profits(slot, moments, terms, seed + k) for k, moments in enumerate(drawn)]
         profits.append(np.concatenate([part for part, _ in parts]))
         depths.append(np.concatenate([depth for _, depth in parts]))
     table = np.stack(profits)
-    first = recordings[slots[0].venue]
-    mids = [closest_books(store.snapshots(first, *_span(m)), m, levels=levels).mid for m in drawn]
+    mids = [closest_books(venues[slots[0].venue].snapshots, moments, levels=1).mid for moments in drawn]
     if not np.isfinite(table[:, :, 0]).all(axis=0).any():
         raise DataError(f"no moment from {window.start} to {window.end} has books of {symbol} at all venues")
     return Scenarios(
@@ -146,40 +145,48 @@ def _derived(seed: int, repeat: int) -> int:
     return seed if repeat == 0 else int(stream(seed, "repeat", repeat).generate_state(1)[0])
 
 
-def _span(moments: Moments) -> tuple[int, int]:
-    return int(moments.edges[0]), int(moments.edges[-1])
+@dataclass(frozen=True)
+class _Terms:
+    """What is traded, and on which terms."""
+
+    quantities: NDArray[np.int64]
+    side: str
+    fees: FeeSchedule | None
+    levels: int
 
 
-def _slot_profits(
-    store: Store,
-    recording: Recording,
-    slot: Slot,
-    moments: Moments,
-    quantities: NDArray[np.int64],
-    side: str,
-    fees: FeeSchedule | None,
-    levels: int,
-    seed: int,
-) -> tuple[Floats, Floats]:
-    """Profits ``(B, Q)`` of one slot at one set of times, and the depth of its books ``(B,)``."""
-    fee = fees.fee(recording.venue, recording.date) if fees is not None else None
-    taker, maker = (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)
-    snapshots = store.snapshots(recording, *_span(moments))
-    books = closest_books(snapshots, moments, levels=levels)
-    depth = books.side("bid" if side == "sell" else "ask")[1].sum(axis=1)
-    if slot.pool is not None:
-        return slot.pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker).profits, depth
-    if slot.kind == "market":
-        return market_profits(books, quantities, side) - taker * quantities, depth
-    outcome = limit_profits(
-        snapshots,
-        store.events(recording),
-        moments,
-        quantities,
-        side=side,
-        rule=MATCHING.get(recording.venue, "price-time"),
-        maker_fee=maker,
-        taker_fee=taker,
-        levels=levels,
-    )
-    return outcome.profits, depth
+class _Venue:
+    """The tables of one venue, read once."""
+
+    def __init__(self, store: Store, recording: Recording, window: Window) -> None:
+        self.store, self.recording = store, recording
+        edges = window.edges(recording.date)
+        self.snapshots = store.snapshots(recording, int(edges[0]), int(edges[-1]))
+
+    @cached_property
+    def events(self) -> polars.DataFrame:
+        return self.store.events(self.recording)
+
+    def profits(self, slot: Slot, moments: Moments, terms: _Terms, seed: int) -> tuple[Floats, Floats]:
+        """Profits ``(B, Q)`` of a slot at one set of times, and the depth of the books ``(B,)``."""
+        name, quantities, side = self.recording.venue, terms.quantities, terms.side
+        fee = terms.fees.fee(name, self.recording.date) if terms.fees is not None else None
+        taker, maker = (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)
+        books = closest_books(self.snapshots, moments, levels=terms.levels)
+        depth = books.side("bid" if side == "sell" else "ask")[1].sum(axis=1)
+        if slot.pool is not None:
+            return slot.pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker).profits, depth
+        if slot.kind == "market":
+            return market_profits(books, quantities, side) - taker * quantities, depth
+        outcome = limit_profits(
+            self.snapshots,
+            self.events,
+            moments,
+            quantities,
+            side=side,
+            rule=MATCHING.get(name, "price-time"),
+            maker_fee=maker,
+            taker_fee=taker,
+            levels=terms.levels,
+        )
+        return outcome.profits, depth

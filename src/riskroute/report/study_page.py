@@ -23,8 +23,8 @@ from riskroute.results import write_whole
 TEMPLATES = Path(__file__).parent / "templates"
 
 LIMITATIONS = (
-    "Costs are against the middle of each venue's own book when the order is sent. An order moves nothing here: books are "
-    "what they were without it.",
+    "Costs are against the middle of each venue's own book when the order is sent. An order moves nothing here: the "
+    "books are what they were without it.",
     "Books of one day and a few hours. Another day may differ by more than the error bars, which know this day only.",
     "Dark pools are a mechanism with assumed parameters; nobody publishes such data.",
     "Limit orders join at the best price and wait; they are not moved when the market moves away.",

@@ -1,0 +1,40 @@
+"""A headless Chromium for the tests of pages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars"
+)
+PHONE = {"deviceMetrics": {"width": 390, "height": 844, "pixelRatio": 2.0}}
+
+
+@contextmanager
+def opened(page: Path, profile: Path, *, phone: bool = False) -> Iterator[Any]:
+    """The page in a browser, wide or as a phone shows it; skips if there is no browser."""
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        pytest.skip("needs Debian's chromium and chromium-driver")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(shutil.which("chromium"))
+    for flag in (*FLAGS.split(), f"--user-data-dir={profile}", "--window-size=1280,1000"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    if phone:
+        options.add_experimental_option("mobileEmulation", PHONE)
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    try:
+        driver.get(page.as_uri())
+        yield driver
+    finally:
+        driver.quit()

@@ -1,0 +1,232 @@
+"""The study: configuration, judging, and the whole of it on a small synthetic market."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from browser import opened
+from riskroute import Allocations, InputError, Problem
+from riskroute.cli.app import run as command
+from riskroute.experiments.judging import best_single, even_split, judge_splits, split_by_weights
+from riskroute.experiments.study_config import TEMPLATE, checked_study
+from riskroute.simulation.replay import Replay
+
+SMALL = """
+shares = [4]
+risk_tolerances = [2.0]
+train = "10:40-11:00"
+judge = "11:00-11:20"
+repeats = 4
+horizon = 400
+runs = 2
+policies = ["adaptive", "rise", "risk-ucb", "uniform"]
+limit = ["XNAS"]
+"""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a small study was run."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "study.toml").write_text(SMALL)
+    words = [str(folder / "study.toml"), "--out", str(folder / "out"), "--json", str(folder / "all.json")]
+    assert command(["study", *words, "--workers", "1"]) == 0
+    return folder
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "all.json").read_text())
+    return found
+
+
+def test_the_template_is_the_default() -> None:
+    assert checked_study(tomllib.loads(TEMPLATE)) == checked_study({})
+
+
+def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "my.toml"
+    assert command(["study", "--init", str(path)]) == 0
+    assert path.read_text() == TEMPLATE
+    assert command(["study", "--init", str(path)]) == 2
+    assert "which is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"shares": -3}, r"shares.0 must be greater than or equal to 1, was -3"),
+        ({"shares": []}, "shares must have at least one value"),
+        ({"side": "hold"}, "side must be 'sell' or 'buy', was 'hold'"),
+        ({"train": "noon"}, "train must be two times such as 11:00-12:00, was 'noon'"),
+        ({"train": "12-11"}, "train must be two times, the first before the second, was '12-11'"),
+        ({"train": "11-13"}, "judge must not overlap train"),
+        ({"policies": ["rize"]}, "policies must be one of .* was 'rize'"),
+        ({"policies": []}, "policies must be at least one policy"),
+        ({"horizon": 1}, "horizon must be greater than or equal to 10, was 1"),
+        ({"sharez": 3}, "sharez must be left out, was 3: fields are data, symbol"),
+        (
+            {"dark": [{"name": "x", "presence": 2, "tail": 1}]},
+            "presence must be a number of at least 0 and of at most 1",
+        ),
+        ({"dark": [{"name": "x"}]}, "dark.0.presence must be given"),
+        ({"shares": 7, "lot": 2}, "shares must be a multiple of the lot of 2, was 7"),
+        ({"data": ["synthetic", "x"]}, "data must be 'synthetic' or files and folders"),
+        ({"bucket_minutes": 100}, "train must last at least two buckets"),
+        ({"risk_tolerances": [1, 1]}, "risk_tolerances must have different values"),
+    ],
+)
+def test_bad_configurations_are_one_line(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        checked_study(values)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_file_exits_with_two_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("shares = -1", "shares = [", 'data = "nowhere"', 'market = ["XABC"]'):
+        (tmp_path / "study.toml").write_text(text)
+        assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]) == 2
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert not list((tmp_path / "out").glob("report*"))
+
+
+@pytest.mark.parametrize(("shares", "lot"), [(10, 1), (100, 1), (1000, 10), (997, 1), (120, 2), (5000, 50)])
+def test_lots_keep_orders_small(shares: int, lot: int) -> None:
+    assert checked_study({}).lot_of(shares) == lot
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=2, max_size=6), st.integers(1, 60), st.integers(0, 10**6))
+def test_splits_by_weight_are_whole_and_within_caps(weights: list[float], shares: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    caps = rng.integers(0, shares + 1, len(weights))
+    caps[0] = shares
+    split = split_by_weights(np.array(weights), shares, 1, caps)
+    assert sum(split) == shares
+    assert all(0 <= part <= cap for part, cap in zip(split, caps, strict=True))
+    free = split_by_weights(np.array(weights), shares, 1, np.full(len(weights), shares))
+    exact = np.array(weights) / sum(weights) * shares
+    assert np.abs(np.array(free) - exact).max() < len(weights)
+
+
+def small_replay(seed: int = 0) -> tuple[Replay, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    problem = Problem(actions=Allocations(4, 3), mean_coef=np.zeros(6), var_coef=np.zeros(6), risk_tolerance=1.5)
+    profits = -np.arange(5.0) * rng.exponential(size=(3, 60, 1))
+    return Replay(problem, profits), np.tile(np.arange(20), 3)
+
+
+def test_judged_values_are_those_of_plain_formulas() -> None:
+    replay, buckets = small_replay()
+    splits = {"a": (4, 0, 0), "b": (1, 2, 1)}
+    judged = judge_splits(splits, replay, buckets, first="a", seed=0)
+    for name, split in splits.items():
+        total = replay.totals(np.array([split]))[0]
+        assert judged[name]["mean"] == pytest.approx(total.mean())
+        assert judged[name]["variance"] == pytest.approx(total.var())
+        assert judged[name]["mean_variance"] == pytest.approx(total.var() - 1.5 * total.mean())
+        assert judged[name]["tail"] == pytest.approx(np.sort(total)[:3].mean())  # 5 % of 60
+    assert judged["a"]["excess"] == judged["a"]["excess_error"] == 0
+    # three scenarios per bucket are independent here: the error of the mean is that of 60 values, within a quarter
+    total = replay.totals(np.array([(4, 0, 0)]))[0]
+    assert judged["a"]["mean_error"] == pytest.approx(total.std() / 60**0.5, rel=0.25)
+
+
+def test_the_best_single_slot_is_found() -> None:
+    replay, _ = small_replay(3)
+    corners = 4 * np.eye(3, dtype=np.int64)
+    expected = corners[replay.mean_variance(corners).argmin()]
+    assert best_single(replay, 4, np.array([4, 4, 4])).tolist() == [expected.tolist()]
+    assert best_single(replay, 4, np.array([3, 3, 3])).shape == (0, 3)
+    assert even_split(3, 4, 1, np.array([4, 4, 4])) == (2, 1, 1)
+
+
+def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
+    order = summary_of(study)["orders"][0]
+    values = {name: split["train"]["mean_variance"] for name, split in order["splits"].items()}
+    assert min(values, key=lambda name: values[name]) == "recommended"
+    assert sum(order["splits"]["recommended"]["allocation"]) == 4
+    assert order["slots"] == ["XBOS", "XNAS", "XPSX", "XNAS limit", "Dark 1", "Dark 2"]
+    assert set(order["policies"]) == {"adaptive", "rise", "risk-ucb", "uniform", "adaptive, warm"}
+    assert order["recommended_policy"] in order["policies"]
+    tolerances = [point["risk_tolerance"] for point in order["frontier"]]
+    assert tolerances[0] == 0
+    assert tolerances[-1] == "infinite"
+    means = [point["mean"] for point in order["frontier"]]
+    assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(means))
+
+
+def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:
+    """All numbers of the prose and the tables, as they are printed, come from one of the JSON's by rounding alone."""
+    text = (study / "out" / "report.md").read_text().split("## Exactly what was done")[0]
+    known: list[float] = []
+
+    def collect(value: Any) -> None:
+        if isinstance(value, dict):
+            for key, one in value.items():
+                collect(key)
+                collect(one)
+        elif isinstance(value, list):
+            for one in value:
+                collect(one)
+        elif isinstance(value, str):
+            known.extend(float(part) for part in re.findall(r"\d+(?:\.\d+)?", value))
+        elif isinstance(value, int | float):
+            known.append(abs(float(value)))
+
+    collect(summary_of(study))
+    values = np.array(sorted({*known, *(100 * value for value in known)}))  # percentages
+    said = re.findall(r"(?<![A-Za-z²])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?", text)
+    assert len(said) > 100
+    fixed = {5.0, 1000.0, 1.0}  # the worst 5 %, per 1,000 shares, list numbers
+    for word in said:
+        number = float(word.replace(",", ""))
+        mantissa, _, power = word.replace(",", "").partition("e")
+        digits = len(mantissa.partition(".")[2])
+        room = 0.5001 * 10.0 ** (int(power or 0) - digits)
+        if number not in fixed:
+            assert np.abs(values - number).min() <= room, word
+
+
+def test_the_page_draws_its_charts_without_errors(study: Path, tmp_path: Path) -> None:
+    page = study / "out" / "report.html"
+    assert "http://" not in page.read_text().split("<body>")[1]
+    with opened(page, tmp_path / "wide") as browser:
+        assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+        boxes = browser.find_elements("css selector", ".chart")
+        assert len(boxes) == 2 + 2 + 1 + 2 * 6
+        drawn = browser.execute_script(
+            "return [...document.querySelectorAll('.chart')].map(c => c.querySelectorAll('svg.main-svg').length)"
+        )
+        assert all(count > 0 for count in drawn)
+        assert "by sending" in browser.find_element("css selector", ".answer").text
+
+
+def test_the_page_is_legible_on_a_phone(study: Path, tmp_path: Path) -> None:
+    with opened(study / "out" / "report.html", tmp_path / "phone", phone=True) as browser:
+        width, inner = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+        assert inner == 390
+        assert width <= inner
+        sizes = browser.execute_script(
+            "return [...document.querySelectorAll('p, td')].map(e => parseFloat(getComputedStyle(e).fontSize))"
+        )
+        assert min(sizes) >= 13
+        wide = browser.execute_script(
+            "return [...document.querySelectorAll('.chart')].map(c => c.getBoundingClientRect().width)"
+        )
+        assert max(wide) <= 390
+
+
+def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> None:
+    words = [str(study / "study.toml"), "--out", str(tmp_path / "out"), "--workers", "2"]
+    assert command(["study", *words]) == 0
+    again = json.loads((tmp_path / "out" / "study.json").read_text())
+    assert again == summary_of(study)
