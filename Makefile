@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo browser test bench evidence reproduction readme clean
+.PHONY: help demo browser test bench evidence reproduction docs readme clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make bench     speed: optimal design, the runner, peer libraries"
 	@echo "make evidence  the recommended policy against the paper's, on instances it was not tuned on (about 25 minutes)"
 	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
+	@echo "make docs      the documentation site, in out/site"
 	@echo "make readme    write the demo's real output into README.md"
 	@echo "make clean     remove .venv, caches and out/"
 
@@ -61,7 +62,11 @@ reproduction: $(VENV)/.installed-market,report
 	$(BIN)/python -m riskroute reproduce all --out out/reproduce > out/reproduce/said.txt
 	$(BIN)/python docs/refresh.py reproduction out/reproduce
 
-readme: $(VENV)/.installed-report
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open out/site/index.html"
+
+readme: $(VENV)/.installed-market,report
 	$(BIN)/python docs/refresh.py readme
 
 clean:
