@@ -54,8 +54,9 @@ bench: $(VENV)/.installed-bench,market,report
 	$(BIN)/python benchmarks/market.py
 	$(BIN)/python benchmarks/peers.py
 
-evidence: $(VENV)/.installed-report
+evidence: $(VENV)/.installed-market,report
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/evidence.py
+	$(BIN)/python docs/refresh.py readme
 
 reproduction: $(VENV)/.installed-market,report
 	mkdir -p out/reproduce

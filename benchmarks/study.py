@@ -46,9 +46,8 @@ def main() -> None:
         real, markets = truth(out)
         best = real.comparators[0]
         floor = float(real.mean_variance(np.array([best]))[0])
-        say(
-            f"best split of {real.scenarios:,} scenarios of {len(TRUTH)} other markets: {best}, mean-variance {floor:.4f}"
-        )
+        where = f"{real.scenarios:,} scenarios of {len(TRUTH)} other markets"
+        say(f"best split of {where}: {best}, mean-variance {floor:.4f}")
         for seed in SEEDS:
             config = checked_study({"seed": seed, "policies": ["adaptive", "thompson"]})
             data, cases = plan_study(config, out / "study")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from riskroute.cli.output import headline
@@ -23,10 +25,23 @@ def between_markers(path: Path, marker: str, text: str) -> None:
 
 
 def readme() -> None:
-    """Run the demo once; its table goes into README.md, its figure into docs/images."""
+    """Run the demo and the study; what they print goes into README.md and the pages, the figure into docs/images."""
     result = demo()
     plot_regret(result, IMAGES / "demo.png")
-    between_markers(ROOT / "README.md", "demo-table", f"```\n{headline(result.config)}\n{result}\n```")
+    for page in (ROOT / "README.md", ROOT / "docs" / "start.md"):
+        between_markers(page, "demo-table", f"```text\n{headline(result.config)}\n{result}\n```")
+    with tempfile.TemporaryDirectory() as folder:
+        said = _printed("-m", "riskroute", "study", "--out", folder)
+    words = "\n".join(line for line in said.splitlines() if not line.startswith("wrote "))
+    for page in (ROOT / "README.md", ROOT / "docs" / "study.md"):
+        between_markers(page, "study", f"```text\n{words.strip()}\n```")
+    printout = _printed(str(ROOT / "benchmarks" / "study.py"))
+    between_markers(ROOT / "docs" / "study.md", "study-evidence", f"```text\n{printout.strip()}\n```")
+
+
+def _printed(*words: str) -> str:
+    """What a Python command prints."""
+    return subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True, cwd=ROOT).stdout
 
 
 def reproduction(folder: Path) -> None:
@@ -37,7 +52,10 @@ def reproduction(folder: Path) -> None:
     tables = [block for block in said.split("\n\n") if "final regret" in block]
     kept = ["\n".join(line for line in block.splitlines() if not line.startswith("wrote ")) for block in tables]
     between_markers(page, "tables", "```\n" + "\n\n".join(block.strip() for block in kept) + "\n```")
-    for name in ("figure2", "figure4", "nonstationary", "autocorrelation"):
+    tables = [block for block in said.split("\n\n") if block.startswith("the paper's:") or "\nhere:" in f"\n{block}"]
+    parameters = "\n\n".join("\n".join(line for line in block.splitlines() if "wrote " not in line) for block in tables)
+    between_markers(page, "parameters", f"```\n{parameters.strip()}\n```")
+    for name in ("figure1", "figure3", "figure5", "figure2", "figure4", "nonstationary", "autocorrelation"):
         shutil.copy(folder / name / f"{name}.png", IMAGES / f"{name}.png")
 
 

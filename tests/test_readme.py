@@ -67,7 +67,7 @@ def test_the_sweep_of_the_page_is_valid() -> None:
 
 def test_the_table_is_the_demos() -> None:
     """Regret within 5 %, or three of the stated standard errors: another processor rounds differently, no more."""
-    table = re.search(r"<!-- demo-table -->\n```\n(.*?)\n```", README, flags=re.DOTALL)
+    table = re.search(r"<!-- demo-table -->\n```text\n(.*?)\n```", README, flags=re.DOTALL)
     assert table is not None
     lines = table.group(1).splitlines()
     stated = {fields[0]: [float(x.replace(",", "")) for x in fields[1:3]] for fields in map(str.split, lines[3:])}
