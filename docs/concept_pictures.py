@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 import riskroute as rr
 from riskroute.learning.actions import as_batch
-from riskroute.market.scenarios import Scenarios, Slot, sample_scenarios
+from riskroute.market.scenarios import Scenarios, sample_scenarios
+from riskroute.market.slots import Slot
 from riskroute.report.figures import COLOURS, draw_regret, new_figure, save_figure, tidy, unframe
 from riskroute.report.fits import VENUE_COLOURS
 from riskroute.simulation.replay import Replay

@@ -33,7 +33,8 @@ from riskroute.market.dark_pools import DarkPool
 from riskroute.market.importing import import_files
 from riskroute.market.reading import Wanted
 from riskroute.market.sampling import Window
-from riskroute.market.scenarios import Slot, sample_scenarios
+from riskroute.market.scenarios import sample_scenarios
+from riskroute.market.slots import Slot
 from riskroute.market.store import Store
 from riskroute.market.synthetic import DEFAULT_SYMBOLS, DEFAULT_VENUES, generate_market
 from riskroute.routing.allocations import Allocations

@@ -15,7 +15,8 @@ from riskroute.experiments.study_config import StudyConfig
 from riskroute.learning.adaptive import Adaptive
 from riskroute.learning.problem import Problem
 from riskroute.market.fitting import Fit
-from riskroute.market.scenarios import Scenarios, Slot, sample_scenarios
+from riskroute.market.scenarios import Scenarios, sample_scenarios
+from riskroute.market.slots import Slot
 from riskroute.routing.fees import load_fees
 from riskroute.routing.frontier import FrontierPoint, risk_frontier
 from riskroute.routing.venues import VenueModel, venue_problem

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import polars
-from numpy.typing import NDArray
 
 from riskroute._version import __version__
 from riskroute.errors import DataError, InputError, one_of, whole_number
-from riskroute.market.cost import SIDES, as_quantities, market_profits
+from riskroute.market.cost import SIDES, as_quantities
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import Fit, fit_profits
-from riskroute.market.limit_orders import limit_profits
-from riskroute.market.sampling import Books, Floats, Moments, Window, closest_books, draw_moments
+from riskroute.market.sampling import Window, draw_moments
+from riskroute.market.slots import Slot, Terms, VenueTables
 from riskroute.market.store import Recording, Store
 from riskroute.results import aligned
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import VenueModel, parameter_table
 from riskroute.seeding import stream
-
-MATCHING = {"XPSX": "pro-rata"}
-"""Venues that do not match by price and time."""
 
 ORDERS = ("market", "limit")
 
@@ -125,17 +120,20 @@ def calibrate(
     moments = draw_moments(day, part, seed)
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"pools must have different names, was {[pool.name for pool in pools]}")
-    sampled = _Sampled(store, moments, asked, side, levels, {one.venue: _fee(fees, one) for one in recordings})
+    terms = Terms(asked, side, fees, levels)
+    tables = {one.venue: VenueTables(store, one, part) for one in recordings}
     fits: dict[str, Fit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}
-    for name, kind, profits, there in _outcomes(sampled, recordings, orders, pools, seed):
+    for slot in _slots(recordings, orders, pools):
+        draws = POOL_DRAWS if slot.pool is not None else 1
+        outcome = tables[slot.venue].outcome(slot, moments, terms, seed=seed, draws=draws)
         try:
-            draws = len(profits) // len(there)
-            fits[name] = fit_profits(profits, asked, there, seed=stream(seed, "bootstrap", name), draws=draws)
-            kinds[name] = kind
+            source = stream(seed, "bootstrap", slot.name)
+            fits[slot.name] = fit_profits(outcome.profits, asked, outcome.found, seed=source, draws=draws)
+            kinds[slot.name] = slot.kind
         except DataError as error:
-            skipped[name] = str(error)
+            skipped[slot.name] = str(error)
     if not fits:
         raise DataError(f"no venue has enough books of {symbol} from {part.start} to {part.end}: {skipped}")
     config = {
@@ -157,71 +155,8 @@ def calibrate(
     return Calibration(config, fits, kinds, skipped, dark)
 
 
-def _fee(fees: FeeSchedule | None, recording: Recording) -> tuple[float, float]:
-    """What takers and makers pay per share."""
-    if fees is None:
-        return 0.0, 0.0
-    fee = fees.fee(recording.venue, recording.date)
-    return fee.taker, fee.maker
-
-
-@dataclass(frozen=True)
-class _Sampled:
-    """Recorded books at drawn times, and what is traded there; ``fees`` of takers and makers by venue."""
-
-    store: Store
-    moments: Moments
-    quantities: NDArray[np.int64]
-    side: str
-    levels: int
-    fees: dict[str, tuple[float, float]]
-
-    def snapshots(self, recording: Recording) -> polars.DataFrame:
-        """All snapshots of the window."""
-        return self.store.snapshots(recording, int(self.moments.edges[0]), int(self.moments.edges[-1]))
-
-    def books(self, recording: Recording) -> Books:
-        """One book per bucket."""
-        return closest_books(self.snapshots(recording), self.moments, levels=self.levels)
-
-    def market(self, recording: Recording) -> tuple[Floats, NDArray[np.bool_]]:
-        """Profits of market orders, and the buckets that have a book."""
-        books = self.books(recording)
-        taken = self.fees[recording.venue][0] * self.quantities
-        return market_profits(books, self.quantities, self.side) - taken, books.found
-
-    def limit(self, recording: Recording) -> tuple[Floats, NDArray[np.bool_]]:
-        """Profits of limit orders, and the buckets that have a book."""
-        taker, maker = self.fees[recording.venue]
-        outcome = limit_profits(
-            self.snapshots(recording),
-            self.store.events(recording),
-            self.moments,
-            self.quantities,
-            side=self.side,
-            rule=MATCHING.get(recording.venue, "price-time"),
-            maker_fee=maker,
-            taker_fee=taker,
-            levels=self.levels,
-        )
-        return outcome.profits, self.books(recording).found
-
-    def dark(self, pool: DarkPool, home: Recording, seed: int) -> tuple[Floats, NDArray[np.bool_]]:
-        """Profits in a dark pool that is tried before the venue ``home``, and the buckets that have a book."""
-        books, taker = self.books(home), self.fees[home.venue][0]
-        outcome = pool.profits(books, self.quantities, seed=seed, side=self.side, taker_fee=taker, draws=POOL_DRAWS)
-        return outcome.profits, books.found
-
-
-def _outcomes(
-    sampled: _Sampled, recordings: Sequence[Recording], orders: Sequence[str], pools: Sequence[DarkPool], seed: int
-) -> Iterator[tuple[str, str, Floats, NDArray[np.bool_]]]:
-    """Name, kind, profits and buckets with a book, of every venue and way of trading."""
-    for recording in recordings:
-        if "market" in orders:
-            yield recording.venue, "market", *sampled.market(recording)
-        if "limit" in orders:
-            yield f"{recording.venue} limit", "limit", *sampled.limit(recording)
-    home = max(recordings, key=lambda one: one.snapshots)
-    for pool in pools:
-        yield pool.name, "dark", *sampled.dark(pool, home, seed)
+def _slots(recordings: Sequence[Recording], orders: Sequence[str], pools: Sequence[DarkPool]) -> list[Slot]:
+    """Ways of trading at every venue, then dark pools, which cross at the venue with the most books."""
+    lit = [Slot(recording.venue, kind) for recording in recordings for kind in ORDERS if kind in orders]
+    home = max(recordings, key=lambda one: one.snapshots).venue
+    return [*lit, *(Slot(home, "dark", pool) for pool in pools)]

@@ -5,20 +5,16 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-import polars
 from numpy.typing import NDArray
 
 from riskroute.errors import DataError, InputError, one_of, whole_number
-from riskroute.market.calibration import MATCHING
-from riskroute.market.cost import SIDES, market_profits
-from riskroute.market.dark_pools import DarkPool
+from riskroute.market.cost import SIDES
 from riskroute.market.fitting import Fit, fit_profits
-from riskroute.market.limit_orders import limit_profits
-from riskroute.market.sampling import Floats, Moments, Window, closest_books, draw_moments
-from riskroute.market.store import Recording, Store
+from riskroute.market.sampling import Floats, Window, closest_books, draw_moments
+from riskroute.market.slots import Slot, Terms, VenueTables
+from riskroute.market.store import Store
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import VenueModel
 from riskroute.seeding import stream
@@ -28,22 +24,6 @@ ENOUGH = 0.95
 
 FITTED = 12
 """Quantities at most that a model is fitted to."""
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A place to put shares: market or limit orders at a venue, or a dark pool whose rest crosses at a venue."""
-
-    venue: str
-    kind: str = "market"
-    pool: DarkPool | None = None
-
-    @property
-    def name(self) -> str:
-        """As in tables: the venue, with the way of trading if that is not a market order."""
-        if self.pool is not None:
-            return self.pool.name
-        return self.venue if self.kind == "market" else f"{self.venue} {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -119,13 +99,15 @@ def sample_scenarios(
         one_of("venue of a slot", slot.venue, tuple(recordings))
     day = next(iter(recordings.values())).date
     drawn = [draw_moments(day, window, _derived(seed, repeat)) for repeat in range(repeats)]
-    terms = _Terms(np.arange(1, shares + 1), side, fees, levels)
-    venues = {name: _Venue(store, recordings[name], window) for name in dict.fromkeys(slot.venue for slot in slots)}
+    terms = Terms(np.arange(1, shares + 1), side, fees, levels)
+    venues = {
+        name: VenueTables(store, recordings[name], window) for name in dict.fromkeys(slot.venue for slot in slots)
+    }
     profits, depths = [], []
     for slot in slots:
-        parts = [venues[slot.venue].profits(slot, moments, terms, seed + k) for k, moments in enumerate(drawn)]
-        profits.append(np.concatenate([part for part, _ in parts]))
-        depths.append(np.concatenate([depth for _, depth in parts]))
+        parts = [venues[slot.venue].outcome(slot, moments, terms, seed=seed + k) for k, moments in enumerate(drawn)]
+        profits.append(np.concatenate([part.profits for part in parts]))
+        depths.append(np.concatenate([part.depth for part in parts]))
     table = np.stack(profits)
     mids = [closest_books(venues[slots[0].venue].snapshots, moments, levels=1).mid for moments in drawn]
     if not np.isfinite(table[:, :, 0]).all(axis=0).any():
@@ -143,50 +125,3 @@ def sample_scenarios(
 def _derived(seed: int, repeat: int) -> int:
     """A seed per repeat; the first is the seed itself, as calibration draws."""
     return seed if repeat == 0 else int(stream(seed, "repeat", repeat).generate_state(1)[0])
-
-
-@dataclass(frozen=True)
-class _Terms:
-    """What is traded, and on which terms."""
-
-    quantities: NDArray[np.int64]
-    side: str
-    fees: FeeSchedule | None
-    levels: int
-
-
-class _Venue:
-    """The tables of one venue, read once."""
-
-    def __init__(self, store: Store, recording: Recording, window: Window) -> None:
-        self.store, self.recording = store, recording
-        edges = window.edges(recording.date)
-        self.snapshots = store.snapshots(recording, int(edges[0]), int(edges[-1]))
-
-    @cached_property
-    def events(self) -> polars.DataFrame:
-        return self.store.events(self.recording)
-
-    def profits(self, slot: Slot, moments: Moments, terms: _Terms, seed: int) -> tuple[Floats, Floats]:
-        """Profits ``(B, Q)`` of a slot at one set of times, and the depth of the books ``(B,)``."""
-        name, quantities, side = self.recording.venue, terms.quantities, terms.side
-        fee = terms.fees.fee(name, self.recording.date) if terms.fees is not None else None
-        taker, maker = (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)
-        books = closest_books(self.snapshots, moments, levels=terms.levels)
-        depth = books.side("bid" if side == "sell" else "ask")[1].sum(axis=1)
-        if slot.pool is not None:
-            return slot.pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker).profits, depth
-        if slot.kind == "market":
-            return market_profits(books, quantities, side) - taker * quantities, depth
-        outcome = limit_profits(
-            self.snapshots,
-            self.events,
-            moments,
-            quantities,
-            side=side,
-            rule=MATCHING.get(name, "price-time"),
-            maker_fee=maker,
-            taker_fee=taker,
-            levels=terms.levels,
-        )
-        return outcome.profits, depth

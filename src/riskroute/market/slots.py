@@ -1,0 +1,93 @@
+"""Slots: places to put shares, and what any quantity would have earned there at sampled moments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars
+from numpy.typing import NDArray
+
+from riskroute.market.cost import market_profits
+from riskroute.market.dark_pools import DarkPool
+from riskroute.market.limit_orders import limit_profits
+from riskroute.market.sampling import Floats, Moments, Window, closest_books
+from riskroute.market.store import Recording, Store
+from riskroute.routing.fees import FeeSchedule
+
+MATCHING = {"XPSX": "pro-rata"}
+"""Venues that do not match by price and time."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place to put shares: market or limit orders at a venue, or a dark pool whose rest crosses at a venue."""
+
+    venue: str
+    kind: str = "market"
+    pool: DarkPool | None = None
+
+    @property
+    def name(self) -> str:
+        """As in tables: the venue, with the way of trading if that is not a market order."""
+        if self.pool is not None:
+            return self.pool.name
+        return self.venue if self.kind == "market" else f"{self.venue} {self.kind}"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is traded, and on which terms: quantities, side, fees, and levels of the book that may be walked."""
+
+    quantities: NDArray[np.int64]
+    side: str = "sell"
+    fees: FeeSchedule | None = None
+    levels: int = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a slot earned, ``(draws * B, Q)``; and per bucket ``(B,)``, whether there was a book, and how deep."""
+
+    profits: Floats
+    found: NDArray[np.bool_]
+    depth: Floats
+
+
+class VenueTables:
+    """The tables of one venue and part of a day, read once."""
+
+    def __init__(self, store: Store, recording: Recording, window: Window) -> None:
+        self.store, self.recording = store, recording
+        edges = window.edges(recording.date)
+        self.snapshots = store.snapshots(recording, int(edges[0]), int(edges[-1]))
+
+    @cached_property
+    def events(self) -> polars.DataFrame:
+        """Events of the whole day: orders rest from early on."""
+        return self.store.events(self.recording)
+
+    def outcome(self, slot: Slot, moments: Moments, terms: Terms, *, seed: int = 0, draws: int = 1) -> Outcome:
+        """What orders in a slot of this venue earn at one time per bucket; ``draws`` are those of a dark pool."""
+        name, quantities, side = self.recording.venue, terms.quantities, terms.side
+        fee = terms.fees.fee(name, self.recording.date) if terms.fees is not None else None
+        taker, maker = (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)
+        books = closest_books(self.snapshots, moments, levels=terms.levels)
+        if slot.pool is not None:
+            profits = slot.pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker, draws=draws).profits
+        elif slot.kind == "market":
+            profits = market_profits(books, quantities, side) - taker * quantities
+        else:
+            profits = limit_profits(
+                self.snapshots,
+                self.events,
+                moments,
+                quantities,
+                side=side,
+                rule=MATCHING.get(name, "price-time"),
+                maker_fee=maker,
+                taker_fee=taker,
+                levels=terms.levels,
+            ).profits
+        return Outcome(profits, books.found, books.side("bid" if side == "sell" else "ask")[1].sum(axis=1))
