@@ -230,3 +230,45 @@ def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> N
     assert command(["study", *words]) == 0
     again = json.loads((tmp_path / "out" / "study.json").read_text())
     assert again == summary_of(study)
+
+
+LARGE = """
+shares = 1000
+risk_tolerances = 0.02
+limit = ["XNAS", "XBOS", "XPSX"]
+train = "10:40-11:00"
+judge = "11:00-11:20"
+repeats = 4
+horizon = 200
+runs = 1
+policies = ["thompson", "risk-ucb", "uniform"]
+""" + "".join(f"[[dark]]\nname = 'D{k}'\npresence = 0.5\ntail = 1.{k}\nsmallest = {k}0\n" for k in range(1, 7))
+
+
+def test_a_thousand_shares_over_twelve_slots(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(LARGE)
+    assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path), "--workers", "1"]) == 0
+    order = json.loads((tmp_path / "study.json").read_text())["orders"][0]
+    assert len(order["slots"]) == 12
+    assert int(order["splits_possible"]) > 10**12
+    assert order["unplayed"] == ["risk-ucb"]
+    assert sum(order["splits"]["recommended"]["allocation"]) == 1000
+    values = {name: split["train"]["mean_variance"] for name, split in order["splits"].items()}
+    assert values["recommended"] == min(values.values())
+    assert "Not played" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.real_data
+def test_a_real_venue_beside_two_dark_pools(tmp_path: Path) -> None:
+    data = Path(__file__).parents[2] / "shared" / "data" / "lobster" / "LOBSTER_SampleFile_AMZN_2012-06-21_5.zip"
+    if not data.exists():
+        pytest.skip(f"needs {data}")
+    settings = (
+        'train = "11:00-11:30"\njudge = "11:30-12:00"\nhorizon = 300\nruns = 2\npolicies = ["adaptive", "uniform"]'
+    )
+    (tmp_path / "study.toml").write_text(f'data = "{data}"\n{settings}\n')
+    assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path), "--workers", "1"]) == 0
+    summary = json.loads((tmp_path / "study.json").read_text())
+    assert summary["market"]["symbol"] == "AMZN"
+    assert summary["orders"][0]["slots"] == ["XNAS", "Dark 1", "Dark 2"]
+    assert 0.2 < summary["orders"][0]["splits"]["recommended"]["judge"]["cost"] < 0.6

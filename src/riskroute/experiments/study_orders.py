@@ -27,6 +27,9 @@ RECOMMENDED, MODEL_ONLY, RISK_NEUTRAL = "recommended", "linear model alone", "ig
 BEST_VENUE, EVEN, BY_DEPTH = "best single slot", "equal split", "in proportion to depth"
 PARTS = ("train", "judge")
 
+MOST_LISTED = 5_000
+"""Splits up to which policies that try each of them are played; beyond, that takes long and teaches nothing."""
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -53,6 +56,7 @@ class Prepared:
             base_variance=0.0,
             lot=self.lot,
             caps=self.caps.tolist(),
+            most_listed=MOST_LISTED,
         )
 
     def replay(self, part: str, problem: Problem) -> Replay:

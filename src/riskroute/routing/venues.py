@@ -90,6 +90,7 @@ def venue_problem(
     base_variance: float = 1.0,
     lot: int = 1,
     caps: int | Sequence[int] | None = None,
+    most_listed: int = COMFORTABLE_LIST,
 ) -> Problem:
     """The routing problem of splitting ``shares`` over venues, one slot per model.
 
@@ -98,6 +99,7 @@ def venue_problem(
     units : ``money``, the coefficients as they are, or ``norm-1``, scaled down to the norms that the theory assumes.
     base_variance : what the variance of a whole order has besides the venues' own, the paper's omega.
     lot, caps : what a slot may take, see `Allocations`; splits are then named by their shares, also in a list.
+    most_listed : with these, splits are listed up to so many; looking up is then faster than working out.
 
     >>> models = [VenueModel("A", (-0.07, -0.0002), (0.0, 0.0006)), VenueModel("B", (-0.05, 0.0), (0.0, 0.006))]
     >>> venue_problem(models, 10).best  # of the list: 6 at A and 4 at B
@@ -117,7 +119,7 @@ def venue_problem(
     else:
         allocations = Allocations(shares, len(models), lot, caps if caps is None else np.asarray(caps).tolist())
         scale = allocations.scale
-        actions = allocations.listed() if allocations.size <= COMFORTABLE_LIST else allocations
+        actions = allocations.listed() if allocations.size <= most_listed else allocations
     columns = [[getattr(model, field)[power] for model in models] for field in ("mean", "variance") for power in (0, 1)]
     mean_coef, var_coef = scale * np.array(columns[0] + columns[1]), scale * np.array(columns[2] + columns[3])
     make: Any = Problem if units == "money" else Problem.scaled
