@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import subprocess
+import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -230,6 +233,18 @@ def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> N
     assert command(["study", *words]) == 0
     again = json.loads((tmp_path / "out" / "study.json").read_text())
     assert again == summary_of(study)
+
+
+def test_a_killed_study_leaves_no_report(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(SMALL.replace("horizon = 400", "horizon = 200000"))
+    words = ["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]
+    running = subprocess.Popen([sys.executable, "-m", "riskroute", *words], stdout=subprocess.DEVNULL)
+    while not list((tmp_path / "out" / "tasks").glob("*.npz")):
+        assert running.poll() is None
+        time.sleep(0.05)
+    running.kill()
+    running.wait()
+    assert not [path.name for path in (tmp_path / "out").iterdir() if "report" in path.name or "study" in path.name]
 
 
 LARGE = """

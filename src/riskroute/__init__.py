@@ -42,17 +42,21 @@ if TYPE_CHECKING:
     from riskroute.market.importing import import_files
     from riskroute.market.reading import Wanted
     from riskroute.market.sampling import Window
+    from riskroute.market.scenarios import Scenarios, sample_scenarios
+    from riskroute.market.slots import Slot
     from riskroute.market.store import Store
     from riskroute.market.synthetic import generate_market
     from riskroute.report.figures import plot_regret
     from riskroute.results import PolicyResult, SimulationResult
     from riskroute.routing.allocations import Allocations
     from riskroute.routing.fees import Fee, FeeSchedule, load_fees
+    from riskroute.routing.frontier import risk_frontier
     from riskroute.routing.instances import random_order_flow, random_routing_problem, riskless_slot, routing_actions
     from riskroute.routing.splits import count_splits, list_splits, split_actions
     from riskroute.routing.venues import VenueModel, load_models, save_models, venue_problem
     from riskroute.simulation.checks import check_actions, check_environment, check_policy
     from riskroute.simulation.environments import Autocorrelated, Environment, PiecewiseStationary, random_changes
+    from riskroute.simulation.replay import Replay
     from riskroute.simulation.runner import simulate
     from riskroute.simulation.stress import BentVariance, HeavyTailed, Mistold
     from riskroute.simulation.varying import VaryingSets
@@ -121,6 +125,11 @@ _HOMES = {
     "market.importing": ("import_files",),
     "market.reading": ("Wanted",),
     "market.sampling": ("Window",),
+    "market.scenarios": (
+        "Scenarios",
+        "sample_scenarios",
+    ),
+    "market.slots": ("Slot",),
     "market.store": ("Store",),
     "market.synthetic": ("generate_market",),
     "report.figures": ("plot_regret",),
@@ -134,6 +143,7 @@ _HOMES = {
         "FeeSchedule",
         "load_fees",
     ),
+    "routing.frontier": ("risk_frontier",),
     "routing.instances": (
         "random_order_flow",
         "random_routing_problem",
@@ -162,6 +172,7 @@ _HOMES = {
         "PiecewiseStationary",
         "random_changes",
     ),
+    "simulation.replay": ("Replay",),
     "simulation.runner": ("simulate",),
     "simulation.stress": (
         "BentVariance",
@@ -207,15 +218,18 @@ __all__ = [
     "Policy",
     "PolicyResult",
     "Problem",
+    "Replay",
     "RestartGse",
     "Rise",
     "RisePlusPlus",
     "RiskExpExp",
     "RiskUcb",
     "RiskrouteError",
+    "Scenarios",
     "Setting",
     "SimulationResult",
     "SlidingWindow",
+    "Slot",
     "StateError",
     "Store",
     "Tallies",
@@ -247,8 +261,10 @@ __all__ = [
     "random_problem",
     "random_routing_problem",
     "restore_policy",
+    "risk_frontier",
     "riskless_slot",
     "routing_actions",
+    "sample_scenarios",
     "save_models",
     "simulate",
     "split_actions",
