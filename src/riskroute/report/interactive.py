@@ -80,10 +80,10 @@ def layout_of(title: str, along: str, up: str) -> dict[str, Any]:
     """Titles and margins that all charts have alike."""
     return {
         "title": {"text": title, "font": {"size": 14}},
-        "xaxis": {"title": {"text": along}, "tickformat": ","},
-        "yaxis": {"title": {"text": up}, "tickformat": ","},
+        "xaxis": {"title": {"text": along}, "tickformat": ",", "automargin": True},
+        "yaxis": {"title": {"text": up}, "tickformat": ",", "automargin": True},
         "legend": {"orientation": "h", "y": -0.25},
-        "margin": {"t": 40, "r": 10},
+        "margin": {"t": 40, "r": 30},
         "template": "none",
     }
 
