@@ -138,7 +138,7 @@ def test_bad_quantities_are_one_line(text: str, folder: Path, capsys: pytest.Cap
         (["calibrate", "BOOKS", "--symbol", "QVEX", "--side", "both"], "side must be one of sell, buy, was 'both'"),
         (
             ["calibrate", "BOOKS", "--symbol", "QVEX", "--hours", "13-11"],
-            "--hours must end after it starts, was '13-11'",
+            "--hours must be two times, the first before the second",
         ),
         (["calibrate", "BOOKS", "--symbol", "QVEX", "--hours", "noon"], "--hours must be two times"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import json
 import re
@@ -21,7 +22,12 @@ from browser import opened
 from riskroute import Allocations, InputError, Problem
 from riskroute.cli.app import run as command
 from riskroute.experiments.judging import best_single, even_split, judge_splits, split_by_weights
+from riskroute.experiments.study import study_data
 from riskroute.experiments.study_config import TEMPLATE, checked_study
+from riskroute.experiments.study_orders import Prepared, prepare
+from riskroute.market.importing import import_files
+from riskroute.market.reading import Wanted
+from riskroute.market.synthetic import generate_market
 from riskroute.simulation.replay import Replay
 
 SMALL = """
@@ -70,9 +76,11 @@ def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ({"shares": -3}, r"shares.0 must be greater than or equal to 1, was -3"),
         ({"shares": []}, "shares must have at least one value"),
         ({"side": "hold"}, "side must be 'sell' or 'buy', was 'hold'"),
-        ({"train": "noon"}, "train must be two times such as 11:00-12:00, was 'noon'"),
+        ({"train": "noon"}, "train must be two times such as 11:00-13:00, was 'noon'"),
         ({"train": "12-11"}, "train must be two times, the first before the second, was '12-11'"),
         ({"train": "11-13"}, "judge must not overlap train"),
+        ({"train": "11:00Z-12:00"}, "train must be two times without a zone"),
+        ({"shares": [1]}, "shares must be at least 2"),
         ({"policies": ["rize"]}, "policies must be one of .* was 'rize'"),
         ({"policies": []}, "policies must be at least one policy"),
         ({"horizon": 1}, "horizon must be greater than or equal to 10, was 1"),
@@ -233,6 +241,49 @@ def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> N
     assert command(["study", *words]) == 0
     again = json.loads((tmp_path / "out" / "study.json").read_text())
     assert again == summary_of(study)
+
+
+def data_of(config: dict[str, Any], out: Path) -> Prepared:
+    """A synthetic market of half an hour, prepared for the first order size."""
+    wanted = checked_study({"train": "10:40-10:56", "judge": "10:56-11:12", "repeats": 3} | config)
+    return prepare(wanted, study_data(wanted, out), wanted.shares[0])
+
+
+def test_hidden_sizes_differ_between_parts_and_repeats(tmp_path: Path) -> None:
+    prepared = data_of({}, tmp_path)
+    dark = {part: prepared.scenarios[part].profits[-1].reshape(3, 8, 11) for part in ("train", "judge")}
+    seen = [one[:, 1].tobytes() for part in dark.values() for one in part]
+    assert len(set(seen)) == 6
+
+
+def test_caps_are_kept_as_they_are_said(tmp_path: Path) -> None:
+    prepared = data_of({"caps": {"XNAS": 9, "XPSX": 1, "Dark 1": 3}}, tmp_path)
+    assert dict(zip(prepared.slots, prepared.caps.tolist(), strict=True)) == {
+        "XBOS": 10,
+        "XNAS": 9,
+        "XPSX": 1,
+        "Dark 1": 3,
+        "Dark 2": 10,
+    }
+
+
+def test_data_of_an_earlier_study_are_not_used(tmp_path: Path) -> None:
+    first = study_data(checked_study({"train": "10:40-10:50", "judge": "10:50-11:00"}), tmp_path)
+    files = sorted((tmp_path / "market").glob("*ITCH*"))
+    assert len(files) == 3
+    for chosen in (files, files[:1]):
+        config = checked_study({"data": [str(path) for path in chosen], "symbol": first.symbol})
+        assert len(study_data(config, tmp_path / "out").recordings) == len(chosen)
+
+
+def test_a_day_is_chosen_among_several(tmp_path: Path) -> None:
+    for day in ("2019-03-27", "2019-03-28"):
+        date = dt.date.fromisoformat(day)
+        hours = (dt.time(10, 40), dt.time(10, 50))
+        files = generate_market(tmp_path / day, symbols=("QVEX",), hours=hours, date=date, rate=0.3)
+        import_files(files, tmp_path / "books", Wanted(("QVEX",)))
+    config = checked_study({"data": str(tmp_path / "books"), "date": dt.date(2019, 3, 28)})
+    assert {one.date for one in study_data(config, tmp_path).recordings} == {dt.date(2019, 3, 28)}
 
 
 def test_a_killed_study_leaves_no_report(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def import_(
             raise InputError(f"--column must be OURS=THEIRS, was {text!r}")
         names[ours] = theirs
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
-    wanted = Wanted(tuple(symbol or ()), depth, start, end, _date(date), venue, names)
+    wanted = Wanted(tuple(symbol or ()), depth, start, end, as_date(date), venue, names)
     with counting("books") as progress:
         recordings = import_files(
             files, out, wanted, kind=format, max_unresolved=max_unresolved, max_crossed=max_crossed, progress=progress
@@ -183,7 +183,7 @@ def calibrate(
             fees=load_fees(fees) if fees is not None else None,
             dark_pools=dark,
             pools=[_pool(text, k) for k, text in enumerate(dark_pool or [], 1)],
-            date=_date(date),
+            date=as_date(date),
             venues=venue or (),
         )
     say(repr(found))
@@ -273,17 +273,16 @@ def _pool(text: str, number: int) -> DarkPool:
 
 def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
     from riskroute.errors import InputError
+    from riskroute.market.sampling import hours_of
 
     try:
-        first, last = (dt.time.fromisoformat(part.strip().zfill(2)) for part in text.split("-"))
-    except ValueError:
-        raise InputError(f"{option} must be two times such as 11:00-13:00, was {text!r}") from None
-    if first >= last:
-        raise InputError(f"{option} must end after it starts, was {text!r}")
-    return first, last
+        return hours_of(text)
+    except ValueError as error:
+        raise InputError(f"{option} must be {error}, was {text!r}") from None
 
 
-def _date(text: str | None) -> dt.date | None:
+def as_date(text: str | None) -> dt.date | None:
+    """A day from the value of ``--date``."""
     from riskroute.errors import InputError
 
     try:

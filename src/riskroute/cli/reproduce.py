@@ -54,6 +54,7 @@ def reproduce(
         Path | None, typer.Option(help="Folder of `riskroute market import`; a synthetic market if left out.")
     ] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol in --data.")] = None,
+    date: Annotated[str | None, typer.Option(help="Day in --data, such as 2019-03-27.")] = None,
     engine: EngineOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
@@ -85,7 +86,8 @@ def reproduce(
         for option, value in (("--panel", panel), ("--runs", runs), ("--policy", policy)):
             if value is not None and experiment != "all":
                 raise InputError(f"{option} must be left out for {experiment}, was {value!r}")
-        summaries |= _from_books(list(BOOKS) if experiment == "all" else [experiment], data, symbol, out, seed)
+        names = list(BOOKS) if experiment == "all" else [experiment]
+        summaries |= _from_books(names, data, symbol, date, out, seed)
     if experiment not in BOOKS:
         summaries |= _from_play(plans, where, out, resume)
     if summaries:
@@ -93,17 +95,17 @@ def reproduce(
 
 
 def _from_books(
-    names: list[str], data: Path | None, symbol: str | None, out: Path, seed: int
+    names: list[str], data: Path | None, symbol: str | None, date: str | None, out: Path, seed: int
 ) -> dict[str, dict[str, Any]]:
     """Make what order books say; returns summaries by name."""
-    from riskroute.cli.market import require_market
+    from riskroute.cli.market import as_date, require_market
     from riskroute.cli.output import waiting
 
     require_market()
     with waiting("reading order books" if data is not None else "making and reading a synthetic market"):
         from riskroute.experiments.order_books import book_data, draw_books
 
-        books = book_data(data, symbol, out, seed)
+        books = book_data(data, symbol, out, seed, date=as_date(date))
     found = {}
     for name in names:
         done = draw_books(name, books, out, seed)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.errors import one_of, whole_number
+from riskroute.errors import DataError, one_of, whole_number
 from riskroute.experiments.reproduce import versions
 from riskroute.market.calibration import Calibration, calibrate
 from riskroute.market.cost import walk_levels
@@ -48,11 +48,12 @@ class BookData:
     store: Store
     symbol: str
     origin: str
+    date: dt.date | None = None
 
     @property
     def recordings(self) -> list[Recording]:
         """One per venue."""
-        return self.store.of_symbol(self.symbol)
+        return self.store.of_symbol(self.symbol, self.date)
 
     @property
     def deepest(self) -> str:
@@ -78,6 +79,7 @@ def book_data(
     *,
     depth: int = 5,
     hours: tuple[dt.time, dt.time] = (dt.time(11), dt.time(13)),
+    date: dt.date | None = None,
 ) -> BookData:
     """Recorded books in ``data``; a synthetic market of ``hours`` is made and imported below ``out`` if None."""
     whole_number("seed", seed, minimum=0)
@@ -85,9 +87,10 @@ def book_data(
         store = Store(data)
         symbols = tuple(dict.fromkeys(one.symbol for one in store.recordings()))
         chosen = symbol.upper() if symbol is not None else symbols[0] if len(symbols) == 1 else ""
-        return BookData(store, one_of("symbol", chosen, symbols), f"{chosen} in {data}")
+        return BookData(store, one_of("symbol", chosen, symbols), f"{chosen} in {data}", date)
     name = symbol.upper() if symbol is not None else DEFAULT_SYMBOLS[0]
-    earlier = (dt.datetime.combine(dt.date.min, hours[0]) - _WARMING).time()
+    opening = dt.datetime.combine(dt.date(2000, 1, 1), hours[0])
+    earlier = max(opening - _WARMING, dt.datetime.combine(opening.date(), dt.time.min)).time()
     files = generate_market(out / "market", seed=seed, symbols=(name,), hours=(earlier, hours[1]))
     import_files(files, out / "market" / "books", Wanted((name,), depth=depth))
     return BookData(Store(out / "market" / "books"), name, f"{name} of the synthetic market, seed {seed}")
@@ -114,12 +117,16 @@ def draw_books(name: str, data: BookData, out: Path, seed: int) -> Drawn:
 
 def _figure1(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
     """Straight lines at the deepest venue, over a wide range of quantities."""
-    return _fitted(calibrate(data.store, data.symbol, quantities=DEEP_QUANTITIES, seed=seed, venues=(data.deepest,)))
+    return _fitted(
+        calibrate(
+            data.store, data.symbol, quantities=DEEP_QUANTITIES, seed=seed, venues=(data.deepest,), date=data.date
+        )
+    )
 
 
 def _figure5(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
     """Straight lines at all venues."""
-    return _fitted(calibrate(data.store, data.symbol, quantities=QUANTITIES, seed=seed))
+    return _fitted(calibrate(data.store, data.symbol, quantities=QUANTITIES, seed=seed, date=data.date))
 
 
 def _fitted(found: Calibration) -> tuple[dict[str, Any], str, polars.DataFrame]:
@@ -128,7 +135,7 @@ def _fitted(found: Calibration) -> tuple[dict[str, Any], str, polars.DataFrame]:
 
 def _table(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
     """The calibrated parameters, dark pools drawn relative to them, beside the paper's own."""
-    found = calibrate(data.store, data.symbol, quantities=QUANTITIES, seed=seed, dark_pools=DARK_POOLS)
+    found = calibrate(data.store, data.symbol, quantities=QUANTITIES, seed=seed, dark_pools=DARK_POOLS, date=data.date)
     rows = [
         {"source": source, "venue": one.name, "kind": one.kind}
         | {f"mean_{power}": one.mean[power - 1] for power in (1, 2)}
@@ -157,6 +164,8 @@ def _figure3(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.Dat
         matched = (stamps - begin) * minutes
         venues[one.venue] = course | {"matched": matched.tolist(), "matched_mids": mids.tolist()}
         rows += [{"venue": one.venue, "bucket": int(k)} for k in np.flatnonzero(shown)]
+    if not rows:
+        raise DataError(f"no venue has books of {data.symbol} in the first {SHOWN_BUCKETS} buckets from {window.start}")
     picture = {
         "start": str(window.start)[:5],
         "edges": ((moments.edges[: SHOWN_BUCKETS + 1] - begin) * minutes).tolist(),
@@ -191,7 +200,7 @@ def _walked(data: BookData, time: int, begin: int, end: int) -> dict[str, Any]:
     recording = next(one for one in data.recordings if one.venue == data.deepest)
     snapshots = data.store.snapshots(recording, begin, end)
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
-    row = max(int(np.searchsorted(stamps, time, side="right")) - 1, 0)
+    row = int(np.abs(stamps - time).argmin())
     book = books_at(snapshots, np.array([row]))
     prices, sizes = book.bid_px[0], book.bid_sz[0]
     shares = int(WALKED * sizes.sum())

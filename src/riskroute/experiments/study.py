@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from riskroute.errors import InputError
 from riskroute.experiments.judging import judge_splits
@@ -32,7 +34,6 @@ from riskroute.learning.problem import Problem
 from riskroute.learning.registry import POLICIES
 from riskroute.market.importing import import_files
 from riskroute.market.reading import Wanted
-from riskroute.market.store import Store
 from riskroute.results import SimulationResult, write_json
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.environments import Environment
@@ -78,11 +79,12 @@ def study_data(config: StudyConfig, out: Path) -> BookData:
     if folders and len(paths) > 1:
         raise InputError(f"data must be one folder or some files, was {', '.join(config.data)}")
     if folders:
-        return book_data(folders[0], config.symbol, out, config.seed)
+        return book_data(folders[0], config.symbol, out, config.seed, date=config.date)
     symbols = (config.symbol,) if config.symbol is not None else ()
-    import_files(paths, out / "books", Wanted(symbols, depth=DEPTH, date=config.date))
-    store = Store(out / "books")
-    return book_data(store.folder, config.symbol, out, config.seed)
+    folder = out / "imported"
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier study
+    import_files(paths, folder, Wanted(symbols, depth=DEPTH, date=config.date))
+    return book_data(folder, config.symbol, out, config.seed, date=config.date)
 
 
 def _hours(config: StudyConfig) -> tuple[Any, Any]:
@@ -223,7 +225,8 @@ def _policy(name: str, case: Case, results: dict[str, SimulationResult]) -> dict
             "learning_cost": charged(digest["final"]["regret"], environment.risk_tolerance),
             "mean_variance": float(each.mean()),
             "cost_each": charged(float(each.mean()), environment.risk_tolerance),
-            "mean_variance_error": float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else 0.0,
+            "cost_each_error": charged(_error(each), environment.risk_tolerance),
+            "mean_variance_error": _error(each),
             "explored": float(one.exploration.mean() / horizon),
             "ended_on": list(common),
             "ended_on_share": ends.count(common) / len(ends),
@@ -233,3 +236,8 @@ def _policy(name: str, case: Case, results: dict[str, SimulationResult]) -> dict
             "std_regret": digest["std_regret"],
         }
     return found
+
+
+def _error(values: NDArray[np.float64]) -> float:
+    """Standard error of a mean over runs."""
+    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0

@@ -13,7 +13,7 @@ from riskroute.experiments.configs import Count, Counts, Names, Seed, Tolerances
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.sampling import Window
+from riskroute.market.sampling import Window, hours_of
 
 SYNTHETIC = "synthetic"
 POLICIES_PLAYED = ("adaptive", "thompson", "rise", "rise++", "risk-ucb", "risk-exp-exp", "uniform")
@@ -45,15 +45,7 @@ DARK = (
 
 def _span(value: Any) -> Any:
     """Two New York times from a text such as 11:00-12:00."""
-    if not isinstance(value, str):
-        return value
-    try:
-        first, last = (dt.time.fromisoformat(part.strip().zfill(2)) for part in value.split("-"))
-    except ValueError:
-        raise ValueError("two times such as 11:00-12:00") from None
-    if first >= last:
-        raise ValueError("two times, the first before the second")
-    return (first, last)
+    return hours_of(value) if isinstance(value, str) else value
 
 
 Span = Annotated[tuple[dt.time, dt.time], BeforeValidator(_span)]
@@ -128,6 +120,8 @@ def checked_study(values: dict[str, Any]) -> StudyConfig:
     for pool in config.dark:
         pool.pool()
     for shares in config.shares:
+        if shares < 2:
+            raise InputError(f"shares must be at least 2, so that there is something to split, was {shares}")
         config.lot_of(shares)
     for name in ("train", "judge"):
         config.window(name)
@@ -153,7 +147,7 @@ risk_tolerances = [2.0]       # weight of the mean (dollars) against the varianc
 # Slots: where shares may go.
 # market = ["XNAS", "XBOS"]   # venues for market orders; all recorded ones if left out
 limit = []                    # venues for limit orders too, such as ["XNAS"]; needs recorded events
-# lot = 1                     # multiples of shares; chosen so that an order has at most 100 lots if left out
+# lot = 1                     # multiples of shares; if left out such that an order has 20 to 100 of them, or 1
 # fees = "fees.toml"          # fee schedule; profits are then net of fees
 
 # When: New York times. Models are estimated and policies chosen on the first part, and judged on the second.

@@ -17,6 +17,7 @@ from riskroute.learning.problem import Problem
 from riskroute.market.fitting import Fit
 from riskroute.market.scenarios import Scenarios, sample_scenarios
 from riskroute.market.slots import Slot
+from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
 from riskroute.routing.frontier import FrontierPoint, risk_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
@@ -109,18 +110,20 @@ def prepare(config: StudyConfig, data: BookData, shares: int) -> Prepared:
             side=config.side,
             fees=fees,
             levels=config.levels,
-            seed=config.seed + k,
+            seed=config.seed,
             date=config.date,
         )
-        for k, part in enumerate(PARTS)
+        for part in PARTS
     }
     lot = config.lot_of(shares)
-    caps = np.minimum(*(scenarios[part].caps() for part in PARTS))
     names = [slot.name for slot in slots]
+    caps = scenarios["train"].caps() // lot * lot
     for name, cap in config.caps.items():
         place = names.index(one_of("slot in caps", name, tuple(names)))
-        caps[place] = min(caps[place], cap)
-    caps = _rounded(caps, shares, lot)
+        caps[place] = min(caps[place], cap // lot * lot)
+    if caps.sum() >= shares and Allocations(shares, len(caps), lot, caps.tolist()).size > MOST_LISTED:
+        given = np.array([name in config.caps for name in names])
+        caps = np.where(given, caps, _rounded(caps, shares, lot))
     if caps.sum() < shares:
         able = ", ".join(f"{name} {cap}" for name, cap in zip(names, caps, strict=True))
         raise DataError(f"slots must be able to take {shares} shares, was {caps.sum()} ({able})")
@@ -129,19 +132,22 @@ def prepare(config: StudyConfig, data: BookData, shares: int) -> Prepared:
 
 
 def _rounded(caps: NDArray[np.int64], shares: int, lot: int) -> NDArray[np.int64]:
-    """Caps as few different numbers, in lots: the whole order, or a half, a quarter .. of it. Proofs need few.
+    """Caps as few different numbers, in lots: the whole order, or a half, a quarter .. of it, or nothing.
 
-    >>> _rounded(np.array([1000, 980, 397, 3]), 1000, 10).tolist()
+    Splits that cannot be listed are proven about, which takes long with many different caps.
+
+    >>> _rounded(np.array([1000, 980, 397, 0]), 1000, 10).tolist()
     [1000, 500, 250, 0]
     """
     halvings = np.ceil(np.log2(shares / np.clip(caps, 1, shares)))
-    return np.asarray((shares / 2**halvings).astype(np.int64) // lot * lot)
+    return np.where(caps > 0, (shares / 2**halvings).astype(np.int64) // lot * lot, 0)
 
 
 def alternatives(prepared: Prepared, problem: Problem, train: Replay, model_best: Any) -> dict[str, tuple[int, ...]]:
     """The recommended split and what else one might do, all from the training part."""
     shares, lot, caps = prepared.shares, prepared.lot, prepared.caps
-    depths = np.nanmean(prepared.scenarios["train"].depths, axis=1)
+    lit = np.array([model.kind == "market" for model in prepared.models])
+    depths = np.where(lit, np.nanmean(prepared.scenarios["train"].depths, axis=1), 0.0)
     found = {
         RECOMMENDED: train.comparators[0],
         MODEL_ONLY: model_best,

@@ -29,6 +29,24 @@ def stamp_of(day: dt.date, moment: dt.time) -> int:
     return int(dt.datetime.combine(day, moment, tzinfo=NEW_YORK).timestamp()) * SECOND + moment.microsecond * 1000
 
 
+def hours_of(text: str) -> tuple[dt.time, dt.time]:
+    """Two New York times from a text; a `ValueError` says what was expected.
+
+    >>> hours_of("9:35-13")
+    (datetime.time(9, 35), datetime.time(13, 0))
+    """
+    try:
+        parts = [part.strip() for part in text.split("-")]
+        first, last = (dt.time.fromisoformat(f"0{part}" if part[1:2] in ("", ":") else part) for part in parts)
+    except ValueError:
+        raise ValueError("two times such as 11:00-13:00") from None
+    if first.tzinfo is not None or last.tzinfo is not None:
+        raise ValueError("two times without a zone, such as 11:00-13:00")
+    if first >= last:
+        raise ValueError("two times, the first before the second")
+    return first, last
+
+
 @dataclass(frozen=True)
 class Window:
     """A part of the trading day, New York time, in equal buckets; the paper's if nothing is said."""

@@ -68,7 +68,8 @@ class Scenarios:
         """One venue model per slot, with variances that are nowhere negative, and the fits behind them."""
         fits = {slot.name: self.fit(k, caps[k], seed) for k, slot in enumerate(self.slots)}
         kinds = {slot.name: "dark" if slot.pool is not None else slot.kind for slot in self.slots}
-        return [fit.model(name, kinds[name]).nonnegative(self.shares) for name, fit in fits.items()], fits
+        largest = dict(zip(fits, np.maximum(caps, 2).tolist(), strict=True))
+        return [fit.model(name, kinds[name]).nonnegative(largest[name]) for name, fit in fits.items()], fits
 
 
 def sample_scenarios(
@@ -99,13 +100,14 @@ def sample_scenarios(
         one_of("venue of a slot", slot.venue, tuple(recordings))
     day = next(iter(recordings.values())).date
     drawn = [draw_moments(day, window, _derived(seed, repeat)) for repeat in range(repeats)]
+    hidden = [int(stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
     terms = Terms(np.arange(1, shares + 1), side, fees, levels)
     venues = {
         name: VenueTables(store, recordings[name], window) for name in dict.fromkeys(slot.venue for slot in slots)
     }
     profits, depths = [], []
     for slot in slots:
-        parts = [venues[slot.venue].outcome(slot, moments, terms, seed=seed + k) for k, moments in enumerate(drawn)]
+        parts = [venues[slot.venue].outcome(slot, moments, terms, seed=hidden[k]) for k, moments in enumerate(drawn)]
         profits.append(np.concatenate([part.profits for part in parts]))
         depths.append(np.concatenate([part.depth for part in parts]))
     table = np.stack(profits)

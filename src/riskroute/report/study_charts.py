@@ -51,7 +51,7 @@ def cost_chart(order: Mapping[str, Any]) -> dict[str, Any]:
 
 def regret_charts(order: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What learning cost each policy so far: in the model, and on books not seen before."""
-    titles = {"model": "Cost of learning, in the model", "judge": "Cost of learning, on books not seen before"}
+    titles = {"model": "Regret, in the model", "judge": "Regret, on books not seen before"}
     return [
         regret_chart(title, {name: one[place] for name, one in order["policies"].items()})
         for place, title in titles.items()

@@ -27,6 +27,8 @@ LIMITATIONS = (
     "books are what they were without it.",
     "Books of one day and a few hours. Another day may differ by more than the error bars, which know this day only.",
     "Dark pools are a mechanism with assumed parameters; nobody publishes such data.",
+    "Slots add up. A market order, the rest of a dark pool and the rest of a limit order at one venue each walk the "
+    "book from its best price, as if the others were not there: large orders look cheaper than they are.",
     "Limit orders join at the best price and wait; they are not moved when the market moves away.",
     "The models add up over slots, and ignore that venues move together; replayed books do not ignore it.",
     "Scenarios of a replay come again and again. A policy that trades for longer than there are books sees them twice.",
@@ -99,7 +101,6 @@ def _order(order: Mapping[str, Any], summary: Mapping[str, Any], table: Any) -> 
         "models_table": table(models_table(order)),
         "frontier_table": table(frontier_table(order)),
         "rounds": f"{judged['checkpoints'][-1]:,}",
-        "runs": judged["runs"],
         "unplayed": ", ".join(order["unplayed"]),
     }
 

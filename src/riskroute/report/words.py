@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 RECOMMENDED = "recommended"
+WARM = "adaptive, warm"
+BEST_SINGLE = "best single slot"
+NAIVE = ("equal split", "in proportion to depth", BEST_SINGLE)
 
 
 def dollars(value: float | None) -> str:
@@ -53,7 +56,12 @@ def summary_sentences(order: Mapping[str, Any]) -> list[str]:
         word = "more" if gap > 0 else "less"
         said.append(f"With risk charged, it cost {dollars(abs(gap))} {word} there than on the books it was chosen on.")
     said += [_against(order, name) for name in order["splits"] if name != RECOMMENDED]
-    return [*said, _learning(order)]
+    if BEST_SINGLE not in order["splits"]:
+        said.append("No single slot can take the whole order.")
+    dropped = order["left_out"]["judge"]
+    if dropped:
+        said.append(f"{dropped:.1%} of the judging moments were left out, as a book was not deep enough there.")
+    return [*said, *_learning(order)]
 
 
 def _against(order: Mapping[str, Any], name: str) -> str:
@@ -67,17 +75,26 @@ def _against(order: Mapping[str, Any], name: str) -> str:
     return f"{label} would have cost {dollars(abs(more))} {word}, risk charged (error {dollars(error)}{doubt})."
 
 
-def _learning(order: Mapping[str, Any]) -> str:
+def _learning(order: Mapping[str, Any]) -> list[str]:
     name = order["recommended_policy"]
     judged = order["policies"][name]["judge"]
     rounds = judged["checkpoints"][-1]
     if judged["learning_cost"] is None:
-        return f"The policy {name} learns it: over {rounds:,} orders its regret was {judged['regret']:,.3g}."
-    return (
-        f"A router that has to find this out by trading should use the policy {name}: learning cost it "
-        f"{dollars(judged['learning_cost'])} over {rounds:,} orders, risk charged; an order cost "
-        f"{dollars(judged['cost_each'])} on average, learning and risk included."
-    )
+        return [f"The policy {name} learns it: over {rounds:,} orders its regret was {judged['regret']:,.3g}."]
+    begin = "A router that has to find this out by trading should use the policy"
+    if name == WARM:
+        begin = "A router that goes on learning should begin with a replay of earlier books, the policy"
+    naive = [
+        f"{dollars(split['judge']['charged_cost'])} for {label}"
+        for label, split in order["splits"].items()
+        if label in NAIVE
+    ]
+    return [
+        f"{begin} {name}: learning while trading cost it {dollars(judged['learning_cost'])} over {rounds:,} orders, "
+        "risk charged.",
+        f"Its orders then cost {dollars(judged['cost_each'])} on average, learning and risk included (error over runs "
+        f"{dollars(judged['cost_each_error'])}), against {', '.join(naive)}.",
+    ]
 
 
 def splits_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -106,16 +123,19 @@ def policies_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
     rows = []
     for name, one in order["policies"].items():
         judged = one["judge"]
-        learning, each = dollars(judged["learning_cost"]), dollars(judged["cost_each"])
-        ended = f"{' '.join(map(str, judged['ended_on']))} ({judged['ended_on_share']:.0%} of runs)"
-        rows.append([name, learning, each, f"{judged['explored']:.1%}", ended])
-    return [
-        "",
-        "cost of learning",
-        "cost of an order, all included",
-        "orders sent elsewhere",
-        "most often ended on",
-    ], rows
+        rows.append(
+            [
+                name,
+                f"{judged['runs']}",
+                dollars(judged["learning_cost"]),
+                f"{dollars(judged['cost_each'])} ± {dollars(judged['cost_each_error'])}",
+                dollars(one["train"]["cost_each"]),
+                f"{judged['explored']:.1%}",
+                f"{' '.join(map(str, judged['ended_on']))} ({judged['ended_on_share']:.0%} of runs)",
+            ]
+        )
+    header = ["", "runs", "cost of learning", "cost of an order, all included", "the same, earlier books"]
+    return [*header, "orders sent elsewhere", "most often ended on"], rows
 
 
 def models_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
