@@ -44,7 +44,7 @@ test: $(VENV)/.installed-dev browser
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term
 
 bench: $(VENV)/.installed-bench,market,report
 	$(BIN)/python benchmarks/design.py
