@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from riskroute.market.reading import Wanted
 from riskroute.results import SimulationResult, write_json
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.environments import Environment
+from riskroute.simulation.replay import Replay
 from riskroute.simulation.tasks import Shelf
 
 ENVIRONMENTS = {"model": "the fitted model", "train": "the books trained on", "judge": "books not seen before"}
@@ -58,6 +58,7 @@ class Case:
 
     prepared: Prepared
     problem: Problem
+    replays: dict[str, Replay]
     panels: dict[str, Panel]
     unplayed: list[str]
 
@@ -91,15 +92,11 @@ def _hours(config: StudyConfig) -> tuple[Any, Any]:
     return min(config.train[0], config.judge[0]), max(config.train[1], config.judge[1])
 
 
-def plan_study(
-    config: StudyConfig, out: Path, said: Callable[[str], None] = lambda text: None
-) -> tuple[BookData, list[Case]]:
+def plan_study(config: StudyConfig, out: Path) -> tuple[BookData, list[Case]]:
     """Read the data, estimate the models, and say what is to be played."""
-    said("reading market data")
     data = study_data(config, out)
     cases = []
     for shares in config.shares:
-        said(f"sampling books for {shares:,} shares")
         prepared = prepare(config, data, shares)
         cases += [_case(config, prepared, tolerance) for tolerance in config.risk_tolerances]
     return data, cases
@@ -114,16 +111,16 @@ def _case(config: StudyConfig, prepared: Prepared, tolerance: float) -> Case:
     slow = {name: FEWER for name in played if issubclass(POLICIES[name], IndexPolicy)}
     scale = Scale(config.horizon, config.runs, config.seed, slow)
     facts = {"shares": prepared.shares, "risk_tolerance": tolerance}
-    train = prepared.replay("train", problem)
-    environments = {"model": Environment(problem), "train": train, "judge": prepared.replay("judge", problem)}
+    replays = {part: prepared.replay(part, problem) for part in PARTS}
+    environments: dict[str, Environment] = {"model": Environment(problem), **replays}
     policies: dict[str, str | Policy] = {name: name for name in played}
     if "adaptive" in played:
-        policies[WARM] = warm_policy(prepared, train, min(config.horizon, WARMING), config.seed)
+        policies[WARM] = warm_policy(prepared, replays["train"], min(config.horizon, WARMING), config.seed)
     panels = {
         name: Panel(f"{name} {prepared.shares} {tolerance:g}", name, environment, policies, facts, scale)
         for name, environment in environments.items()
     }
-    return Case(prepared, problem, panels, [name for name in config.policies if name not in played])
+    return Case(prepared, problem, replays, panels, [name for name in config.policies if name not in played])
 
 
 def play_study(
@@ -162,11 +159,10 @@ def play_study(
 
 def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]) -> dict[str, Any]:
     """Everything about one order size and risk tolerance."""
-    prepared, problem = case.prepared, case.problem
-    replays = {part: case.panels[part].environment for part in PARTS}
-    splits = alternatives(prepared, problem, replays["train"], problem.best)  # type: ignore[arg-type]
+    prepared, problem, replays = case.prepared, case.problem, case.replays
+    splits = alternatives(prepared, problem, replays["train"])
     judged = {
-        part: judge_splits(splits, replays[part], prepared.buckets(part), first=RECOMMENDED, seed=config.seed)  # type: ignore[arg-type]
+        part: judge_splits(splits, replays[part], prepared.buckets(part), first=RECOMMENDED, seed=config.seed)
         for part in PARTS
     }
     policies = {name: _policy(name, case, results) for name in results["train"].policies}
@@ -195,7 +191,7 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
         "fits": fits,
         "splits": found,
         "gap": _gap(found[RECOMMENDED]),
-        "frontier": frontier_of(prepared, problem, replays["judge"], config.seed),  # type: ignore[arg-type]
+        "frontier": frontier_of(prepared, problem, replays["judge"], config.seed),
         "policies": policies,
         "recommended_policy": chosen,
         "unplayed": case.unplayed,

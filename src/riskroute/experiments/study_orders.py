@@ -12,6 +12,7 @@ from riskroute.errors import DataError, InputError, one_of
 from riskroute.experiments.judging import best_single, even_split, judge_splits, split_by_weights
 from riskroute.experiments.order_books import BookData
 from riskroute.experiments.study_config import StudyConfig
+from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.adaptive import Adaptive
 from riskroute.learning.problem import Problem
 from riskroute.market.fitting import Fit
@@ -143,14 +144,14 @@ def _rounded(caps: NDArray[np.int64], shares: int, lot: int) -> NDArray[np.int64
     return np.where(caps > 0, (shares / 2**halvings).astype(np.int64) // lot * lot, 0)
 
 
-def alternatives(prepared: Prepared, problem: Problem, train: Replay, model_best: Any) -> dict[str, tuple[int, ...]]:
+def alternatives(prepared: Prepared, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
     """The recommended split and what else one might do, all from the training part."""
     shares, lot, caps = prepared.shares, prepared.lot, prepared.caps
     lit = np.array([model.kind == "market" for model in prepared.models])
     depths = np.where(lit, np.nanmean(prepared.scenarios["train"].depths, axis=1), 0.0)
-    found = {
+    found: dict[str, Action] = {
         RECOMMENDED: train.comparators[0],
-        MODEL_ONLY: model_best,
+        MODEL_ONLY: problem.best,
         RISK_NEUTRAL: problem.actions.best(-problem.mean_coef),
         EVEN: even_split(len(caps), shares, lot, caps),
         BY_DEPTH: split_by_weights(depths, shares, lot, caps),
@@ -158,13 +159,13 @@ def alternatives(prepared: Prepared, problem: Problem, train: Replay, model_best
     single = best_single(train, shares, caps)
     if len(single):
         found[BEST_VENUE] = tuple(single[0].tolist())
-    return {name: tuple(int(share) for share in split) for name, split in found.items()}
+    return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
 
 
 def frontier_of(prepared: Prepared, problem: Problem, judge: Replay, seed: int) -> list[dict[str, Any]]:
     """The frontier of the models, with the tail of each split on the judging part; and where the split changes."""
     points: list[FrontierPoint] = risk_frontier(problem)
-    splits = {f"{k}": tuple(point.action) for k, point in enumerate(points)}  # type: ignore[arg-type]
+    splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
     judged = judge_splits(splits, judge, prepared.buckets("judge"), first="0", seed=seed)
     rows = []
     for k, point in enumerate(points):

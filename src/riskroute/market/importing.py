@@ -122,11 +122,15 @@ def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, fl
         raise DataError(f"{reader.source} must hold books{which} in the wanted part of the day, was without any")
     for one in recordings:
         faults = {
-            "unresolved": (one.unresolved, one.references, "references to orders not in the file"),
-            "crossed": (one.crossed, one.snapshots, "snapshots with bid at or above ask"),
+            "unresolved": (
+                one.unresolved_share,
+                one.unresolved,
+                one.references,
+                "references to orders not in the file",
+            ),
+            "crossed": (one.crossed_share, one.crossed, one.snapshots, "snapshots with bid at or above ask"),
         }
-        for name, (some, of, what) in faults.items():
-            share = some / of if of else 0.0
+        for name, (share, some, of, what) in faults.items():
             if share > limits[name]:
                 raise DataError(
                     f"{reader.source} ({one.symbol}) must have at most {limits[name]:.1%} {what}, "
