@@ -16,6 +16,7 @@ from riskroute.experiments.judging import judge_splits
 from riskroute.experiments.study import plan_study, play_study
 from riskroute.experiments.study_config import checked_study
 from riskroute.experiments.study_orders import BEST_VENUE, BY_DEPTH, EVEN, RECOMMENDED
+from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.engines import Engine
 from riskroute.simulation.replay import Replay
 from timing import leave, print_heading, print_table, say, verdict
@@ -27,14 +28,24 @@ NAIVE = (EVEN, BY_DEPTH, BEST_VENUE)
 
 def truth(out: Path) -> tuple[Replay, np.ndarray]:
     """Scenarios of many markets together, and the market each comes from."""
-    profits, markets = [], []
+    replays, markets = [], []
     for seed in TRUTH:
         _, (case,) = plan_study(checked_study({"seed": seed, "horizon": 10}), out / "truth")
         for part in ("train", "judge"):
             replay = case.prepared.replay(part, case.problem)
-            profits.append(replay.profits)
+            replays.append(replay)
             markets.append(np.full(replay.scenarios, seed))
-    return Replay(case.problem, np.concatenate(profits, axis=1)), np.concatenate(markets)
+    shared = [
+        SharedBook(
+            books[0].slots,
+            np.concatenate([book.crossing for book in books]),
+            np.concatenate([book.rests for book in books], axis=1),
+            np.concatenate([book.depths for book in books]),
+        )
+        for books in zip(*(replay.shared for replay in replays), strict=True)
+    ]
+    profits = np.concatenate([replay.profits for replay in replays], axis=1)
+    return Replay(case.problem, profits, shared), np.concatenate(markets)
 
 
 def main() -> None:

@@ -197,7 +197,7 @@ def draw_market(path: Path) -> Iterator[str]:
     caps = scenarios.caps()
     models, fits = scenarios.models(caps, seed=0)
     problem = rr.venue_problem(models, shares, lot=10, caps=(caps // 10 * 10).tolist(), base_variance=0.0)
-    replay = Replay(problem, scenarios.profits[:, scenarios.whole(caps)])
+    replay = Replay(problem, *scenarios.replayed(caps))
     best = as_batch(problem.best)
     model_mean, model_deviation = float(problem.means(best)[0]), float(problem.variances(best)[0]) ** 0.5
     (mean,), (deviation,) = replay.moments(best)

@@ -170,9 +170,12 @@ def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
     assert order["recommended_policy"] in order["policies"]
     tolerances = [point["risk_tolerance"] for point in order["frontier"]]
     assert tolerances[0] == 0
-    assert tolerances[-1] == "infinite"
-    means = [point["mean"] for point in order["frontier"]]
-    assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(means))
+    for field in ("risk_tolerance", "mean", "variance"):
+        values = [point[field] for point in order["frontier"]]
+        assert all(later > earlier for earlier, later in itertools.pairwise(values)), field
+    best = [point for point in order["frontier"] if point["risk_tolerance"] <= order["risk_tolerance"]][-1]
+    assert best["allocation"] == order["splits"]["recommended"]["allocation"]
+    assert order["frontier"][-1]["allocation"] == order["splits"]["ignoring risk"]["allocation"]
 
 
 def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:

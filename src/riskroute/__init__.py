@@ -50,8 +50,9 @@ if TYPE_CHECKING:
     from riskroute.results import PolicyResult, SimulationResult
     from riskroute.routing.allocations import Allocations
     from riskroute.routing.fees import Fee, FeeSchedule, load_fees
-    from riskroute.routing.frontier import risk_frontier
+    from riskroute.routing.frontier import risk_frontier, trace_frontier
     from riskroute.routing.instances import random_order_flow, random_routing_problem, riskless_slot, routing_actions
+    from riskroute.routing.shared_books import SharedBook
     from riskroute.routing.splits import count_splits, list_splits, split_actions
     from riskroute.routing.venues import VenueModel, load_models, save_models, venue_problem
     from riskroute.simulation.checks import check_actions, check_environment, check_policy
@@ -143,13 +144,14 @@ _HOMES = {
         "FeeSchedule",
         "load_fees",
     ),
-    "routing.frontier": ("risk_frontier",),
+    "routing.frontier": ("risk_frontier", "trace_frontier"),
     "routing.instances": (
         "random_order_flow",
         "random_routing_problem",
         "riskless_slot",
         "routing_actions",
     ),
+    "routing.shared_books": ("SharedBook",),
     "routing.splits": (
         "count_splits",
         "list_splits",
@@ -227,6 +229,7 @@ __all__ = [
     "RiskrouteError",
     "Scenarios",
     "Setting",
+    "SharedBook",
     "SimulationResult",
     "SlidingWindow",
     "Slot",
@@ -268,6 +271,7 @@ __all__ = [
     "save_models",
     "simulate",
     "split_actions",
+    "trace_frontier",
     "venue_problem",
 ]
 

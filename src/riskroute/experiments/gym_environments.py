@@ -304,7 +304,7 @@ def synthetic_replay() -> Replay:
     caps = scenarios.caps()
     models, _ = scenarios.models(caps, seed=0)
     problem = venue_problem(models, _MARKET_SHARES, caps=caps.tolist(), base_variance=0.0)
-    return Replay(problem, scenarios.profits[:, scenarios.whole(caps)])
+    return Replay(problem, *scenarios.replayed(caps))
 
 
 for _name, _class in (("Synthetic", SyntheticEnv), ("Replay", ReplayEnv)):

@@ -183,6 +183,7 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
         "kinds": [model.kind for model in prepared.models],
         "caps": prepared.caps.tolist(),
         "splits_possible": str(problem.actions.size),
+        "beyond_known_levels": {part: replays[part].beyond(splits[RECOMMENDED]) for part in PARTS},
         "left_out": {part: prepared.left_out(part) for part in PARTS},
         "models": {
             model.name: {"mean": [*model.mean], "variance": [*model.variance], "kind": model.kind}
@@ -191,7 +192,7 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
         "fits": fits,
         "splits": found,
         "gap": _gap(found[RECOMMENDED]),
-        "frontier": frontier_of(prepared, problem, replays["judge"], config.seed),
+        "frontier": frontier_of(prepared, replays["train"], replays["judge"], config.seed),
         "policies": policies,
         "recommended_policy": chosen,
         "unplayed": case.unplayed,

@@ -12,7 +12,7 @@ from riskroute.errors import DataError, InputError, one_of
 from riskroute.experiments.judging import best_single, even_split, judge_splits, split_by_weights
 from riskroute.experiments.order_books import BookData
 from riskroute.experiments.study_config import StudyConfig
-from riskroute.learning.actions import Action, as_batch
+from riskroute.learning.actions import Action, as_action, as_batch
 from riskroute.learning.adaptive import Adaptive
 from riskroute.learning.problem import Problem
 from riskroute.market.fitting import Fit
@@ -20,7 +20,7 @@ from riskroute.market.scenarios import Scenarios, sample_scenarios
 from riskroute.market.slots import Slot
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
-from riskroute.routing.frontier import FrontierPoint, risk_frontier
+from riskroute.routing.frontier import trace_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
 from riskroute.seeding import stream
 from riskroute.simulation.replay import Replay
@@ -31,6 +31,9 @@ PARTS = ("train", "judge")
 
 MOST_LISTED = 5_000
 """Splits up to which policies that try each of them are played; beyond, that takes long and teaches nothing."""
+
+MOST_POINTS = 25
+"""Splits of the risk frontier at most."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,7 @@ class Prepared:
 
     def replay(self, part: str, problem: Problem) -> Replay:
         """The scenarios of a part that are deep enough for every split, as an environment."""
-        scenarios = self.scenarios[part]
-        return Replay(problem, scenarios.profits[:, scenarios.whole(self.caps)])
+        return Replay(problem, *self.scenarios[part].replayed(self.caps))
 
     def buckets(self, part: str) -> NDArray[np.int64]:
         """Bucket of each scenario of `replay`."""
@@ -125,9 +127,10 @@ def prepare(config: StudyConfig, data: BookData, shares: int) -> Prepared:
     if caps.sum() >= shares and Allocations(shares, len(caps), lot, caps.tolist()).size > MOST_LISTED:
         given = np.array([name in config.caps for name in names])
         caps = np.where(given, caps, _rounded(caps, shares, lot))
-    if caps.sum() < shares:
+    room = scenarios["train"].room(caps)
+    if room < shares:
         able = ", ".join(f"{name} {cap}" for name, cap in zip(names, caps, strict=True))
-        raise DataError(f"slots must be able to take {shares} shares, was {caps.sum()} ({able})")
+        raise DataError(f"slots must be able to take {shares} shares together, was {room} ({able} alone)")
     models, fits = scenarios["train"].models(caps, config.seed)
     return Prepared(shares, lot, caps, scenarios, models, fits)
 
@@ -152,7 +155,7 @@ def alternatives(prepared: Prepared, problem: Problem, train: Replay) -> dict[st
     found: dict[str, Action] = {
         RECOMMENDED: train.comparators[0],
         MODEL_ONLY: problem.best,
-        RISK_NEUTRAL: problem.actions.best(-problem.mean_coef),
+        RISK_NEUTRAL: train.best_split(np.inf),
         EVEN: even_split(len(caps), shares, lot, caps),
         BY_DEPTH: split_by_weights(depths, shares, lot, caps),
     }
@@ -162,26 +165,29 @@ def alternatives(prepared: Prepared, problem: Problem, train: Replay) -> dict[st
     return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
 
 
-def frontier_of(prepared: Prepared, problem: Problem, judge: Replay, seed: int) -> list[dict[str, Any]]:
-    """The frontier of the models, with the tail of each split on the judging part; and where the split changes."""
-    points: list[FrontierPoint] = risk_frontier(problem)
+def frontier_of(prepared: Prepared, train: Replay, judge: Replay, seed: int) -> list[dict[str, Any]]:
+    """Best splits on the books trained on, from careful to bold, and what they come to on those of the other part."""
+
+    def best(risk_tolerance: float) -> tuple[Action, float, float]:
+        split = as_batch(train.best_split(risk_tolerance))
+        (mean,), (deviation,) = train.moments(split)
+        return as_action(split[0]), float(mean), float(deviation**2)
+
+    points = trace_frontier(best, at=[train.risk_tolerance], most=MOST_POINTS)
     splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
     judged = judge_splits(splits, judge, prepared.buckets("judge"), first="0", seed=seed)
-    rows = []
-    for k, point in enumerate(points):
-        rows.append(
-            {
-                "risk_tolerance": point.risk_tolerance if np.isfinite(point.risk_tolerance) else "infinite",
-                "allocation": list(splits[f"{k}"]),
-                "mean": point.mean,
-                "variance": point.variance,
-                "judged_mean": judged[f"{k}"]["mean"],
-                "judged_variance": judged[f"{k}"]["variance"],
-                "tail": judged[f"{k}"]["tail"],
-                "changes": k > 0 and splits[f"{k}"] != splits[f"{k - 1}"],
-            }
-        )
-    return rows
+    return [
+        {
+            "risk_tolerance": point.risk_tolerance,
+            "allocation": list(splits[name]),
+            "mean": point.mean,
+            "variance": point.variance,
+            "judged_mean": judged[name]["mean"],
+            "judged_variance": judged[name]["variance"],
+            "tail": judged[name]["tail"],
+        }
+        for name, point in zip(splits, points, strict=True)
+    ]
 
 
 def warm_policy(prepared: Prepared, train: Replay, rounds: int, seed: int) -> Adaptive:

@@ -53,3 +53,21 @@ def market_profits(books: Books, quantities: NDArray[np.int64], side: str = "sel
     prices, sizes = books.side("bid" if side == "sell" else "ask")
     money, fair = walk_levels(prices, sizes, quantities), books.mid[:, None] * quantities
     return np.round(money - fair if side == "sell" else fair - money, DECIMALS)
+
+
+def stretched_profits(books: Books, quantities: NDArray[np.int64], side: str = "sell") -> Floats:
+    """Profit of market orders as `market_profits`, and an estimate where the book is short; NaN only without a book.
+
+    Beyond the known levels prices go on to worsen in proportion to the shares taken: if the last level is a distance
+    ``d`` from the middle, and the levels hold ``n`` shares, share ``m`` trades ``d * m / n`` away.
+
+    >>> books = Books(np.array([1]), np.array([[9.0]]), np.array([[2.0]]), np.array([[11.0]]), np.array([[2.0]]))
+    >>> stretched_profits(books, np.array([1, 2, 4])).tolist()  # a dollar each; the last two 1 to 2 dollars
+    [[-1.0, -2.0, -5.0]]
+    """
+    prices, sizes = books.side("bid" if side == "sell" else "ask")
+    depth = np.where(np.isnan(prices), 0.0, sizes).sum(axis=1, keepdims=True)
+    last = np.nan_to_num(np.abs(books.mid[:, None] - prices)).max(axis=1, keepdims=True)
+    known = market_profits(books, np.minimum(quantities, depth).astype(np.int64), side)
+    further = last * np.maximum(quantities**2 - depth**2, 0.0) / (2 * np.maximum(depth, 1.0))
+    return np.asarray(np.round(known - further, DECIMALS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from riskroute.market.sampling import Floats, Window, closest_books, draw_moment
 from riskroute.market.slots import Slot, Terms, VenueTables
 from riskroute.market.store import Store
 from riskroute.routing.fees import FeeSchedule
+from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.venues import VenueModel
 from riskroute.seeding import stream
 
@@ -31,7 +33,8 @@ class Scenarios:
     """Profits ``(slots, scenarios, shares + 1)`` of 0, 1, 2 .. shares; NaN where a book is not deep enough.
 
     ``buckets (scenarios,)`` tells which bucket each comes from, ``mids (scenarios,)`` the middle price at the first
-    slot's venue, ``depths (slots, scenarios)`` the shares on all levels that the slot's order could take.
+    slot's venue, ``depths (slots, scenarios)`` the shares on all levels that the slot's order could take. Profits are
+    those of a slot alone; ``shared`` says what it costs more if several cross one book.
     """
 
     slots: tuple[Slot, ...]
@@ -40,6 +43,7 @@ class Scenarios:
     mids: Floats
     depths: Floats
     repeats: int
+    shared: tuple[SharedBook, ...] = ()
 
     @property
     def shares(self) -> int:
@@ -54,6 +58,19 @@ class Scenarios:
     def whole(self, caps: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Scenarios that are deep enough for ``caps`` in every slot, ``(scenarios,)``."""
         return np.asarray(np.isfinite(self.profits[np.arange(len(caps)), :, caps]).all(axis=0))
+
+    def replayed(self, caps: NDArray[np.int64]) -> tuple[Floats, tuple[SharedBook, ...]]:
+        """Profits and shared books of the scenarios that are deep enough for ``caps``."""
+        whole = self.whole(caps)
+        return self.profits[:, whole], tuple(book.of(whole) for book in self.shared)
+
+    def room(self, caps: NDArray[np.int64]) -> int:
+        """Shares that all slots together can take: a book that several cross has room for its depth once."""
+        room = int(caps.sum())
+        for book in self.shared:
+            deep = int(np.sort(book.depths)[int((1 - ENOUGH) * len(book.depths))])
+            room -= max(int(caps[list(book.slots)].sum()) - deep, 0)
+        return room
 
     def fit(self, slot: int, cap: int, seed: int) -> Fit:
         """Mean and variance of the profit in a slot, fitted by the quantity and its square up to ``cap``."""
@@ -105,23 +122,37 @@ def sample_scenarios(
     venues = {
         name: VenueTables(store, recordings[name], window) for name in dict.fromkeys(slot.venue for slot in slots)
     }
-    profits, depths = [], []
+    profits, crossed, depths = [], [], []
     for slot in slots:
         parts = [venues[slot.venue].outcome(slot, moments, terms, seed=hidden[k]) for k, moments in enumerate(drawn)]
         profits.append(np.concatenate([part.profits for part in parts]))
+        crossed.append(_from_nothing(np.concatenate([part.crossed for part in parts])))
         depths.append(np.concatenate([part.depth for part in parts]))
-    table = np.stack(profits)
+    shared = []
+    for name, tables in venues.items():
+        takers = tuple(k for k, slot in enumerate(slots) if slot.venue == name and slot.kind != "limit")
+        if len(takers) > 1:
+            crossing = _from_nothing(np.concatenate([tables.crossing(moments, terms) for moments in drawn]))
+            rests = np.stack([crossed[k] for k in takers])
+            shared.append(SharedBook(takers, crossing, rests, depths[takers[0]]))
+    table = np.stack([_from_nothing(one) for one in profits])
     mids = [closest_books(venues[slots[0].venue].snapshots, moments, levels=1).mid for moments in drawn]
-    if not np.isfinite(table[:, :, 0]).all(axis=0).any():
+    if not np.isfinite(table[:, :, 1]).all(axis=0).any():
         raise DataError(f"no moment from {window.start} to {window.end} has books of {symbol} at all venues")
     return Scenarios(
         tuple(slots),
-        np.concatenate([np.zeros((*table.shape[:2], 1)), table], axis=2),
+        table,
         np.tile(np.arange(window.buckets), repeats),
         np.concatenate(mids),
         np.stack(depths),
         repeats,
+        tuple(shared),
     )
+
+
+def _from_nothing(table: NDArray[np.generic]) -> NDArray[Any]:
+    """A table over 1, 2, 3 .. shares with a column of zeros for none in front."""
+    return np.concatenate([np.zeros((len(table), 1), dtype=table.dtype), table], axis=1)
 
 
 def _derived(seed: int, repeat: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import polars
 from numpy.typing import NDArray
 
-from riskroute.market.cost import market_profits
+from riskroute.market.cost import market_profits, stretched_profits
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.limit_orders import limit_profits
 from riskroute.market.sampling import Floats, Moments, Window, closest_books
@@ -48,9 +48,13 @@ class Terms:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a slot earned, ``(draws * B, Q)``; and per bucket ``(B,)``, whether there was a book, and how deep."""
+    """What a slot earned, and how many shares crossed the book at once, ``(draws * B, Q)`` each.
+
+    Per bucket ``(B,)``, whether there was a book, and how deep. Limit orders cross a later book, not this one.
+    """
 
     profits: Floats
+    crossed: NDArray[np.int64]
     found: NDArray[np.bool_]
     depth: Floats
 
@@ -71,13 +75,14 @@ class VenueTables:
     def outcome(self, slot: Slot, moments: Moments, terms: Terms, *, seed: int = 0, draws: int = 1) -> Outcome:
         """What orders in a slot of this venue earn at one time per bucket; ``draws`` are those of a dark pool."""
         name, quantities, side = self.recording.venue, terms.quantities, terms.side
-        fee = terms.fees.fee(name, self.recording.date) if terms.fees is not None else None
-        taker, maker = (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)
+        taker, maker = self._fees(terms)
         books = closest_books(self.snapshots, moments, levels=terms.levels)
+        crossed = np.zeros((len(books.stamps), len(quantities)), dtype=np.int64)
         if slot.pool is not None:
-            profits = slot.pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker, draws=draws).profits
+            dark = slot.pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker, draws=draws)
+            profits, crossed = dark.profits, quantities - dark.filled
         elif slot.kind == "market":
-            profits = market_profits(books, quantities, side) - taker * quantities
+            profits, crossed = market_profits(books, quantities, side) - taker * quantities, crossed + quantities
         else:
             profits = limit_profits(
                 self.snapshots,
@@ -90,4 +95,14 @@ class VenueTables:
                 taker_fee=taker,
                 levels=terms.levels,
             ).profits
-        return Outcome(profits, books.found, books.side("bid" if side == "sell" else "ask")[1].sum(axis=1))
+        return Outcome(profits, crossed, books.found, books.side("bid" if side == "sell" else "ask")[1].sum(axis=1))
+
+    def crossing(self, moments: Moments, terms: Terms) -> Floats:
+        """Profit of crossing the book at one time per bucket, ``(B, Q)``, beyond its known levels an estimate."""
+        books = closest_books(self.snapshots, moments, levels=terms.levels)
+        return stretched_profits(books, terms.quantities, terms.side) - self._fees(terms)[0] * terms.quantities
+
+    def _fees(self, terms: Terms) -> tuple[float, float]:
+        """What taking and making cost per share."""
+        fee = terms.fees.fee(self.recording.venue, self.recording.date) if terms.fees is not None else None
+        return (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)

@@ -62,7 +62,7 @@ def frontier_chart(order: Mapping[str, Any]) -> dict[str, Any]:
     """Cost against risk of the best splits, from the most careful to the one that ignores risk."""
     points = order["frontier"]
     hover = [
-        f"risk tolerance {one['risk_tolerance']}: "
+        f"risk tolerance from {one['risk_tolerance']:.3g}: "
         + ", ".join(f"{slot} {n}" for slot, n in zip(order["slots"], one["allocation"], strict=True) if n)
         for one in points
     ]
@@ -72,7 +72,7 @@ def frontier_chart(order: Mapping[str, Any]) -> dict[str, Any]:
             "y": [-one["mean"] for one in points],
             "text": hover,
             "mode": "lines+markers",
-            "name": "model",
+            "name": "books chosen on",
             "line": {"color": BAR},
         },
         {

@@ -27,8 +27,9 @@ LIMITATIONS = (
     "books are what they were without it.",
     "Books of one day and a few hours. Another day may differ by more than the error bars, which know this day only.",
     "Dark pools are a mechanism with assumed parameters; nobody publishes such data.",
-    "Slots add up. A market order, the rest of a dark pool and the rest of a limit order at one venue each walk the "
-    "book from its best price, as if the others were not there: large orders look cheaper than they are.",
+    "Market orders and what dark pools leave walk the book of a venue together. The rest of a limit order crosses "
+    "later, on a book in which what they took is there again. Where together they need more than the known levels "
+    "hold, prices are taken to worsen further in proportion.",
     "Limit orders join at the best price and wait; they are not moved when the market moves away.",
     "The models add up over slots, and ignore that venues move together; replayed books do not ignore it.",
     "Scenarios of a replay come again and again. A policy that trades for longer than there are books sees them twice.",
@@ -106,22 +107,21 @@ def _order(order: Mapping[str, Any], summary: Mapping[str, Any], table: Any) -> 
 
 
 def frontier_table(order: Mapping[str, Any]) -> Table:
-    """The risk tolerances at which the best split of the models changes, from the most careful on."""
-    rows = []
-    for k, point in enumerate(order["frontier"]):
-        if k == 0 or point["changes"]:
-            tolerance = point["risk_tolerance"]
-            rows.append(
-                [
-                    tolerance if isinstance(tolerance, str) else f"{tolerance:.3g}",
-                    " ".join(map(str, point["allocation"])),
-                    dollars(-point["mean"]),
-                    f"{point['variance']:.3g}",
-                    dollars(-point["tail"]),
-                ]
-            )
-    slots = " ".join(order["slots"])
-    return ["risk tolerance from", f"split ({slots})", "cost in the model", "variance ($²)", "worst 5 %"], rows
+    """The risk tolerances at which the best split changes, from the most careful on."""
+    rows = [
+        [
+            f"{point['risk_tolerance']:.3g}",
+            " ".join(map(str, point["allocation"])),
+            dollars(-point["mean"]),
+            f"{point['variance']:.3g}",
+            dollars(-point["judged_mean"]),
+            f"{point['judged_variance']:.3g}",
+            dollars(-point["tail"]),
+        ]
+        for point in order["frontier"]
+    ]
+    header = ["risk tolerance from", f"split ({' '.join(order['slots'])})", "cost, when chosen", "variance ($²)"]
+    return [*header, "cost, when judged", "variance ($²)", "worst 5 %"], rows
 
 
 def _raw(text: str) -> Any:

@@ -55,13 +55,29 @@ def summary_sentences(order: Mapping[str, Any]) -> list[str]:
     if gap is not None:
         word = "more" if gap > 0 else "less"
         said.append(f"With risk charged, it cost {dollars(abs(gap))} {word} there than on the books it was chosen on.")
+    said += _appetite(order)
     said += [_against(order, name) for name in order["splits"] if name != RECOMMENDED]
     if BEST_SINGLE not in order["splits"]:
         said.append("No single slot can take the whole order.")
     dropped = order["left_out"]["judge"]
     if dropped:
         said.append(f"{dropped:.1%} of the judging moments were left out, as a book was not deep enough there.")
+    beyond = order["beyond_known_levels"]["judge"]
+    if beyond:
+        moments = f"At {beyond:.1%} of the judging moments"
+        said.append(f"{moments} it needed more than a book's known levels hold; its cost beyond them is an estimate.")
     return [*said, *_learning(order)]
+
+
+def _appetite(order: Mapping[str, Any]) -> list[str]:
+    """Between which risk tolerances the recommendation stays the same."""
+    points = order["frontier"]
+    places = [k for k, point in enumerate(points) if point["allocation"] == order["splits"][RECOMMENDED]["allocation"]]
+    if not places:
+        return []
+    start, later = points[places[0]]["risk_tolerance"], points[places[0] + 1 :]
+    span = f"from {start:.3g} to {later[0]['risk_tolerance']:.3g}" if later else f"of {start:.3g} and more"
+    return [f"The same split is best for any risk tolerance {span}."]
 
 
 def _against(order: Mapping[str, Any], name: str) -> str:
@@ -94,7 +110,19 @@ def _learning(order: Mapping[str, Any]) -> list[str]:
         "risk charged.",
         f"Its orders then cost {dollars(judged['cost_each'])} on average, learning and risk included (error over runs "
         f"{dollars(judged['cost_each_error'])}), against {', '.join(naive)}.",
+        *_verdict(order, judged["cost_each"]),
     ]
+
+
+def _verdict(order: Mapping[str, Any], each: float) -> list[str]:
+    """A warning if learning costs more than routing that learns nothing."""
+    better = [
+        name for name in NAIVE if name in order["splits"] and order["splits"][name]["judge"]["charged_cost"] < each
+    ]
+    if not better:
+        return []
+    said = f"Learning while trading cost more than it brought here: {' and '.join(better)} would have been cheaper. "
+    return [said + "Send the recommended split as it is, or let a policy learn over more orders."]
 
 
 def splits_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -143,13 +171,16 @@ def models_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     rows = []
     for slot, model in order["models"].items():
         fit = order["fits"][slot]
+        known = list(fit["warnings"])
+        if fit["variance"] != model["variance"]:
+            known.append("its fitted variance was negative for some orders, and was replaced")
         rows.append(
             [
                 slot,
                 *(f"{value:.4g}" for value in (*model["mean"], *model["variance"])),
                 f"{fit['r2_mean']:.3f}",
                 f"{fit['r2_variance']:.3f}",
-                "; ".join(fit["warnings"]) or "none",
+                "; ".join(known) or "none",
             ]
         )
     header = ["slot", "profit per share ($)", "per share² ($)", "variance per share ($²)", "per share² ($²)"]

@@ -1,20 +1,23 @@
-"""The risk frontier: the best split of a problem as the risk tolerance runs from nothing to everything."""
+"""The risk frontier: the best splits as the risk tolerance runs from nothing to everything, and where they change."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from riskroute.errors import whole_number
+from riskroute.errors import real_number, whole_number
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.problem import Problem
+
+ROUNDING = 1e-11
+"""Relative differences that are taken for rounding."""
 
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """The best split at a risk tolerance, with its mean and variance; infinity cares for the mean only."""
+    """A split, its mean and variance, and the risk tolerance from which on it is best."""
 
     risk_tolerance: float
     action: Action
@@ -22,27 +25,70 @@ class FrontierPoint:
     variance: float
 
 
-def risk_frontier(problem: Problem, points: int = 41) -> list[FrontierPoint]:
-    """Best splits from risk tolerance 0 (variance only) to infinity (mean only), at least ``points`` tolerances.
+Split = tuple[Action, float, float]
+"""A split with its mean and variance."""
 
-    Tolerances are spaced evenly in their logarithm, around the ratio of the largest variance to the largest mean of
-    the splits that are best at the two ends.
+Best = Callable[[float], Split]
+"""The best split at a risk tolerance; at infinity only the mean counts."""
+
+
+def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100) -> list[FrontierPoint]:
+    """Best splits of a problem by its model, from risk tolerance 0 (variance only) to infinity (mean only).
+
+    >>> from riskroute.routing.venues import VenueModel, venue_problem
+    >>> venues = VenueModel("safe", (-3.0, 0.0), (0.0, 0.0)), VenueModel("cheap", (-1.0, 0.0), (0.0, 0.5))
+    >>> points = risk_frontier(venue_problem(venues, 2, base_variance=0.0, caps=2))
+    >>> [(point.risk_tolerance, point.action) for point in points]  # saves 2, for a variance of 0.5, then 1.5 more
+    [(0.0, (2, 0)), (0.25, (1, 1)), (0.75, (0, 2))]
     """
-    whole_number("points", points, minimum=3)
-    ends = [_point(problem, 0.0), _point(problem, np.inf)]
-    means = [abs(end.mean) for end in ends if end.mean]
-    apart = abs(ends[1].mean - ends[0].mean)
-    middle = abs(ends[1].variance - ends[0].variance) / apart if apart > 0 else max(means, default=1.0)
-    inner = [_point(problem, float(rho)) for rho in (middle or 1.0) * np.logspace(-3, 3, points - 2)]
-    return [ends[0], *inner, ends[1]]
+
+    def best(risk_tolerance: float) -> Split:
+        if math.isinf(risk_tolerance):
+            action = problem.actions.best(-problem.mean_coef)
+        else:
+            action = problem.actions.best(problem.var_coef - risk_tolerance * problem.mean_coef)
+        batch = as_batch(action)
+        return action, float(problem.means(batch)[0]), float(max(problem.variances(batch)[0], 0.0))
+
+    return trace_frontier(best, at=at, most=most)
 
 
-def _point(problem: Problem, risk_tolerance: float) -> FrontierPoint:
-    score: NDArray[np.float64] = (
-        -problem.mean_coef if np.isinf(risk_tolerance) else problem.var_coef - risk_tolerance * problem.mean_coef
-    )
-    action = problem.actions.best(score)
-    batch = as_batch(action)
-    return FrontierPoint(
-        risk_tolerance, action, float(problem.means(batch)[0]), float(max(problem.variances(batch)[0], 0.0))
-    )
+def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> list[FrontierPoint]:
+    """All splits that are best at some risk tolerance, found by asking ``best`` only where two of them tie.
+
+    If a third split beats both where they tie, it lies between them; if none does, the best split changes there, and
+    exactly there. Stops at ``most`` splits, with the widest gaps filled first; ``at`` are tolerances to ask for anyway.
+    """
+    whole_number("most", most, minimum=2)
+    asked = [real_number("at", tolerance, minimum=0.0) for tolerance in at]
+    found = dict.fromkeys(best(tolerance) for tolerance in (0.0, math.inf, *asked))
+    tied: set[tuple[object, object]] = set()
+    while True:
+        corners = _corners(list(found))
+        gaps = [pair for pair in itertools.pairwise(corners) if pair not in tied]
+        if not gaps or len(found) >= most:
+            break
+        one, other = max(gaps, key=lambda pair: (pair[1][1] - pair[0][1]) * (pair[1][2] - pair[0][2]))
+        tied.add((one, other))
+        found[best(_tie(one, other))] = None
+    starts = [0.0, *(_tie(one, other) for one, other in itertools.pairwise(corners))]
+    return [FrontierPoint(start, *corner) for start, corner in zip(starts, corners, strict=True)]
+
+
+def _corners(splits: Sequence[Split]) -> list[Split]:
+    """Splits that are best at some tolerance, the most careful first: the lower right hull of mean and variance."""
+    largest = max(abs(mean) for _, mean, _ in splits)
+    noise = ROUNDING * max(variance for _, _, variance in splits) / (largest or 1.0)
+    corners: list[Split] = []
+    for split in sorted(splits, key=lambda one: (one[2], -one[1])):
+        if corners and split[1] - corners[-1][1] <= ROUNDING * largest:
+            continue
+        while corners and _tie(corners[-1], split) <= noise + (_tie(*corners[-2:]) if len(corners) > 1 else 0.0):
+            corners.pop()
+        corners.append(split)
+    return corners
+
+
+def _tie(one: Split, other: Split) -> float:
+    """Risk tolerance at which two splits are equally good, the second with the larger mean."""
+    return (other[2] - one[2]) / (other[1] - one[1])

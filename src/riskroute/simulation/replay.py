@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from riskroute.learning.actions import Action, Actions, as_action, as_batch
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.allocations import Allocations
+from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.episodes import Run, Vector
 
@@ -20,13 +23,16 @@ _CELLS = 4_000_000  # numbers held at once while many splits are looked at
 
 
 class Replay(Environment):
-    """Every round one recorded scenario is drawn, and a split earns what its parts earn in it, slot by slot.
+    """Every round one recorded scenario is drawn, and a split earns what its parts earn in it.
+
+    Slots add up, except that those which cross one book walk it together.
 
     Parameters
     ----------
     problem : over splits of an order (`Allocations`, or its `listed` form): what policies are told, and the linear
         model that they believe in.
-    profits : ``(slots, scenarios, shares + 1)``, what 0, 1, 2 .. shares in a slot earn in a scenario.
+    profits : ``(slots, scenarios, shares + 1)``, what 0, 1, 2 .. shares in a slot earn in a scenario, alone.
+    shared : books that several slots cross, and what that costs more.
 
     >>> actions = Allocations(shares=2, slots=2)
     >>> problem = Problem(actions=actions, mean_coef=np.zeros(4), var_coef=np.zeros(4))
@@ -37,7 +43,7 @@ class Replay(Environment):
 
     gaussian = False
 
-    def __init__(self, problem: Problem, profits: NDArray[np.float64]) -> None:
+    def __init__(self, problem: Problem, profits: NDArray[np.float64], shared: Sequence[SharedBook] = ()) -> None:
         super().__init__(problem)
         actions = problem.actions
         whole = actions.handles if isinstance(actions, Actions) else as_batch(actions.best(problem.score))
@@ -48,14 +54,17 @@ class Replay(Environment):
         if self.profits.ndim != 3 or self.profits.shape[::2] != (slots, shares + 1) or not self.profits.shape[1]:
             expected = f"({slots}, scenarios, {shares + 1})"
             raise InputError(f"profits must have shape {expected}, was {self.profits.shape}")
-        if np.isinf(self.profits).any() or np.isnan(self._reachable(actions)).any():
+        highs = actions.lattice.highs * actions.lot if isinstance(actions, Allocations) else whole.max(axis=0)
+        known = np.concatenate([self.profits[slot, :, : high + 1].ravel() for slot, high in enumerate(highs)])
+        if np.isinf(self.profits).any() or np.isnan(known).any():
             raise InputError("profits must be finite wherever a split may put shares, was NaN or infinite somewhere")
-
-    def _reachable(self, actions: Any) -> Vector:
-        """Profits of the quantities that some split puts into a slot."""
-        implicit = isinstance(actions, Allocations)
-        highs = actions.lattice.highs * actions.lot if implicit else actions.handles.max(axis=0)
-        return np.concatenate([self.profits[slot, :, : high + 1].ravel() for slot, high in enumerate(highs)])
+        self.shared = tuple(shared)
+        for book in self.shared:
+            if book.crossing.shape != self.profits.shape[1:] or not set(book.slots) <= set(range(slots)):
+                expected = f"of {self.profits.shape[1:]} and some of {slots} slots"
+                raise InputError(f"shared books must be {expected}, was {book.crossing.shape}, slots {book.slots}")
+            if not np.isfinite(book.crossing[:, : int(highs[list(book.slots)].sum()) + 1]).all():
+                raise InputError("crossing must be finite wherever shares may cross, was NaN or infinite somewhere")
 
     @property
     def scenarios(self) -> int:
@@ -63,8 +72,10 @@ class Replay(Environment):
         return int(self.profits.shape[1])
 
     def describe(self) -> dict[str, Any]:
-        digest = hashlib.sha256(self.profits.tobytes()).hexdigest()[:16]
-        return super().describe() | {"profits": digest, "shape": list(self.profits.shape)}
+        tables = [self.profits, *(table for book in self.shared for table in (book.crossing, book.rests))]
+        digests = [hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest()[:16] for table in tables]
+        slots = [list(book.slots) for book in self.shared]
+        return super().describe() | {"profits": digests, "shape": list(self.profits.shape), "shared": slots}
 
     def playable(self, method: str) -> str:
         return "blocks" if method == "auto" else method
@@ -75,7 +86,15 @@ class Replay(Environment):
         total = np.zeros((len(splits), self.scenarios))
         for slot in range(splits.shape[1]):
             total += self.profits[slot].T[splits[:, slot]]
+        for book in self.shared:
+            total += book.extra(splits)
         return total
+
+    def beyond(self, action: Action) -> float:
+        """Share of the scenarios in which a split crosses more of a book than its known levels hold."""
+        splits = as_batch(action)
+        over = [book.beyond(splits)[0] for book in self.shared]
+        return float(np.any(over, axis=0).mean()) if over else 0.0
 
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
         step = max(_CELLS // self.scenarios, 1)
@@ -86,37 +105,46 @@ class Replay(Environment):
             deviations.append(total.std(axis=1))
         return np.concatenate(means), np.concatenate(deviations)
 
-    def mean_variance(self, actions: ActionBatch) -> Vector:
-        """Mean-variance of each split over the scenarios; smaller is better."""
+    def mean_variance(self, actions: ActionBatch, risk_tolerance: float | None = None) -> Vector:
+        """Mean-variance of each split over the scenarios; smaller is better. At tolerance infinity, minus the mean."""
         mean, deviation = self.moments(actions)
-        return np.asarray(deviation**2 - self.risk_tolerance * mean)
+        return _score(mean, deviation, self.risk_tolerance if risk_tolerance is None else risk_tolerance)
 
     def _comparator(self, piece: int) -> Action:
+        return self.best_split()
+
+    def best_split(self, risk_tolerance: float | None = None) -> Action:
         """Best split over the scenarios: of all if they are listed, else the best end of several climbs.
 
         They start from the model's best split, and from one full slot after the other.
         """
         actions = self.actions
         if not isinstance(actions, Allocations):
-            return self._listed_comparator(piece)
+            tolerance = self.risk_tolerance if risk_tolerance is None else risk_tolerance
+            return actions.listed().action(int(_score(*self._listed_moments, tolerance).argmin()))
         full = (actions.best(-unit) for unit in np.eye(actions.dim)[: actions.slots])
-        ends = as_batch(*(self.climb(start) for start in (self.pieces[0].best, *full)))
-        return as_action(ends[self.mean_variance(ends).argmin()])
+        ends = as_batch(*(self.climb(start, risk_tolerance) for start in (self.pieces[0].best, *full)))
+        return as_action(ends[self.mean_variance(ends, risk_tolerance).argmin()])
 
-    def climb(self, start: Action) -> Action:
+    @cached_property
+    def _listed_moments(self) -> tuple[Vector, Vector]:
+        """Mean and standard deviation of all splits, if they are listed."""
+        return self.moments(self.actions.listed().handles)
+
+    def climb(self, start: Action, risk_tolerance: float | None = None) -> Action:
         """Move shares between two slots as long as that betters the mean-variance; steps halve down to one lot."""
         actions = self.actions
         if not isinstance(actions, Allocations):
             raise InputError(f"splits must not be listed to climb among them, was {actions}")
         split, lot = np.array(start), actions.lot
-        value = float(self.mean_variance(split[None])[0])
+        value = float(self.mean_variance(split[None], risk_tolerance)[0])
         unit = np.eye(len(split), dtype=np.int64)
         moves = (unit[:, None] - unit[None, :]).reshape(-1, len(split))
         step = max(int(split.sum()) // (2 * lot), 1) * lot
         while step >= lot:
             moved = split + step * moves
             moved = moved[actions.contains(moved)]
-            values = self.mean_variance(moved) if len(moved) else np.array([np.inf])
+            values = self.mean_variance(moved, risk_tolerance) if len(moved) else np.array([np.inf])
             if values.min() < value:
                 split, value = moved[values.argmin()], float(values.min())
             else:
@@ -125,6 +153,10 @@ class Replay(Environment):
 
     def run(self, rng: np.random.Generator) -> Run:
         return ReplayRun(self, rng)
+
+
+def _score(mean: Vector, deviation: Vector, risk_tolerance: float) -> Vector:
+    return np.asarray(-mean if np.isinf(risk_tolerance) else deviation**2 - risk_tolerance * mean)
 
 
 class ReplayRun(Run):
