@@ -222,7 +222,21 @@ def test_a_synthetic_market_stands_in(tmp_path: Path) -> None:
     assert table["source"].value_counts().sort("source").rows() == [("here", 5), ("paper", 5)]
 
 
-@pytest.mark.parametrize("words", [["--runs", "3"], ["--panel", "a"], ["--policy", "rise"]])
-def test_options_of_play_do_not_go_with_books(words: list[str], tmp_path: Path) -> None:
-    assert command(["reproduce", "figure1", *words, "--out", str(tmp_path / "x")]) == 2
+@pytest.mark.parametrize(
+    ("experiment", "option", "value"),
+    [
+        ("figure1", "--runs", "3"),
+        ("table", "--panel", "a"),
+        ("figure5", "--policy", "rise"),
+        ("figure1", "--horizon", "50"),
+        ("figure2", "--data", "books"),
+        ("figure4", "--symbol", "QVEX"),
+        ("instances", "--date", "2019-03-27"),
+    ],
+)
+def test_options_that_change_nothing_are_refused(
+    experiment: str, option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["reproduce", experiment, option, value, "--out", str(tmp_path / "x")]) == 2
+    assert f"{option} must be left out for {experiment}, was" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()

@@ -100,5 +100,5 @@ def test_mistakes_are_named(store: Store, tmp_path: Path) -> None:
             sample_scenarios(store, "QVEX", slots, 5, WINDOW)
     with pytest.raises(InputError, match="repeats must be a positive integer, was 0"):
         sample_scenarios(store, "QVEX", SLOTS, 5, WINDOW, repeats=0)
-    with pytest.raises(DataError, match="no moment from 15:00:00 to 15:20:00 has books of QVEX"):
+    with pytest.raises(DataError, match="books of QVEX must be there at XNAS from 15:00:00 to 15:20:00, was no moment"):
         sample_scenarios(store, "QVEX", SLOTS[:1], 5, Window(dt.time(15), dt.time(15, 20), 10))

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from browser import opened
-from riskroute import Allocations, InputError, Problem
+from market_files import csv_text
+from riskroute import Allocations, DataError, InputError, Problem
 from riskroute.cli.app import run as command
 from riskroute.experiments.judging import best_single, even_split, judge_splits, split_by_weights
 from riskroute.experiments.study import study_data
@@ -93,6 +94,7 @@ def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ({"shares": 7, "lot": 2}, "shares must be a multiple of the lot of 2, was 7"),
         ({"data": ["synthetic", "x"]}, "data must be 'synthetic' or files and folders"),
         ({"bucket_minutes": 100}, "train must last at least two buckets"),
+        ({"max_unresolved": 2}, "max_unresolved must be less than or equal to 1, was 2"),
         ({"risk_tolerances": [1, 1]}, "risk_tolerances must have different values"),
     ],
 )
@@ -108,6 +110,23 @@ def test_a_bad_file_exits_with_two_and_leaves_nothing(tmp_path: Path, capsys: py
         assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]) == 2
         assert len(capsys.readouterr().err.strip().splitlines()) == 1
     assert not list((tmp_path / "out").glob("report*"))
+
+
+def test_files_with_faults_are_imported_when_asked_to(tmp_path: Path) -> None:
+    columns: dict[str, list[object]] = {
+        "ts_event": [1_553_700_000_000_000_000 + k * 10**9 for k in range(40)],
+        "symbol": ["ACME"] * 40,
+        "bid_px_00": [99.0] * 30 + [101.0] * 10,
+        "bid_sz_00": [5] * 40,
+        "ask_px_00": [100.0] * 40,
+        "ask_sz_00": [5] * 40,
+    }
+    (tmp_path / "books.csv").write_text(csv_text(columns))
+    values = {"data": str(tmp_path / "books.csv"), "venue": "XABC"}
+    with pytest.raises(DataError, match=r"was 25\.0% \(10 of 40\); --max-crossed 0\.26 \(max_crossed in a study\)"):
+        study_data(checked_study(values), tmp_path / "out")
+    data = study_data(checked_study(values | {"max_crossed": 0.25}), tmp_path / "out")
+    assert [(one.venue, one.symbol, one.snapshots) for one in data.recordings] == [("XABC", "ACME", 40)]
 
 
 @pytest.mark.parametrize(("shares", "lot"), [(10, 1), (100, 1), (1000, 10), (997, 1), (120, 2), (5000, 50)])

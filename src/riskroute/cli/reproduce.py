@@ -44,7 +44,7 @@ def reproduce(
     runs: Annotated[
         int | None, typer.Option(help="Runs per policy; if left out 50, fewer of ours, and 1 per instance.")
     ] = None,
-    horizon: Annotated[int, typer.Option(help="Rounds per run.")] = 100_000,
+    horizon: Annotated[int | None, typer.Option(help="Rounds per run; 100,000 if left out.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the rewards and the policies' own draws.")] = 0,
     policy: Annotated[
         list[str] | None,
@@ -74,6 +74,12 @@ def reproduce(
 
     check_outputs({"--out": out / "tasks" / "x"})
     one_of("experiment", experiment, (*BOOKS, *PLAYED, "all"))
+    played = {"--panel": panel, "--runs": runs, "--horizon": horizon, "--policy": policy}
+    read = {"--data": data, "--symbol": symbol, "--date": date}
+    for options, elsewhere in ((played, BOOKS), (read, PLAYED)):
+        for option, value in options.items():
+            if value is not None and experiment in elsewhere:
+                raise InputError(f"{option} must be left out for {experiment}, was {str(value)!r}")
     require("matplotlib", "plotly")
     summaries: dict[str, dict[str, Any]] = {}
     if experiment not in BOOKS:
@@ -81,11 +87,9 @@ def reproduce(
         from riskroute.simulation.engines import Engine
 
         where = Engine(engine, workers, address)
-        plans = plan_experiments(experiment, panel=panel, runs=runs, horizon=horizon, seed=seed, policies=policy)
+        rounds = {"horizon": horizon} if horizon is not None else {}
+        plans = plan_experiments(experiment, panel=panel, runs=runs, seed=seed, policies=policy, **rounds)
     if experiment in (*BOOKS, "all"):
-        for option, value in (("--panel", panel), ("--runs", runs), ("--policy", policy)):
-            if value is not None and experiment != "all":
-                raise InputError(f"{option} must be left out for {experiment}, was {value!r}")
         names = list(BOOKS) if experiment == "all" else [experiment]
         summaries |= _from_books(names, data, symbol, date, out, seed)
     if experiment not in BOOKS:

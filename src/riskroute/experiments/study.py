@@ -84,7 +84,13 @@ def study_data(config: StudyConfig, out: Path) -> BookData:
     symbols = (config.symbol,) if config.symbol is not None else ()
     folder = out / "imported"
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier study
-    import_files(paths, folder, Wanted(symbols, depth=DEPTH, date=config.date))
+    import_files(
+        paths,
+        folder,
+        Wanted(symbols, depth=DEPTH, date=config.date, venue=config.venue),
+        max_unresolved=config.max_unresolved,
+        max_crossed=config.max_crossed,
+    )
     return book_data(folder, config.symbol, out, config.seed, date=config.date)
 
 

@@ -48,6 +48,7 @@ def _span(value: Any) -> Any:
     return hours_of(value) if isinstance(value, str) else value
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
 Span = Annotated[tuple[dt.time, dt.time], BeforeValidator(_span)]
 
 
@@ -59,6 +60,9 @@ class StudyConfig(BaseModel):
     data: Names = [SYNTHETIC]
     symbol: str | None = None
     date: dt.date | None = None
+    venue: str | None = None
+    max_unresolved: Share = 0.01
+    max_crossed: Share = 0.01
     side: Literal["sell", "buy"] = "sell"
     shares: Counts = [10]
     risk_tolerances: Tolerances = [2.0]
@@ -139,6 +143,9 @@ TEMPLATE = """\
 data = "synthetic"
 # symbol = "QVEX"             # needed where the data hold several
 # date = 2019-03-27           # needed where the data hold several days
+# venue = "XNAS"              # of files that do not tell
+max_unresolved = 0.01         # share of references to unknown orders above which a file is refused
+max_crossed = 0.01            # the same for books with bid at or above ask
 side = "sell"                 # or "buy"
 
 shares = [10]                 # order sizes; one study for each

@@ -132,9 +132,10 @@ def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, fl
         }
         for name, (share, some, of, what) in faults.items():
             if share > limits[name]:
+                higher = f"--max-{name} {_above(share)} (max_{name} in a study)"
                 raise DataError(
                     f"{reader.source} ({one.symbol}) must have at most {limits[name]:.1%} {what}, "
-                    f"was {share:.1%} ({some:,} of {of:,}); --max-{name} {_above(share)} goes on all the same"
+                    f"was {share:.1%} ({some:,} of {of:,}); {higher} goes on all the same"
                 )
 
 

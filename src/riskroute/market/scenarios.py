@@ -79,7 +79,10 @@ class Scenarios:
         buckets = len(self.buckets) // self.repeats
         found = np.asarray(np.isfinite(self.profits[slot, :, 1]).reshape(self.repeats, buckets).any(axis=0))
         source = stream(seed, "bootstrap", self.slots[slot].name)
-        return fit_profits(self.profits[slot][:, quantities], quantities, found, seed=source, draws=self.repeats)
+        try:
+            return fit_profits(self.profits[slot][:, quantities], quantities, found, seed=source, draws=self.repeats)
+        except DataError as error:
+            raise DataError(f"{self.slots[slot].name}: {error}") from None
 
     def models(self, caps: NDArray[np.int64], seed: int) -> tuple[list[VenueModel], dict[str, Fit]]:
         """One venue model per slot, with variances that are nowhere negative, and the fits behind them."""
@@ -137,8 +140,11 @@ def sample_scenarios(
             shared.append(SharedBook(takers, crossing, rests, depths[takers[0]]))
     table = np.stack([_from_nothing(one) for one in profits])
     mids = [closest_books(venues[slots[0].venue].snapshots, moments, levels=1).mid for moments in drawn]
-    if not np.isfinite(table[:, :, 1]).all(axis=0).any():
-        raise DataError(f"no moment from {window.start} to {window.end} has books of {symbol} at all venues")
+    there = np.isfinite(table[:, :, 1])
+    if not there.all(axis=0).any():
+        lacking = [slot.name for k, slot in enumerate(slots) if not there[k].any()]
+        where = f"at {', '.join(lacking)}" if lacking else f"at {', '.join(venues)} at once"
+        raise DataError(f"books of {symbol} must be there {where} from {window.start} to {window.end}, was no moment")
     return Scenarios(
         tuple(slots),
         table,
