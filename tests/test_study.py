@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from browser import opened
 from market_files import csv_text
 from riskroute import Allocations, DataError, InputError, Problem
 from riskroute.cli.app import run as command
-from riskroute.experiments.judging import best_single, even_split, judge_splits, split_by_weights
+from riskroute.experiments.judging import best_single, judge_splits
 from riskroute.experiments.study import study_data
 from riskroute.experiments.study_config import TEMPLATE, checked_study
 from riskroute.experiments.study_orders import Prepared, prepare
@@ -134,19 +132,6 @@ def test_lots_keep_orders_small(shares: int, lot: int) -> None:
     assert checked_study({}).lot_of(shares) == lot
 
 
-@given(st.lists(st.floats(0.01, 100), min_size=2, max_size=6), st.integers(1, 60), st.integers(0, 10**6))
-def test_splits_by_weight_are_whole_and_within_caps(weights: list[float], shares: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    caps = rng.integers(0, shares + 1, len(weights))
-    caps[0] = shares
-    split = split_by_weights(np.array(weights), shares, 1, caps)
-    assert sum(split) == shares
-    assert all(0 <= part <= cap for part, cap in zip(split, caps, strict=True))
-    free = split_by_weights(np.array(weights), shares, 1, np.full(len(weights), shares))
-    exact = np.array(weights) / sum(weights) * shares
-    assert np.abs(np.array(free) - exact).max() < len(weights)
-
-
 def small_replay(seed: int = 0) -> tuple[Replay, np.ndarray]:
     rng = np.random.default_rng(seed)
     problem = Problem(actions=Allocations(4, 3), mean_coef=np.zeros(6), var_coef=np.zeros(6), risk_tolerance=1.5)
@@ -176,7 +161,6 @@ def test_the_best_single_slot_is_found() -> None:
     expected = corners[replay.mean_variance(corners).argmin()]
     assert best_single(replay, 4, np.array([4, 4, 4])).tolist() == [expected.tolist()]
     assert best_single(replay, 4, np.array([3, 3, 3])).shape == (0, 3)
-    assert even_split(3, 4, 1, np.array([4, 4, 4])) == (2, 1, 1)
 
 
 def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:

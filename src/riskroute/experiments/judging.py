@@ -69,29 +69,6 @@ def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Flo
     return {"mean": mean, "variance": variance, "mean_variance": variance - tolerance * mean, "tail": tail}
 
 
-def even_split(slots: int, shares: int, lot: int, caps: NDArray[np.int64]) -> tuple[int, ...]:
-    """As even as lots and caps allow.
-
-    >>> even_split(3, 10, 1, np.array([10, 10, 2]))
-    (4, 4, 2)
-    """
-    return split_by_weights(np.ones(slots), shares, lot, caps)
-
-
-def split_by_weights(weights: Floats, shares: int, lot: int, caps: NDArray[np.int64]) -> tuple[int, ...]:
-    """Lots in proportion to ``weights (slots,)``, dealt one by one to the slot that lags most, within ``caps``.
-
-    >>> split_by_weights(np.array([3.0, 1.0]), 8, 1, np.array([8, 8]))
-    (6, 2)
-    """
-    weights = np.maximum(np.asarray(weights, dtype=np.float64), 1e-12)
-    given = np.zeros(len(weights), dtype=np.int64)
-    for _ in range(shares // lot):
-        lag = np.where(given + lot <= caps, (given + lot) / weights, np.inf)
-        given[int(lag.argmin())] += lot
-    return tuple(int(share) for share in given)
-
-
 def best_single(replay: Replay, shares: int, caps: NDArray[np.int64]) -> ActionBatch:
     """The whole order in the one slot that is best by mean-variance, of those that can take it; empty if none can."""
     able = np.flatnonzero(caps >= shares)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.errors import DataError, InputError, one_of
-from riskroute.experiments.judging import best_single, even_split, judge_splits, split_by_weights
+from riskroute.experiments.judging import best_single, judge_splits
 from riskroute.experiments.order_books import BookData
 from riskroute.experiments.study_config import StudyConfig
 from riskroute.learning.actions import Action, as_action, as_batch
@@ -22,6 +22,7 @@ from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
 from riskroute.routing.frontier import trace_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
+from riskroute.routing.weights import whole_allocation
 from riskroute.seeding import stream
 from riskroute.simulation.replay import Replay
 
@@ -149,15 +150,16 @@ def _rounded(caps: NDArray[np.int64], shares: int, lot: int) -> NDArray[np.int64
 
 def alternatives(prepared: Prepared, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
     """The recommended split and what else one might do, all from the training part."""
-    shares, lot, caps = prepared.shares, prepared.lot, prepared.caps
+    shares, caps = prepared.shares, prepared.caps
+    allocations = Allocations(shares, len(caps), prepared.lot, caps.tolist())
     lit = np.array([model.kind == "market" for model in prepared.models])
     depths = np.where(lit, np.nanmean(prepared.scenarios["train"].depths, axis=1), 0.0)
     found: dict[str, Action] = {
         RECOMMENDED: train.comparators[0],
         MODEL_ONLY: problem.best,
         RISK_NEUTRAL: train.best_split(np.inf),
-        EVEN: even_split(len(caps), shares, lot, caps),
-        BY_DEPTH: split_by_weights(depths, shares, lot, caps),
+        EVEN: whole_allocation(np.ones(len(caps)), allocations),
+        BY_DEPTH: whole_allocation(depths, allocations),
     }
     single = best_single(train, shares, caps)
     if len(single):
