@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from riskroute.simulation.runner import simulate
     from riskroute.simulation.stress import BentVariance, HeavyTailed, Mistold
     from riskroute.simulation.varying import VaryingSets
+    from riskroute.simulation.warm_start import replay_belief
 
 _HOMES = {
     "learning.actions": (
@@ -182,6 +183,7 @@ _HOMES = {
         "Mistold",
     ),
     "simulation.varying": ("VaryingSets",),
+    "simulation.warm_start": ("replay_belief",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -263,6 +265,7 @@ __all__ = [
     "random_order_flow",
     "random_problem",
     "random_routing_problem",
+    "replay_belief",
     "restore_policy",
     "risk_frontier",
     "riskless_slot",

@@ -48,9 +48,6 @@ WARM = "adaptive, warm"
 FEWER = 3
 """Runs of policies that decide order by order, which takes seconds where rewards are replayed."""
 
-WARMING = 2_000
-"""Rounds that it learns there."""
-
 
 @dataclass(frozen=True)
 class Case:
@@ -121,7 +118,7 @@ def _case(config: StudyConfig, prepared: Prepared, tolerance: float) -> Case:
     environments: dict[str, Environment] = {"model": Environment(problem), **replays}
     policies: dict[str, str | Policy] = {name: name for name in played}
     if "adaptive" in played:
-        policies[WARM] = warm_policy(prepared, replays["train"], min(config.horizon, WARMING), config.seed)
+        policies[WARM] = warm_policy(prepared, replays["train"], config.seed)
     panels = {
         name: Panel(f"{name} {prepared.shares} {tolerance:g}", name, environment, policies, facts, scale)
         for name, environment in environments.items()

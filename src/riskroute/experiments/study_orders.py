@@ -23,8 +23,8 @@ from riskroute.routing.fees import load_fees
 from riskroute.routing.frontier import trace_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
 from riskroute.routing.weights import whole_allocation
-from riskroute.seeding import stream
 from riskroute.simulation.replay import Replay
+from riskroute.simulation.warm_start import replay_belief
 
 RECOMMENDED, MODEL_ONLY, RISK_NEUTRAL = "recommended", "linear model alone", "ignoring risk"
 BEST_VENUE, EVEN, BY_DEPTH = "best single slot", "equal split", "in proportion to depth"
@@ -192,17 +192,6 @@ def frontier_of(prepared: Prepared, train: Replay, judge: Replay, seed: int) -> 
     ]
 
 
-def warm_policy(prepared: Prepared, train: Replay, rounds: int, seed: int) -> Adaptive:
-    """The recommended policy with a belief from the training part, learnt there by replay before the first order.
-
-    Replayed scenarios come again and again, so the belief is weakened to as many rewards as there are buckets.
-    """
-    learner = Adaptive().start(train.setting(rounds), stream(seed, "warm", "policy"))
-    rewards = train.run(np.random.default_rng(stream(seed, "warm", "rewards")))
-    while learner.remaining:
-        learner.learn(rewards.tally(learner.plan()))
-    belief = learner.belief
-    if belief is None:
-        return Adaptive()
-    different = len(np.unique(prepared.buckets("train")))
-    return Adaptive(prior=belief.weakened(min(different / rounds, 1.0)))
+def warm_policy(prepared: Prepared, train: Replay, seed: int) -> Adaptive:
+    """The recommended policy with a belief from the books of the training part."""
+    return Adaptive(prior=replay_belief(train, prepared.buckets("train"), seed=seed))

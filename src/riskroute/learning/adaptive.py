@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from riskroute.errors import real_number, whole_number
-from riskroute.learning.belief import Belief, draw
+from riskroute.learning.belief import LEAST_VARIANCE, Belief, draw
 from riskroute.learning.linear import LinearPolicy
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import memory
@@ -41,7 +41,6 @@ Matrix = NDArray[np.float64]
 _WIDENED = (2.0, 3.0)
 _CALM = 4  # a plan after one in which nothing was worth exploring is this much longer
 _CAUTION = 2.0  # see `Duel`
-_LEAST_VARIANCE = 0.1  # of an action, in parts of the typical one
 
 
 @dataclass(kw_only=True)
@@ -140,7 +139,7 @@ class Duel:
         self.behind = np.maximum(self.apart @ belief.score(rho), 0.0)
         self.costs = self.behind + (self.apart @ belief.mean_coef) ** 2
         variance = self.features @ belief.var_coef + known.base_variance
-        variance = np.maximum(variance, _LEAST_VARIANCE * belief.variance)
+        variance = np.maximum(variance, LEAST_VARIANCE * belief.variance)
         self.noise = 2 * variance**2 + rho**2 * variance  # of what one round says about the mean-variance
         self.covariance = belief.score_covariance(rho)
         self.rounds = policy.patience * policy.ahead()

@@ -24,6 +24,9 @@ from riskroute.learning.evidence import Evidence
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
+LEAST_VARIANCE = 0.1
+"""Of an action, in parts of the typical one: no estimate makes an action safer than that."""
+
 _LEAST_FREEDOM = 0.05  # part of a reward that the fit leaves free, at least, when residuals are corrected
 _ITERATIONS = 3
 _JITTER = 1e-9  # keeps directions in which no two actions differ from being singular

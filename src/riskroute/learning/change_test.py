@@ -11,13 +11,12 @@ from scipy.special import chdtrc, fdtr, fdtrc, ndtri, stdtr
 
 from riskroute.errors import real_number, whole_number
 from riskroute.learning.adaptive import Adaptive
-from riskroute.learning.belief import Belief
+from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.evidence import Evidence
 from riskroute.learning.linear import MOST_ROWS
 from riskroute.learning.policy import memory
 
 _SPANS = (1, 2, 4, 8, 16)  # plans back that are tested together
-_LEAST_VARIANCE = 0.1  # of an action, in parts of the typical one
 _KNOWN = 100.0  # rewards that must stand behind a believed variance before anything is compared with it
 
 Vector = NDArray[np.float64]
@@ -108,7 +107,7 @@ class ChangeTest(Adaptive):
 
     def _distance(self, before: Belief, latest: Evidence) -> tuple[float, int]:
         """Squared distance of means and variances from what was believed, and how many were compared."""
-        floor = _LEAST_VARIANCE * before.variance
+        floor = LEAST_VARIANCE * before.variance
         believed = latest.features @ before.var_coef + self.known.base_variance
         variance = np.maximum(believed, floor)
         blur = latest.features @ np.linalg.solve(before.var_precision, latest.features.T)

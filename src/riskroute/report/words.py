@@ -99,7 +99,7 @@ def _learning(order: Mapping[str, Any]) -> list[str]:
         return [f"The policy {name} learns it: over {rounds:,} orders its regret was {judged['regret']:,.3g}."]
     begin = "A router that has to find this out by trading should use the policy"
     if name == WARM:
-        begin = "A router that goes on learning should begin with a replay of earlier books, the policy"
+        begin = "A router that goes on learning should begin with what earlier books teach, the policy"
     naive = [
         f"{dollars(split['judge']['charged_cost'])} for {label}"
         for label, split in order["splits"].items()

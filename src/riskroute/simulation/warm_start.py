@@ -1,0 +1,74 @@
+"""A warm start: what recorded books teach about every split, before the first order is sent.
+
+A policy that trades sees one reward a round, of the split it chose. Recorded books tell what all splits would have
+earned. Their means and variances, as far as they are linear in the features, are where a belief begins; how far they
+change when other buckets of the day are drawn says how firm it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.errors import InputError, real_number, whole_number
+from riskroute.learning.belief import LEAST_VARIANCE, Belief
+from riskroute.seeding import stream
+from riskroute.simulation.replay import Replay
+
+Matrix = NDArray[np.float64]
+
+SPLITS = 400
+"""Drawn from all, to fit coefficients to."""
+
+RESAMPLES = 200
+_RIDGE = 1e-6  # in units of the errors: splits may be too few to tell some coefficients apart
+
+
+def replay_belief(replay: Replay, buckets: NDArray[np.int64], *, firmness: float = 0.3, seed: int = 0) -> Belief:
+    """What the scenarios of a replay make one believe about the coefficients, for `Adaptive(prior=...)`.
+
+    Parameters
+    ----------
+    buckets : ``(scenarios,)``, which scenarios come from one bucket of the day, and so say much the same.
+    firmness : weight of the belief, up to 1: less if the books to come may differ from these.
+    """
+    names, place = np.unique(buckets, return_inverse=True)
+    if place.shape != (replay.scenarios,) or len(names) < 2:
+        was = f"shape {place.shape} with {len(names)} different"
+        raise InputError(f"buckets must have shape ({replay.scenarios},) and at least two different, was {was}")
+    real_number("firmness", firmness, above=0, maximum=1)
+    rng = np.random.default_rng(stream(whole_number("seed", seed, minimum=0), "warm start"))
+    problem = replay.pieces[0]
+    splits = np.unique(replay.actions.sample(rng, SPLITS), axis=0)
+    drawn = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=RESAMPLES)[:, place]
+    means, variances = _moments(replay.totals(splits), np.vstack([np.ones_like(drawn[:1]), drawn]))
+    typical = float(np.median(variances[0])) or 1.0
+    noise = np.maximum(variances[0], LEAST_VARIANCE * typical)
+    features = replay.actions.features(splits)
+    about_mean = _fitted(features, means, 1 / noise)
+    about_variance = _fitted(features, variances - problem.base_variance, 1 / noise**2)
+    firm = [_precision(about[1:]) for about in (about_mean, about_variance)]
+    return Belief(about_mean[0], firm[0], about_variance[0], firm[1], typical, len(names)).weakened(firmness)
+
+
+def _moments(totals: Matrix, weights: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
+    """Mean and variance of totals ``(n, scenarios)`` under each row of weights ``(R, scenarios)``: ``(R, n)`` each."""
+    middle = totals.mean(axis=1)
+    apart, share = (totals - middle[:, None]).T, weights / weights.sum(axis=1, keepdims=True)
+    means = share @ apart
+    return means + middle, np.maximum(share @ apart**2 - means**2, 0.0)
+
+
+def _fitted(features: Matrix, targets: Matrix, weights: NDArray[np.float64]) -> Matrix:
+    """Coefficients of weighted least squares for each row of targets ``(R, n)``: ``(R, dim)``."""
+    root = np.sqrt(weights)
+    return np.asarray(np.linalg.lstsq(features * root[:, None], (targets * root).T, rcond=None)[0].T)
+
+
+def _precision(coefficients: Matrix) -> Matrix:
+    """Inverse covariance of resampled coefficients ``(R, dim)``."""
+    covariance = np.cov(coefficients, rowvar=False)
+    error = np.sqrt(np.diag(covariance))
+    error = np.maximum(error, 1e-9 * float(np.abs(coefficients).max() or 1.0))
+    scale = np.outer(error, error)
+    return np.asarray(np.linalg.inv(covariance / scale + _RIDGE * np.eye(len(error))) / scale)
