@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -32,11 +31,11 @@ class NaiveBook:
     def remove(self, order: int) -> None:
         self.orders = [one for one in self.orders if one[0] != order]
 
-    def trade(self, volume: int) -> list[tuple[int, int, int]]:
-        """Fills ``(order id, price, size)`` of whoever comes with ``volume``."""
+    def trade(self, volume: int, worst: int = 99) -> list[tuple[int, int, int]]:
+        """Fills ``(order id, price, size)`` of whoever comes with ``volume`` and takes prices up to ``worst``."""
         fills = []
         for one in sorted(self.orders, key=lambda order: order[1]):
-            taken = min(volume, one[2])
+            taken = min(volume, one[2]) if one[1] <= worst else 0
             volume -= taken
             one[2] -= taken
             if taken:
@@ -53,20 +52,28 @@ class NaiveBook:
     def size_at(self, price: int) -> int:
         return sum(size for _, at, size in self.orders if at == price)
 
+    def ahead_of_us(self) -> int:
+        """Shares that trade before our order does."""
+        order = sorted(self.orders, key=lambda one: one[1])
+        return sum(size for _, _, size in order[: [one[0] for one in order].index(US)])
+
     def _drop_empty(self) -> None:
         self.orders = [one for one in self.orders if one[2] > 0]
 
 
 class Flow:
-    """A random day: cents as prices, asks from 101 and bids to 100, events and snapshots as rows.
+    """A random day in cents: asks from 99 and bids up to 102, events and snapshots as rows.
 
-    Fills go to the first in the queue, or with ``rule`` pro-rata to orders at random. Only the executions of one
-    incoming order share a timestamp with each other.
+    Fills go to the first in the queue, or with ``rule`` pro-rata to orders at random. An order that finds others to
+    trade with does so first, and what is left of it is added at the same time; if ``crossed``, half of them are added
+    whole. Half of the replacements are a cancel and an add. Some events share a timestamp by chance.
     """
 
-    def __init__(self, seed: int, steps: int, rule: str = "price-time", replaces: bool = True) -> None:
+    def __init__(
+        self, seed: int, steps: int, rule: str = "price-time", replaces: bool = True, crossed: bool = False
+    ) -> None:
         self.rng = np.random.default_rng(seed)
-        self.rule = rule
+        self.rule, self.crossed = rule, crossed
         self.books = {"A": NaiveBook(), "B": NaiveBook()}
         self.events: list[Row] = []
         self.snapshots: list[Row] = []
@@ -75,41 +82,52 @@ class Flow:
         for side in "ABAB":
             self.step("add", side)
         for _ in range(steps):
-            self.step(str(self.rng.choice(kinds, p=[0.4, 0.1, 0.15, 0.1, 0.25])), str(self.rng.choice(["A", "B"])))
+            self.step(str(self.rng.choice(kinds, p=[0.35, 0.1, 0.2, 0.15, 0.2])), str(self.rng.choice(["A", "B"])))
 
     def step(self, kind: str, side: str) -> None:
         book = self.books[side]
-        self.stamp += int(self.rng.integers(1, 4))
+        self.stamp += int(self.rng.integers(0, 4))
         if kind == "add" or not book.orders:
-            self._join(side, "A", 0)
+            self._join(side, 0)
         elif kind == "trade":
             self._trade(side, int(self.rng.integers(1, 20)))
         else:
             order, price, size = book.orders[self.rng.integers(len(book.orders))]
-            if kind == "replace":
-                book.remove(order)
-                self._join(side, "M", order)
+            if kind == "replace" and self.rng.random() < 0.5:
+                self._join(side, order)
             else:
-                taken = size if kind == "delete" else int(self.rng.integers(1, size + 1))
+                taken = int(self.rng.integers(1, size + 1)) if kind == "cancel" else size
                 book.cancel(order, taken)
                 self._record("C", side, price, taken, order)
+                if kind == "replace":
+                    self._join(side, 0)
 
-    def _join(self, side: str, action: str, old: int) -> None:
-        self.last_id += 1
-        price, size = int(self.rng.integers(0, 4)), int(self.rng.integers(1, 9))
-        self.books[side].add(self.last_id, price, size)
-        self._record(action, side, price, size, self.last_id, old)
+    def _join(self, side: str, old: int) -> None:
+        """An order comes, in the place of an old one if there is one."""
+        price, size = int(self.rng.integers(-2, 4)), int(self.rng.integers(1, 9))
+        if not (self.crossed and self.rng.random() < 0.5):
+            size -= self._trade("B" if side == "A" else "A", size, -1 - price)
+        replaced = [one for one in self.books[side].orders if one[0] == old]
+        self.books[side].remove(old)
+        if size:
+            self.last_id += 1
+            self.books[side].add(self.last_id, price, size)
+            self._record("M" if old else "A", side, price, size, self.last_id, old)
+        for order, at, left in [] if size else replaced:
+            self._record("C", side, at, left, order)
 
-    def _trade(self, side: str, volume: int) -> None:
+    def _trade(self, side: str, volume: int, worst: int = 99) -> int:
+        """Shares that trade, each execution recorded with the book after it."""
         book = self.books[side]
         if self.rule == "pro-rata":
             self.rng.shuffle(book.orders)
         whole = [list(order) for order in book.orders]
-        fills = book.trade(volume)
-        book.orders = whole  # the book is recorded after each execution, not after all of them
+        fills = book.trade(volume, worst)
+        book.orders = whole
         for order, price, size in fills:
             book.cancel(order, size)
             self._record("F", side, price, size, order)
+        return sum(size for _, _, size in fills)
 
     def _record(self, action: str, side: str, price: int, size: int, order: int, old: int = 0) -> None:
         key = (self.stamp, len(self.events) + 1, "XNAS", "ZZ")
@@ -142,41 +160,91 @@ def event_table(rows: list[Row]) -> polars.DataFrame:
     return polars.DataFrame(rows, schema=EVENT_SCHEMA, orient="row")
 
 
+class NaiveQueue:
+    """Our side of the book, with our order in it from `join` on."""
+
+    def __init__(self, rule: str, quantity: int) -> None:
+        self.rule, self.left, self.book = rule, quantity, NaiveBook()
+        self.price: int | None = None
+        self.volume, self.shown = 0, 0
+
+    def join(self) -> None:
+        self.price = self.book.levels()[0][0]
+        if self.rule == "price-time":
+            self.book.add(US, self.price, self.left)
+
+    def event(self, action: str, price: int, size: int, order: int, old: int) -> None:
+        if action in "AM":
+            self.book.remove(old)
+            self.book.add(order, price, size)
+        elif action == "C" or self.price is None:
+            self.book.cancel(order, size)
+        elif self.rule == "price-time":
+            self.left -= sum(taken for one, _, taken in self.book.trade(size) if one == US)
+        else:
+            self._share(size if price >= self.price else 0)
+            self.book.cancel(order, size)
+
+    def meet(self, size: int) -> None:
+        """An order of the other side comes to our price or through it, and finds what the recording has and us."""
+        if self.rule == "pro-rata":
+            self._share(max(size - sum(shares for _, at, shares in self.book.orders if at < self.price), 0))
+        elif self.left:
+            taken = min(max(size - self.book.ahead_of_us(), 0), self.left)
+            self.book.cancel(US, taken)
+            self.left -= taken
+
+    def _share(self, volume: int) -> None:
+        if volume and not self.volume:
+            self.shown = self.book.size_at(self.price)
+        self.volume += volume
+
+    def end_of_time(self) -> None:
+        """Nothing more happens at this timestamp: its trades are shared as one."""
+        if self.volume and self.left:
+            total = self.shown + self.left
+            self.left -= min(self.volume, total) * self.left // total
+        self.volume = 0
+
+
 def naive_fill(flow: Flow, side: str, rule: str, sequence: int, end: int, quantity: int) -> int:
     """Replay all events; after ``sequence`` our order stands in the book, and whoever comes to trade meets it."""
     letter, first, step = ("A", 101, 1) if side == "sell" else ("B", 100, -1)
-    rows = [row for row in flow.events if row[5] == letter and row[0] < end]
-    book, filled, ours = NaiveBook(), 0, -1
-    for (_, executed, joined), group in groupby(rows, key=lambda row: (row[0], row[4] == "F", row[1] > sequence)):
-        some = [(row[4], round((row[6] * 100 - first) * step), row[7], row[9], row[10]) for row in group]
-        if joined and ours < 0:
-            ours = book.levels()[0][0]
-            if rule == "price-time":
-                book.add(US, ours, quantity)
-        if executed and joined and rule == "price-time":
-            fills = book.trade(sum(size for _, _, size, _, _ in some))
-            filled += sum(size for order, _, size in fills if order == US)
-            continue
-        if executed and joined:
-            volume, left = sum(size for _, price, size, _, _ in some if price >= ours), quantity - filled
-            total = book.size_at(ours) + left
-            filled += min(volume, total) * left // total if left else 0
-        for action, price, size, order, old in some:
-            if action in "AM":
-                book.remove(old)
-                book.add(order, price, size)
-            else:
-                book.cancel(order, size)
-    return filled
+    queue, before, done = NaiveQueue(rule, quantity), (0, "", "", 0), set()
+    for stamp, number, _, _, action, where, dollars, size, _, order, old in flow.events:
+        if stamp >= end:
+            break
+        if stamp != before[0]:
+            queue.end_of_time()
+        if number > sequence and queue.price is None:
+            queue.join()
+        price = round((dollars * 100 - first) * step)
+        if where == letter:
+            queue.event(action, price, size, order, old)
+        elif action in "AM" and queue.price is not None:
+            if action == "A" and before[:3] == (stamp, where, "C"):
+                old = before[3]
+            if old in done:
+                done.add(order)
+            elif price >= queue.price:
+                done.add(order)
+                queue.meet(size)
+        before = (stamp, where, action, order)
+    queue.end_of_time()
+    return quantity - queue.left
 
 
 def naive_profit(flow: Flow, side: str, sequence: int, end: int, filled: int, quantity: int) -> float:
-    """Dollars against the middle: the fills at the limit, the rest share by share at the other side's last levels."""
+    """Dollars against the middle: the fills at the limit, the rest share by share at the other side's last levels.
+
+    Of these, levels at the limit or through it were traded with before.
+    """
     letters = ("B", "A") if side == "sell" else ("A", "B")
     first, last = flow.snapshots[sequence - 1], [row for row in flow.snapshots if row[0] < end][-1]
     bid, ask = best = [levels_of(first, letter)[0][0] for letter in "BA"]
     middle, limit, sign = (bid + ask) / 2, best[side == "sell"], 1 if side == "sell" else -1
-    shares = [price for price, size in levels_of(last, letters[0]) for _ in range(size)][: quantity - filled]
+    there = [(price, size) for price, size in levels_of(last, letters[0]) if (limit - price) * sign > 1e-9]
+    shares = [price for price, size in there for _ in range(size)][: quantity - filled]
     if len(shares) < quantity - filled:
         return float("nan")
     return sign * (filled * (limit - middle) + sum(price - middle for price in shares))

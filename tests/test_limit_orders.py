@@ -18,12 +18,18 @@ from riskroute.market.sampling import Moments, closest_rows
 from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
 
 
-@settings(max_examples=60)
-@given(seed=st.integers(0, 2**32), steps=st.integers(0, 150), side=st.sampled_from(SIDES), rule=st.sampled_from(RULES))
+@settings(max_examples=100)
+@given(
+    seed=st.integers(0, 2**32),
+    steps=st.integers(0, 150),
+    side=st.sampled_from(SIDES),
+    rule=st.sampled_from(RULES),
+    crossed=st.booleans(),
+)
 def test_fills_and_profits_equal_those_of_a_replay_with_our_order_in_the_book(
-    seed: int, steps: int, side: str, rule: str
+    seed: int, steps: int, side: str, rule: str, crossed: bool
 ) -> None:
-    flow = Flow(seed, steps, rule)
+    flow = Flow(seed, steps, rule, crossed=crossed)
     moments, quantities = flow.moments(), [1, 2, 5, 9, 30]
     snapshots, events = flow.tables()
     outcome = limit_profits(snapshots, events, moments, quantities, side=side, rule=rule)
@@ -40,11 +46,14 @@ def test_fills_and_profits_equal_those_of_a_replay_with_our_order_in_the_book(
 
 
 def test_the_replay_meets_every_case() -> None:
-    """Days as above have whole fills, parts, none, short books and missing ones: their agreement is not idle."""
-    quantities, seen = np.array([1, 5, 30]), dict.fromkeys(("none", "part", "whole", "short", "missing"), 0)
+    """Days as above have whole fills, parts, none, short books, missing ones, and bids that meet us: no idle match."""
+    quantities, seen = np.array([1, 5, 30]), dict.fromkeys(("none", "part", "whole", "short", "missing", "met"), 0)
     for seed in range(40):
         flow = Flow(seed, 80)
-        outcome = limit_profits(*flow.tables(), flow.moments(), quantities)
+        moments, (snapshots, events) = flow.moments(), flow.tables()
+        outcome = limit_profits(snapshots, events, moments, quantities)
+        asks = limit_profits(snapshots, events.filter(side="A"), moments, quantities)
+        seen["met"] += int((outcome.filled > asks.filled).sum())
         lost = np.isnan(outcome.profits)
         seen["none"] += int((outcome.filled == 0).sum())
         seen["part"] += int(((outcome.filled > 0) & (outcome.filled < quantities)).sum())

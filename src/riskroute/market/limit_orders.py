@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from riskroute.errors import one_of, real_number, whole_number
 from riskroute.market.cost import DECIMALS, SIDES, as_quantities, walk_levels
-from riskroute.market.queue_position import shared_volume, side_events, volume_behind, whole_price
-from riskroute.market.sampling import Books, Floats, Moments, books_at, closest_rows, last_books
+from riskroute.market.queue_position import Joined, shared_volume, side_events, volume_behind, whole_prices
+from riskroute.market.sampling import Floats, Moments, books_at, closest_rows, last_books
 
 RULES = ("price-time", "pro-rata")
 
@@ -47,6 +47,10 @@ def limit_profits(
     when the events say that its turn has come, and what is left is sold to the bids of the bucket's last snapshot.
     Buying is the mirror image. The order is taken to change nothing that others do.
 
+    Its turn comes with executions, and with bids that are recorded at its price or above: such a bid would have traded
+    with it, at its price and up to the bid's size, instead of resting. A bid does so once. So the bids at or above its
+    price are not there any more for what is left at the end.
+
     Parameters
     ----------
     snapshots, events : tables of one venue, symbol and day. Events should begin as early as the data do: an order that
@@ -73,38 +77,44 @@ def limit_profits(
     own, other, direction = ("ask", "bid", 1) if side == "sell" else ("bid", "ask", -1)
 
     rows = closest_rows(snapshots, moments)
-    joined, last = books_at(snapshots, rows, levels=1), last_books(snapshots, moments, levels=levels)
+    book, last = books_at(snapshots, rows, levels=1), last_books(snapshots, moments, levels=levels)
     sequences = np.full(len(rows), -1)
     sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
-    filled = _fills(events, joined, sequences, moments, wanted, own=own, direction=direction, rule=rule)
+    limits, shown = (values[:, 0] for values in book.side(own))
+    joined = Joined(moments.edges, sequences, whole_prices(np.where(np.isfinite(book.mid), limits, np.nan), direction))
+    filled = _fills(events, joined, shown, wanted, direction=direction, rule=rule)
 
-    rest, middle = wanted - filled, joined.mid[:, None]
-    earned = filled * (joined.side(own)[0] - middle) + walk_levels(*last.side(other), rest) - middle * rest
+    rest, middle = wanted - filled, book.mid[:, None]
+    left = walk_levels(*_not_met(*last.side(other), joined, direction), rest)
+    earned = filled * (limits[:, None] - middle) + left - middle * rest
     profits = direction * earned - maker_fee * filled - taker_fee * rest
     return LimitOutcome(np.round(profits, DECIMALS), filled)
 
 
 def _fills(
     events: polars.DataFrame,
-    joined: Books,
-    sequences: NDArray[np.int64],
-    moments: Moments,
+    joined: Joined,
+    shown: Floats,
     quantities: NDArray[np.int64],
     *,
-    own: str,
     direction: int,
     rule: str,
 ) -> NDArray[np.int64]:
-    """Shares filled at the limit price, ``(B, Q)``; none where a side of the joined book is empty."""
-    flow = side_events(events, direction, int(moments.edges[-1]))
-    prices, sizes = joined.side(own)
-    filled = np.zeros((len(sequences), len(quantities)), dtype=np.int64)
-    for bucket in np.flatnonzero(np.isfinite(joined.mid)):
-        begin, end = flow.between(int(sequences[bucket]), int(moments.edges[bucket + 1]))
-        price, shown = whole_price(float(prices[bucket, 0]), direction), int(sizes[bucket, 0])
+    """Shares filled at the limit price, ``(B, Q)``; ``shown (B,)`` are there before us. None where we do not join."""
+    flow = side_events(events, direction, joined)
+    filled = np.zeros((len(shown), len(quantities)), dtype=np.int64)
+    for bucket in np.flatnonzero(np.isfinite(joined.prices)):
+        sequence, price = int(joined.sequences[bucket]), int(joined.prices[bucket])
+        begin, end = flow.between(sequence, int(joined.edges[bucket + 1]))
         if rule == "price-time":
-            volume = volume_behind(flow, begin, end, int(sequences[bucket]), price, shown)
+            volume = volume_behind(flow, begin, end, sequence, price, int(shown[bucket]))
             filled[bucket] = np.minimum(quantities, volume)
         else:
-            filled[bucket] = shared_volume(flow, begin, end, price, shown, quantities)
+            filled[bucket] = shared_volume(flow, begin, end, price, int(shown[bucket]), quantities)
     return filled
+
+
+def _not_met(prices: Floats, sizes: Floats, joined: Joined, direction: int) -> tuple[Floats, Floats]:
+    """Levels of the other side without those at our limits or through them: their orders have met us before."""
+    met = whole_prices(prices, direction) >= joined.prices[:, None]
+    return prices, np.where(met, 0.0, sizes)

@@ -16,21 +16,37 @@ from riskroute.errors import DataError
 from riskroute.market.tables import EVENT_SCHEMA
 
 Whole = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 ACTIONS = {"A": 0, "C": 1, "F": 2, "M": 3}
 ADDED, CANCELLED, EXECUTED, REPLACED = ACTIONS.values()
+MET = 4
+"""What an order of the other side does that comes to our price or through it: it trades instead of resting."""
 PRICE_UNITS = 1_000_000
 """Prices are compared as whole millionths of a dollar: two ways to compute a float may differ in the last digit."""
 NOWHERE = -(2**62)
 """The price of an order of which none is known: worse than none, equal to none."""
 
 
+class Joined(NamedTuple):
+    """Where and when we join, bucket by bucket: ``edges (B + 1,)``, the others ``(B,)``.
+
+    Buckets reach from edge to edge, in UTC nanoseconds. We join right after ``sequences``, at ``prices`` as
+    `whole_prices` has them; NaN: nowhere.
+    """
+
+    edges: Whole
+    sequences: Whole
+    prices: Floats
+
+
 class SideEvents(NamedTuple):
-    """Events of one side of the book, ``(N,)`` each, and what every one takes out of which queue.
+    """Events of our side of the book, ``(N,)`` each, and what every one takes out of which queue.
 
     Prices are whole numbers that rise as they get worse for whoever trades with the order: those of bids are negative.
     A cancel, an execution and the old order of a replacement take ``gone_sizes`` from the queue at ``gone_prices``,
-    from an order that joined at sequence ``gone_joined`` (-1: before the first event).
+    from an order that joined at sequence ``gone_joined`` (-1: before the first event). Among them, with the action
+    `MET`, stand the orders of the other side that meet us.
     """
 
     stamps: Whole
@@ -48,56 +64,93 @@ class SideEvents(NamedTuple):
         return begin, max(begin, int(np.searchsorted(self.stamps, stamp)))
 
 
-def whole_price(price: float, direction: int) -> int:
-    """A price as `SideEvents` have it; ``direction`` is 1 for asks and -1 for bids.
+def whole_prices(prices: Floats, direction: int) -> Floats:
+    """Prices as `SideEvents` have them, NaN kept; ``direction`` is 1 for asks and -1 for bids.
 
-    >>> whole_price(10.01, 1), whole_price(10.01, -1)
-    (10010000, -10010000)
+    >>> whole_prices(np.array([10.01]), 1).tolist(), whole_prices(np.array([10.01]), -1).tolist()
+    ([10010000.0], [-10010000.0])
     """
-    return direction * round(price * PRICE_UNITS)
+    return np.asarray(direction * np.rint(prices * PRICE_UNITS))
 
 
-def side_events(events: polars.DataFrame, direction: int, end: int) -> SideEvents:
-    """Events before ``end`` (UTC nanoseconds) of the asks (``direction`` 1) or the bids (-1).
+def side_events(events: polars.DataFrame, direction: int, joined: Joined) -> SideEvents:
+    """Events before the last edge of the asks (``direction`` 1) or the bids (-1), and the orders that meet us there.
 
     The order that an event refers to is looked up in the rows before it. One that was never added was there before the
     first event, at the price the event has.
     """
-    _check(events)
-    mine = events.filter(
-        (polars.col("side") == ("A" if direction > 0 else "B"))
-        & (polars.col("order_id") > 0)
-        & (polars.col("ts_event").cast(polars.Int64) < end)
-    )
-    # An order may rest at any finite price; a null or a NaN must not pass for one.
-    price = (polars.col("price") * PRICE_UNITS).round().cast(polars.Int64, strict=False)
+    coded = _coded(events, direction, int(joined.edges[-1]))
+    met = polars.Series("met", _meetings(coded, direction, joined))
+    ours = (polars.col("side") == _letter(direction)) & (polars.col("order_id") > 0)
+    mine = coded.with_columns(met).filter(ours | polars.col("met"))
     columns = mine.select(
-        polars.col("ts_event").cast(polars.Int64),
-        polars.col("sequence").cast(polars.Int64),
-        polars.col("action").replace_strict(ACTIONS, return_dtype=polars.Int64),
-        (price * direction).fill_null(NOWHERE).alias("price"),
-        polars.col("size").cast(polars.Int64).fill_null(0),
+        "stamp", "sequence", polars.when("met").then(MET).otherwise("action").cast(polars.Int64), "price", "size"
     )
     stamps, sequences, actions, prices, sizes = (np.array(column.to_numpy()) for column in columns.iter_columns())
     replaced = actions == REPLACED
-    order_ids, old_ids = mine["order_id"].to_numpy(), mine["old_order_id"].fill_null(0).to_numpy()[replaced]
-    names, labels = np.unique(np.concatenate([order_ids, old_ids]), return_inverse=True)
+    names = polars.concat([mine["order_id"], mine["old_order_id"].filter(polars.Series(replaced))])
+    labels = names.rank("dense").cast(polars.Int64).to_numpy() - 1
     old_labels = np.full(len(actions), -1)
     old_labels[replaced] = labels[len(actions) :]
     gone = _look_up(sequences, actions, prices, sizes, labels[: len(actions)], old_labels, len(names))
     return SideEvents(stamps, sequences, actions, prices, sizes, *gone)
 
 
-def _check(events: polars.DataFrame) -> None:
+def _letter(direction: int) -> str:
+    return "A" if direction > 0 else "B"
+
+
+def _coded(events: polars.DataFrame, direction: int, end: int) -> polars.DataFrame:
+    """Events before ``end`` in whole numbers, prices as `SideEvents` have them; refuses what are not events."""
     missing = [name for name in EVENT_SCHEMA if name not in events.columns]
     if missing:
         raise DataError(f"events must have columns {', '.join(EVENT_SCHEMA)}, was without {', '.join(missing)}")
-    unknown = [str(action) for action in events["action"].unique().to_list() if action not in ACTIONS]
-    if unknown:
-        raise DataError(f"action must be one of {', '.join(ACTIONS)}, was {', '.join(sorted(unknown))}")
     for name in ("sequence", "ts_event"):
         if events[name].null_count() or not events[name].is_sorted():
             raise DataError(f"events must be in the order of {name}, was not")
+    # An order may rest at any finite price; a null or a NaN must not pass for one.
+    price = (polars.col("price") * PRICE_UNITS).round().cast(polars.Int64, strict=False)
+    coded = events.select(
+        polars.col("ts_event").cast(polars.Int64).alias("stamp"),
+        polars.col("sequence").cast(polars.Int64),
+        polars.col("action").cast(polars.Enum(list(ACTIONS)), strict=False).to_physical(),
+        (price * direction).fill_null(NOWHERE).alias("price"),
+        polars.col("size").cast(polars.Int64).fill_null(0),
+        "side",
+        polars.col("order_id", "old_order_id").fill_null(0),
+    )
+    if coded["action"].null_count():
+        unknown = {str(action) for action in events["action"].unique().to_list() if action not in ACTIONS}
+        raise DataError(f"action must be one of {', '.join(ACTIONS)}, was {', '.join(sorted(unknown))}")
+    return coded[: int(coded["stamp"].search_sorted(end, side="left"))]
+
+
+def _meetings(coded: polars.DataFrame, direction: int, joined: Joined) -> NDArray[np.bool_]:
+    """Rows ``(N,)`` in which an order of the other side comes to our price or through it, after we joined.
+
+    An order meets us once. While we have shares left it trades away, so what the recording has replace it later does
+    not count. Some sources show a replacement as a cancel and an add: an add right after a cancel, on the same side and
+    at the same time, is taken for one.
+    """
+    begin = int(coded["stamp"].search_sorted(int(joined.edges[0]), side="left"))
+    theirs = (coded["side"][begin:] == _letter(-direction)).fill_null(False).to_numpy()
+    names = ("stamp", "sequence", "action", "price", "order_id", "old_order_id")
+    stamps, sequences, actions, prices, ids, old_ids = (coded[name][begin:].to_numpy() for name in names)
+    arrives = theirs & (ids > 0) & ((actions == ADDED) | (actions == REPLACED))
+    old = np.where(actions == REPLACED, old_ids, 0)
+    moved = (actions[1:] == ADDED) & (actions[:-1] == CANCELLED) & theirs[:-1] & (stamps[1:] == stamps[:-1])
+    old[1:][moved] = ids[:-1][moved]
+
+    buckets = np.searchsorted(joined.edges, stamps, side="right") - 1
+    meets = arrives & (prices >= joined.prices[buckets]) & (sequences > joined.sequences[buckets])
+    traded: dict[int, int] = {}  # orders, and the bucket in which they traded with us
+    met = np.zeros(coded.height, dtype=bool)
+    for row in np.flatnonzero(meets | (arrives & (old > 0))):
+        bucket = int(buckets[row])
+        again = traded.get(int(old[row])) == bucket
+        if again or meets[row]:
+            traded[int(ids[row])], met[begin + row] = bucket, not again
+    return met
 
 
 @njit(cache=True)
@@ -113,6 +166,8 @@ def _look_up(
     gone_sizes = np.zeros(len(actions), dtype=np.int64)
     for row in range(len(actions)):
         order = orders[row]
+        if actions[row] == MET:
+            continue
         if actions[row] == CANCELLED or actions[row] == EXECUTED:
             if price[order] == NOWHERE:
                 price[order] = prices[row]
@@ -127,25 +182,41 @@ def _look_up(
 
 
 @njit(cache=True)
+def _better_change(events: SideEvents, row: int, price: int) -> int:
+    """Shares that come to prices better than ours in a row, less those that go."""
+    change = 0
+    if NOWHERE < events.gone_prices[row] < price:
+        change -= events.gone_sizes[row]
+    if (events.actions[row] == ADDED or events.actions[row] == REPLACED) and NOWHERE < events.prices[row] < price:
+        change += events.sizes[row]
+    return change
+
+
+@njit(cache=True)
 def volume_behind(events: SideEvents, begin: int, end: int, sequence: int, price: int, ahead: int) -> int:
     """Volume that trades once everything ``ahead`` of us is gone: what an order at our place gets, whatever its size.
 
     We join the end of the queue at ``price`` right after ``sequence``; rows ``begin`` to ``end`` follow. An execution
-    of an order behind us, or at a worse price, would have been ours, and says that nothing is ahead any more.
+    of an order behind us, or at a worse price, would have been ours, and says that nothing is ahead any more. Of an
+    order that meets us we get what exceeds the volume ahead, at our price and at better ones. There is none unless the
+    recording is crossed, or has lost sight of orders; they stay ahead then, as recorded.
     """
-    volume = 0
+    volume, better = 0, 0
     for row in range(begin, end):
         gone_price, size = events.gone_prices[row], events.gone_sizes[row]
         in_front = gone_price == price and events.gone_joined[row] <= sequence
-        if events.actions[row] != EXECUTED:
+        better = max(better + _better_change(events, row, price), 0)
+        if events.actions[row] == MET:
+            volume += max(events.sizes[row] - ahead - better, 0)
+        elif events.actions[row] != EXECUTED:
             if in_front:
                 ahead = max(ahead - size, 0)
         elif in_front:
             taken = min(ahead, size)
-            ahead -= taken
+            ahead, better = ahead - taken, 0
             volume += size - taken
         elif gone_price >= price:
-            ahead = 0
+            ahead, better = 0, 0
             volume += size
     return volume
 
@@ -154,11 +225,13 @@ def volume_behind(events: SideEvents, begin: int, end: int, sequence: int, price
 def shared_volume(events: SideEvents, begin: int, end: int, price: int, others: int, quantities: Whole) -> Whole:
     """Shares that orders of ``quantities (Q,)`` get of the trades in rows ``begin`` to ``end``, each on its own.
 
-    Executions of one timestamp, at ``price`` or worse, are one trade. It is shared in proportion to the sizes shown:
-    ours and that of ``others`` at our price, who are followed as the data have them. Fractions of shares are dropped.
+    Executions of one timestamp, at ``price`` or worse, are one trade, and so is what is left of the order that came for
+    them and meets us. It is shared in proportion to the sizes shown: ours and that of ``others`` at our price, who are
+    followed as the data have them. Fractions of shares are dropped. Better prices are served first, as in
+    `volume_behind`.
     """
     filled = np.zeros(len(quantities), dtype=np.int64)
-    volume, shown, stamp = 0, 0, 0
+    volume, shown, stamp, better = 0, 0, 0, 0
     for row in range(begin, end + 1):
         if volume > 0 and (row == end or events.stamps[row] != stamp):
             for k in range(len(quantities)):
@@ -168,10 +241,16 @@ def shared_volume(events: SideEvents, begin: int, end: int, price: int, others: 
             volume = 0
         if row == end:
             break
-        if events.actions[row] == EXECUTED and events.gone_prices[row] >= price:
+        better = max(better + _better_change(events, row, price), 0)
+        traded = 0
+        if events.actions[row] == MET:
+            traded = max(events.sizes[row] - better, 0)
+        elif events.actions[row] == EXECUTED and events.gone_prices[row] >= price:
+            traded, better = events.gone_sizes[row], 0
+        if traded > 0:
             if volume == 0:
                 shown, stamp = others, events.stamps[row]
-            volume += events.gone_sizes[row]
+            volume += traded
         if events.gone_prices[row] == price:
             others = max(others - events.gone_sizes[row], 0)
         if (events.actions[row] == ADDED or events.actions[row] == REPLACED) and events.prices[row] == price:
