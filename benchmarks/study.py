@@ -16,6 +16,7 @@ from riskroute.experiments.judging import judge_splits
 from riskroute.experiments.study import plan_study, play_study
 from riskroute.experiments.study_config import checked_study
 from riskroute.experiments.study_orders import BEST_VENUE, BY_DEPTH, EVEN, RECOMMENDED
+from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.engines import Engine
 from riskroute.simulation.replay import Replay
@@ -26,11 +27,13 @@ TRUTH = range(1000, 1020)
 NAIVE = (EVEN, BY_DEPTH, BEST_VENUE)
 
 
-def truth(out: Path) -> tuple[Replay, np.ndarray]:
+def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
     """Scenarios of many markets together, and the market each comes from."""
     replays, markets = [], []
     for seed in TRUTH:
-        _, (case,) = plan_study(checked_study({"seed": seed, "horizon": 10}), out / "truth")
+        _, (case,) = plan_study(
+            checked_study({"seed": seed, "shares": shares, "horizon": 10, "policies": ["uniform"]}), out / "truth"
+        )
         for part in ("train", "judge"):
             replay = case.prepared.replay(part, case.problem)
             replays.append(replay)
@@ -48,46 +51,53 @@ def truth(out: Path) -> tuple[Replay, np.ndarray]:
     return Replay(case.problem, profits, shared), np.concatenate(markets)
 
 
-def main() -> None:
-    """Print one row per market."""
-    print_heading("The study, ten synthetic markets", ["riskroute", "numpy"])
+def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
+    """Print one row per market, for orders of one size; returns what holds."""
     rows, close, beaten = [], [], []
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
-        real, markets = truth(out)
-        best = real.comparators[0]
-        floor = float(real.mean_variance(np.array([best]))[0])
-        where = f"{real.scenarios:,} scenarios of {len(TRUTH)} other markets"
-        say(f"best split of {where}: {best}, mean-variance {floor:.4f}")
-        for seed in SEEDS:
-            config = checked_study({"seed": seed, "policies": ["adaptive", "thompson"]})
-            data, cases = plan_study(config, out / "study")
-            order = play_study(config, data, cases, out / "study", Engine()).summary["orders"][0]
-            split = tuple(order["splits"][RECOMMENDED]["allocation"])
-            judged = judge_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
-            off = judged["excess"] / abs(floor)
-            policy = order["policies"][order["recommended_policy"]]["judge"]
-            values = {name: order["splits"][name]["judge"]["mean_variance"] for name in NAIVE}
-            ahead = min(values.values()) - policy["mean_variance"]
-            close.append(off <= 0.01)
-            beaten.append(ahead > 0)
-            rows.append(
-                [
-                    str(seed),
-                    str(split),
-                    f"{off:.2%}",
-                    order["recommended_policy"],
-                    f"{policy['mean_variance']:.3f} +- {policy['mean_variance_error']:.3f}",
-                    *(f"{value:.3f}" for value in values.values()),
-                ]
-            )
-    print_table(["seed", "recommended", "above the best", "policy", "its mean-variance", *NAIVE], rows)
-    checks = {
-        f"recommended split within 1 % of the best at {sum(close)} of {len(close)} seeds, target all": all(close),
-        f"policy ahead of all three at {sum(beaten)} of {len(beaten)} seeds, target 9": sum(beaten) >= 9,
+    real, markets = truth(out, shares)
+    best = real.comparators[0]
+    floor = float(real.mean_variance(as_batch(best))[0])
+    where = f"{real.scenarios:,} scenarios of {len(TRUTH)} other markets"
+    say(f"\n{shares:,} shares: best split of {where}: {best}, mean-variance {floor:.4g}")
+    for seed in SEEDS:
+        config = checked_study({"seed": seed, "shares": shares, "runs": runs, "policies": ["adaptive", "thompson"]})
+        data, cases = plan_study(config, out / "study")
+        order = play_study(config, data, cases, out / "study", Engine()).summary["orders"][0]
+        split = tuple(order["splits"][RECOMMENDED]["allocation"])
+        judged = judge_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
+        off = judged["excess"] / abs(floor)
+        policy = order["policies"][order["recommended_policy"]]["judge"]
+        values = {name: order["splits"][name]["judge"]["mean_variance"] for name in NAIVE}
+        close.append(off <= 0.01)
+        beaten.append(policy["mean_variance"] < min(values.values()))
+        rows.append(
+            [
+                str(seed),
+                " ".join(map(str, split)),
+                f"{off:.2%}",
+                order["recommended_policy"],
+                f"{policy['mean_variance']:.4g} +- {policy['mean_variance_error']:.2g}",
+                f"{order['splits'][RECOMMENDED]['judge']['mean_variance']:.4g}",
+                *(f"{value:.4g}" for value in values.values()),
+            ]
+        )
+    header = ["seed", "recommended", "above the best", "policy", "its mean-variance", "recommended split's", *NAIVE]
+    print_table(header, rows)
+    return {
+        f"recommended split within 1 % of the best at {sum(close)} of {len(close)} seeds": all(close),
+        f"policy ahead of all three naive splits at {sum(beaten)} of {len(beaten)} seeds": sum(beaten) >= 9,
     }
-    for text, holds in checks.items():
-        say(f"{text}: {verdict(holds)}")
+
+
+def main() -> None:
+    """Compare for small orders, which have targets, and for large ones, which have none."""
+    print_heading("The study, ten synthetic markets", ["riskroute", "numpy"])
+    with tempfile.TemporaryDirectory() as folder:
+        checks = compare(10, 10, Path(folder))
+        for text, holds in checks.items():
+            say(f"{text}: {verdict(holds)}")
+        for text in compare(1000, 4, Path(folder)):
+            say(text)
     leave(checks.values())
 
 

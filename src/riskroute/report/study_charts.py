@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from riskroute.report.interactive import layout_of, regret_chart
 from riskroute.report.interactive_books import fit_charts
 from riskroute.report.words import RECOMMENDED
+
+DECADES = 5
+"""Of the largest regret that are shown."""
 
 BAR, OTHER = "#1f6fd6", "#9db7d8"
 
@@ -50,12 +54,21 @@ def cost_chart(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def regret_charts(order: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What learning cost each policy so far: in the model, and on books not seen before."""
+    """What learning cost each policy so far: in the model, and on books not seen before.
+
+    Policies differ by orders of magnitude, so the scale is logarithmic, and without bands, which may be negative.
+    """
     titles = {"model": "Regret, in the model", "judge": "Regret, on books not seen before"}
-    return [
-        regret_chart(title, {name: one[place] for name, one in order["policies"].items()})
-        for place, title in titles.items()
-    ]
+    charts = []
+    for place, title in titles.items():
+        chart = regret_chart(title, {name: one[place] for name, one in order["policies"].items()})
+        chart["data"] = [line for line in chart["data"] if "name" in line]
+        chart["layout"]["xaxis"]["title"]["text"] = "orders routed"
+        top = math.log10(max(max(line["y"]) for line in chart["data"]) + 1)
+        scale = {"type": "log", "dtick": 1, "range": [top - DECADES, top + 0.2]}
+        chart["layout"]["yaxis"] |= scale | {"title": {"text": "regret (squared dollars)"}}
+        charts.append(chart)
+    return charts
 
 
 def frontier_chart(order: Mapping[str, Any]) -> dict[str, Any]:

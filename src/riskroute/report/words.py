@@ -173,7 +173,7 @@ def models_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         fit = order["fits"][slot]
         known = list(fit["warnings"])
         if fit["variance"] != model["variance"]:
-            known.append("its fitted variance was negative for some orders, and was replaced")
+            known.append("the model has a pure square instead of the fitted variance")
         rows.append(
             [
                 slot,
