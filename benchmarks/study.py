@@ -7,37 +7,38 @@ own path, learning included, is compared with splits that need no learning, on t
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from riskroute.experiments.judging import judge_splits
-from riskroute.experiments.study import plan_study, play_study
+from riskroute.experiments.study import plan_study, play_study, study_data
 from riskroute.experiments.study_config import checked_study
-from riskroute.experiments.study_orders import BEST_VENUE, BY_DEPTH, EVEN, RECOMMENDED
+from riskroute.experiments.study_orders import NAIVE, PARTS, RECOMMENDED, prepare
 from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.engines import Engine
 from riskroute.simulation.replay import Replay
 from timing import leave, print_heading, print_table, say, verdict
 
+RISK_TOLERANCE = 2.0  # the default
 SEEDS = range(10)
 TRUTH = range(1000, 1020)
-NAIVE = (EVEN, BY_DEPTH, BEST_VENUE)
 
 
 def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
-    """Scenarios of many markets together, and the market each comes from."""
-    replays, markets = [], []
+    """Scenarios of many markets together, and the market each comes from; slots take what they can in all of them."""
+    every = []
     for seed in TRUTH:
-        _, (case,) = plan_study(
-            checked_study({"seed": seed, "shares": shares, "horizon": 10, "policies": ["uniform"]}), out / "truth"
-        )
-        for part in ("train", "judge"):
-            replay = case.prepared.replay(part, case.problem)
-            replays.append(replay)
-            markets.append(np.full(replay.scenarios, seed))
+        config = checked_study({"seed": seed, "shares": shares})
+        every.append(prepare(config, study_data(config, out / "truth"), shares))
+    caps = np.min([one.caps for one in every], axis=0)
+    every = [dataclasses.replace(one, caps=caps) for one in every]
+    problem = every[0].problem(RISK_TOLERANCE)
+    replays = [one.replay(part, problem) for one in every for part in PARTS]
+    markets = [np.full(replay.scenarios, seed) for seed, replay in zip(np.repeat(TRUTH, 2), replays, strict=True)]
     shared = [
         SharedBook(
             books[0].slots,
@@ -48,7 +49,7 @@ def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
         for books in zip(*(replay.shared for replay in replays), strict=True)
     ]
     profits = np.concatenate([replay.profits for replay in replays], axis=1)
-    return Replay(case.problem, profits, shared), np.concatenate(markets)
+    return Replay(problem, profits, shared), np.concatenate(markets)
 
 
 def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:

@@ -27,6 +27,7 @@ from riskroute.experiments.study_orders import Prepared, prepare
 from riskroute.market.importing import import_files
 from riskroute.market.reading import Wanted
 from riskroute.market.synthetic import generate_market
+from riskroute.report.words import models_table, summary_sentences
 from riskroute.simulation.replay import Replay
 
 SMALL = """
@@ -179,6 +180,25 @@ def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
     best = [point for point in order["frontier"] if point["risk_tolerance"] <= order["risk_tolerance"]][-1]
     assert best["allocation"] == order["splits"]["recommended"]["allocation"]
     assert order["frontier"][-1]["allocation"] == order["splits"]["ignoring risk"]["allocation"]
+
+
+def test_doubts_are_said(study: Path) -> None:
+    order = summary_of(study)["orders"][0]
+    plain = " ".join(summary_sentences(order))
+    assert "known levels" not in plain
+    judged = order["policies"][order["recommended_policy"]]["judge"]
+    naive = {name: order["splits"][name]["judge"]["charged_cost"] for name in order["naive_splits"]}
+    assert ("cost more than it brought" in plain) == (min(naive.values()) < judged["cost_each"])
+    judged["cost_each"] = sorted(naive.values())[1]  # one of three is cheaper
+    order["beyond_known_levels"]["judge"] = 0.125
+    order["frontier"] = order["frontier"][:1]
+    order["frontier"][0] |= {"allocation": order["splits"]["recommended"]["allocation"], "risk_tolerance": 0.5}
+    order["fits"]["XNAS"]["variance"] = [-1.0, 0.5]
+    said = " ".join(summary_sentences(order))
+    assert f"brought here: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
+    assert "At 12.5% of the judging moments it needed more than a book's known levels hold" in said
+    assert "best for any risk tolerance of 0.5 and more" in said
+    assert "a pure square instead" in dict(zip(order["slots"], models_table(order)[1], strict=True))["XNAS"][-1]
 
 
 def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:

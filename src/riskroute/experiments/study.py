@@ -18,6 +18,7 @@ from riskroute.experiments.reproduce import versions
 from riskroute.experiments.study_config import SYNTHETIC, StudyConfig
 from riskroute.experiments.study_money import charged, in_money
 from riskroute.experiments.study_orders import (
+    NAIVE,
     PARTS,
     RECOMMENDED,
     Prepared,
@@ -194,10 +195,12 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
         },
         "fits": fits,
         "splits": found,
+        "naive_splits": [name for name in NAIVE if name in found],
         "gap": _gap(found[RECOMMENDED]),
         "frontier": frontier_of(prepared, replays["train"], replays["judge"], config.seed),
         "policies": policies,
         "recommended_policy": chosen,
+        "warm_policies": [name for name in policies if name == WARM],
         "unplayed": case.unplayed,
     }
 

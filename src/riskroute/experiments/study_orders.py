@@ -28,6 +28,7 @@ from riskroute.simulation.warm_start import replay_belief
 
 RECOMMENDED, MODEL_ONLY, RISK_NEUTRAL = "recommended", "linear model alone", "ignoring risk"
 BEST_VENUE, EVEN, BY_DEPTH = "best single slot", "equal split", "in proportion to depth"
+NAIVE = (EVEN, BY_DEPTH, BEST_VENUE)
 PARTS = ("train", "judge")
 
 MOST_LISTED = 5_000

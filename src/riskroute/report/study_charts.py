@@ -17,7 +17,7 @@ BAR, OTHER = "#1f6fd6", "#9db7d8"
 
 
 def allocation_chart(order: Mapping[str, Any]) -> dict[str, Any]:
-    """The recommended split over the slots, beside the even one."""
+    """The recommended split over the slots, beside the first of the naive ones."""
     data = [
         {
             "type": "bar",
@@ -26,7 +26,7 @@ def allocation_chart(order: Mapping[str, Any]) -> dict[str, Any]:
             "name": name,
             "marker": {"color": colour},
         }
-        for name, colour in ((RECOMMENDED, BAR), ("equal split", OTHER))
+        for name, colour in ((RECOMMENDED, BAR), (order["naive_splits"][0], OTHER))
     ]
     return {"data": data, "layout": layout_of("Where the shares go", "slot", "shares") | {"barmode": "group"}}
 

@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 RECOMMENDED = "recommended"
-WARM = "adaptive, warm"
-BEST_SINGLE = "best single slot"
-NAIVE = ("equal split", "in proportion to depth", BEST_SINGLE)
 
 
 def dollars(value: float | None) -> str:
@@ -57,7 +54,7 @@ def summary_sentences(order: Mapping[str, Any]) -> list[str]:
         said.append(f"With risk charged, it cost {dollars(abs(gap))} {word} there than on the books it was chosen on.")
     said += _appetite(order)
     said += [_against(order, name) for name in order["splits"] if name != RECOMMENDED]
-    if BEST_SINGLE not in order["splits"]:
+    if max(order["caps"]) < order["shares"]:
         said.append("No single slot can take the whole order.")
     dropped = order["left_out"]["judge"]
     if dropped:
@@ -98,12 +95,10 @@ def _learning(order: Mapping[str, Any]) -> list[str]:
     if judged["learning_cost"] is None:
         return [f"The policy {name} learns it: over {rounds:,} orders its regret was {judged['regret']:,.3g}."]
     begin = "A router that has to find this out by trading should use the policy"
-    if name == WARM:
+    if name in order["warm_policies"]:
         begin = "A router that goes on learning should begin with what earlier books teach, the policy"
     naive = [
-        f"{dollars(split['judge']['charged_cost'])} for {label}"
-        for label, split in order["splits"].items()
-        if label in NAIVE
+        f"{dollars(order['splits'][label]['judge']['charged_cost'])} for {label}" for label in order["naive_splits"]
     ]
     return [
         f"{begin} {name}: learning while trading cost it {dollars(judged['learning_cost'])} over {rounds:,} orders, "
@@ -116,9 +111,7 @@ def _learning(order: Mapping[str, Any]) -> list[str]:
 
 def _verdict(order: Mapping[str, Any], each: float) -> list[str]:
     """A warning if learning costs more than routing that learns nothing."""
-    better = [
-        name for name in NAIVE if name in order["splits"] and order["splits"][name]["judge"]["charged_cost"] < each
-    ]
+    better = [name for name in order["naive_splits"] if order["splits"][name]["judge"]["charged_cost"] < each]
     if not better:
         return []
     said = f"Learning while trading cost more than it brought here: {' and '.join(better)} would have been cheaper. "
