@@ -61,7 +61,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
     where = f"{real.scenarios:,} scenarios of {len(TRUTH)} other markets"
     say(f"\n{shares:,} shares: best split of {where}: {best}, mean-variance {floor:.4g}")
     for seed in SEEDS:
-        config = checked_study({"seed": seed, "shares": shares, "runs": runs, "policies": ["adaptive", "thompson"]})
+        config = checked_study({"seed": seed, "shares": shares, "runs": runs, "policies": ["adaptive"]})
         data, cases = plan_study(config, out / "study")
         order = play_study(config, data, cases, out / "study", Engine()).summary["orders"][0]
         split = tuple(order["splits"][RECOMMENDED]["allocation"])
