@@ -214,6 +214,7 @@ def test_saved_in_mid_run_goes_on_alike(kind: type[Policy]) -> None:
     assert play(restored, CHANGING, 700, seed=9) == play(policy, CHANGING, 700, seed=9)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_forgetting_pays_where_coefficients_change() -> None:
     """Averages of 5 runs: 11,000 for restart-gse, below 4,500 for each of ours, give or take 600."""
     cases = {

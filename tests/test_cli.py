@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
+import select
 import signal
 import subprocess
 import sys
-import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,12 +20,12 @@ from riskroute import POLICIES, __version__
 from riskroute.cli.app import POLICY_NAMES
 
 QUICK = ["simulate", "--slots", "3", "--shares", "3", "--horizon", "500", "--runs", "3"]
+ENVIRONMENT = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
 
 
 def riskroute(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "riskroute", *arguments], capture_output=True, text=True, cwd=cwd, env=environment
+        [sys.executable, "-m", "riskroute", *arguments], capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT
     )
 
 
@@ -74,65 +77,118 @@ def test_the_same_command_gives_the_same_numbers(tmp_path: Path) -> None:
         assert first[name]["mean_regret"] == second[name]["mean_regret"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["simulate", "--shares", "-3"], "shares must be a positive integer, was -3"),
-        (["simulate", "--slots", "0"], "slots must be a positive integer, was 0"),
-        (["simulate", "--policy", "rize"], "policy must be one of rise, .* was 'rize' \\(did you mean rise\\?\\)"),
-        (["simulate", "--runs", "0"], "runs must be a positive integer, was 0"),
-        (["simulate", "--horizon", "0"], "horizon must be a positive integer, was 0"),
-        (["simulate", "--seed", "-1"], "seed must be a non-negative integer, was -1"),
-        (["simulate", "--risk-tolerance", "-1"], "risk_tolerance must be a number of at least 0, was -1.0"),
-        (
-            ["simulate", "--shares", "100", "--slots", "20", "--policy", "risk-ucb"],
-            "policies must not need a list .* was risk-ucb for about 4.9e\\+21 splits",
-        ),
-        (["design", "--shares", "0", "--slots", "3"], "shares must be a positive integer, was 0"),
-        (["design", "--shares", "9", "--slots", "3", "--lot", "2"], "shares must be a multiple of the lot of 2, was 9"),
-        (["design", "--shares", "9", "--slots", "3", "--cap", "2"], "caps must add up to at least 9 shares, was 6"),
-        (
-            ["design", "--shares", "9", "--slots", "3", "--cap", "5", "--cap", "6"],
-            "caps must be one number or 3 of them",
-        ),
-        (
-            ["design", "--shares", "9", "--slots", "3", "--minimum", "4"],
-            "minimums must add up to at most 9 shares, was 12",
-        ),
-        (
-            ["design", "--shares", "9", "--slots", "3", "--tolerance", "0"],
-            "tolerance must be a number of at least 1e-06",
-        ),
-        (["design", "--shares", "9", "--slots", "3", "--json", "x.csv"], "--json file ending must be one of .json"),
-        (["simulate", "--json", "x.txt"], "--json file ending must be one of .json, was '.txt'"),
-        (["simulate", "--figure", "x"], "--figure file ending must be one of .png, .pdf, .svg, was ''"),
-    ],
-)
-def test_mistakes_end_in_one_line_and_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
+MISTAKES = [
+    (["simulate", "--shares", "-3"], "shares must be a positive integer, was -3"),
+    (["simulate", "--slots", "0"], "slots must be a positive integer, was 0"),
+    (["simulate", "--policy", "rize"], "policy must be one of rise, .* was 'rize' \\(did you mean rise\\?\\)"),
+    (["simulate", "--runs", "0"], "runs must be a positive integer, was 0"),
+    (["simulate", "--horizon", "0"], "horizon must be a positive integer, was 0"),
+    (["simulate", "--seed", "-1"], "seed must be a non-negative integer, was -1"),
+    (["simulate", "--risk-tolerance", "-1"], "risk_tolerance must be a number of at least 0, was -1.0"),
+    (
+        ["simulate", "--shares", "100", "--slots", "20", "--policy", "risk-ucb"],
+        "policies must not need a list .* was risk-ucb for about 4.9e\\+21 splits",
+    ),
+    (["design", "--shares", "0", "--slots", "3"], "shares must be a positive integer, was 0"),
+    (["design", "--shares", "9", "--slots", "3", "--lot", "2"], "shares must be a multiple of the lot of 2, was 9"),
+    (["design", "--shares", "9", "--slots", "3", "--cap", "2"], "caps must add up to at least 9 shares, was 6"),
+    (
+        ["design", "--shares", "9", "--slots", "3", "--cap", "5", "--cap", "6"],
+        "caps must be one number or 3 of them",
+    ),
+    (
+        ["design", "--shares", "9", "--slots", "3", "--minimum", "4"],
+        "minimums must add up to at most 9 shares, was 12",
+    ),
+    (
+        ["design", "--shares", "9", "--slots", "3", "--tolerance", "0"],
+        "tolerance must be a number of at least 1e-06",
+    ),
+    (["design", "--shares", "9", "--slots", "3", "--json", "x.csv"], "--json file ending must be one of .json"),
+    (["simulate", "--json", "x.txt"], "--json file ending must be one of .json, was '.txt'"),
+    (["simulate", "--figure", "x"], "--figure file ending must be one of .png, .pdf, .svg, was ''"),
+]
+UNKNOWN_WORDS = [
+    (["simulat"], "No such command 'simulat'"),
+    (["simulate", "--slot", "3"], "No such option: --slot"),
+    (["simulate", "--runs", "many"], "'--runs'.*, was 'many'"),
+    (["design", "--shares", "3"], "Missing option '--slots'"),
+    (["simulate", "--instance-seed", "-1"], "instance_seed must be a non-negative integer, was -1"),
+    (["simulate", "--horizon", "100000000000", "--policy", "risk-ucb"], "not enough memory"),
+    (["simulate", "--json", "."], "--json"),
+    (["demo", "--out", sys.executable], "--out must be in a folder that can be written to"),
+]
+
+ONE_AFTER_THE_OTHER = """
+import contextlib, io, json, os, sys, traceback
+from riskroute.cli import main
+
+answers = []
+for words in json.load(sys.stdin):
+    sys.argv, out, err = ["riskroute", *words], io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code
+        except BaseException:
+            code = traceback.print_exc()
+    answers.append([code, out.getvalue(), err.getvalue(), os.listdir()])
+json.dump(answers, sys.stdout)
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a command ended, what it said, and what it left in its folder."""
+
+    code: int | None
+    out: str
+    err: str
+    files: list[str]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Answer]:
+    """All mistakes, made in one process: most of the time of each would be that of a start."""
+    asked = [words for words, _ in MISTAKES + UNKNOWN_WORDS]
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_AFTER_THE_OTHER], input=json.dumps(asked), capture_output=True, text=True,
+        cwd=tmp_path_factory.mktemp("mistakes"), env=ENVIRONMENT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return {tuple(words): Answer(*answer) for words, answer in zip(asked, json.loads(done.stdout), strict=True)}
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_mistakes_end_in_one_line_and_code_2(
+    arguments: list[str], message: str, answers: dict[tuple[str, ...], Answer]
+) -> None:
+    answer = answers[tuple(arguments)]
+    assert answer.code == 2
+    assert re.fullmatch(f"riskroute: .*{message}.*\n", answer.err)
+    assert answer.out == ""
+    assert answer.files == []
+
+
+@pytest.mark.parametrize(("arguments", "message"), UNKNOWN_WORDS)
+def test_words_the_command_does_not_know_end_in_one_line_too(
+    arguments: list[str], message: str, answers: dict[tuple[str, ...], Answer]
+) -> None:
+    answer = answers[tuple(arguments)]
+    assert answer.code == 2
+    assert re.fullmatch(f"riskroute: .*{message}.*\n", answer.err)
+
+
+@pytest.mark.parametrize("arguments", [MISTAKES[0][0], UNKNOWN_WORDS[0][0]])
+def test_a_process_of_its_own_answers_the_same(
+    arguments: list[str], tmp_path: Path, answers: dict[tuple[str, ...], Answer]
+) -> None:
     done = riskroute(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert re.fullmatch(f"riskroute: .*{message}.*\n", done.stderr)
-    assert done.stdout == ""
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["simulat"], "No such command 'simulat'"),
-        (["simulate", "--slot", "3"], "No such option: --slot"),
-        (["simulate", "--runs", "many"], "'--runs'.*, was 'many'"),
-        (["design", "--shares", "3"], "Missing option '--slots'"),
-        (["simulate", "--instance-seed", "-1"], "instance_seed must be a non-negative integer, was -1"),
-        (["simulate", "--horizon", "100000000000", "--policy", "risk-ucb"], "not enough memory"),
-        (["simulate", "--json", "."], "--json"),
-        (["demo", "--out", sys.executable], "--out must be in a folder that can be written to"),
-    ],
-)
-def test_words_the_command_does_not_know_end_in_one_line_too(arguments: list[str], message: str) -> None:
-    done = riskroute(*arguments)
-    assert done.returncode == 2
-    assert re.fullmatch(f"riskroute: .*{message}.*\n", done.stderr)
+    err = done.stderr.replace("python -m riskroute", "riskroute")
+    files = [path.name for path in tmp_path.iterdir()]
+    assert Answer(done.returncode, done.stdout, err, files) == answers[tuple(arguments)]
 
 
 def test_without_arguments_it_shows_the_help() -> None:
@@ -143,16 +199,34 @@ def test_names_in_the_help_are_those_of_the_registry() -> None:
     assert POLICY_NAMES.split(", ") == list(POLICIES)
 
 
+def shown(terminal: int, wanted: str) -> str:
+    """What appears on a terminal until some text does, or until nobody writes there any more."""
+    text = ""
+    with contextlib.suppress(OSError):  # how a terminal says so
+        while not re.search(wanted, text):
+            assert select.select([terminal], [], [], 60)[0], text
+            read = os.read(terminal, 4096)
+            if not read:
+                break
+            text += read.decode(errors="replace")
+    return text
+
+
 def test_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     """Ctrl-C in the middle of a long simulation: the table and the files hold the finished runs."""
     command = [sys.executable, "-m", "riskroute", "simulate", "--slots", "3", "--shares", "3", "--runs", "100000"]
+    terminal, its_end = pty.openpty()
     running = subprocess.Popen(
-        [*command, "--policy", "rise", "--json", "a.json"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        [*command, "--policy", "rise", "--json", "a.json"], cwd=tmp_path, env=ENVIRONMENT | {"TERM": "xterm"},
+        stdout=subprocess.PIPE, stderr=its_end, text=True, start_new_session=True,
     )  # fmt: skip
-    time.sleep(8)
+    os.close(its_end)
+    counted = r"[1-9]\d*/100000"
+    assert re.search(counted, shown(terminal, counted))
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=60)
+    err = shown(terminal, "interrupted")
+    os.close(terminal)
     assert running.returncode == 130, err
     assert "interrupted" in err
     read = json.loads((tmp_path / "a.json").read_text())

@@ -69,13 +69,17 @@ def test_the_largest_gaps_come_first() -> None:
     def best(rho: float) -> Split:
         return min(splits, key=lambda one: value(one, rho))
 
-    whole, some = trace_frontier(best, most=200), trace_frontier(best, at=[39.0], most=9)
+    whole, some = trace_frontier(best, most=200), trace_frontier(best, most=9)
     assert len(whole) == 101
     assert [point.risk_tolerance for point in whole[1:4]] == [1.0, 3.0, 5.0]
     assert len(some) == 9
     steps = np.diff([point.mean for point in some])
-    assert steps.max() <= 4 * steps.min()
-    assert (20,) in [point.action for point in trace_frontier(best, at=[40.0], most=4)]
+    assert steps.max() <= 25  # halved at least twice everywhere
+
+    asked = trace_frontier(best, at=[38.0], most=4)
+    starts = {point.action: point.risk_tolerance for point in asked}
+    assert (starts[(19,)], starts[(20,)]) == (37.0, 39.0)  # where it begins and ends, although that takes more
+    assert len(asked) < 30
 
 
 def test_one_split_has_one_point() -> None:

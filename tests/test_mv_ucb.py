@@ -56,6 +56,7 @@ def test_each_constant_has_a_name() -> None:
     assert other.bonus_at(50) == pytest.approx(7 * math.sqrt(2 * math.log(50) / 0.5))
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("refresh", [0.0, 0.01, 0.25, 1.0])
 def test_bonus_by_round_is_the_bonus_of_the_round(refresh: float) -> None:
     """In any order of asking; and the stale logarithm is never behind by more than the fraction, or one round."""
@@ -97,6 +98,7 @@ def test_kernel_decides_exactly_as_the_policy(environment: Environment, horizon:
     assert kernel.exploration.tolist() == rounds.exploration.tolist()
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("policy", [MvUcb(), MvUcb(scale=1.0, exponent=2.0, concentration=1.0, refresh=0.0)])
 def test_passes_the_shared_checks(policy: MvUcb) -> None:
     check_policy(policy)

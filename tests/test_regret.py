@@ -100,6 +100,7 @@ def test_luck_by_hand() -> None:
 ADAPTIVE = {"greedy": Greedy(growth=1.0), "rise": Rise(), "risk-ucb": RiskUcb()}
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize(("method", "runs"), [("auto", 800), ("rounds", 200)])
 @pytest.mark.parametrize("label", ADAPTIVE)
 def test_luck_has_expectation_zero_whatever_the_policy_does(label: str, method: str, runs: int) -> None:
@@ -160,6 +161,7 @@ def test_expected_comparator_is_that_of_repeated_plays() -> None:
     assert abs(xi.mean() - expected) < 5 * xi.std() / np.sqrt(20_000)
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("policy", ["rise", "rise++", "risk-ucb", "uniform", "greedy"])
 def test_temporal_decomposition_bounds_the_regret(gaussian_problem: Problem, policy: str) -> None:
     """Proposition 2 is an upper bound: mean regret <= mean pseudo-regret + remainder, here with all constants.

@@ -135,7 +135,10 @@ def test_a_book_has_room_for_its_depth_once(store: Store) -> None:
     caps = found.caps()
     deep = np.sort(found.depths[0])[len(found.depths[0]) // 20]
     assert caps[0] == deep  # market orders alone reach the depth that 95 % of the books have
-    assert found.room(caps) == deep + caps[1]
+    assert found.room(caps * [1, 1, 0, 0]) == deep + caps[1]
+    fills = sum(np.minimum(_hidden(found, slot), caps[slot]) for slot in (2, 3))
+    room = caps[1] + np.minimum(found.depths[0] + fills, caps[[0, 2, 3]].sum())
+    assert found.room(caps) == np.sort(room)[len(room) // 20]
     assert found.room(np.array([10, 20, 30, 40])) == 100
     assert found.room(np.array([0, 20, 0, 0])) == 20
 

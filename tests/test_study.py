@@ -59,7 +59,10 @@ def summary_of(folder: Path) -> dict[str, Any]:
 
 
 def test_the_template_is_the_default() -> None:
-    assert checked_study(tomllib.loads(TEMPLATE)) == checked_study({})
+    written, default = checked_study(tomllib.loads(TEMPLATE)), checked_study({})
+    assert written.pools == default.pools
+    assert written.model_copy(update={"dark": None}) == default
+    assert checked_study({"data": "books"}).pools == []
 
 
 def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,12 +90,14 @@ def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ({"sharez": 3}, "sharez must be left out, was 3: fields are data, symbol"),
         (
             {"dark": [{"name": "x", "presence": 2, "tail": 1}]},
-            "presence must be a number of at least 0 and of at most 1",
+            "x: presence must be a number of at least 0 and of at most 1",
         ),
         ({"dark": [{"name": "x"}]}, "dark.0.presence must be given"),
         ({"shares": 7, "lot": 2}, "shares must be a multiple of the lot of 2, was 7"),
         ({"data": ["synthetic", "x"]}, "data must be 'synthetic' or files and folders"),
-        ({"bucket_minutes": 100}, "train must last at least two buckets"),
+        ({"bucket_minutes": 100}, "train must last 2 to 5,000 buckets of 100 minutes, was 80 minutes"),
+        ({"bucket_minutes": 0.0001}, "train must last 2 to 5,000 buckets of 0.0001 minutes, was 80 minutes"),
+        ({"venue": "XNAS"}, "venue must be left out for the synthetic market, was 'XNAS'"),
         ({"max_unresolved": 2}, "max_unresolved must be less than or equal to 1, was 2"),
         ({"risk_tolerances": [1, 1]}, "risk_tolerances must have different values"),
     ],
@@ -358,7 +363,8 @@ def test_a_real_venue_beside_two_dark_pools(tmp_path: Path) -> None:
     settings = (
         'train = "11:00-11:30"\njudge = "11:30-12:00"\nhorizon = 300\nruns = 2\npolicies = ["adaptive", "uniform"]'
     )
-    (tmp_path / "study.toml").write_text(f'data = "{data}"\n{settings}\n')
+    pools = TEMPLATE[TEMPLATE.index("[[dark]]") :]
+    (tmp_path / "study.toml").write_text(f'data = "{data}"\n{settings}\n{pools}')
     assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path), "--workers", "1"]) == 0
     summary = json.loads((tmp_path / "study.json").read_text())
     assert summary["market"]["symbol"] == "AMZN"

@@ -99,12 +99,14 @@ def test_equals_a_naive_twin(method: str) -> None:
         assert one.exploration[run] == sum(a != actions[-1] for a in alike)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_steady_regret_is_far_steadier() -> None:
     result = simulate(FLOW, ["oracle", "uniform"], horizon=400, runs=60, seed=3, checkpoints=4)
     for (label, one), factor in zip(result.policies.items(), (100, 2), strict=True):
         assert one.regret[:, -1].var() > factor * one.steady_regret[:, -1].var(), label
 
 
+@pytest.mark.usefixtures("untraced")
 def test_oracle_plays_the_best_of_every_set() -> None:
     result = simulate(FLOW, ["oracle"], horizon=100, runs=400, seed=3, checkpoints=10)
     one = result.policies["oracle"]

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from riskroute import Adaptive, Allocations, InputError, Problem, simulate
+from riskroute.learning.actions import as_batch
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.warm_start import replay_belief
 
 BUCKETS = 40
+CENTRE = (-1.0, -0.6, -0.3, -0.02, -0.01, 0.0)
 
 
-def linear_replay(seed: int, *, listed: bool = True, repeats: int = 5) -> tuple[Replay, np.ndarray, np.ndarray]:
+def linear_replay(
+    seed: int, *, listed: bool = True, repeats: int = 5, count: int = BUCKETS, centre: tuple[float, ...] = CENTRE
+) -> tuple[Replay, np.ndarray, np.ndarray]:
     """Profits linear in shares and their squares, with coefficients of their own in every scenario.
 
     Returns the replay, the bucket of each scenario, and the coefficients ``(scenarios, 6)``.
@@ -22,8 +26,8 @@ def linear_replay(seed: int, *, listed: bool = True, repeats: int = 5) -> tuple[
     rng = np.random.default_rng(seed)
     shares, slots = 6, 3
     actions = Allocations(shares, slots)
-    by_bucket = rng.normal([-1.0, -0.6, -0.3, -0.02, -0.01, 0.0], [0.1, 0.3, 0.5, 0.01, 0.02, 0.02], (BUCKETS, 6))
-    buckets = np.tile(np.arange(BUCKETS), repeats)
+    by_bucket = rng.normal(centre, [0.1, 0.3, 0.5, 0.01, 0.02, 0.02], (count, 6))
+    buckets = np.tile(np.arange(count), repeats)
     each = by_bucket[buckets] + rng.normal(0, 0.01, (len(buckets), 6))
     q = np.arange(shares + 1.0)
     profits = np.stack([each[:, [k]] * q + each[:, [slots + k]] * q**2 for k in range(slots)])
@@ -80,6 +84,29 @@ def test_a_warm_policy_pays_less_for_learning() -> None:
     # seven to eleven standard errors apart at four seeds; three are asked for
     apart = cold_end.mean() - warm_end.mean()
     assert apart > 3 * (cold_end.var(ddof=1) / 30 + warm_end.var(ddof=1) / 30) ** 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_warm_policy_finds_out_that_books_have_changed(seed: int) -> None:
+    train, buckets, _ = linear_replay(5 + 10 * seed)
+    judge, _, _ = linear_replay(6 + 10 * seed, centre=(0.5, *CENTRE[1:]))  # the slot that was worst is best now
+    result = simulate(judge, [Adaptive(prior=replay_belief(train, buckets))], horizon=3000, runs=6, seed=1)
+    assert result.policies["adaptive"].recommended == [(6, 0, 0)] * 6
+    stuck = 3000 * float(judge.gaps(as_batch(train.comparators[0]))[0])
+    assert result.policies["adaptive"].regret[:, -1].mean() < 0.25 * stuck  # at most 0.15 at these seeds
+
+
+@pytest.mark.parametrize(("count", "most"), [(4, 100), (6, 50), (10, 25), (40, 10)])
+def test_few_buckets_do_not_pretend_to_know(count: int, most: float) -> None:
+    """Squared errors in the belief's own units, six of them; with few buckets their scale is itself badly known."""
+    squared = []
+    for seed in range(20):
+        replay, buckets, _ = linear_replay(seed, count=count)
+        scale = float(replay.actions.features(np.array([[6, 0, 0]]))[0, 0]) / 6
+        belief = replay_belief(replay, buckets, firmness=1.0)
+        off = belief.mean_coef - np.array(CENTRE) / scale
+        squared.append(float(off @ belief.mean_precision @ off))
+    assert np.median(squared) < most
 
 
 def test_books_that_are_all_alike_make_a_belief_too() -> None:

@@ -34,6 +34,7 @@ def noisy_environments() -> list[Environment]:
     ]
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("environment", noisy_environments(), ids=lambda e: type(e).__name__)
 def test_oracle_has_no_regret_on_average(environment: Environment) -> None:
     """It plays what the regret compares with, so its mean regret is within five standard errors of zero throughout."""

@@ -70,9 +70,10 @@ def run_study(
     runs = sum(panel.runs for case in cases for panel in case.panels.values())
     with resumable(out), track_tasks(runs) as finished:
         done = play_study(wanted, data, cases, out, engine, resume=resume, finished=finished)
-    from riskroute.report.study_page import write_study
+    from riskroute.report.study_page import remove_study, write_study
     from riskroute.report.words import headline, summary_sentences
 
+    remove_study(out)  # pages of an earlier study must not stand beside new numbers
     files = [*write_study(done.summary, out), *done.files]
     for order in done.summary["orders"]:
         say(f"\n{headline(order, wanted.side)}")

@@ -31,20 +31,20 @@ def judge_splits(
     totals = replay.totals(np.array(list(splits.values())))
     tolerance = replay.risk_tolerance
     even = np.ones((1, totals.shape[1]))
-    drawn = _resampled(buckets, seed)
+    drawn, few = _resampled(buckets, seed), _correction(buckets)
     found: dict[str, dict[str, Any]] = {}
     plain, redrawn = ([_moments(weights, row, tolerance) for row in totals] for weights in (even, drawn))
     anchor = list(splits).index(first)
     for k, name in enumerate(splits):
         values = {field: float(plain[k][field][0]) for field in plain[k]}
-        errors = {f"{field}_error": float(redrawn[k][field].std(ddof=1)) for field in plain[k]}
+        errors = {f"{field}_error": few * float(redrawn[k][field].std(ddof=1)) for field in plain[k]}
         excess = redrawn[k]["mean_variance"] - redrawn[anchor]["mean_variance"]
         found[name] = (
             values
             | errors
             | {
                 "excess": values["mean_variance"] - float(plain[anchor]["mean_variance"][0]),
-                "excess_error": float(excess.std(ddof=1)),
+                "excess_error": few * float(excess.std(ddof=1)),
             }
         )
     return found
@@ -55,6 +55,12 @@ def _resampled(buckets: NDArray[np.int64], seed: int) -> Floats:
     names, place = np.unique(buckets, return_inverse=True)
     drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), size=RESAMPLES)
     return np.asarray(drawn[:, place], dtype=np.float64)
+
+
+def _correction(buckets: NDArray[np.int64]) -> float:
+    """By what factor errors from resampling fall short of the true ones."""
+    count = len(np.unique(buckets))
+    return float((count / (count - 1)) ** 0.5)
 
 
 def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Floats]:

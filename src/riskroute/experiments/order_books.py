@@ -86,6 +86,8 @@ def book_data(
     if data is not None:
         store = Store(data)
         symbols = tuple(dict.fromkeys(one.symbol for one in store.recordings()))
+        if not symbols:
+            raise DataError(f"data must be a folder of `riskroute market import`, was {str(data)!r} without recordings")
         chosen = symbol.upper() if symbol is not None else symbols[0] if len(symbols) == 1 else ""
         return BookData(store, one_of("symbol", chosen, symbols), f"{chosen} in {data}", date)
     name = symbol.upper() if symbol is not None else DEFAULT_SYMBOLS[0]

@@ -31,7 +31,7 @@ from riskroute.learning.actions import Actions
 from riskroute.learning.arms import IndexPolicy
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
-from riskroute.learning.registry import POLICIES
+from riskroute.learning.registry import POLICIES, YARDSTICKS
 from riskroute.market.importing import import_files
 from riskroute.market.reading import Wanted
 from riskroute.results import SimulationResult, write_json
@@ -72,7 +72,7 @@ class StudyResult:
 def study_data(config: StudyConfig, out: Path) -> BookData:
     """Recorded books: made, imported, or found in a folder."""
     if config.data == [SYNTHETIC]:
-        return book_data(None, config.symbol, out, config.seed, depth=DEPTH, hours=_hours(config))
+        return book_data(None, config.symbol, out, config.seed, depth=max(DEPTH, config.levels), hours=_hours(config))
     paths = [Path(name) for name in config.data]
     folders = [path for path in paths if path.is_dir()]
     if folders and len(paths) > 1:
@@ -85,7 +85,7 @@ def study_data(config: StudyConfig, out: Path) -> BookData:
     import_files(
         paths,
         folder,
-        Wanted(symbols, depth=DEPTH, date=config.date, venue=config.venue),
+        Wanted(symbols, depth=max(DEPTH, config.levels), date=config.date, venue=config.venue),
         max_unresolved=config.max_unresolved,
         max_crossed=config.max_crossed,
     )
@@ -143,7 +143,7 @@ def play_study(
     orders = [_order(config, case, {name: next(played) for name in case.panels}) for case in cases]
     first = cases[0].prepared
     summary = {
-        "config": config.model_dump(mode="json"),
+        "config": config.model_copy(update={"dark": config.pools}).model_dump(mode="json"),
         "versions": versions(),
         "market": {
             "origin": data.origin,
@@ -170,7 +170,8 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
         for part in PARTS
     }
     policies = {name: _policy(name, case, results) for name in results["train"].policies}
-    chosen = min(policies, key=lambda name: policies[name]["train"]["mean_variance"])
+    able = [name for name in policies if name not in YARDSTICKS] or list(policies)
+    chosen = min(able, key=lambda name: policies[name]["train"]["mean_variance"])
     fits = {name: fit.summary() for name, fit in prepared.fits.items()}
     terms = prepared.shares, prepared.mid, problem.risk_tolerance
     found = {
@@ -186,6 +187,15 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
         "slots": prepared.slots,
         "kinds": [model.kind for model in prepared.models],
         "caps": prepared.caps.tolist(),
+        "rests_cross_at": prepared.homes,
+        "unused_slots": prepared.unused,
+        "moments": {
+            part: {
+                "buckets": len(np.unique(prepared.buckets(part))),
+                "scenarios": replays[part].scenarios,
+            }
+            for part in PARTS
+        },
         "splits_possible": str(problem.actions.size),
         "beyond_known_levels": {part: replays[part].beyond(splits[RECOMMENDED]) for part in PARTS},
         "left_out": {part: prepared.left_out(part) for part in PARTS},
@@ -197,6 +207,7 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
         "splits": found,
         "naive_splits": [name for name in NAIVE if name in found],
         "gap": _gap(found[RECOMMENDED]),
+        "gap_error": _gap_error(found[RECOMMENDED]),
         "frontier": frontier_of(prepared, replays["train"], replays["judge"], config.seed),
         "policies": policies,
         "recommended_policy": chosen,
@@ -211,6 +222,12 @@ def _gap(split: dict[str, Any]) -> float | None:
     return None if later is None else float(later - earlier)
 
 
+def _gap_error(split: dict[str, Any]) -> float | None:
+    """Error of the gap; the parts of the day are taken to be independent."""
+    errors = [split[part]["charged_cost_error"] for part in PARTS]
+    return None if None in errors else float(np.hypot(*errors))
+
+
 def _policy(name: str, case: Case, results: dict[str, SimulationResult]) -> dict[str, Any]:
     """How a policy did: regret everywhere, and what a round earned on average, learning included."""
     found: dict[str, Any] = {}
@@ -220,6 +237,7 @@ def _policy(name: str, case: Case, results: dict[str, SimulationResult]) -> dict
         horizon = int(one.checkpoints[-1])
         comparator = float(environment.expected_comparator(np.array([horizon]))[0])
         each = (one.regret[:, -1] + comparator) / horizon
+        error = _error(each)
         ends = [tuple(int(share) for share in np.atleast_1d(action)) for action in one.recommended]
         common = max(set(ends), key=ends.count)
         found[place] = {
@@ -228,8 +246,8 @@ def _policy(name: str, case: Case, results: dict[str, SimulationResult]) -> dict
             "learning_cost": charged(digest["final"]["regret"], environment.risk_tolerance),
             "mean_variance": float(each.mean()),
             "cost_each": charged(float(each.mean()), environment.risk_tolerance),
-            "cost_each_error": charged(_error(each), environment.risk_tolerance),
-            "mean_variance_error": _error(each),
+            "cost_each_error": charged(error, environment.risk_tolerance) if error is not None else None,
+            "mean_variance_error": error,
             "explored": float(one.exploration.mean() / horizon),
             "ended_on": list(common),
             "ended_on_share": ends.count(common) / len(ends),
@@ -241,6 +259,6 @@ def _policy(name: str, case: Case, results: dict[str, SimulationResult]) -> dict
     return found
 
 
-def _error(values: NDArray[np.float64]) -> float:
-    """Standard error of a mean over runs."""
-    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0
+def _error(values: NDArray[np.float64]) -> float | None:
+    """Standard error of a mean over runs; unknown if there is one."""
+    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else None

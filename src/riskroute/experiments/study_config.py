@@ -13,9 +13,11 @@ from riskroute.experiments.configs import Count, Counts, Names, Seed, Tolerances
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.sampling import Window, hours_of
+from riskroute.market.sampling import SECOND, Window, hours_of, stamp_of
 
 SYNTHETIC = "synthetic"
+MOST_BUCKETS = 5_000
+_ANY_DAY = dt.date(2000, 1, 3)
 POLICIES_PLAYED = ("adaptive", "thompson", "rise", "rise++", "risk-ucb", "risk-exp-exp", "uniform")
 
 
@@ -68,7 +70,7 @@ class StudyConfig(BaseModel):
     risk_tolerances: Tolerances = [2.0]
     market: Names | None = None
     limit: Names = []
-    dark: list[DarkConfig] = list(DARK)
+    dark: list[DarkConfig] | None = None
     lot: Count | None = None
     caps: dict[str, Count] = {}
     fees: Path | None = None
@@ -89,13 +91,21 @@ class StudyConfig(BaseModel):
             raise ValueError("at least one policy")
         return value
 
+    @property
+    def pools(self) -> list[DarkConfig]:
+        """Dark pools: as given; two if nothing is said about a synthetic market, none beside real books."""
+        if self.dark is not None:
+            return self.dark
+        return list(DARK) if self.data == [SYNTHETIC] else []
+
     def window(self, name: str) -> Window:
         """The part of the day to ``train`` or to ``judge`` on, in buckets."""
         first, last = self.train if name == "train" else self.judge
-        minutes = (last.hour - first.hour) * 60 + last.minute - first.minute
+        minutes = (stamp_of(_ANY_DAY, last) - stamp_of(_ANY_DAY, first)) / (60 * SECOND)
         buckets = round(minutes / self.bucket_minutes)
-        if buckets < 2:
-            raise InputError(f"{name} must last at least two buckets of {self.bucket_minutes:g} minutes, was {minutes}")
+        if not 2 <= buckets <= MOST_BUCKETS:
+            expected = f"2 to {MOST_BUCKETS:,} buckets of {self.bucket_minutes:g} minutes"
+            raise InputError(f"{name} must last {expected}, was {minutes:g} minutes")
         return Window(first, last, buckets)
 
     def lot_of(self, shares: int) -> int:
@@ -118,17 +128,22 @@ def checked_study(values: dict[str, Any]) -> StudyConfig:
     config = validated(StudyConfig, values)
     for name in ("shares", "risk_tolerances", "policies", "limit", "data"):
         all_different(name, getattr(config, name))
-    all_different("names of dark pools", [pool.name for pool in config.dark])
+    all_different("names of dark pools", [pool.name for pool in config.pools])
     for policy in config.policies:
         one_of("policies", policy, tuple(POLICIES))
-    for pool in config.dark:
-        pool.pool()
+    for pool in config.pools:
+        try:
+            pool.pool()
+        except InputError as error:
+            raise InputError(f"{pool.name}: {error}") from None
     for shares in config.shares:
         if shares < 2:
             raise InputError(f"shares must be at least 2, so that there is something to split, was {shares}")
         config.lot_of(shares)
     for name in ("train", "judge"):
         config.window(name)
+    if config.data == [SYNTHETIC] and config.venue is not None:
+        raise InputError(f"venue must be left out for the synthetic market, was {config.venue!r}")
     if SYNTHETIC in config.data and len(config.data) > 1:
         raise InputError(f"data must be {SYNTHETIC!r} or files and folders, was both")
     if config.train[1] > config.judge[0] and config.judge[1] > config.train[0]:
@@ -140,6 +155,7 @@ TEMPLATE = """\
 # A study: from market data to a recommendation. Every line is optional; what stands here is the default.
 
 # data: "synthetic" makes a market; otherwise a folder of `riskroute market import`, or files to import.
+# Paths, also that of `fees`, are relative to where the command is run.
 data = "synthetic"
 # symbol = "QVEX"             # needed where the data hold several
 # date = 2019-03-27           # needed where the data hold several days
@@ -174,7 +190,9 @@ seed = 0
 # XPSX = 5
 
 # Dark pools: hidden size is there with probability `presence`, at least `smallest`, with a power-law tail; it trades at
-# the middle, and what is left crosses at `venue` (the one with the most books if left out).
+# the middle, and what is left crosses at `venue` (the one with the most books if left out). They are assumed, as nobody
+# publishes such data: these two are there if nothing is said about the synthetic market, none beside data of your own.
+# For none at all write `dark = []` above the first [section].
 [[dark]]
 name = "Dark 1"
 presence = 0.4

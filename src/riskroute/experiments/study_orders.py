@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.errors import DataError, InputError, one_of
+from riskroute.experiments.configs import all_different
 from riskroute.experiments.judging import best_single, judge_splits
 from riskroute.experiments.order_books import BookData
 from riskroute.experiments.study_config import StudyConfig
@@ -16,7 +17,7 @@ from riskroute.learning.actions import Action, as_action, as_batch
 from riskroute.learning.adaptive import Adaptive
 from riskroute.learning.problem import Problem
 from riskroute.market.fitting import Fit
-from riskroute.market.scenarios import Scenarios, sample_scenarios
+from riskroute.market.scenarios import ENOUGH, Scenarios, sample_scenarios
 from riskroute.market.slots import Slot
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
@@ -27,12 +28,16 @@ from riskroute.simulation.replay import Replay
 from riskroute.simulation.warm_start import replay_belief
 
 RECOMMENDED, MODEL_ONLY, RISK_NEUTRAL = "recommended", "linear model alone", "ignoring risk"
+NO_DARK = "without dark pools"
 BEST_VENUE, EVEN, BY_DEPTH = "best single slot", "equal split", "in proportion to depth"
 NAIVE = (EVEN, BY_DEPTH, BEST_VENUE)
 PARTS = ("train", "judge")
 
 MOST_LISTED = 5_000
 """Splits up to which policies that try each of them are played; beyond, that takes long and teaches nothing."""
+
+JUDGED = 0.5
+"""Share of the moments to judge on at which a slot must have books; the others are left out."""
 
 MOST_POINTS = 25
 """Splits of the risk frontier at most."""
@@ -48,11 +53,17 @@ class Prepared:
     scenarios: dict[str, Scenarios]
     models: list[VenueModel]
     fits: dict[str, Fit]
+    unused: dict[str, str]
 
     @property
     def slots(self) -> list[str]:
         """Names of the slots."""
         return [model.name for model in self.models]
+
+    @property
+    def homes(self) -> dict[str, str]:
+        """Dark pools, and the venue at which their rest crosses."""
+        return {slot.name: slot.venue for slot in self.scenarios["train"].slots if slot.pool is not None}
 
     def problem(self, risk_tolerance: float) -> Problem:
         """The routing problem of the fitted models, in dollars."""
@@ -68,6 +79,13 @@ class Prepared:
 
     def replay(self, part: str, problem: Problem) -> Replay:
         """The scenarios of a part that are deep enough for every split, as an environment."""
+        buckets = len(np.unique(self.buckets(part)))
+        if buckets < 2:
+            scenarios = self.scenarios[part]
+            known = np.isfinite(scenarios.profits[np.arange(len(self.caps)), :, self.caps]).mean(axis=1)
+            worst = int(known.argmin())
+            most = f"{self.slots[worst]} has books for {self.caps[worst]} shares at {known[worst]:.0%} of the moments"
+            raise DataError(f"{part} must have deep books at all slots in at least two buckets, was {buckets}; {most}")
         return Replay(problem, *self.scenarios[part].replayed(self.caps))
 
     def buckets(self, part: str) -> NDArray[np.int64]:
@@ -93,18 +111,52 @@ def study_slots(config: StudyConfig, data: BookData) -> list[Slot]:
             one_of(name, venue, venues)
     slots = [Slot(venue) for venue in (venues if config.market is None else config.market)]
     slots += [Slot(venue, "limit") for venue in config.limit]
-    for pool in config.dark:
+    for pool in config.pools:
         home = pool.venue or data.deepest
         slots.append(Slot(one_of(f"venue of {pool.name}", home, venues), "dark", pool.pool()))
     if len(slots) < 2:
-        raise InputError(f"slots must be at least two, was {[slot.name for slot in slots]}")
+        names = ", ".join(slot.name for slot in slots)
+        raise InputError(f"slots must be at least two, was {names}; limit = [..] or [[dark]] add some")
+    all_different("slots", [slot.name for slot in slots])
     return slots
 
 
 def prepare(config: StudyConfig, data: BookData, shares: int) -> Prepared:
-    """Sample scenarios of both parts of the day, see what slots can take, and fit models to the first part."""
-    slots, fees = study_slots(config, data), load_fees(config.fees) if config.fees is not None else None
-    scenarios = {
+    """Sample scenarios of both parts of the day, see what slots can take, and fit models to the first part.
+
+    Slots that lack books too often, or that cannot take one lot, are left out.
+    """
+    slots, lot = study_slots(config, data), config.lot_of(shares)
+    names = tuple(slot.name for slot in slots)
+    for name, cap in config.caps.items():
+        one_of("slot in caps", name, names)
+        if cap < lot:
+            raise InputError(f"cap of {name} must be at least one lot of {lot}, was {cap}")
+    scenarios = _sampled(config, data, slots, shares)
+    unused = _unusable(scenarios, lot)
+    if unused:
+        slots = [slot for slot in slots if slot.name not in unused]
+        if len(slots) < 2:
+            why = "; ".join(f"{name}: {reason}" for name, reason in unused.items())
+            raise DataError(f"slots that can be used must be at least two, was {len(slots)} ({why})")
+        scenarios = _sampled(config, data, slots, shares)
+    train = scenarios["train"]
+    given = np.array([config.caps.get(slot.name, shares) for slot in slots])
+    caps = np.minimum(train.caps(), given) // lot * lot
+    if train.room(caps) < shares:
+        able = ", ".join(f"{slot.name} {cap}" for slot, cap in zip(slots, caps, strict=True))
+        raise DataError(f"slots must be able to take {shares} shares together, was {train.room(caps)} ({able} alone)")
+    if Allocations(shares, len(caps), lot, caps.tolist()).size > MOST_LISTED:
+        rounded = np.where(given < shares, caps, _rounded(caps, shares, lot))
+        caps = rounded if train.room(rounded) >= shares else caps
+    models, fits = train.models(caps, config.seed)
+    return Prepared(shares, lot, caps, scenarios, models, fits, unused)
+
+
+def _sampled(config: StudyConfig, data: BookData, slots: list[Slot], shares: int) -> dict[str, Scenarios]:
+    """Scenarios of both parts of the day."""
+    fees = load_fees(config.fees) if config.fees is not None else None
+    return {
         part: sample_scenarios(
             data.store,
             data.symbol,
@@ -120,21 +172,21 @@ def prepare(config: StudyConfig, data: BookData, shares: int) -> Prepared:
         )
         for part in PARTS
     }
-    lot = config.lot_of(shares)
-    names = [slot.name for slot in slots]
-    caps = scenarios["train"].caps() // lot * lot
-    for name, cap in config.caps.items():
-        place = names.index(one_of("slot in caps", name, tuple(names)))
-        caps[place] = min(caps[place], cap // lot * lot)
-    if caps.sum() >= shares and Allocations(shares, len(caps), lot, caps.tolist()).size > MOST_LISTED:
-        given = np.array([name in config.caps for name in names])
-        caps = np.where(given, caps, _rounded(caps, shares, lot))
-    room = scenarios["train"].room(caps)
-    if room < shares:
-        able = ", ".join(f"{name} {cap}" for name, cap in zip(names, caps, strict=True))
-        raise DataError(f"slots must be able to take {shares} shares together, was {room} ({able} alone)")
-    models, fits = scenarios["train"].models(caps, config.seed)
-    return Prepared(shares, lot, caps, scenarios, models, fits)
+
+
+def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
+    """Slots that cannot take part, and why."""
+    train, judge = scenarios["train"].presence(), scenarios["judge"].presence()
+    caps = scenarios["train"].caps()
+    found = {}
+    for k, slot in enumerate(scenarios["train"].slots):
+        if train[k] < ENOUGH:
+            found[slot.name] = f"books at {train[k]:.0%} of the moments to train on, {ENOUGH:.0%} are needed"
+        elif judge[k] < JUDGED:
+            found[slot.name] = f"books at {judge[k]:.0%} of the moments to judge on, {JUDGED:.0%} are needed"
+        elif caps[k] < lot:
+            found[slot.name] = f"books for {caps[k]} shares, a lot is {lot}"
+    return found
 
 
 def _rounded(caps: NDArray[np.int64], shares: int, lot: int) -> NDArray[np.int64]:
@@ -153,15 +205,20 @@ def alternatives(prepared: Prepared, problem: Problem, train: Replay) -> dict[st
     """The recommended split and what else one might do, all from the training part."""
     shares, caps = prepared.shares, prepared.caps
     allocations = Allocations(shares, len(caps), prepared.lot, caps.tolist())
-    lit = np.array([model.kind == "market" for model in prepared.models])
-    depths = np.where(lit, np.nanmean(prepared.scenarios["train"].depths, axis=1), 0.0)
+    kinds = np.array([model.kind for model in prepared.models])
+    depths = np.where(kinds == "market", np.nanmean(prepared.scenarios["train"].depths, axis=1), 0.0)
     found: dict[str, Action] = {
         RECOMMENDED: train.comparators[0],
         MODEL_ONLY: problem.best,
         RISK_NEUTRAL: train.best_split(np.inf),
         EVEN: whole_allocation(np.ones(len(caps)), allocations),
-        BY_DEPTH: whole_allocation(depths, allocations),
     }
+    lit = np.where(kinds == "dark", 0, caps)
+    if (kinds == "dark").any() and prepared.scenarios["train"].room(lit) >= shares:
+        without = replace(prepared, caps=lit).problem(problem.risk_tolerance)
+        found[NO_DARK] = Replay(without, train.profits, train.shared).best_split()
+    if depths.any():
+        found[BY_DEPTH] = whole_allocation(depths, allocations)
     single = best_single(train, shares, caps)
     if len(single):
         found[BEST_VENUE] = tuple(single[0].tolist())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from riskroute.errors import InputError, StateError, real_number, whole_number
 from riskroute.learning.actions import Action
 from riskroute.learning.belief import Belief, fit, vague_information
+from riskroute.learning.doubt import doubted
 from riskroute.learning.evidence import Evidence
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
@@ -40,7 +41,7 @@ class LinearPolicy(Policy):
     growth : see above; 0.1 makes about 90 plans of 100,000 rounds.
     start_rounds : rounds per dimension of the first plan.
     prior : a belief from earlier days (`belief` of another policy, perhaps `Belief.weakened`), over features of the
-        same scale.
+        same scale. If rewards contradict it, it counts for less.
     """
 
     needs_horizon: ClassVar[bool] = False
@@ -114,7 +115,10 @@ class LinearPolicy(Policy):
 
     def believed(self, evidence: Evidence) -> Belief:
         """Return what some evidence makes one believe."""
-        return fit(evidence, base_variance=self.known.base_variance, vague=self.vague, prior=self.base)
+        base, variance = self.base, self.known.base_variance
+        if base is not None and self.prior is not None and np.array_equal(base.mean_coef, self.prior.mean_coef):
+            base = doubted(base, evidence, base_variance=variance, vague=self.vague)
+        return fit(evidence, base_variance=variance, vague=self.vague, prior=base)
 
     def recommend(self) -> Action:
         if self.belief is None:

@@ -32,9 +32,12 @@ POLICIES: dict[str, type[Policy]] = {
         *(Discounted, SlidingWindow, ChangeTest),  # ours, for coefficients that change
         *(LinUcb, LinThompson, PhasedElimination),  # that ignore risk
         *(MvUcb, MvThompson),  # that ignore the features
-        *(Greedy, Uniform, Oracle),  # yardsticks
+        *(Greedy, Uniform, Oracle),
     )
 }
+
+YARDSTICKS = (Greedy.name, Uniform.name, Oracle.name)
+"""Policies to compare with, not to use."""
 
 
 def make_policy(name: str, **parameters: Any) -> Policy:

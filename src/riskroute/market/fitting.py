@@ -84,6 +84,8 @@ def fit_profits(
     found = np.tile(found, draws)
     counts = there.sum(axis=0)
     usable = counts >= max(2, USABLE * found.sum())
+    if samples < 2:
+        raise DataError(f"books must be there in at least two buckets, was {samples}")
     if usable.sum() < 2:
         raise DataError(
             f"samples must be deep enough for at least two quantities in {USABLE:.0%} of the buckets, "

@@ -65,12 +65,20 @@ class Scenarios:
         return self.profits[:, whole], tuple(book.of(whole) for book in self.shared)
 
     def room(self, caps: NDArray[np.int64]) -> int:
-        """Shares that all slots together can take: a book that several cross has room for its depth once."""
-        room = int(caps.sum())
+        """Shares that all slots together can take in nearly all scenarios.
+
+        A book that several cross has room for its depth once, beside what dark pools fill.
+        """
+        room = np.full(len(self.buckets), int(caps.sum()))
         for book in self.shared:
-            deep = int(np.sort(book.depths)[int((1 - ENOUGH) * len(book.depths))])
-            room -= max(int(caps[list(book.slots)].sum()) - deep, 0)
-        return room
+            most = caps[list(book.slots)]
+            crossing = sum(rests[:, cap] for rests, cap in zip(book.rests, most, strict=True))
+            room -= np.maximum(crossing - book.depths.astype(np.int64), 0)
+        return int(np.sort(room)[int((1 - ENOUGH) * len(room))])
+
+    def presence(self) -> Floats:
+        """Share of the scenarios in which one share could go to each slot, ``(slots,)``."""
+        return np.asarray(np.isfinite(self.profits[:, :, 1]).mean(axis=1))
 
     def fit(self, slot: int, cap: int, seed: int) -> Fit:
         """Mean and variance of the profit in a slot, fitted by the quantity and its square up to ``cap``."""
@@ -140,10 +148,8 @@ def sample_scenarios(
             shared.append(SharedBook(takers, crossing, rests, depths[takers[0]]))
     table = np.stack([_from_nothing(one) for one in profits])
     mids = [closest_books(venues[slots[0].venue].snapshots, moments, levels=1).mid for moments in drawn]
-    there = np.isfinite(table[:, :, 1])
-    if not there.all(axis=0).any():
-        lacking = [slot.name for k, slot in enumerate(slots) if not there[k].any()]
-        where = f"at {', '.join(lacking)}" if lacking else f"at {', '.join(venues)} at once"
+    if not np.isfinite(table[:, :, 1]).any():
+        where = f"at {', '.join(venues)}"
         raise DataError(f"books of {symbol} must be there {where} from {window.start} to {window.end}, was no moment")
     return Scenarios(
         tuple(slots),

@@ -64,7 +64,7 @@ def regret_charts(order: Mapping[str, Any]) -> list[dict[str, Any]]:
         chart = regret_chart(title, {name: one[place] for name, one in order["policies"].items()})
         chart["data"] = [line for line in chart["data"] if "name" in line]
         chart["layout"]["xaxis"]["title"]["text"] = "orders routed"
-        top = math.log10(max(max(line["y"]) for line in chart["data"]) + 1)
+        top = math.log10(max(1.0, *(max(line["y"]) for line in chart["data"])))
         scale = {"type": "log", "dtick": 1, "range": [top - DECADES, top + 0.2]}
         chart["layout"]["yaxis"] |= scale | {"title": {"text": "regret (squared dollars)"}}
         charts.append(chart)
@@ -105,6 +105,16 @@ def frontier_chart(order: Mapping[str, Any]) -> dict[str, Any]:
             "marker": {"color": "#777777", "symbol": "triangle-up"},
         },
     ]
+    chosen = order["splits"][RECOMMENDED]["judge"]
+    data.append(
+        {
+            "x": [chosen["variance"] ** 0.5],
+            "y": [chosen["cost"]],
+            "mode": "markers",
+            "name": "recommended",
+            "marker": {"color": "#f0a000", "symbol": "star", "size": 14},
+        }
+    )
     title = "Risk frontier: the best split for every risk tolerance"
     return {"data": data, "layout": layout_of(title, "standard deviation of the cost (dollars)", "cost (dollars)")}
 

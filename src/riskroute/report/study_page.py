@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from riskroute.report.words import (
     headline,
     models_table,
     policies_table,
+    split_text,
     splits_table,
     summary_sentences,
 )
 from riskroute.results import write_whole
 
+PAGES = ("report.html", "report.md")
 TEMPLATES = Path(__file__).parent / "templates"
 
 LIMITATIONS = (
@@ -67,10 +70,18 @@ def write_study(summary: Mapping[str, Any], out: Path) -> list[Path]:
     text = plain.get_template("study.md.jinja").render(
         **facts, orders=[_order(order, summary, _markdown_table) for order in summary["orders"]]
     )
-    return [
-        write_whole(out / "report.html", lambda beside: beside.write_text(page, encoding="utf-8")),
-        write_whole(out / "report.md", lambda beside: beside.write_text(text, encoding="utf-8")),
-    ]
+    written = zip(PAGES, (page, text), strict=True)
+    return [write_whole(out / name, partial(_write, content)) for name, content in written]
+
+
+def _write(content: str, path: Path) -> None:
+    path.write_text(content, encoding="utf-8")
+
+
+def remove_study(out: Path) -> None:
+    """Remove the pages of an earlier study."""
+    for name in PAGES:
+        (out / name).unlink(missing_ok=True)
 
 
 def _facts(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +107,7 @@ def _order(order: Mapping[str, Any], summary: Mapping[str, Any], table: Any) -> 
         "title": f"{order['shares']:,} shares, risk tolerance {order['risk_tolerance']:g}",
         "headline": headline(order, summary["market"]["side"]),
         "sentences": summary_sentences(order),
-        "tolerance": f"{order['risk_tolerance']:g}",
+        "tolerance": f"{order['risk_tolerance']:g}" if order["risk_tolerance"] else "",
         "splits_table": table(splits_table(order)),
         "policies_table": table(policies_table(order)),
         "models_table": table(models_table(order)),
@@ -111,7 +122,7 @@ def frontier_table(order: Mapping[str, Any]) -> Table:
     rows = [
         [
             f"{point['risk_tolerance']:.3g}",
-            " ".join(map(str, point["allocation"])),
+            split_text(order["slots"], point["allocation"]),
             dollars(-point["mean"]),
             f"{point['variance']:.3g}",
             dollars(-point["judged_mean"]),
@@ -120,7 +131,7 @@ def frontier_table(order: Mapping[str, Any]) -> Table:
         ]
         for point in order["frontier"]
     ]
-    header = ["risk tolerance from", f"split ({' '.join(order['slots'])})", "cost, when chosen", "variance ($²)"]
+    header = ["risk tolerance from", "split", "cost, when chosen", "variance ($²)"]
     return [*header, "cost, when judged", "variance ($²)", "worst 5 %"], rows
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 RECOMMENDED = "recommended"
@@ -11,59 +11,88 @@ RECOMMENDED = "recommended"
 def dollars(value: float | None) -> str:
     """An amount, with a sign before the dollar; a dash for none.
 
-    >>> dollars(-0.3456), dollars(1234.6), dollars(12.3), dollars(None)
-    ('-$0.346', '$1,235', '$12.30', '-')
+    >>> dollars(-0.3456), dollars(1234.6), dollars(12.3), dollars(-1e-9), dollars(None)
+    ('-$0.346', '$1,235', '$12.30', '$0.000', '-')
     """
     if value is None:
         return "-"
     size = abs(value)
     digits = 0 if size >= 1000 else 2 if size >= 1 else 3
-    return f"{'-' if value < 0 else ''}${size:,.{digits}f}"
+    text = f"{size:,.{digits}f}"
+    return f"{'-' if value < 0 and float(text.replace(',', '')) else ''}${text}"
 
 
-def allocation_text(order: Mapping[str, Any], name: str = RECOMMENDED) -> str:
-    """Where the shares go, in words.
+def split_text(slots: Sequence[str], allocation: Sequence[int]) -> str:
+    """Where the shares go, short.
 
-    >>> order = {"slots": ["XNAS", "Dark 1"], "splits": {"recommended": {"allocation": [4, 6]}}}
-    >>> allocation_text(order)
-    '4 to XNAS and 6 to Dark 1'
+    >>> split_text(["XNAS", "XPSX", "Dark 1"], [4, 0, 1200])
+    '4 XNAS, 1,200 Dark 1'
     """
-    split = order["splits"][name]["allocation"]
-    parts = [f"{shares:,} to {slot}" for slot, shares in zip(order["slots"], split, strict=True) if shares]
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + f" and {parts[-1]}"
+    return ", ".join(f"{shares:,} {slot}" for slot, shares in zip(slots, allocation, strict=True) if shares)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"
 
 
 def headline(order: Mapping[str, Any], side: str) -> str:
-    """The recommendation in one sentence."""
-    verb = "Sell" if side == "sell" else "Buy"
-    return f"{verb} {order['shares']:,} shares by sending {allocation_text(order)}."
+    """The recommendation in one sentence.
+
+    >>> order = {"shares": 10, "slots": ["XNAS", "Dark 1"], "splits": {"recommended": {"allocation": [4, 6]}}}
+    >>> headline(order, "sell")
+    'Sell 10 shares by sending 4 to XNAS and 6 to Dark 1.'
+    """
+    verb, split = "Sell" if side == "sell" else "Buy", order["splits"][RECOMMENDED]["allocation"]
+    parts = [f"{shares:,} to {slot}" for slot, shares in zip(order["slots"], split, strict=True) if shares]
+    return f"{verb} {order['shares']:,} shares by sending {_listed(parts)}."
 
 
 def summary_sentences(order: Mapping[str, Any]) -> list[str]:
     """What it costs, what else would have cost, which policy learns it, and how sure that is."""
-    judged = order["splits"][RECOMMENDED]["judge"]
+    judged, seen = order["splits"][RECOMMENDED]["judge"], order["moments"]["judge"]
     said = [
+        *_assumed(order),
         f"On books not used for the choice this cost {dollars(judged['cost'])} an order on average (error "
         f"{dollars(judged['cost_error'])}): {judged['basis_points']:.2f} basis points, or "
         f"{dollars(judged['per_thousand'])} per 1,000 shares. In the worst 5 % of cases it cost "
-        f"{dollars(judged['tail_cost'])} on average."
+        f"{dollars(judged['tail_cost'])} on average. These were {seen['scenarios']:,} moments in {seen['buckets']:,} "
+        "stretches of time.",
     ]
     gap = order["gap"]
     if gap is not None:
         word = "more" if gap > 0 else "less"
-        said.append(f"With risk charged, it cost {dollars(abs(gap))} {word} there than on the books it was chosen on.")
+        error = dollars(order["gap_error"])
+        than = "there than on the books it was chosen on"
+        said.append(f"With risk charged, it cost {dollars(abs(gap))} {word} {than} (error {error}).")
     said += _appetite(order)
     said += [_against(order, name) for name in order["splits"] if name != RECOMMENDED]
+    return [*said, *_doubts(order), *_learning(order)]
+
+
+def _assumed(order: Mapping[str, Any]) -> list[str]:
+    """Which slots of the recommendation are assumed, and where their rest goes."""
+    homes = order["rests_cross_at"]
+    split = zip(order["slots"], order["splits"][RECOMMENDED]["allocation"], strict=True)
+    pools = [slot for slot, shares in split if shares and slot in homes]
+    if not pools:
+        return []
+    left = _listed(list(dict.fromkeys(homes[pool] for pool in pools)))
+    are = "is a dark pool" if len(pools) == 1 else "are dark pools"
+    return [f"{_listed(pools)} {are} with assumed parameters; what is not filled there crosses the spread at {left}."]
+
+
+def _doubts(order: Mapping[str, Any]) -> list[str]:
+    """What limits the recommendation: slots that are out, moments left out, depth that is not known."""
+    said = [f"Not used: {slot}, {reason}." for slot, reason in order["unused_slots"].items()]
     if max(order["caps"]) < order["shares"]:
         said.append("No single slot can take the whole order.")
-    dropped = order["left_out"]["judge"]
+    dropped, beyond = order["left_out"]["judge"], order["beyond_known_levels"]["judge"]
     if dropped:
-        said.append(f"{dropped:.1%} of the judging moments were left out, as a book was not deep enough there.")
-    beyond = order["beyond_known_levels"]["judge"]
+        said.append(f"{dropped:.1%} of the judging moments were left out, as a book was missing or not deep enough.")
     if beyond:
         moments = f"At {beyond:.1%} of the judging moments"
         said.append(f"{moments} it needed more than a book's known levels hold; its cost beyond them is an estimate.")
-    return [*said, *_learning(order)]
+    return said
 
 
 def _appetite(order: Mapping[str, Any]) -> list[str]:
@@ -83,7 +112,9 @@ def _against(order: Mapping[str, Any], name: str) -> str:
         return f"{label}: the same split."
     more, error = split["judge"]["charged_excess"], split["judge"]["charged_excess_error"]
     if more is None:
-        return f"{label} would have had a variance {split['judge']['excess']:.3g} squared dollars larger."
+        larger, error = split["judge"]["excess"], split["judge"]["excess_error"]
+        word = "larger" if larger > 0 else "smaller"
+        return f"{label} would have had a {word} variance, by {abs(larger):.3g} squared dollars (error {error:.3g})."
     word, doubt = "more" if more > 0 else "less", "" if abs(more) > 2 * error else ", so this may be chance"
     return f"{label} would have cost {dollars(abs(more))} {word}, risk charged (error {dollars(error)}{doubt})."
 
@@ -97,6 +128,7 @@ def _learning(order: Mapping[str, Any]) -> list[str]:
     begin = "A router that has to find this out by trading should use the policy"
     if name in order["warm_policies"]:
         begin = "A router that goes on learning should begin with what earlier books teach, the policy"
+    fixed = order["splits"][RECOMMENDED]["judge"]["charged_cost"]
     naive = [
         f"{dollars(order['splits'][label]['judge']['charged_cost'])} for {label}" for label in order["naive_splits"]
     ]
@@ -104,7 +136,8 @@ def _learning(order: Mapping[str, Any]) -> list[str]:
         f"{begin} {name}: learning while trading cost it {dollars(judged['learning_cost'])} over {rounds:,} orders, "
         "risk charged.",
         f"Its orders then cost {dollars(judged['cost_each'])} on average, learning and risk included (error over runs "
-        f"{dollars(judged['cost_each_error'])}), against {', '.join(naive)}.",
+        f"{dollars(judged['cost_each_error'])}), against {dollars(fixed)} for always sending the recommended split, "
+        f"{', '.join(naive)}.",
         *_verdict(order, judged["cost_each"]),
     ]
 
@@ -126,7 +159,7 @@ def splits_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         rows.append(
             [
                 name,
-                " ".join(map(str, split["allocation"])),
+                split_text(order["slots"], split["allocation"]),
                 f"{dollars(judged['cost'])} ± {dollars(judged['cost_error'])}",
                 f"{judged['basis_points']:.2f}",
                 dollars(judged["tail_cost"]),
@@ -134,8 +167,7 @@ def splits_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
                 dollars(split["train"]["charged_cost"]),
             ]
         )
-    slots = " ".join(order["slots"])
-    header = ["", f"split ({slots})", "cost", "basis points", "worst 5 %", "with risk charged", "the same, when chosen"]
+    header = ["", "split", "cost", "basis points", "worst 5 %", "with risk charged", "the same, when chosen"]
     return header, rows
 
 
@@ -152,7 +184,7 @@ def policies_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
                 f"{dollars(judged['cost_each'])} ± {dollars(judged['cost_each_error'])}",
                 dollars(one["train"]["cost_each"]),
                 f"{judged['explored']:.1%}",
-                f"{' '.join(map(str, judged['ended_on']))} ({judged['ended_on_share']:.0%} of runs)",
+                f"{split_text(order['slots'], judged['ended_on'])} ({judged['ended_on_share']:.0%} of runs)",
             ]
         )
     header = ["", "runs", "cost of learning", "cost of an order, all included", "the same, earlier books"]
@@ -162,7 +194,7 @@ def policies_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
 def models_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """The venue models with the evidence behind them."""
     rows = []
-    for slot, model in order["models"].items():
+    for (slot, model), cap in zip(order["models"].items(), order["caps"], strict=True):
         fit = order["fits"][slot]
         known = list(fit["warnings"])
         if fit["variance"] != model["variance"]:
@@ -170,11 +202,12 @@ def models_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         rows.append(
             [
                 slot,
+                f"{cap:,}",
                 *(f"{value:.4g}" for value in (*model["mean"], *model["variance"])),
                 f"{fit['r2_mean']:.3f}",
                 f"{fit['r2_variance']:.3f}",
                 "; ".join(known) or "none",
             ]
         )
-    header = ["slot", "profit per share ($)", "per share² ($)", "variance per share ($²)", "per share² ($²)"]
-    return [*header, "R² mean", "R² variance", "to be aware of"], rows
+    moments = ["profit per share ($)", "per share² ($)", "variance per share ($²)", "per share² ($²)"]
+    return ["slot", "most shares", *moments, "R² mean", "R² variance", "to be aware of"], rows

@@ -14,6 +14,9 @@ from riskroute.learning.problem import Problem
 ROUNDING = 1e-11
 """Relative differences that are taken for rounding."""
 
+SAFE = 1e-9
+"""Variances below so many squared means are as good as none."""
+
 
 @dataclass(frozen=True)
 class FrontierPoint:
@@ -57,7 +60,8 @@ def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> 
     """All splits that are best at some risk tolerance, found by asking ``best`` only where two of them tie.
 
     If a third split beats both where they tie, it lies between them; if none does, the best split changes there, and
-    exactly there. Stops at ``most`` splits, with the widest gaps filled first; ``at`` are tolerances to ask for anyway.
+    exactly there. Stops at ``most`` splits, with the widest gaps filled first. ``at`` are tolerances whose best splits
+    must be among them, with where they begin and end, if that takes more.
     """
     whole_number("most", most, minimum=2)
     asked = [real_number("at", tolerance, minimum=0.0) for tolerance in at]
@@ -66,7 +70,9 @@ def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> 
     while True:
         corners = _corners(list(found))
         gaps = [pair for pair in itertools.pairwise(corners) if pair not in tied]
-        if not gaps or len(found) >= most:
+        if len(found) >= most:
+            gaps = [(one, other) for one, other in gaps if any(_beside(corners, one, other, rho) for rho in asked)]
+        if not gaps:
             break
         one, other = max(gaps, key=lambda pair: (pair[1][1] - pair[0][1]) * (pair[1][2] - pair[0][2]))
         tied.add((one, other))
@@ -78,7 +84,8 @@ def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> 
 def _corners(splits: Sequence[Split]) -> list[Split]:
     """Splits that are best at some tolerance, the most careful first: the lower right hull of mean and variance."""
     largest = max(abs(mean) for _, mean, _ in splits)
-    noise = ROUNDING * max(variance for _, _, variance in splits) / (largest or 1.0)
+    spread = max(SAFE * largest**2, *(variance for _, _, variance in splits), 0.0)
+    noise = ROUNDING * spread / (largest or 1.0)
     corners: list[Split] = []
     for split in sorted(splits, key=lambda one: (one[2], -one[1])):
         if corners and split[1] - corners[-1][1] <= ROUNDING * largest:
@@ -87,6 +94,12 @@ def _corners(splits: Sequence[Split]) -> list[Split]:
             corners.pop()
         corners.append(split)
     return corners
+
+
+def _beside(corners: Sequence[Split], one: Split, other: Split, risk_tolerance: float) -> bool:
+    """Whether one of two neighbours is the best corner at a risk tolerance."""
+    best = min(corners, key=lambda split: split[2] - risk_tolerance * split[1])
+    return best in (one, other)
 
 
 def _tie(one: Split, other: Split) -> float:

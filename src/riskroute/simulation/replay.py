@@ -19,6 +19,7 @@ from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.episodes import Run, Vector
 
+_STARTS = 8  # random splits that climbs start from
 _CELLS = 4_000_000  # numbers held at once while many splits are looked at
 
 
@@ -116,14 +117,15 @@ class Replay(Environment):
     def best_split(self, risk_tolerance: float | None = None) -> Action:
         """Best split over the scenarios: of all if they are listed, else the best end of several climbs.
 
-        They start from the model's best split, and from one full slot after the other.
+        They start from the model's best split, from one full slot after the other, and from some random splits.
         """
         actions = self.actions
         if not isinstance(actions, Allocations):
             tolerance = self.risk_tolerance if risk_tolerance is None else risk_tolerance
             return actions.listed().action(int(_score(*self._listed_moments, tolerance).argmin()))
         full = (actions.best(-unit) for unit in np.eye(actions.dim)[: actions.slots])
-        ends = as_batch(*(self.climb(start, risk_tolerance) for start in (self.pieces[0].best, *full)))
+        some = map(as_action, actions.sample(np.random.default_rng(0), _STARTS))
+        ends = as_batch(*(self.climb(start, risk_tolerance) for start in (self.pieces[0].best, *full, *some)))
         return as_action(ends[self.mean_variance(ends, risk_tolerance).argmin()])
 
     @cached_property

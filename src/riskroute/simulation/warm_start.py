@@ -21,16 +21,16 @@ SPLITS = 400
 """Drawn from all, to fit coefficients to."""
 
 RESAMPLES = 200
-_RIDGE = 1e-6  # in units of the errors: splits may be too few to tell some coefficients apart
 
 
-def replay_belief(replay: Replay, buckets: NDArray[np.int64], *, firmness: float = 0.3, seed: int = 0) -> Belief:
+def replay_belief(replay: Replay, buckets: NDArray[np.int64], *, firmness: float = 0.1, seed: int = 0) -> Belief:
     """What the scenarios of a replay make one believe about the coefficients, for `Adaptive(prior=...)`.
 
     Parameters
     ----------
     buckets : ``(scenarios,)``, which scenarios come from one bucket of the day, and so say much the same.
-    firmness : weight of the belief, up to 1: less if the books to come may differ from these.
+    firmness : weight of the belief, up to 1. Errors within these books are all that is known; books to come may differ
+        by more, and a belief that is too firm never finds out.
     """
     names, place = np.unique(buckets, return_inverse=True)
     if place.shape != (replay.scenarios,) or len(names) < 2:
@@ -47,7 +47,7 @@ def replay_belief(replay: Replay, buckets: NDArray[np.int64], *, firmness: float
     features = replay.actions.features(splits)
     about_mean = _fitted(features, means, 1 / noise)
     about_variance = _fitted(features, variances - problem.base_variance, 1 / noise**2)
-    firm = [_precision(about[1:]) for about in (about_mean, about_variance)]
+    firm = [_precision(about[1:], len(names)) for about in (about_mean, about_variance)]
     return Belief(about_mean[0], firm[0], about_variance[0], firm[1], typical, len(names)).weakened(firmness)
 
 
@@ -65,10 +65,16 @@ def _fitted(features: Matrix, targets: Matrix, weights: NDArray[np.float64]) -> 
     return np.asarray(np.linalg.lstsq(features * root[:, None], (targets * root).T, rcond=None)[0].T)
 
 
-def _precision(coefficients: Matrix) -> Matrix:
-    """Inverse covariance of resampled coefficients ``(R, dim)``."""
+def _precision(coefficients: Matrix, buckets: int) -> Matrix:
+    """Inverse covariance of resampled coefficients ``(R, dim)``.
+
+    Correlations from few buckets would claim to know some combinations perfectly, so they are drawn towards none, the
+    more the fewer buckets there are per coefficient.
+    """
     covariance = np.cov(coefficients, rowvar=False)
     error = np.sqrt(np.diag(covariance))
     error = np.maximum(error, 1e-9 * float(np.abs(coefficients).max() or 1.0))
     scale = np.outer(error, error)
-    return np.asarray(np.linalg.inv(covariance / scale + _RIDGE * np.eye(len(error))) / scale)
+    unknown = len(error) / (len(error) + buckets)
+    correlation = (1 - unknown) * covariance / scale + unknown * np.eye(len(error))
+    return np.asarray(np.linalg.inv(correlation) / scale)
