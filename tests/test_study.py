@@ -355,6 +355,21 @@ def test_a_thousand_shares_over_twelve_slots(tmp_path: Path) -> None:
     assert "Not played" in (tmp_path / "report.md").read_text()
 
 
+def test_yardsticks_are_not_recommended_and_one_run_has_no_error(tmp_path: Path) -> None:
+    settings = SMALL.replace("runs = 2", "runs = 1").replace("[2.0]", "[0.0]").replace("horizon = 400", "horizon = 50")
+    settings = re.sub("policies = .*", 'policies = ["oracle", "uniform", "thompson"]', settings)
+    (tmp_path / "study.toml").write_text(settings)
+    assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path), "--workers", "1"]) == 0
+    order = json.loads((tmp_path / "study.json").read_text())["orders"][0]
+    assert order["recommended_policy"] == "thompson"
+    assert order["warm_policies"] == []
+    assert order["policies"]["thompson"]["judge"]["mean_variance_error"] is None
+    text = (tmp_path / "report.md").read_text()
+    assert "divided by the risk tolerance of 0" not in text
+    assert "At a risk tolerance of zero only the variance counts" in text
+    assert "Equal split would have had a larger variance, by" in text
+
+
 @pytest.mark.real_data
 def test_a_real_venue_beside_two_dark_pools(tmp_path: Path) -> None:
     data = Path(__file__).parents[2] / "shared" / "data" / "lobster" / "LOBSTER_SampleFile_AMZN_2012-06-21_5.zip"

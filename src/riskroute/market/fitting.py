@@ -84,13 +84,13 @@ def fit_profits(
     found = np.tile(found, draws)
     counts = there.sum(axis=0)
     usable = counts >= max(2, USABLE * found.sum())
-    if samples < 2:
-        raise DataError(f"books must be there in at least two buckets, was {samples}")
     if usable.sum() < 2:
         raise DataError(
             f"samples must be deep enough for at least two quantities in {USABLE:.0%} of the buckets, "
             f"was {int(usable.sum())} of {len(quantities)} quantities ({samples} buckets with a book)"
         )
+    if samples < 2:
+        raise DataError(f"books must be there in at least two buckets, was {samples}")
     kept, values, given = quantities[usable], profits[found][:, usable], there[found][:, usable]
     centre = np.where(given, values, 0.0).sum(axis=0) / given.sum(axis=0)
     shifted = np.where(given, values - centre, 0.0)

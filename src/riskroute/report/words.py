@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 RECOMMENDED = "recommended"
+FEW = 3
+"""Slots of a split that is named within a sentence, at most."""
 
 
 def dollars(value: float | None) -> str:
@@ -110,6 +112,8 @@ def _against(order: Mapping[str, Any], name: str) -> str:
     split, label = order["splits"][name], name[0].upper() + name[1:]
     if split["allocation"] == order["splits"][RECOMMENDED]["allocation"]:
         return f"{label}: the same split."
+    if sum(shares > 0 for shares in split["allocation"]) <= FEW:
+        label += f" ({split_text(order['slots'], split['allocation'])})"
     more, error = split["judge"]["charged_excess"], split["judge"]["charged_excess_error"]
     if more is None:
         larger, error = split["judge"]["excess"], split["judge"]["excess_error"]

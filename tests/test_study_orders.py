@@ -1,0 +1,85 @@
+"""What a study makes of books: which slots it can use, how much they take, and what it says if they do not suffice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from market_files import csv_text
+from riskroute import DataError, InputError
+from riskroute.experiments.study import study_data
+from riskroute.experiments.study_config import checked_study
+from riskroute.experiments.study_orders import Prepared, prepare
+
+POOL = {"name": "P1", "presence": 0.0, "tail": 1.0, "venue": "XAAA"}
+
+
+def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50) -> Path:
+    """Books of one venue at both ends of some of the twenty minutes from 10:40 on; the spread moves a little."""
+    minutes = [minute for minute in present for _ in range(2)]
+    count = len(minutes)
+    columns: dict[str, list[object]] = {
+        "ts_event": [1_553_697_600_000_000_000 + (60 * m + 30 * (k % 2) + 5) * 10**9 for k, m in enumerate(minutes)],
+        "symbol": ["ACME"] * count,
+        "venue": [venue] * count,
+        "bid_px_00": [99.0 + 0.01 * (m % 3) for m in minutes],
+        "bid_sz_00": [size] * count,
+        "ask_px_00": [100.0] * count,
+        "ask_sz_00": [size] * count,
+    }
+    path = folder / f"{venue}_20190327.csv"
+    path.write_text(csv_text(columns))
+    return path
+
+
+def prepared_books(folder: Path, *venues: Path, **values: Any) -> Prepared:
+    hours = {"train": "10:40-10:50", "judge": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
+    config = checked_study({"data": [str(path) for path in venues], **hours} | values)
+    return prepare(config, study_data(config, folder / "out"), config.shares[0])
+
+
+def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
+    always = range(20)
+    whole = [books_of(tmp_path, name, always) for name in ("XAAA", "XAAB")]
+    seldom = books_of(tmp_path, "XAAC", [*range(5), *range(10, 20)])
+    later = books_of(tmp_path, "XAAD", range(10))
+    thin = books_of(tmp_path, "XAAE", always, size=3)
+    found = prepared_books(tmp_path, *whole, seldom, later, thin, shares=20, lot=5)
+    assert found.slots == ["XAAA", "XAAB"]
+    assert found.unused == {
+        "XAAC": "books at 50% of the moments to train on, 95% are needed",
+        "XAAD": "books at 0% of the moments to judge on, 50% are needed",
+        "XAAE": "books for 3 shares, a lot is 5",
+    }
+    with pytest.raises(DataError, match=r"slots that can be used must be at least two, was 1 \(XAAC: books at 50%"):
+        prepared_books(tmp_path, whole[0], seldom, shares=20)
+    with pytest.raises(DataError, match=r"slots must be able to take 120 shares together, was 100 \(XAAA 50, XAAB 50"):
+        prepared_books(tmp_path, *whole, shares=120)
+    with pytest.raises(InputError, match="cap of XAAA must be at least one lot of 5, was 4"):
+        prepared_books(tmp_path, *whole, shares=20, lot=5, caps={"XAAA": 4})
+    with pytest.raises(InputError, match=r"slots must be at least two, was XAAA; limit = \[\.\.\] or \[\[dark\]\]"):
+        prepared_books(tmp_path, whole[0], shares=20)
+
+
+def test_books_too_thin_to_judge_by_are_named(tmp_path: Path) -> None:
+    deep, other = (books_of(tmp_path, name, range(20)) for name in ("XAAA", "XAAB"))
+    lines = other.read_text().splitlines()
+    other.write_text("\n".join([*lines[:21], *(line.replace(",50,", ",2,") for line in lines[21:])]) + "\n")
+    found = prepared_books(tmp_path, deep, other, shares=10)
+    with pytest.raises(DataError, match=r"judge must have deep books .* was 0; XAAB has books for 10 shares at 0% of"):
+        found.replay("judge", found.problem(2.0))
+
+
+def test_large_orders_keep_caps_that_suffice(tmp_path: Path) -> None:
+    """Rounded down to halves and quarters of 100 shares, 70 and 40 would leave room for 95: the shared book, and 25."""
+    venues = [
+        books_of(tmp_path, f"XAA{letter}", range(20), size=size) for letter, size in zip("AB", (70, 40), strict=True)
+    ]
+    found = prepared_books(
+        tmp_path, *venues, shares=100, lot=1, dark=[POOL, POOL | {"name": "P2"}, POOL | {"name": "P3"}]
+    )
+    assert found.caps.tolist() == [70, 40, 70, 70, 70]
+    assert found.scenarios["train"].room(found.caps) == 110
