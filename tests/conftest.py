@@ -1,7 +1,8 @@
-"""Shared fixtures: small problems that every test file may use."""
+"""Shared fixtures: small problems and a small market that every test file may use."""
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from collections.abc import Iterator
 
@@ -9,7 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from riskroute import Actions, Problem, random_problem, random_routing_problem
+from riskroute import (
+    Actions,
+    Problem,
+    Store,
+    Wanted,
+    generate_market,
+    import_files,
+    random_problem,
+    random_routing_problem,
+)
 
 settings.register_profile("riskroute", deadline=None, derandomize=True)
 settings.load_profile("riskroute")
@@ -26,6 +36,15 @@ def gaussian_problem() -> Problem:
     """Forty random actions in 4 dimensions."""
     features = np.random.default_rng(12).standard_normal((40, 4))
     return random_problem(Actions.scaled(features), seed=3)
+
+
+@pytest.fixture(scope="session")
+def half_hour(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Half an hour of the synthetic market, 10:55 to 11:25: books of one symbol at three venues."""
+    out = tmp_path_factory.mktemp("half_hour")
+    files = generate_market(out, seed=3, symbols=("QVEX",), hours=(dt.time(10, 55), dt.time(11, 25)))
+    import_files(files, out / "books", Wanted(("QVEX",)))
+    return Store(out / "books")
 
 
 @pytest.fixture

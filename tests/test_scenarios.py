@@ -12,35 +12,23 @@ from riskroute.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
 from riskroute.market.cost import market_profits
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.importing import import_files
-from riskroute.market.reading import Wanted
 from riskroute.market.sampling import Window, closest_books, draw_moments
 from riskroute.market.scenarios import ENOUGH, sample_scenarios
 from riskroute.market.slots import Slot
 from riskroute.market.store import Store
-from riskroute.market.synthetic import generate_market
 from riskroute.routing.fees import Fee, FeeSchedule
 
 WINDOW = Window(dt.time(11), dt.time(11, 20), 10)
 SLOTS = (Slot("XNAS"), Slot("XPSX"), Slot("XNAS", "limit"), Slot("XNAS", "dark", DarkPool(0.5, 1.5, 3, name="Dark 1")))
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Half an hour of one symbol at three venues."""
-    out = tmp_path_factory.mktemp("scenarios")
-    files = generate_market(out, seed=3, symbols=("QVEX",), hours=(dt.time(10, 55), dt.time(11, 25)))
-    import_files(files, out / "books", Wanted(("QVEX",)))
-    return Store(out / "books")
-
-
-def test_market_orders_are_walked_at_the_drawn_times(store: Store) -> None:
-    found = sample_scenarios(store, "QVEX", SLOTS, 8, WINDOW, repeats=3, seed=5)
+def test_market_orders_are_walked_at_the_drawn_times(half_hour: Store) -> None:
+    found = sample_scenarios(half_hour, "QVEX", SLOTS, 8, WINDOW, repeats=3, seed=5)
     assert found.profits.shape == (4, 30, 9)
     assert (found.profits[:, :, 0] == 0).all()
-    recording = next(one for one in store.recordings() if one.venue == "XPSX")
+    recording = next(one for one in half_hour.recordings() if one.venue == "XPSX")
     moments = draw_moments(recording.date, WINDOW, 5)
-    books = closest_books(store.snapshots(recording), moments)
+    books = closest_books(half_hour.snapshots(recording), moments)
     expected = market_profits(books, np.arange(1, 9))
     np.testing.assert_array_equal(found.profits[1, :10, 1:], expected)
     assert not np.array_equal(found.profits[1, :10], found.profits[1, 10:20])
@@ -48,9 +36,9 @@ def test_market_orders_are_walked_at_the_drawn_times(store: Store) -> None:
     assert found.buckets.tolist() == list(range(10)) * 3
 
 
-def test_the_first_repeat_is_what_calibration_sees(store: Store) -> None:
-    found = sample_scenarios(store, "QVEX", SLOTS[:3], 10, WINDOW, repeats=1, seed=2)
-    fitted = calibrate(store, "QVEX", window=WINDOW, seed=2, orders=("market", "limit"))
+def test_the_first_repeat_is_what_calibration_sees(half_hour: Store) -> None:
+    found = sample_scenarios(half_hour, "QVEX", SLOTS[:3], 10, WINDOW, repeats=1, seed=2)
+    fitted = calibrate(half_hour, "QVEX", window=WINDOW, seed=2, orders=("market", "limit"))
     for slot in (0, 1, 2):
         name = SLOTS[slot].name
         np.testing.assert_allclose(found.profits[slot, :, 1:].mean(axis=0), fitted.fits[name].means, atol=1e-12)
@@ -58,18 +46,18 @@ def test_the_first_repeat_is_what_calibration_sees(store: Store) -> None:
         np.testing.assert_allclose(fit.mean, fitted.fits[name].mean, rtol=1e-9, atol=1e-12)
 
 
-def test_fees_are_paid_per_share(store: Store) -> None:
+def test_fees_are_paid_per_share(half_hour: Store) -> None:
     day = dt.date(2019, 1, 1)
     fees = FeeSchedule([Fee(venue, day, taker=0.003, maker=-0.002) for venue in ("XNAS", "XPSX")])
-    plain, net = (sample_scenarios(store, "QVEX", SLOTS, 5, WINDOW, repeats=1, fees=one) for one in (None, fees))
+    plain, net = (sample_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=1, fees=one) for one in (None, fees))
     paid = plain.profits - net.profits
     np.testing.assert_allclose(paid[1], np.tile(0.003 * np.arange(6), (10, 1)), atol=1e-9)
     assert (paid[2] <= 0.003 * np.arange(6) + 1e-9).all()
     assert (paid[2] >= -0.002 * np.arange(6) - 1e-9).all()
 
 
-def test_caps_are_what_nearly_all_books_can_take(store: Store) -> None:
-    found = sample_scenarios(store, "QVEX", SLOTS[:2], 3000, WINDOW, repeats=2)
+def test_caps_are_what_nearly_all_books_can_take(half_hour: Store) -> None:
+    found = sample_scenarios(half_hour, "QVEX", SLOTS[:2], 3000, WINDOW, repeats=2)
     caps = found.caps()
     for slot, cap in enumerate(caps):
         deep = found.depths[slot]
@@ -81,8 +69,8 @@ def test_caps_are_what_nearly_all_books_can_take(store: Store) -> None:
     assert np.isfinite(found.profits[1, whole, caps[1]]).all()
 
 
-def test_models_have_no_negative_variance(store: Store) -> None:
-    found = sample_scenarios(store, "QVEX", SLOTS, 40, WINDOW, repeats=4)
+def test_models_have_no_negative_variance(half_hour: Store) -> None:
+    found = sample_scenarios(half_hour, "QVEX", SLOTS, 40, WINDOW, repeats=4)
     models, fits = found.models(found.caps(), 0)
     assert [model.kind for model in models] == ["market", "market", "limit", "dark"]
     assert list(fits) == [slot.name for slot in SLOTS]
@@ -90,15 +78,15 @@ def test_models_have_no_negative_variance(store: Store) -> None:
         assert min(model.variance_of(shares) for shares in range(1, 41)) >= 0
 
 
-def test_mistakes_are_named(store: Store, tmp_path: Path) -> None:
+def test_mistakes_are_named(half_hour: Store, tmp_path: Path) -> None:
     for slots, message in (
         ([], "slots must be at least one"),
         ([Slot("XNAS"), Slot("XNAS")], "with different names"),
         ([Slot("XNYS")], "venue of a slot must be one of .* was 'XNYS'"),
     ):
         with pytest.raises(InputError, match=message):
-            sample_scenarios(store, "QVEX", slots, 5, WINDOW)
+            sample_scenarios(half_hour, "QVEX", slots, 5, WINDOW)
     with pytest.raises(InputError, match="repeats must be a positive integer, was 0"):
-        sample_scenarios(store, "QVEX", SLOTS, 5, WINDOW, repeats=0)
+        sample_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=0)
     with pytest.raises(DataError, match="books of QVEX must be there at XNAS from 15:00:00 to 15:20:00, was no moment"):
-        sample_scenarios(store, "QVEX", SLOTS[:1], 5, Window(dt.time(15), dt.time(15, 20), 10))
+        sample_scenarios(half_hour, "QVEX", SLOTS[:1], 5, Window(dt.time(15), dt.time(15, 20), 10))

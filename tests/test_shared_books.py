@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 from riskroute import Allocations, InputError, Problem, check_environment, random_problem
 from riskroute.market.cost import market_profits, stretched_profits
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.importing import import_files
-from riskroute.market.reading import Wanted
 from riskroute.market.sampling import Books, Window, closest_books, draw_moments
 from riskroute.market.scenarios import Scenarios, sample_scenarios
 from riskroute.market.slots import Slot
 from riskroute.market.store import Store
-from riskroute.market.synthetic import generate_market
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.replay import Replay
 
@@ -31,15 +28,6 @@ SLOTS = (
     Slot("XNAS", "dark", POOLS[0]),
     Slot("XNAS", "dark", POOLS[1]),
 )
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Half an hour of one symbol at three venues."""
-    out = tmp_path_factory.mktemp("shared")
-    files = generate_market(out, seed=4, symbols=("QVEX",), hours=(dt.time(10, 55), dt.time(11, 25)))
-    import_files(files, out / "books", Wanted(("QVEX",)))
-    return Store(out / "books")
 
 
 def random_books(rng: np.random.Generator, count: int, levels: int) -> Books:
@@ -80,9 +68,9 @@ def test_no_book_has_no_profits() -> None:
 
 
 @pytest.mark.parametrize("shares", [8, 900])
-def test_replay_walks_every_book_once(store: Store, shares: int) -> None:
+def test_replay_walks_every_book_once(half_hour: Store, shares: int) -> None:
     """All of it again for single splits: hidden sizes, then the rests and the market order on one list of shares."""
-    found = sample_scenarios(store, "QVEX", SLOTS, shares, WINDOW, repeats=1, seed=5)
+    found = sample_scenarios(half_hour, "QVEX", SLOTS, shares, WINDOW, repeats=1, seed=5)
     caps = np.minimum(found.caps(), shares)
     profits, shared = found.replayed(caps)
     assert [book.slots for book in shared] == [(1, 3, 4)]
@@ -91,9 +79,9 @@ def test_replay_walks_every_book_once(store: Store, shares: int) -> None:
     splits = replay.actions.sample(np.random.default_rng(3), 20)
     totals = replay.totals(splits)
 
-    recording = next(one for one in store.recordings() if one.venue == "XNAS")
+    recording = next(one for one in half_hour.recordings() if one.venue == "XNAS")
     moments = draw_moments(recording.date, WINDOW, 5)
-    books = closest_books(store.snapshots(recording), moments)
+    books = closest_books(half_hour.snapshots(recording), moments)
     hidden = [_hidden(found, slot) for slot in (3, 4)]
     checked = 0
     for place, scenario in enumerate(np.flatnonzero(found.whole(caps)).tolist()):
@@ -118,8 +106,8 @@ def _hidden(found: Scenarios, slot: int) -> np.ndarray:
     return found.shares - book.rests[book.slots.index(slot), :, -1]
 
 
-def test_crossing_together_never_pays(store: Store) -> None:
-    found = sample_scenarios(store, "QVEX", SLOTS, 400, WINDOW, repeats=2, seed=1)
+def test_crossing_together_never_pays(half_hour: Store) -> None:
+    found = sample_scenarios(half_hour, "QVEX", SLOTS, 400, WINDOW, repeats=2, seed=1)
     caps = np.minimum(found.caps(), 400)
     profits, shared = found.replayed(caps)
     replay = Replay(random_problem(Allocations(400, 5, caps=caps.tolist()), 1), profits, shared)
@@ -130,8 +118,8 @@ def test_crossing_together_never_pays(store: Store) -> None:
     check_environment(replay)
 
 
-def test_a_book_has_room_for_its_depth_once(store: Store) -> None:
-    found = sample_scenarios(store, "QVEX", SLOTS[1:], 3000, WINDOW, repeats=2)
+def test_a_book_has_room_for_its_depth_once(half_hour: Store) -> None:
+    found = sample_scenarios(half_hour, "QVEX", SLOTS[1:], 3000, WINDOW, repeats=2)
     caps = found.caps()
     deep = np.sort(found.depths[0])[len(found.depths[0]) // 20]
     assert caps[0] == deep  # market orders alone reach the depth that 95 % of the books have
