@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from riskroute import Allocations, InputError, Problem, check_environment, random_problem, simulate
 from riskroute.learning.plan import Plan
+from riskroute.learning.registry import make_policy
+from riskroute.learning.regret import checkpoint_rounds
+from riskroute.seeding import stream
 from riskroute.simulation.replay import Replay
+from riskroute.simulation.runner import play
 
 
 def random_replay(
@@ -82,6 +86,25 @@ def test_large_blocks_draw_like_single_rounds() -> None:
     assert tallies.means[0] == pytest.approx(mean[0], abs=5 * deviation[0] / 5000**0.5)
     # the squared error of a variance from 5,000 draws is its fourth moment over 5,000: a tenth is far beyond
     assert tallies.spreads[0] / 5000 == pytest.approx(deviation[0] ** 2, rel=0.1)
+
+
+@pytest.mark.parametrize("policy", ["risk-ucb", "mv-ucb"])
+def test_the_kernel_plays_index_policies_as_they_play_themselves(policy: str) -> None:
+    replay, horizon = random_replay(4, scenarios=7), 300
+    rounds = checkpoint_rounds(horizon, 5, "linear")
+    comparator = replay.expected_comparator(rounds)
+    played = play(replay, make_policy(policy), horizon, rounds, comparator, (3, "x", 0))
+    rng = np.random.default_rng(stream(3, replay.identity, "x", 0, "rewards"))
+    drawn = rng.integers(replay.scenarios, size=horizon)
+    twin = make_policy(policy).start(replay.setting(horizon), 0)
+    rewards = []
+    for scenario in drawn.tolist():
+        action = twin.select()
+        rewards.append(naive_total(replay, tuple(action), scenario))
+        twin.update(action, rewards[-1])
+    total = np.var(rewards) * horizon - replay.risk_tolerance * sum(rewards)
+    assert played.regret[-1] + comparator[-1] == pytest.approx(total, rel=1e-9)
+    assert played.recommended == twin.recommend()
 
 
 @pytest.mark.parametrize("policy", ["adaptive", "rise", "risk-ucb"])

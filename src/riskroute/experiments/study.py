@@ -28,7 +28,6 @@ from riskroute.experiments.study_orders import (
     warm_policy,
 )
 from riskroute.learning.actions import Actions
-from riskroute.learning.arms import IndexPolicy
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.registry import POLICIES, YARDSTICKS
@@ -45,9 +44,6 @@ DEPTH = 10
 
 WARM = "adaptive, warm"
 """The label of the policy that begins with what the training part taught."""
-
-FEWER = 3
-"""Runs of policies that decide order by order, which takes seconds where rewards are replayed."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +108,7 @@ def _case(config: StudyConfig, prepared: Prepared, tolerance: float) -> Case:
     played = [name for name in config.policies if listed or not POLICIES[name].needs_list]
     if not played:
         raise InputError(f"policies must not all need a list of splits, was {', '.join(config.policies)}")
-    slow = {name: FEWER for name in played if issubclass(POLICIES[name], IndexPolicy)}
-    scale = Scale(config.horizon, config.runs, config.seed, slow)
+    scale = Scale(config.horizon, config.runs, config.seed)
     facts = {"shares": prepared.shares, "risk_tolerance": tolerance}
     replays = {part: prepared.replay(part, problem) for part in PARTS}
     environments: dict[str, Environment] = {"model": Environment(problem), **replays}

@@ -196,6 +196,16 @@ class Environment:
         """Source of the standardised noise of one episode."""
         return Noise(rng)
 
+    def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, NDArray[np.int64], Vector]:
+        """All that decides the rewards of an episode, for a listed set of K actions.
+
+        Means and standard deviations ``(P, K)`` of every action in every piece, and of every round its piece and noise.
+        """
+        handles = self.actions.listed().handles
+        tables = [self.outcomes(handles, k)[:2] for k in range(len(self.pieces))]
+        means, deviations = (np.stack(table) for table in zip(*tables, strict=True))
+        return means, deviations, self.piece_at(np.arange(horizon)), self.noise(rng).draw(horizon)
+
     def run(self, rng: np.random.Generator) -> Run:
         """Return the rewards of one episode."""
         return Run(self, rng)

@@ -21,16 +21,16 @@ Vector = NDArray[np.float64]
 def index_episode(
     mean_table: Vector,
     deviation_table: Vector,
-    starts: NDArray[np.int64],
+    pieces: NDArray[np.int64],
     noise: Vector,
     bonuses: Vector,
     risk_tolerance: float,
 ) -> tuple[NDArray[np.int64], Vector, NDArray[np.int64]]:
     """Play an index policy for ``len(noise)`` rounds; return arms and rewards by round, and every arm's count.
 
-    Tables ``(pieces, K)`` give mean and standard deviation of every arm in every stretch of time; ``starts`` its first
-    round. ``bonuses`` holds the bonus before every round. This is `riskroute.learning.arms.IndexPolicy` in one loop,
-    and decides exactly alike.
+    Tables ``(P, K)`` give mean and standard deviation of every arm in every piece: a stretch of time, or a scenario.
+    ``pieces`` holds the piece of every round, ``bonuses`` the bonus before it. This is
+    `riskroute.learning.arms.IndexPolicy` in one loop, and decides exactly alike.
     """
     horizon = len(noise)
     n_arms = mean_table.shape[1]
@@ -41,17 +41,14 @@ def index_episode(
     winners = build_tree(index)
     arms = np.empty(horizon, dtype=np.int64)
     rewards = np.empty(horizon)
-    piece = 0
     for t in range(horizon):
-        while piece + 1 < len(starts) and starts[piece + 1] <= t:
-            piece += 1
         if t == n_arms or (t > n_arms and bonuses[t] != bonuses[t - 1]):
             for k in range(n_arms):
                 total = float(counts[k])
                 index[k] = spreads[k] / total - risk_tolerance * means[k] - bonuses[t] / np.sqrt(total)
             winners = build_tree(index)
         arm = t if t < n_arms else winners[1]
-        reward = mean_table[piece, arm] + deviation_table[piece, arm] * noise[t]
+        reward = mean_table[pieces[t], arm] + deviation_table[pieces[t], arm] * noise[t]
         total, means[arm], spreads[arm] = merge_moments_compiled(
             float(counts[arm]), means[arm], spreads[arm], 1.0, reward, 0.0
         )

@@ -79,7 +79,7 @@ class Replay(Environment):
         return super().describe() | {"profits": digests, "shape": list(self.profits.shape), "shared": slots}
 
     def playable(self, method: str) -> str:
-        return "blocks" if method == "auto" else method
+        return "blocks" if method == "auto" and self._table is None else method
 
     def totals(self, actions: ActionBatch) -> Vector:
         """Profit of each split in every scenario, ``(n, scenarios)``."""
@@ -90,6 +90,29 @@ class Replay(Environment):
         for book in self.shared:
             total += book.extra(splits)
         return total
+
+    def values(self, action: Action) -> Vector:
+        """Profit of one split in every scenario, ``(scenarios,)``; looked up if the splits are listed and few."""
+        table = self._table
+        if table is None:
+            return np.asarray(self.totals(as_batch(action))[0])
+        return np.asarray(table[int(self.actions.listed().rows_of(as_batch(action))[0])])
+
+    def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, NDArray[np.int64], Vector]:
+        """Scenarios as pieces, without noise."""
+        splits = self.actions.listed().handles
+        means = np.ascontiguousarray(self.totals(splits).T)
+        return means, np.zeros_like(means), rng.integers(self.scenarios, size=horizon), np.zeros(horizon)
+
+    @cached_property
+    def _table(self) -> Vector | None:
+        """Totals of all splits by row, if they are listed and fit into memory easily."""
+        actions = self.actions
+        if not isinstance(actions, Actions) or len(actions.matrix) * self.scenarios > _CELLS:
+            return None
+        table = np.zeros((len(actions.matrix), self.scenarios))
+        table[actions.members] = self.totals(actions.handles)
+        return table
 
     def beyond(self, action: Action) -> float:
         """Share of the scenarios in which a split crosses more of a book than its known levels hold."""
@@ -168,7 +191,7 @@ class ReplayRun(Run):
 
     def reward(self, action: Action) -> float:
         self.time += 1
-        return float(self.environment.totals(as_batch(action))[0, self.rng.integers(self.environment.scenarios)])
+        return float(self.environment.values(action)[self.rng.integers(self.environment.scenarios)])
 
     def draw_blocks(
         self, actions: ActionBatch, counts: NDArray[np.int64], mean: Vector, deviation: Vector
@@ -177,7 +200,7 @@ class ReplayRun(Run):
         center, spread = np.empty(len(counts)), np.empty(len(counts))
         even = np.full(scenarios, 1 / scenarios)
         for block, (action, count) in enumerate(zip(actions, counts, strict=True)):
-            values = self.environment.totals(action)[0]
+            values = self.environment.values(action)
             if count < scenarios:
                 drawn = values[self.rng.integers(scenarios, size=count)]
                 center[block] = drawn.mean()

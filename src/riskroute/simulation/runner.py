@@ -254,16 +254,9 @@ def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Genera
 
 def _play_index(environment: Environment, policy: IndexPolicy, rng: np.random.Generator) -> _Log:
     """Play a whole episode of an index policy in the kernel."""
-    handles = environment.actions.listed().handles
-    tables = [environment.outcomes(handles, k)[:2] for k in range(len(environment.pieces))]
-    horizon = policy.horizon
+    handles, horizon = environment.actions.listed().handles, policy.horizon
     arms, rewards, policy.counts = index_episode(
-        np.stack([mean for mean, _ in tables]),
-        np.stack([deviation for _, deviation in tables]),
-        np.array(environment.starts),
-        environment.noise(rng).draw(horizon),
-        policy.bonuses(horizon),
-        environment.risk_tolerance,
+        *environment.reward_tables(rng, horizon), policy.bonuses(horizon), environment.risk_tolerance
     )
     return _single_rounds(environment, handles[arms], rewards)
 
