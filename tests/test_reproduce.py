@@ -16,7 +16,7 @@ from riskroute.experiments import nonstationary
 from riskroute.experiments.claims import CLAIMS, judge, markdown
 from riskroute.experiments.comparison import COMPARED
 from riskroute.experiments.order_books import TITLES as BOOK_TITLES
-from riskroute.experiments.panels import Scale
+from riskroute.experiments.panels import Scale, TableWriter
 from riskroute.experiments.reproduce import EXTRA_LINES, TITLES, plan_experiments, reproduce, standings
 from riskroute.learning.regret import checkpoint_rounds
 from riskroute.seeding import stream
@@ -264,3 +264,14 @@ def test_autocorrelation_rise_is_below_risk_exp_exp(tmp_path: Path) -> None:
     assert len(found) == 10
     for panel, regrets in found.items():
         assert regrets["rise"] < regrets["risk-exp-exp"], panel
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    for name in (".table.part00000.parquet", "..table.part00000.123.parquet", ".table.123.parquet"):
+        (tmp_path / name).write_text("half of it")
+    (tmp_path / "other.parquet").write_text("not ours")
+    writer = TableWriter(tmp_path / "table.parquet")
+    writer.add(polars.DataFrame({"x": [1, 2]}))
+    writer.add(polars.DataFrame({"x": [3]}))
+    assert polars.read_parquet(writer.close())["x"].to_list() == [1, 2, 3]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.parquet", "table.parquet"]

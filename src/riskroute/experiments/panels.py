@@ -135,8 +135,9 @@ class TableWriter:
     def add(self, frame: polars.DataFrame) -> None:
         """Append some rows."""
         if not self.parts:  # a writer that was killed may have left some
-            for left in self.target.parent.glob(f".{self.target.stem}.*"):
-                left.unlink(missing_ok=True)
+            for begun in (f".{self.target.stem}.*", f"..{self.target.stem}.part*"):  # parts, and parts of parts
+                for left in self.target.parent.glob(begun):
+                    left.unlink(missing_ok=True)
         part = self.target.with_name(f".{self.target.stem}.part{len(self.parts):05d}.parquet")
         self.parts.append(write_whole(part, frame.write_parquet))
 
