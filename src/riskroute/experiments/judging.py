@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from riskroute.learning.tally import ActionBatch
 from riskroute.simulation.replay import Replay
+from riskroute.simulation.resampling import resampled_buckets
 
 WORST = 0.05
 """Share of the scenarios that the tail is about."""
@@ -31,7 +32,8 @@ def judge_splits(
     totals = replay.totals(np.array(list(splits.values())))
     tolerance = replay.risk_tolerance
     even = np.ones((1, totals.shape[1]))
-    drawn, few = _resampled(buckets, seed), _correction(buckets)
+    drawn = resampled_buckets(buckets, RESAMPLES, np.random.default_rng(seed)).astype(np.float64)
+    few = _correction(buckets)
     found: dict[str, dict[str, Any]] = {}
     plain, redrawn = ([_moments(weights, row, tolerance) for row in totals] for weights in (even, drawn))
     anchor = list(splits).index(first)
@@ -48,13 +50,6 @@ def judge_splits(
             }
         )
     return found
-
-
-def _resampled(buckets: NDArray[np.int64], seed: int) -> Floats:
-    """Weights ``(RESAMPLES, scenarios)`` of buckets drawn with replacement."""
-    names, place = np.unique(buckets, return_inverse=True)
-    drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), size=RESAMPLES)
-    return np.asarray(drawn[:, place], dtype=np.float64)
 
 
 def _correction(buckets: NDArray[np.int64]) -> float:

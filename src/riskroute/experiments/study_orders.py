@@ -81,8 +81,7 @@ class Prepared:
         """The scenarios of a part that are deep enough for every split, as an environment."""
         buckets = len(np.unique(self.buckets(part)))
         if buckets < 2:
-            scenarios = self.scenarios[part]
-            known = np.isfinite(scenarios.profits[np.arange(len(self.caps)), :, self.caps]).mean(axis=1)
+            known = self.scenarios[part].deep(self.caps).mean(axis=1)
             worst = int(known.argmin())
             most = f"{self.slots[worst]} has books for {self.caps[worst]} shares at {known[worst]:.0%} of the moments"
             raise DataError(f"{part} must have deep books at all slots in at least two buckets, was {buckets}; {most}")

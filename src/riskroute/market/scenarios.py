@@ -55,9 +55,13 @@ class Scenarios:
         enough = np.isfinite(self.profits).mean(axis=1) >= ENOUGH
         return np.asarray(np.where(enough.all(axis=1), self.shares, enough.argmin(axis=1) - 1))
 
+    def deep(self, caps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Where the book of each slot is deep enough for its cap, ``(slots, scenarios)``."""
+        return np.asarray(np.isfinite(self.profits[np.arange(len(caps)), :, caps]))
+
     def whole(self, caps: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Scenarios that are deep enough for ``caps`` in every slot, ``(scenarios,)``."""
-        return np.asarray(np.isfinite(self.profits[np.arange(len(caps)), :, caps]).all(axis=0))
+        return np.asarray(self.deep(caps).all(axis=0))
 
     def replayed(self, caps: NDArray[np.int64]) -> tuple[Floats, tuple[SharedBook, ...]]:
         """Profits and shared books of the scenarios that are deep enough for ``caps``."""

@@ -100,8 +100,9 @@ class Replay(Environment):
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, NDArray[np.int64], Vector]:
         """Scenarios as pieces, without noise."""
-        splits = self.actions.listed().handles
-        means = np.ascontiguousarray(self.totals(splits).T)
+        listed = self.actions.listed()
+        totals = self.totals(listed.handles) if self._table is None else self._table[listed.members]
+        means = np.ascontiguousarray(totals.T)
         return means, np.zeros_like(means), rng.integers(self.scenarios, size=horizon), np.zeros(horizon)
 
     @cached_property

@@ -14,6 +14,7 @@ from riskroute.errors import InputError, real_number, whole_number
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.seeding import stream
 from riskroute.simulation.replay import Replay
+from riskroute.simulation.resampling import resampled_buckets
 
 Matrix = NDArray[np.float64]
 
@@ -32,15 +33,15 @@ def replay_belief(replay: Replay, buckets: NDArray[np.int64], *, firmness: float
     firmness : weight of the belief, up to 1. Errors within these books are all that is known; books to come may differ
         by more, and a belief that is too firm never finds out.
     """
-    names, place = np.unique(buckets, return_inverse=True)
-    if place.shape != (replay.scenarios,) or len(names) < 2:
-        was = f"shape {place.shape} with {len(names)} different"
+    names = np.unique(buckets)
+    if np.shape(buckets) != (replay.scenarios,) or len(names) < 2:
+        was = f"shape {np.shape(buckets)} with {len(names)} different"
         raise InputError(f"buckets must have shape ({replay.scenarios},) and at least two different, was {was}")
     real_number("firmness", firmness, above=0, maximum=1)
     rng = np.random.default_rng(stream(whole_number("seed", seed, minimum=0), "warm start"))
     problem = replay.pieces[0]
     splits = np.unique(replay.actions.sample(rng, SPLITS), axis=0)
-    drawn = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=RESAMPLES)[:, place]
+    drawn = resampled_buckets(buckets, RESAMPLES, rng)
     means, variances = _moments(replay.totals(splits), np.vstack([np.ones_like(drawn[:1]), drawn]))
     typical = float(np.median(variances[0])) or 1.0
     noise = np.maximum(variances[0], LEAST_VARIANCE * typical)

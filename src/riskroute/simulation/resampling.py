@@ -1,0 +1,19 @@
+"""Resampling: what might have come of other stretches of the day, each drawn as often as chance has it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def resampled_buckets(buckets: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often each scenario counts in ``count`` draws of whole buckets with replacement, ``(count, scenarios)``.
+
+    ``buckets (scenarios,)`` tells which scenarios come from one bucket, and are drawn together.
+
+    >>> resampled_buckets(np.array([0, 1, 0, 1]), 2, np.random.default_rng(1)).tolist()
+    [[1, 1, 1, 1], [2, 0, 2, 0]]
+    """
+    names, place = np.unique(buckets, return_inverse=True)
+    drawn = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=count)
+    return np.asarray(drawn[:, place])
