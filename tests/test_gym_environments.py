@@ -191,7 +191,7 @@ def test_gap_and_regret_are_those_of_plain_sums(name: str) -> None:
 def test_regret_is_the_runners(name: str, mode: str) -> None:
     """The same random numbers through `simulate`, round by round."""
     env = make(name, horizon=300, action_mode=mode)
-    label = (4, env.environment.identity, "adaptive", 0)
+    label = (4, env.environment.stream_name, "adaptive", 0)
     env.np_random = np.random.default_rng(stream(*label, "rewards"))
     env.reset()
     policy = Adaptive().start(env.setting(), stream(*label, "policy"))

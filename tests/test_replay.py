@@ -94,7 +94,7 @@ def test_the_kernel_plays_index_policies_as_they_play_themselves(policy: str) ->
     rounds = checkpoint_rounds(horizon, 5, "linear")
     comparator = replay.expected_comparator(rounds)
     played = play(replay, make_policy(policy), horizon, rounds, comparator, (3, "x", 0))
-    rng = np.random.default_rng(stream(3, replay.identity, "x", 0, "rewards"))
+    rng = np.random.default_rng(stream(3, replay.stream_name, "x", 0, "rewards"))
     drawn = rng.integers(replay.scenarios, size=horizon)
     twin = make_policy(policy).start(replay.setting(horizon), 0)
     rewards = []

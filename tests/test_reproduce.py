@@ -162,7 +162,7 @@ def test_the_story_is_the_first_run_of_the_panel() -> None:
     scale = Scale(20_000, 1, 3)
     story, (panel,) = nonstationary.story(scale), nonstationary.panels(scale, ["restart-gse"])
     rounds = checkpoint_rounds(scale.horizon, nonstationary.CHECKPOINTS, "linear")
-    instance = panel.environment.identity
+    instance = panel.environment.stream_name
     policy = panel.policies["restart-gse"].clone()
     policy.start(panel.environment.setting(scale.horizon), stream(3, instance, "restart-gse", 0, "policy"))
     rng = np.random.default_rng(stream(3, instance, "restart-gse", 0, "rewards"))

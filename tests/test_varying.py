@@ -61,8 +61,8 @@ def test_equals_a_naive_twin(method: str) -> None:
     horizon, rho = 60, 2.0
     one = simulate(FLOW, ["uniform"], horizon=horizon, runs=2, seed=5, checkpoints=8, method=method).policies["uniform"]
     for run in range(2):
-        rng = np.random.default_rng(stream(5, FLOW.identity, "uniform", run, "rewards"))
-        policy = Uniform().start(FLOW.setting(horizon), stream(5, FLOW.identity, "uniform", run, "policy"))
+        rng = np.random.default_rng(stream(5, FLOW.stream_name, "uniform", run, "rewards"))
+        policy = Uniform().start(FLOW.setting(horizon), stream(5, FLOW.stream_name, "uniform", run, "policy"))
         rewards, means, variances, gaps, actions = [], [], [], [], []
         best_means, best_variances = [], []
         for t in range(horizon):

@@ -1,12 +1,21 @@
-"""Random streams by identity: what a task draws depends on what it is, never on when or where it runs."""
+"""Random streams by identity: what a task draws depends on what it is, never on when or where it runs.
+
+Processors differ in the last bits of a sum. Identities are therefore made of what the user asked for and of numbers
+rounded far above those bits (`coarse`, `digest`), so that one seed gives the same draws on every machine.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from riskroute.errors import whole_number
+
+_GRID = 2.0**32  # steps between zero and the largest entry of a column
 
 
 def stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
@@ -20,3 +29,42 @@ def stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
     digest = hashlib.sha256(text.encode()).digest()
     key = tuple(int(word) for word in np.frombuffer(digest[:16], dtype="<u4"))
     return np.random.SeedSequence(whole_number("seed", seed, minimum=0), spawn_key=key)
+
+
+def coarse(value: Any) -> Any:
+    """Round every float in a JSON-able value to about six digits; those of one list relative to the largest of them.
+
+    >>> coarse([0.1 + 0.2, 1e-17]) == coarse([0.3, 0.0])
+    True
+    """
+    if isinstance(value, dict):
+        return {key: coarse(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        if any(isinstance(item, float) for item in value) and all(isinstance(item, int | float) for item in value):
+            largest = max(abs(item) for item in value) or 1.0
+            return [f"{largest:.6e}", *(round(1e6 * item / largest) for item in value)]
+        return [coarse(item) for item in value]
+    return f"{value:.6e}" if isinstance(value, float) else value
+
+
+def short_hash(value: Any, digits: int = 16) -> str:
+    """Hash of a JSON-able value, as ``digits`` hexadecimal digits.
+
+    >>> short_hash({"a": 1, "b": 2}) == short_hash({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:digits]
+
+
+def digest(matrix: NDArray[np.float64]) -> str:
+    """Hash of a matrix ``(n, d)`` whose entries count as equal when they differ by rounding errors only.
+
+    Every column is rounded to a grid of 2^-32 of its largest entry.
+
+    >>> digest(np.array([[0.1 + 0.2, 1.0]])) == digest(np.array([[0.3, 1.0]])) != digest(np.array([[0.3001, 1.0]]))
+    True
+    """
+    largest = np.abs(matrix).max(axis=0, initial=0.0)
+    exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two are scaled as those just above it
+    steps = np.rint(np.ldexp(matrix, -exponent) * _GRID).astype("<i8")
+    return hashlib.sha256(steps.tobytes() + exponent.astype("<i4").tobytes()).hexdigest()[:16]

@@ -57,7 +57,7 @@ def story(scale: Scale, label: str = "restart-gse", run: int = 0) -> dict[str, A
     ``gaps``, and how the positive gaps divide, see `_concentration`.
     """
     world = environment(scale.horizon)
-    instance = world.identity
+    instance = world.stream_name
     policy = RestartGse(budget=STORIES[label]).start(
         world.setting(scale.horizon), stream(scale.seed, instance, label, run, "policy")
     )

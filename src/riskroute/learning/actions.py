@@ -7,7 +7,6 @@ matrix; sets too large to list answer by other means, and the policies cannot te
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from riskroute.errors import InputError, finite_array, real_number, whole_number
 from riskroute.learning.design import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
+from riskroute.seeding import digest, short_hash
 
 _SCORES_AT_ONCE = 1_000_000  # entries of a table of scores kept in memory
 
@@ -177,7 +177,7 @@ class Actions(ActionSet):
     @property
     def fingerprint(self) -> str:
         if self._digest is None:
-            self._digest = hashlib.sha256(self.rows.tobytes() + self.handles.tobytes()).hexdigest()[:16]
+            self._digest = short_hash([digest(self.rows), self.handles.tolist()])
         return f"actions:{self.size}x{self.dim}:{self.coordinates}:{self._digest}"
 
     def features(self, actions: ActionBatch) -> NDArray[np.float64]:

@@ -7,7 +7,6 @@ two slots, whose stationary law is uniform on the set.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +21,7 @@ from riskroute.learning.design import Design
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.search import MEMBER_SLACK, count_within, descend, enumerate_within, stacked, walk
 from riskroute.routing.survivor_design import survivor_design
+from riskroute.seeding import digest, short_hash
 
 if TYPE_CHECKING:
     from riskroute.routing.allocations import Allocations
@@ -101,8 +101,8 @@ class Survivors(ActionSet):
 
     @property
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(b"".join(cut.coef.tobytes() + repr(cut.limit).encode() for cut in self.cuts))
-        return f"{self.root.fingerprint}:{digest.hexdigest()[:16]}"
+        cuts = [[digest(cut.coef[:, None]), f"{cut.limit:.9e}"] for cut in self.cuts]
+        return f"{self.root.fingerprint}:{short_hash(cuts)}"
 
     def features(self, actions: ActionBatch) -> Vector:
         return self.root.features(actions)

@@ -7,11 +7,9 @@ gives the mutable source of rewards of one episode, which draws single rewards o
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +21,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
 from riskroute.learning.yardsticks import Oracle
-from riskroute.seeding import stream
+from riskroute.seeding import coarse, short_hash, stream
 from riskroute.simulation.episodes import AutocorrelatedNoise, Noise, Run
 
 Vector = NDArray[np.float64]
@@ -42,6 +40,7 @@ class Environment:
     independent = True  # rewards of different rounds are independent, given the actions
     gaussian = True  # if also independent, a block of n rewards may be drawn as one tally
     one_set = True  # the same actions are on offer in every round
+    digests: ClassVar[tuple[str, ...]] = ("actions",)  # parts of the description that are hashes of numbers
 
     def __init__(self, problem: Problem) -> None:
         if not isinstance(problem, Problem):
@@ -72,8 +71,14 @@ class Environment:
 
     @cached_property
     def identity(self) -> str:
-        """A short text that differs between different environments; random streams depend on it."""
-        return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()[:16]
+        """Hash of everything that makes this environment what it is, to the last bit."""
+        return short_hash(self.describe())
+
+    @cached_property
+    def stream_name(self) -> str:
+        """Name of this environment's random streams: the same on every machine, whatever its rounding errors."""
+        described = {key: value for key, value in self.describe().items() if key not in self.digests}
+        return short_hash(coarse(described) | {"size": str(self.actions.size), "dim": self.actions.dim})
 
     @property
     def actions(self) -> ActionSet:

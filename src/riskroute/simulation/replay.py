@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ class Replay(Environment):
     """
 
     gaussian = False
+    digests: ClassVar[tuple[str, ...]] = ("actions", "profits")
 
     def __init__(self, problem: Problem, profits: NDArray[np.float64], shared: Sequence[SharedBook] = ()) -> None:
         super().__init__(problem)

@@ -157,7 +157,7 @@ def play(
     """Play one run of a policy; its randomness depends on the environment and ``identity`` (seed, label, run) alone."""
     seed, label, run = identity
     method = environment.playable(method)
-    setting, instance = environment.setting(horizon), environment.identity
+    setting, instance = environment.setting(horizon), environment.stream_name
     policy = policy.clone().start(setting, stream(seed, instance, label, run, "policy"))
     rng = np.random.default_rng(stream(seed, instance, label, run, "rewards"))
     if method == "auto" and isinstance(policy, IndexPolicy) and type(policy) in INDEX_POLICIES:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import math
 import time
 import zipfile
@@ -28,6 +27,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.regret import checkpoint_rounds
 from riskroute.learning.state import encode
 from riskroute.results import PolicyResult, write_whole
+from riskroute.seeding import short_hash
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import gather, play
 
@@ -73,7 +73,7 @@ class Task:
     @property
     def identity(self) -> str:
         """A short text that differs between different tasks."""
-        return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()[:24]
+        return short_hash(self.describe(), 24)
 
     def perform(self) -> PolicyResult:
         """Do the work."""

@@ -38,6 +38,7 @@ class VaryingSets(Environment):
     """
 
     one_set = False
+    digests: ClassVar[tuple[str, ...]] = ("actions", "sets")
 
     def __init__(self, problems: Sequence[Problem], sequence: Sequence[int] | NDArray[np.int64]) -> None:
         if len(problems) == 0:
