@@ -8,8 +8,9 @@ and ``bound / rank - 1`` its distance from the optimum, whatever solver found it
 The solver never iterates over the whole set. It (1) takes coordinates in which the set is round; (2) solves on a
 small working set, by vertex exchange at first (`riskroute.learning.exchange`) and Newton steps near the optimum
 (`riskroute.learning.polish`); (3) scans every action; (4) adds the worst violators to the working set, and goes back to
-(2) until the scan agrees. Last, Caratheodory's argument thins the support to at most ``r (r + 1) / 2`` actions
-without raising the bound.
+(2) until the scan agrees. Where many designs are optimal, step (5) picks one that does not depend on rounding errors, so
+that every processor finds the same one (`riskroute.learning.canonical`). Its support has at most ``r (r + 1) / 2``
+actions, by Caratheodory's argument.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from riskroute.errors import RiskrouteError, finite_array, real_number
+from riskroute.learning.canonical import COARSE_GRID, CONTACT, FINE_GRID, basic_weights, least_norm, on_grid, products
 from riskroute.learning.exchange import exchange, inverse_root
 from riskroute.learning.polish import polish
 from riskroute.learning.tally import ActionBatch
@@ -29,6 +31,8 @@ Matrix = NDArray[np.float64]
 
 _CHUNK = 4096  # rows scanned at a time: small enough to stay in cache
 _GRAM_CONDITION = 1e-9  # below this ratio of eigenvalues the Gram matrix is not trusted and X itself is factored
+_SHARP = 1e-11  # excess at which the optimal information matrix is known well enough to choose among its designs
+_LOOSE = 1e-4  # tolerances from here on allow for weights on a coarse grid
 _COARSE = 0.02  # excess at which Newton steps take over from exchange
 _MAX_STEPS = 200_000
 _MAX_SCANS = 100
@@ -82,13 +86,34 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     rank = to_round.shape[1]
     if rank == 0:  # nothing but zero vectors: there is nothing to learn, and nothing is unknown
         return Design(np.zeros(1, dtype=np.int64), np.ones(1), 0.0, 0)
-    index, weights = _solve(features, to_round, tolerance)
-    index, weights = thin_support(features[index] @ to_round, weights, index)
-    bound = float(_scan(features, to_round, features[index] @ to_round, weights).max())
-    if bound > rank * (1 + tolerance) * (1 + 1e-12):
+    most = rank * (1 + tolerance) * (1 + 1e-12)
+    try:
+        index, weights, bound = _canonical(features, to_round, COARSE_GRID if tolerance >= _LOOSE else FINE_GRID)
+    except (DesignError, np.linalg.LinAlgError):
+        bound = np.inf
+    if bound > most:  # too ill-conditioned to be solved to the end: any design that is good enough
+        index, weights = _solve(features, to_round, tolerance)
+        index, weights = thin_support(features[index] @ to_round, weights, index)
+        bound = float(_scan(features, to_round, features[index] @ to_round, weights).max())
+    if bound > most:
         raise DesignError(f"design reached {bound / rank - 1:.3g} above the optimum, wanted {tolerance:.3g}")
-    order = np.argsort(index)
-    return Design(index[order], weights[order], bound, rank)
+    return Design(index, weights, bound, rank)
+
+
+def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionBatch, NDArray[np.float64], float]:
+    """Rows and weights of the canonical design, and its largest leverage."""
+    index, weights = _solve(features, to_round, _SHARP)
+    root = to_round @ inverse_root(features[index] @ to_round, weights)
+    rank = to_round.shape[1]
+    touching = np.flatnonzero(leverages(features, root) >= rank * (1 - CONTACT))
+    white = features[touching] @ root
+    even = least_norm(products(white), products(np.eye(rank)).sum(axis=0))
+    if even is None:
+        raise DesignError(f"design did not find weights of least norm on {len(touching)} actions")
+    index, weights = thin_support(white, on_grid(even, grid), touching)
+    weights = on_grid(weights, grid)
+    index, weights = index[weights > 0], weights[weights > 0]
+    return index, weights, float(_scan(features, to_round, features[index] @ to_round, weights).max())
 
 
 def round_coordinates(features: Matrix) -> Matrix:
@@ -216,21 +241,9 @@ def thin_support(
     is zero leaves the information matrix as it was; with the sign of ``v`` chosen so that the total weight
     does not grow, scaling back to total one can only add information.
     """
-    rank = points.shape[1]
-    upper = np.triu_indices(rank)
-    limit = len(upper[0])
-    while len(weights) > limit:
-        outer = points[: limit + 1, upper[0]] * points[: limit + 1, upper[1]]
-        relation = scipy.linalg.svd(outer.T)[2][-1]
-        if relation.sum() < 0:
-            relation = -relation
-        ratio = np.full(limit + 1, np.inf)
-        positive = relation > 0
-        ratio[positive] = weights[: limit + 1][positive] / relation[positive]
-        drop = int(np.argmin(ratio))
-        moved = weights.copy()
-        moved[: limit + 1] = np.maximum(moved[: limit + 1] - ratio[drop] * relation, 0.0)
-        kept = np.arange(len(weights)) != drop
-        points, weights, index = points[kept], moved[kept], index[kept]
+    limit = points.shape[1] * (points.shape[1] + 1) // 2
+    if int((weights > 0).sum()) > limit:
+        columns = products(points @ inverse_root(points, weights)).T
+        weights = basic_weights(np.ascontiguousarray(columns), weights, limit)
     kept = weights > 0
     return index[kept], weights[kept] / weights[kept].sum()

@@ -10,6 +10,8 @@ from riskroute.errors import InputError, finite_array, real_number, whole_number
 LARGEST = 2**62
 """More rounds than this are refused: counts are 64-bit."""
 
+_SLACK = 1e-10  # numbers this close, relatively, count as equal: rounding errors must not decide about a round
+
 
 def _weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     checked = finite_array("weights", weights, ndim=1)
@@ -26,7 +28,12 @@ def ceil_counts(weights: NDArray[np.float64], rounds: float) -> NDArray[np.int64
     [2, 2, 1]
     """
     rounds = real_number("rounds", rounds, minimum=0, maximum=LARGEST)
-    return np.ceil(rounds * _weights(weights)).astype(np.int64)
+    return _ceil(rounds * _weights(weights))
+
+
+def _ceil(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Round up, but not what is above a whole number by a rounding error."""
+    return np.ceil(values * (1 - _SLACK)).astype(np.int64)
 
 
 def exact_counts(weights: NDArray[np.float64], rounds: int) -> NDArray[np.int64]:
@@ -45,16 +52,17 @@ def exact_counts(weights: NDArray[np.float64], rounds: int) -> NDArray[np.int64]
     counts = np.zeros(len(part), dtype=np.int64)
     positive = np.flatnonzero(part > 0)
     if rounds < len(positive):
-        counts[np.argsort(-part, kind="stable")[:rounds]] = 1
+        counts[np.argsort(-part.round(10), kind="stable")[:rounds]] = 1
         return counts
     w = part[positive]
-    n = np.ceil((rounds - len(w) / 2) * w).astype(np.int64).clip(1)
+    n = _ceil((rounds - len(w) / 2) * w).clip(1)
     while (excess := int(n.sum()) - rounds) != 0:
         if excess < 0:
-            n[np.argmin(n / w)] += 1
+            deficit = n / w
+            n[np.argmax(deficit <= deficit.min() * (1 + _SLACK))] += 1  # the first of equals
         else:
             surplus = np.where(n > 1, (n - 1) / w, -1.0)
-            n[len(n) - 1 - np.argmax(surplus[::-1])] -= 1
+            n[np.flatnonzero(surplus >= surplus.max() * (1 - _SLACK))[-1]] -= 1  # the last of equals
     counts[positive] = n
     return counts
 
