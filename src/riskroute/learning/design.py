@@ -8,7 +8,7 @@ and ``bound / rank - 1`` its distance from the optimum, whatever solver found it
 The solver never iterates over the whole set. It (1) takes coordinates in which the set is round; (2) solves on a
 small working set, by vertex exchange at first (`riskroute.learning.exchange`) and Newton steps near the optimum
 (`riskroute.learning.polish`); (3) scans every action; (4) adds the worst violators to the working set, and goes back to
-(2) until the scan agrees. Where many designs are optimal, step (5) picks one that does not depend on rounding errors, so
+(2) until the scan agrees; (5) picks, where many designs are optimal, one that does not depend on rounding errors, so
 that every processor finds the same one (`riskroute.learning.canonical`). Its support has at most ``r (r + 1) / 2``
 actions, by Caratheodory's argument.
 """

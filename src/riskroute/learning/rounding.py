@@ -10,7 +10,7 @@ from riskroute.errors import InputError, finite_array, real_number, whole_number
 LARGEST = 2**62
 """More rounds than this are refused: counts are 64-bit."""
 
-_SLACK = 1e-10  # numbers this close, relatively, count as equal: rounding errors must not decide about a round
+_SLACK = 1e-12  # numbers this close, relatively, count as equal: rounding errors must not decide about a round
 
 
 def _weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -52,7 +52,7 @@ def exact_counts(weights: NDArray[np.float64], rounds: int) -> NDArray[np.int64]
     counts = np.zeros(len(part), dtype=np.int64)
     positive = np.flatnonzero(part > 0)
     if rounds < len(positive):
-        counts[np.argsort(-part.round(10), kind="stable")[:rounds]] = 1
+        counts[np.argsort(-part.round(12), kind="stable")[:rounds]] = 1
         return counts
     w = part[positive]
     n = _ceil((rounds - len(w) / 2) * w).clip(1)
