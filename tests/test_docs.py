@@ -15,8 +15,8 @@ from types import ModuleType
 import pytest
 
 import riskroute
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = {path.name: path.read_text() for path in sorted(DOCS.glob("*.md"))}
 RUN_HERE = {"index.md": 0, "start.md": 4, "concepts.md": 5, "architecture.md": 1, "limitations.md": 0}

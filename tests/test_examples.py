@@ -11,10 +11,11 @@ from pathlib import Path
 import polars
 import pytest
 
+from places import ROOT
 from riskroute.experiments.sweep import checked_config, sweep
 from riskroute.simulation.engines import Engine
 
-FOLDER = Path(__file__).parent.parent / "examples"
+FOLDER = ROOT / "examples"
 EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.py"))
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from places import ROOT
 from riskroute.experiments.claims import CLAIMS
 from riskroute.experiments.comparison import demo
 from riskroute.experiments.sweep import checked_config
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "docs" / "policies.md").read_text()
 MARKET = (ROOT / "docs" / "market.md").read_text()

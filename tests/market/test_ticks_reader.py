@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from market_files import (
     MIDNIGHT,
-    SHARED_DATA,
     TICK_NAME,
     check_recordings,
     gzipped,
@@ -21,6 +20,7 @@ from market_files import (
     visible,
     zipped,
 )
+from places import SHARED_DATA
 from riskroute.errors import DataError, InputError, RiskrouteError
 from riskroute.market import csv_stream
 from riskroute.market.importing import import_files

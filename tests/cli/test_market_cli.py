@@ -10,6 +10,7 @@ import numpy as np
 import polars
 import pytest
 
+from places import ROOT
 from riskroute.cli.app import run as command
 from riskroute.cli.market import _quantities
 from riskroute.errors import InputError
@@ -90,7 +91,7 @@ def test_the_seed_decides_the_sample(folder: Path, tmp_path: Path) -> None:
 
 
 def test_fees_of_the_example_change_the_cost(folder: Path, tmp_path: Path) -> None:
-    fees = Path(__file__).parents[1] / "docs" / "fees.toml"
+    fees = ROOT / "docs" / "fees.toml"
     costs = []
     for more in ([], ["--fees", str(fees)]):
         words = ["calibrate", str(folder / "books"), "--symbol", "QVEX", "--json", str(tmp_path / "c.json"), *more]

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+from places import ROOT
+
+sys.path.append(str(ROOT / "benchmarks"))
 import fuzz_market
 from market_files import check_recordings
 from riskroute.market.importing import import_files

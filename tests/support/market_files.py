@@ -16,7 +16,6 @@ import polars
 from riskroute.market.store import Store
 from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
 
-SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 """Real data; not everywhere."""
 
 DAY = "2019-03-27"

@@ -12,7 +12,6 @@ from market_files import (
     LOBSTER_NAME,
     MIDNIGHT,
     OPEN,
-    SHARED_DATA,
     Message,
     check_recordings,
     gzipped,
@@ -23,6 +22,7 @@ from market_files import (
     visible,
     zipped,
 )
+from places import SHARED_DATA
 from riskroute.errors import DataError, InputError, RiskrouteError
 from riskroute.market import csv_stream
 from riskroute.market.importing import import_files

@@ -15,7 +15,6 @@ from market_files import (
     ITCH_NAME,
     MIDNIGHT,
     OPEN,
-    SHARED_DATA,
     Message,
     check_recordings,
     gzipped,
@@ -28,6 +27,7 @@ from market_files import (
     random_messages,
     visible,
 )
+from places import SHARED_DATA
 from riskroute.errors import DataError, InputError
 from riskroute.market import itch
 from riskroute.market.importing import import_files

@@ -18,6 +18,7 @@ import pytest
 
 from browser import opened
 from market_files import csv_text
+from places import SHARED_DATA
 from riskroute import Allocations, DataError, InputError, Problem
 from riskroute.cli.app import run as command
 from riskroute.experiments.judging import best_single, judge_splits
@@ -372,7 +373,7 @@ def test_yardsticks_are_not_recommended_and_one_run_has_no_error(tmp_path: Path)
 
 @pytest.mark.real_data
 def test_a_real_venue_beside_two_dark_pools(tmp_path: Path) -> None:
-    data = Path(__file__).parents[2] / "shared" / "data" / "lobster" / "LOBSTER_SampleFile_AMZN_2012-06-21_5.zip"
+    data = SHARED_DATA / "lobster" / "LOBSTER_SampleFile_AMZN_2012-06-21_5.zip"
     if not data.exists():
         pytest.skip(f"needs {data}")
     settings = (

@@ -15,6 +15,7 @@ import numpy as np
 import polars
 import pytest
 
+from places import SHARED_DATA
 from riskroute.errors import DataError, InputError
 from riskroute.market.calibration import Calibration, calibrate
 from riskroute.market.fitting import fit_profits
@@ -32,7 +33,6 @@ DAY = dt.date(2019, 3, 27)
 LONG = Window(dt.time(9, 30), dt.time(16), buckets=400)
 QUANTITIES = (20, 40, 60, 80, 100)
 DEPTH = 10
-SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from places import ROOT
 from riskroute.errors import DataError, InputError
 from riskroute.routing.fees import Fee, FeeSchedule, load_fees
 
-EXAMPLE = Path(__file__).parents[1] / "docs" / "fees.toml"
+EXAMPLE = ROOT / "docs" / "fees.toml"
 NEW_YEAR = dt.date(2019, 1, 1)
 GOOD = {"venue": '"XNAS"', "from": "2019-01-01", "taker": "0.003", "maker": "-0.002"}
 
