@@ -7,6 +7,8 @@ well (`support`). The bound returned is the proven one times the price of the la
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,7 @@ from riskroute.learning.design import Design, DesignError
 from riskroute.routing.certificate import Certificate, certify
 from riskroute.routing.counting import Lattice
 from riskroute.routing.orbit_design import solve_orbits
-from riskroute.routing.separable import greedy_units, table_maximum, tabulate
+from riskroute.routing.separable import greedy_units, one_concave, table_maximum, tabulate
 from riskroute.routing.support import explicit_support
 from riskroute.routing.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
 
@@ -88,17 +90,25 @@ def _outside(information: InvariantInformation, lattice: Lattice) -> Orbit | Non
     unseen = vectors[:, : len(values) - information.rank]
     slots, scale = len(lattice.lows), groups.slot_scales
     for direction in np.concatenate([unseen.T, -unseen.T]):
-        alpha, beta = direction[:slots] / scale, direction[slots:] / scale**2
-        highest, units = table_maximum(
-            tabulate(-alpha, -beta, lattice.lows, lattice.highs, lattice.units), lattice.units
-        )
-        if highest > OUTSIDE:
+        alpha, beta = -direction[:slots] / scale, -direction[slots:] / scale**2
+        tables = tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units)
+        if sum(float(table.max()) for table in tables) <= OUTSIDE:  # whatever the amounts add up to
+            continue
+        if (lattice.highs >= lattice.units).all():
+            units = one_concave(alpha, beta, lattice.units, lattice.lows)[0]
+        else:
+            units = table_maximum(tables, lattice.units)[1]
+        if -float(alpha @ units + beta @ units**2) > OUTSIDE:
             return groups.orbit(units)
     return None
 
 
 def _first_orbits(lattice: Lattice, groups: SlotGroups) -> list[Orbit]:
-    """Orbits to start from: even splits over some slots, and random allocations, which span everything."""
+    """Orbits to start from: some slots full and others with even parts of the rest, and random allocations, which span.
+
+    Under an invariant design the largest leverages are of this kind: the slots' own terms are convex in an amount, then
+    concave, then convex again, so amounts are at an end of their range or alike.
+    """
     rng = np.random.default_rng(0)
     slots = len(lattice.lows)
     orbits = {groups.orbit(allocation) for allocation in lattice.sample(rng, 8 + 4 * len(groups))}
@@ -106,9 +116,27 @@ def _first_orbits(lattice: Lattice, groups: SlotGroups) -> list[Orbit]:
     if len(groups) > 1:
         orders += [rng.permutation(slots) for _ in range(8 * len(groups))]
     for order in orders:
-        for count in range(1, slots + 1):
+        for count in _counts(1, slots):
             cost = np.full(slots, 10.0)  # preferred slots share evenly, the others take what does not fit
             cost[order[:count]] = 0.0
             steep = np.where(cost == 0, 1.0 / lattice.units, 10.0)
             orbits.add(groups.orbit(greedy_units(100 * cost, steep, lattice.units, lattice.lows, lattice.highs)))
+    if len(groups) == 1:
+        orbits |= {(amounts,) for amounts in _full_and_even(lattice.units, slots, groups.highs[0])}
     return sorted(orbits)
+
+
+def _full_and_even(units: int, slots: int, cap: int) -> Iterator[tuple[int, ...]]:
+    """Amounts that are the cap, or an even part of what that leaves, or nothing; not for every number of each."""
+    for full in _counts(0, min(units // cap, slots)):
+        left = units - full * cap
+        for count in _counts(1, slots - full):
+            if left <= count * cap:
+                even = [left // count + (k < left % count) for k in range(count)]
+                yield tuple([cap] * full + even + [0] * (slots - full - count))
+
+
+def _counts(first: int, last: int) -> list[int]:
+    """Whole numbers from ``first`` to ``last``, all of the small ones and about a dozen of the others."""
+    some = np.linspace(first, last, 13) if last - first > 24 else []
+    return sorted({*range(first, min(last, first + 12) + 1), *(round(float(k)) for k in some), max(first, last)})
