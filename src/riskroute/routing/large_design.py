@@ -2,7 +2,8 @@
 
 Three steps, each in a module of its own: the best weights on orbits known so far (`orbit_design`); a proof over every
 allocation, or an allocation that refutes it and joins the orbits (`certificate`); a few real allocations that do as
-well (`support`). The bound returned is the proven one times the price of the last step.
+well (`support`). The bound returned is the proven one times the price of the last step. Sets with many kinds of slots
+have next to no symmetry, and are left to `mixed_design`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from riskroute.learning.design import Design, DesignError
 from riskroute.routing.certificate import Certificate, certify
 from riskroute.routing.counting import Lattice
+from riskroute.routing.mixed_design import mixed_design
 from riskroute.routing.orbit_design import solve_orbits
 from riskroute.routing.separable import greedy_units, one_concave, table_maximum, tabulate
 from riskroute.routing.support import explicit_support
@@ -25,6 +27,7 @@ Units = NDArray[np.int64]
 OUTSIDE = 1e-6
 """Features are of order one: what reaches farther than this in a direction is not rounding."""
 
+_MOST_KINDS = 4  # of slots: with more of them there is too little symmetry for a proof by it
 _MAX_ROUNDS = 60
 _MAX_PARTS = 300  # of the branch and bound, per round
 
@@ -51,6 +54,8 @@ def large_design(lattice: Lattice, tolerance: float) -> Design:
 def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
     """The same, for a lattice whose least possible amounts are zero."""
     groups = SlotGroups.of(lattice.units, lattice.lows, lattice.highs)
+    if len(groups) > _MOST_KINDS and (found := mixed_design(lattice, tolerance)) is not None:
+        return found
     orbits = _first_orbits(lattice, groups)
     best: tuple[Certificate, InvariantInformation, list[Orbit], NDArray[np.float64]] | None = None
     for _ in range(_MAX_ROUNDS):
