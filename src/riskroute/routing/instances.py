@@ -12,7 +12,7 @@ from riskroute.errors import InputError, real_number, whole_number
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem, random_problem
 from riskroute.routing.allocations import Allocations
-from riskroute.routing.splits import count_splits, largest_size, split_actions
+from riskroute.routing.splits import count_splits, largest_size, list_limit, split_actions
 
 COMFORTABLE_LIST = 200_000
 """Sets up to this size are listed: looking up is then faster than working out."""
@@ -28,7 +28,7 @@ def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scal
     (Actions(1287 actions, dim 12), Allocations(1000 shares over 20 slots, about 9.9e+39 allocations))
     """
     if listed is None:
-        listed = count_splits(shares, slots) <= COMFORTABLE_LIST
+        listed = count_splits(shares, slots) <= list_limit(slots, COMFORTABLE_LIST)
     return split_actions(shares, slots, scale=scale) if listed else Allocations(shares, slots, scale=scale)
 
 
@@ -66,7 +66,7 @@ def random_order_flow(
     if not orders or len(set(orders)) < len(orders):
         raise InputError(f"sizes must be different positive integers, was {list(sizes)}")
     largest = max(orders)
-    listed = count_splits(largest, slots) <= COMFORTABLE_LIST  # all or none: handles of all sets are then alike
+    listed = count_splits(largest, slots) <= list_limit(slots, COMFORTABLE_LIST)  # all or none: handles are then alike
     sets = [routing_actions(size, slots, listed=listed, scale=largest_size(largest)) for size in orders]
     whole = random_problem(
         sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
