@@ -18,6 +18,7 @@ cvxpy runs in a process of its own, which is stopped at the time limit.
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import time
 from collections.abc import Callable
@@ -31,16 +32,31 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from riskroute import g_optimal, split_actions
-from timing import REPEATS, Timing, duration, interleaved, leave, print_heading, print_table, say, verdict
+from timing import (
+    REPEATS,
+    Timing,
+    duration,
+    interleaved,
+    leave,
+    print_heading,
+    print_table,
+    progress,
+    say,
+    sized,
+    verdict,
+)
 
-ROWS, DIM = 1_000_000, 12
+ROWS, DIM = sized(1_000_000, 20_000), 12
 TARGETS = {1e-2: 12.0, 1e-6: 25.0}
-DESIGN_REPEATS = 7
-PASSES_BETWEEN = 4
+DESIGN_REPEATS = sized(7, 1)
+PASSES_BETWEEN = sized(4, 1)
 LOOSE, TIGHT = 1e-2, 1e-6
-FRANK_WOLFE_LIMIT = 5.0
+FRANK_WOLFE_LIMIT = sized(5.0, 0.2)
 CVXPY_LIMIT = 30.0
 PATIENCE = 1.0
+MISSING = "not installed"
+GAUSSIANS = sized((100, 1000, 10_000, 100_000), (100, 1000))
+SPLITS = sized((6, 8, 12), (6,))
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -137,10 +153,12 @@ def serve_cvxpy(pipe: Connection) -> None:
 
 
 class Cvxpy:
-    """cvxpy in a process that is stopped, and started again, when it takes too long."""
+    """cvxpy in a process that is stopped when it takes too long; without cvxpy, nothing is solved."""
+
+    installed = importlib.util.find_spec("cvxpy") is not None
 
     def __init__(self) -> None:
-        self.start()
+        self.process: multiprocessing.process.BaseProcess | None = None
 
     def start(self) -> None:
         """Start the process and wait until it has imported and solved once."""
@@ -152,23 +170,28 @@ class Cvxpy:
 
     def load(self, features: Matrix) -> None:
         """Send the features, so that sending them is not timed."""
-        self.pipe.send(features)
-        self.pipe.recv()
+        if self.installed:
+            if self.process is None:
+                self.start()
+            self.pipe.send(features)
+            self.pipe.recv()
 
     def solve(self) -> Reached:
         """Solve once, within the time limit."""
+        if not self.installed:
+            return Reached(float("nan"), False, MISSING)
         self.pipe.send(None)
         if self.pipe.poll(CVXPY_LIMIT):
             return self.pipe.recv()
-        self.process.kill()
-        self.process.join()
+        self.stop()
         return Reached(float("nan"), False)
 
     def stop(self) -> None:
         """End the process."""
-        if self.process.is_alive():
+        if self.process is not None:
             self.process.kill()
             self.process.join()
+            self.process = None
 
 
 def leverage_passes() -> list[bool]:
@@ -246,26 +269,28 @@ def cell(timing: Timing, limit: float) -> str:
     reached = timing.outcome
     if reached.in_time:
         return duration(timing.median)
+    if reached.note == MISSING:
+        return "-"
     return f"> {limit:g} s" + ("" if np.isnan(reached.excess) else f" ({reached.excess:.0e})")
 
 
 def ratio_cell(other: Timing, ours: Timing) -> str:
+    if other.outcome.note == MISSING:
+        return "-"
     return ("" if other.outcome.in_time else "> ") + f"{float(f'{other.median / ours.median:.2g}'):,g}x"
 
 
 def peers() -> None:
     """Print two tables of g_optimal next to Frank-Wolfe and cvxpy."""
     say("2. against plain Frank-Wolfe and cvxpy")
-    sets: dict[str, Matrix] = {f"Gaussian {rows:,}": gaussian_features(rows) for rows in (100, 1000, 10_000, 100_000)}
-    for shares in (6, 8, 12):
+    sets: dict[str, Matrix] = {f"Gaussian {rows:,}": gaussian_features(rows) for rows in GAUSSIANS}
+    for shares in SPLITS:
         actions = split_actions(shares, 6)
         sets[f"{shares} shares over 6 slots, {actions.size:,}"] = actions.rows
     cvxpy = Cvxpy()
     loose_rows, tight_rows = [], []
     for label, features in sets.items():
         began = time.perf_counter()
-        if not cvxpy.process.is_alive():
-            cvxpy.start()
         cvxpy.load(features)
         for tolerance in (LOOSE, TIGHT):
             check_design(features, tolerance)
@@ -298,7 +323,7 @@ def peers() -> None:
                 ratio_cell(conic, times["tight"]),
             ]
         )
-        say(f"   {label}: done in {time.perf_counter() - began:.0f} s")
+        progress(f"   {label}: done in {time.perf_counter() - began:.0f} s")
     cvxpy.stop()
     say(f"\nexcess {LOOSE:g}; medians of {REPEATS} repeats, of one where it takes over {PATIENCE:g} s")
     print_table(["actions", "g_optimal", "Frank-Wolfe", "ratio"], loose_rows)
@@ -316,7 +341,7 @@ def main() -> None:
     held = leverage_passes()
     with threadpool_limits(1, "blas"):
         peers()
-    leave(held)
+    leave([], held)
 
 
 if __name__ == "__main__":

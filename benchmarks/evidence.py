@@ -15,7 +15,8 @@ with less noise). Nothing was tuned on the instances reported.
 
 from __future__ import annotations
 
-import sys
+import argparse
+import itertools
 import time
 from collections.abc import Callable, Sequence
 
@@ -46,18 +47,20 @@ from riskroute import (
     simulate,
 )
 from riskroute.routing.paper_table import paper_table
-from timing import leave, print_heading, print_table, say, verdict
+from timing import leave, print_heading, print_table, say, sized, verdict
 
-SIZES = ((4, 4), (4, 5), (6, 6), (8, 6))
+SIZES = sized(((4, 4), (4, 5), (6, 6), (8, 6)), ((3, 3),))
 """Shares and slots of the four problems."""
 
-HORIZON = 100_000
+HORIZON = sized(100_000, 2000)
 PAPER = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
-MULTIPLIERS = (0.25, 0.5, 1.0, 2.0, 4.0, 6.0)
-CONSTANTS = (0.002, 0.003, 0.004, 0.005, 0.007, 0.01, 0.014)
-OTHERS = range(100, 120)  # instances for tuning
-INSTANCES = range(30)
-RUNS = 20
+MULTIPLIERS = sized((0.25, 0.5, 1.0, 2.0, 4.0, 6.0), (0.25, 1.0))
+CONSTANTS = sized((0.002, 0.003, 0.004, 0.005, 0.007, 0.01, 0.014), (0.005, 0.01))
+OTHERS = range(100, sized(120, 102))  # instances for tuning
+TABLES = range(sized(12, 2))  # tables of venues for tuning
+INSTANCES = range(sized(30, 2))
+FEW, FEWER = range(sized(10, 2)), range(sized(5, 2))  # instances of the other parts
+RUNS, TUNING_RUNS, STRESS_RUNS, CHANGING_RUNS, TABLE_RUNS = sized((20, 8, 10, 5, 50), (2, 2, 2, 2, 2))
 
 
 def number(value: float) -> str:
@@ -74,7 +77,7 @@ def candidates() -> dict[str, Policy]:
 def tuned(problems: list[Problem], start: str) -> str:
     """Label of the candidate with the smallest geometric mean over problems, among those that start so."""
     tried = {label: policy for label, policy in candidates().items() if label.startswith(start)}
-    jobs = [(problem, tried, HORIZON, 8, 1) for problem in problems]
+    jobs = [(problem, tried, HORIZON, TUNING_RUNS, 1) for problem in problems]
     found = side_by_side(final_regret, jobs)
     return min(tried, key=lambda label: geometric_mean([one[label].mean() for one in found]))
 
@@ -141,12 +144,12 @@ def other_table(seed: int) -> Problem:
 
 def table_of_venues() -> list[bool]:
     """Second part."""
-    say(f"2. the paper's table of venues: {HORIZON:,} rounds, 50 runs")
-    best = tuned([other_table(seed) for seed in range(12)], "rise++")
+    say(f"2. the paper's table of venues: {HORIZON:,} rounds, {TABLE_RUNS} runs")
+    best = tuned([other_table(seed) for seed in TABLES], "rise++")
     policies: dict[str, str | Policy] = {name: name for name in (*PAPER, "adaptive", "thompson")}
     policies[best] = candidates()[best]
     units = ("money", "norm-1")
-    found = side_by_side(final_regret, [(paper_table(unit), policies, HORIZON, 50, 0) for unit in units])
+    found = side_by_side(final_regret, [(paper_table(unit), policies, HORIZON, TABLE_RUNS, 0) for unit in units])
     rows = []
     for label in policies:
         cells = [mean_and_error(one[label]) for one in found]
@@ -187,8 +190,8 @@ def price_by_round(problem: Problem, rounds: Sequence[int], seed: int) -> NDArra
 def growth() -> list[bool]:
     """Third part."""
     horizons = [HORIZON * 2**k for k in range(4)]
-    say("3. growth with the horizon: adaptive, instances 0 to 9 of each problem, 20 runs")
-    problems = [random_routing_problem(*size, i) for size in SIZES for i in range(10)]
+    say(f"3. growth with the horizon: adaptive, {len(FEW)} instances of each problem, {RUNS} runs")
+    problems = [random_routing_problem(*size, i) for size in SIZES for i in FEW]
     jobs = [(problem, horizons, seed) for problem in problems for seed in range(RUNS)]
     regrets = np.array(side_by_side(price_by_round, jobs))
     steps = np.diff(regrets, axis=1)
@@ -232,17 +235,19 @@ def stress_cases() -> dict[str, Callable[[Problem], Problem | Environment]]:
 
 def stress() -> list[bool]:
     """Fourth part."""
-    say("4. broken assumptions: mean over instances 0 to 4 of (4 shares, 4 slots) and (6, 6), 10 runs")
+    sizes = sized(((4, 4), (6, 6)), ((3, 3),))
+    named = " and ".join(f"{shares} shares over {slots} slots" for shares, slots in sizes)
+    say(f"4. broken assumptions: mean over {len(FEWER)} instances of {named}, {STRESS_RUNS} runs")
     names = (*PAPER, "adaptive", "thompson", "lin-thompson")
-    problems = [random_routing_problem(*size, i) for size in ((4, 4), (6, 6)) for i in range(5)]
+    problems = [random_routing_problem(*size, i) for size in sizes for i in FEWER]
     rows, held = [], []
     for case, broken in stress_cases().items():
-        jobs = [(broken(problem), {name: name for name in names}, HORIZON, 10, 0) for problem in problems]
+        jobs = [(broken(problem), {name: name for name in names}, HORIZON, STRESS_RUNS, 0) for problem in problems]
         found = side_by_side(final_regret, jobs)
         means = {name: np.mean([one[name].mean() for one in found]) for name in names}
         won = sum(one["adaptive"].mean() < min(one[name].mean() for name in PAPER) for one in found)
         held.append(bool(means["adaptive"] < min(means[name] for name in PAPER)))
-        rows.append([case, *(number(means[name]) for name in names), f"{won}/10", verdict(held[-1])])
+        rows.append([case, *(number(means[name]) for name in names), f"{won}/{len(found)}", verdict(held[-1])])
     print_table(["case", *names, "instances", ""], rows)
     say("instances: on how many adaptive has the least regret of the five; target: on average\n")
     return held
@@ -250,19 +255,21 @@ def stress() -> list[bool]:
 
 def changing() -> list[bool]:
     """Fifth part."""
-    say("5. five changes in 100,000 rounds: mean over instances 0 to 4 of each problem, 5 runs")
+    say(
+        f"5. five changes in {HORIZON:,} rounds: mean over {len(FEWER)} instances of each problem, {CHANGING_RUNS} runs"
+    )
     names = ("restart-gse", "change-test", "discounted", "sliding-window", "adaptive")
     rows, held = [], []
     for comparator in ("mean", "mean-variance"):
         for shares, slots in SIZES:
             actions = routing_actions(shares, slots)
             jobs = []
-            for i in range(5):
+            for i in FEWER:
                 pieces = [random_problem(actions, 1000 * (i + 1) + k) for k in range(6)]
                 changes = random_changes(HORIZON, 5, i)
                 environment = PiecewiseStationary(pieces, changes, comparator=comparator)
                 policies: dict[str, str | Policy] = {name: name for name in names}
-                jobs.append((environment, policies, HORIZON, 5, 0))
+                jobs.append((environment, policies, HORIZON, CHANGING_RUNS, 0))
             found = side_by_side(final_regret, jobs)
             means = {name: np.mean([one[name].mean() for one in found]) for name in names}
             held.append(bool(means["change-test"] <= 0.5 * means["restart-gse"]))
@@ -277,14 +284,15 @@ def speed() -> list[bool]:
     """Sixth part, in this process."""
     say("6. speed after compilation")
     problem = random_routing_problem(8, 6, 0)
-    simulate(problem, ["adaptive", "thompson"], 2000, 1)
+    simulate(problem, ["adaptive", "thompson"], sized(2000, 200), 1)
     rows, checks = [], {}
+    runs = sized(5, 1)
     for name in ("adaptive", "thompson"):
-        result = simulate(problem, [name], HORIZON, 5, checkpoints=1).policies[name]
-        rows.append([name, "100,000 decisions, 1,287 actions", f"{result.seconds / 5:.2f} s"])
-        checks[f"{name}: {result.seconds / 5:.2f} s per run, target at most 3"] = result.seconds / 5 <= 3
+        each = simulate(problem, [name], HORIZON, runs, checkpoints=1).policies[name].seconds / runs
+        rows.append([name, f"{HORIZON:,} decisions, 1,287 actions", f"{each:.2f} s"])
+        checks[f"{name}: {each:.2f} s per run, target at most 3"] = each <= 3
     large = Environment(random_problem(Allocations(1000, 20), 0))
-    for name, rounds in (("adaptive", 1000), ("adaptive", HORIZON), ("thompson", 1000), ("thompson", HORIZON)):
+    for name, rounds in itertools.product(("adaptive", "thompson"), (sized(1000, 200), HORIZON)):
         began = time.perf_counter()
         simulate(large, [name], rounds, 1, checkpoints=1)
         each = (time.perf_counter() - began) / rounds * 1000
@@ -304,7 +312,16 @@ def settle(checks: dict[str, bool]) -> list[bool]:
 
 PARTS = (figure_two, table_of_venues, growth, stress, changing, speed)
 
-if __name__ == "__main__":
-    wanted = [int(word) for word in sys.argv[1:]] or range(1, len(PARTS) + 1)
+
+def main() -> None:
+    """Print the parts that were asked for, by their numbers; all by default."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", type=int, choices=range(1, len(PARTS) + 1), help="numbers of parts")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run?")
+    wanted = parser.parse_args().parts or range(1, len(PARTS) + 1)
     print_heading("Evidence", ["riskroute", "numpy", "scipy", "numba"])
-    leave([holds for part in wanted for holds in PARTS[part - 1]()])
+    leave([], [holds for part in wanted for holds in PARTS[part - 1]()])
+
+
+if __name__ == "__main__":
+    main()

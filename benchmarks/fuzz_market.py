@@ -31,8 +31,9 @@ import polars
 from riskroute.errors import RiskrouteError
 from riskroute.market.importing import import_files
 from riskroute.market.reading import Wanted
+from timing import leave, print_heading, say, sized
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from market_files import (
     ITCH_NAME,
     LOBSTER_NAME,
@@ -349,9 +350,10 @@ def run(seed: int, count: int, kinds: tuple[str, ...], folder: Path) -> collecti
     return outcomes
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=100_000, help="inputs in all")
+    parser.add_argument("--count", type=int, default=sized(100_000, 10), help="inputs in all")
+    parser.add_argument("--quick", action="store_true", help="ten inputs: does it run?")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
     for hidden, kind in (("--first", int), ("--last", int), ("--child", Path)):
@@ -362,19 +364,20 @@ def main() -> int:
         parser.error(f"--kinds must be of {', '.join(KINDS)}, was {', '.join(sorted(unknown))}")
     if given.child is not None:
         work(given.seed, given.first, given.last, kinds, given.child)
-        return 0
+        return
+    print_heading("Damaged market data", ["riskroute", "itch-book", "polars", "pyarrow"])
     folder = Path(tempfile.mkdtemp(prefix="fuzz_market_"))
     outcomes = run(given.seed, given.count, kinds, folder)
     for kind in kinds:
-        print(kind, *(f"{name} {count:,}" for (of, name), count in sorted(outcomes.items()) if of == kind), sep="  ")
+        say("  ".join([kind, *(f"{name} {count:,}" for (of, name), count in sorted(outcomes.items()) if of == kind)]))
     failures = sum(count for (_, name), count in outcomes.items() if name in ("failed", "died"))
-    print(f"{sum(outcomes.values()):,} inputs, {failures} failures")
+    say(f"{sum(outcomes.values()):,} inputs, {failures} failures")
     if failures:
-        print(f"their inputs are in {folder / 'kept'}")
+        say(f"their inputs are in {folder / 'kept'}")
     else:
         shutil.rmtree(folder)
-    return 1 if failures else 0
+    leave([failures == 0])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

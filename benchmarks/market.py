@@ -19,11 +19,11 @@ import itch_book
 from riskroute.market.importing import import_files
 from riskroute.market.reading import Wanted
 from riskroute.market.synthetic import DEFAULT_SYMBOLS, generate_market
-from timing import interleaved, leave, print_heading, print_table, say, verdict
+from timing import interleaved, leave, print_heading, print_table, say, sized, verdict
 
-WRITTEN, READ = 1_000_000, 3_000_000
+WRITTEN, READ = sized((1_000_000, 3_000_000), (10_000, 10_000))
 DAY = dt.date(2019, 3, 27)
-HOURS = (dt.time(10), dt.time(15))
+HOURS = dt.time(10), sized(dt.time(15), dt.time(10, 5))
 
 ONE_IMPORT = """
 import sys
@@ -101,15 +101,17 @@ def main() -> None:
     say(f"a file of {size:,} messages, one of {len(DEFAULT_SYMBOLS)} symbols, five levels")
     print_table(["", "time", "million messages per second", "snapshots"], rows)
     ratio = timings["import"].median / timings["itch-book alone"].median
-    checks = {
+    speed = {
         f"a million messages written in {per_million:.1f} s, target at most 10": per_million <= 10,
         f"import takes {ratio:.2f} times as long as itch-book alone, target at most 2": ratio <= 2,
+    }
+    checks = {
         f"import held {memory:.2f} GB, target at most 1": memory <= 1,
         f"the file has {size:,} messages, target at least {READ:,}": size >= READ,
     }
-    for text, holds in checks.items():
+    for text, holds in (speed | checks).items():
         say(f"{text}: {verdict(holds)}")
-    leave(checks.values())
+    leave(checks.values(), speed.values())
 
 
 if __name__ == "__main__":

@@ -22,13 +22,13 @@ from riskroute import Environment, RiskUcb, random_routing_problem
 from riskroute.experiments.comparison import PAPER_POLICIES, compare
 from riskroute.learning.tally import merge_moments_compiled
 from riskroute.simulation.kernels import index_episode
-from timing import REPEATS, duration, interleaved, leave, print_heading, print_table, say, verdict
+from timing import REPEATS, duration, interleaved, leave, print_heading, print_table, progress, say, sized, verdict
 
-SHARES, SLOTS, HORIZON, RUNS = 8, 6, 100_000, 50
+SHARES, SLOTS, HORIZON, RUNS = 8, 6, sized(100_000, 3000), sized(50, 2)
 TARGET_SECONDS = 5.0
-KERNEL_SETS = ((4, 4), (8, 6), (20, 6))
-TREE_ROUNDS = 200_000
-SCAN_COMPARISONS = 100_000_000
+KERNEL_SETS = sized(((4, 4), (8, 6), (20, 6)), ((4, 4), (8, 6)))
+TREE_ROUNDS = sized(200_000, 20_000)
+SCAN_COMPARISONS = sized(100_000_000, 1_000_000)
 
 Vector = NDArray[np.float64]
 
@@ -65,16 +65,16 @@ def scan_episode(
 def figure_two() -> bool:
     """Print the seconds of every policy of the figure; return whether the target holds."""
     say(f"1. {SHARES} shares over {SLOTS} slots, {HORIZON:,} rounds, {RUNS} runs")
-    compare(shares=SHARES, slots=SLOTS, horizon=HORIZON, runs=1)
+    compare(shares=SHARES, slots=SLOTS, policies=PAPER_POLICIES, horizon=HORIZON, runs=1)
     policy_seconds: dict[str, list[float]] = {name: [] for name in PAPER_POLICIES}
     totals: list[float] = []
     for repeat in range(REPEATS):
         began = time.perf_counter()
-        result = compare(shares=SHARES, slots=SLOTS, horizon=HORIZON, runs=RUNS, seed=repeat)
+        result = compare(shares=SHARES, slots=SLOTS, policies=PAPER_POLICIES, horizon=HORIZON, runs=RUNS, seed=repeat)
         totals.append(time.perf_counter() - began)
         for name, one in result.policies.items():
             policy_seconds[name].append(one.seconds)
-        say(f"   repeat {repeat + 1} of {REPEATS}: {totals[-1]:.2f} s")
+        progress(f"   repeat {repeat + 1} of {REPEATS}: {totals[-1]:.2f} s")
     rows = [[name, *seconds_cells(seconds)] for name, seconds in policy_seconds.items()]
     rows.append(["together, with set-up", *seconds_cells(totals, len(PAPER_POLICIES))])
     print_table(["policy", "median", "fastest", "slowest", "rounds per second"], rows)
@@ -105,15 +105,15 @@ def kernel_growth() -> None:
         bonus = RiskUcb().start(environment.setting(HORIZON)).bonus_at(0)
         bonuses = np.full(len(noise), bonus)
         tolerance = environment.risk_tolerance
-        starts = np.zeros(1, dtype=np.int64)
+        pieces = np.zeros(len(noise), dtype=np.int64)
 
         def tree(
             rounds: int,
-            tables=(means[None], deviations[None], starts),
-            noise=noise,
-            rest=(bonuses, tolerance),
+            tables=(means[None], deviations[None]),
+            by_round=(pieces, noise, bonuses),
+            tolerance=tolerance,
         ) -> NDArray[np.int64]:
-            return index_episode(*tables, noise[:rounds], *rest)[0]
+            return index_episode(*tables, *(values[:rounds] for values in by_round), tolerance)[0]
 
         def scan(rounds: int, tables=(means, deviations), noise=noise, rest=(bonus, tolerance)) -> NDArray[np.int64]:
             return scan_episode(*tables, noise[:rounds], *rest)
@@ -154,7 +154,7 @@ def main() -> None:
     print_heading("Runner", ("riskroute", "numpy", "scipy", "numba"))
     holds = figure_two()
     kernel_growth()
-    leave([holds])
+    leave([], [holds])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,18 +22,21 @@ from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.engines import Engine
 from riskroute.simulation.replay import Replay
-from timing import leave, print_heading, print_table, say, verdict
+from timing import leave, print_heading, print_table, say, sized, verdict
 
 RISK_TOLERANCE = 2.0  # the default
-SEEDS = range(10)
-TRUTH = range(1000, 1020)
+SEEDS = range(sized(10, 1))
+TRUTH = range(1000, sized(1020, 1001))
+SMALLER: dict[str, Any] = sized(
+    {}, {"train": "11:00-11:08", "judge": "11:08-11:16", "bucket_minutes": 1.0, "repeats": 2, "horizon": 300}
+)
 
 
 def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
     """Scenarios of many markets together, and the market each comes from; slots take what they can in all of them."""
     every = []
     for seed in TRUTH:
-        config = checked_study({"seed": seed, "shares": shares})
+        config = checked_study({"seed": seed, "shares": shares, **SMALLER})
         every.append(prepare(config, study_data(config, out / "truth"), shares))
     caps = np.min([one.caps for one in every], axis=0)
     every = [dataclasses.replace(one, caps=caps) for one in every]
@@ -61,7 +65,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
     where = f"{real.scenarios:,} scenarios of {len(TRUTH)} other markets"
     say(f"\n{shares:,} shares: best split of {where}: {best}, mean-variance {floor:.4g}")
     for seed in SEEDS:
-        config = checked_study({"seed": seed, "shares": shares, "runs": runs, "policies": ["adaptive"]})
+        config = checked_study({"seed": seed, "shares": shares, "runs": runs, "policies": ["adaptive"], **SMALLER})
         data, cases = plan_study(config, out / "study")
         order = play_study(config, data, cases, out / "study", Engine()).summary["orders"][0]
         split = tuple(order["splits"][RECOMMENDED]["allocation"])
@@ -94,12 +98,12 @@ def main() -> None:
     """Compare for small orders, which have targets, and for large ones, which have none."""
     print_heading("The study, ten synthetic markets", ["riskroute", "numpy"])
     with tempfile.TemporaryDirectory() as folder:
-        checks = compare(10, 10, Path(folder))
+        checks = compare(10, sized(10, 1), Path(folder))
         for text, holds in checks.items():
             say(f"{text}: {verdict(holds)}")
-        for text in compare(1000, 4, Path(folder)):
+        for text in compare(1000, sized(4, 1), Path(folder)):
             say(text)
-    leave(checks.values())
+    leave([], checks.values())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
-"""What the benchmarks share: interleaved timing, tables and verdicts.
+"""What the benchmarks share: interleaved timing, tables, verdicts, and what becomes of a printout.
 
 Machines are shared and noisy. Things that are compared are therefore timed in turn, in one process, several times over,
 and what is reported is the median.
+
+Every benchmark knows ``--quick``: the same code on sizes that take seconds, so that tests can run it. Limits on speed,
+and those that need many runs, are then printed but not judged. A full run keeps its printout in ``out/bench``, from
+where ``docs/refresh.py benchmarks`` copies it into the documentation.
 """
 
 from __future__ import annotations
@@ -13,10 +17,27 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
-from typing import Any
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
-REPEATS = 5
+PRINTOUTS = Path(__file__).parents[1] / "out" / "bench"
+
+Value = TypeVar("Value")
+_said: list[str] = []
+
+
+def quick() -> bool:
+    """Whether only a quick run was asked for."""
+    return "--quick" in sys.argv[1:]
+
+
+def sized(full: Value, small: Value) -> Value:
+    """Return a size: the full one, or the small one of a quick run."""
+    return small if quick() else full
+
+
+REPEATS = sized(5, 1)
 
 
 @dataclass
@@ -60,8 +81,14 @@ def interleaved(
 
 
 def say(text: str) -> None:
-    """Print progress at once, even into a pipe."""
+    """Print a line of the printout at once, even into a pipe."""
+    _said.append(text)
     print(text, flush=True)
+
+
+def progress(text: str) -> None:
+    """Say how far it got, on standard error: not part of the printout."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
@@ -72,10 +99,10 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int 
         cells = [
             text.ljust(w) if k < left else text.rjust(w) for k, (text, w) in enumerate(zip(line, widths, strict=True))
         ]
-        print("  ".join(cells).rstrip())
+        say("  ".join(cells).rstrip())
         if number == 0:
-            print("  ".join("-" * width for width in widths))
-    print(flush=True)
+            say("  ".join("-" * width for width in widths))
+    say("")
 
 
 def duration(seconds: float) -> str:
@@ -97,11 +124,26 @@ def verdict(holds: bool) -> str:
 
 def print_heading(title: str, packages: Sequence[str]) -> None:
     """Say what is measured, on what, with which versions."""
+    _said.clear()
     say(title)
     say(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    say(", ".join(f"{package} {version(package)}" for package in packages) + "\n")
+    say(", ".join(map(_versioned, packages)) + "\n")
 
 
-def leave(held: Iterable[bool]) -> None:
-    """End the script, with status 1 if a target does not hold."""
-    sys.exit(0 if all(held) else 1)
+def _versioned(package: str) -> str:
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"no {package}"
+
+
+def leave(held: Iterable[bool], measured: Iterable[bool] = ()) -> NoReturn:
+    """End the script, with status 1 if a target does not hold.
+
+    ``held`` are targets that any run must meet, ``measured`` those on speed or on many runs: a quick run does not judge
+    them. A full run writes its printout.
+    """
+    if not quick():
+        PRINTOUTS.mkdir(parents=True, exist_ok=True)
+        (PRINTOUTS / f"{Path(sys.argv[0]).stem}.txt").write_text("\n".join(_said).strip() + "\n")
+    sys.exit(0 if all(held) and (quick() or all(measured)) else 1)

@@ -17,10 +17,11 @@ from crowd import final_regret, geometric_mean, side_by_side
 from riskroute import Adaptive, Belief, Greedy, Policy, Thompson, random_routing_problem
 from riskroute.learning.adaptive import Duel
 from riskroute.learning.tally import ActionBatch
-from timing import print_heading, print_table, say
+from timing import leave, print_heading, print_table, say, sized
 
-SIZES = ((4, 4), (4, 5), (6, 6), (8, 6))
-INSTANCES = range(100, 108)
+SIZES = sized(((4, 4), (4, 5), (6, 6), (8, 6)), ((3, 3),))
+INSTANCES = range(100, sized(108, 101))
+HORIZON, RUNS = sized(100_000, 1000), sized(4, 1)
 
 
 class ExploreFirst(Duel):
@@ -104,7 +105,7 @@ VARIANTS: dict[str, Policy] = {
 def main() -> None:
     """Print one row per variant."""
     print_heading("Variants", ["riskroute", "numpy", "scipy", "numba"])
-    jobs = [(random_routing_problem(*size, i), VARIANTS, 100_000, 4, 2) for size in SIZES for i in INSTANCES]
+    jobs = [(random_routing_problem(*size, i), VARIANTS, HORIZON, RUNS, 2) for size in SIZES for i in INSTANCES]
     found = side_by_side(final_regret, jobs)
     rows = []
     for label in VARIANTS:
@@ -113,6 +114,7 @@ def main() -> None:
         rows.append([label, f"{geometric_mean(means.ravel()):,.0f}", *cells])
     print_table(["variant", "all", *(f"{shares} over {slots}" for shares, slots in SIZES)], rows)
     say("geometric mean of the final regret, and in brackets the worst instance")
+    leave([])
 
 
 if __name__ == "__main__":

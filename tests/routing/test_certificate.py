@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from riskroute.learning.design import Design
+from riskroute.routing import certificate as certificate_module
 from riskroute.routing.certificate import _Power, certify
 from riskroute.routing.counting import Lattice
 from riskroute.routing.families import orbit_size
@@ -246,6 +247,42 @@ def test_certified_bound_holds_for_bad_designs_too(name: str) -> None:
                 assert leverage == pytest.approx(levers[orbit], rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    "name", ["one group", "one group with caps", "two groups", "every slot different", "two slots"]
+)
+@pytest.mark.parametrize("steps", [3, 7])
+def test_certified_bound_holds_on_a_coarse_grid(name: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for large orders, with far fewer steps than units: looser, but never below the largest leverage."""
+    monkeypatch.setattr(certificate_module, "_GRID", steps)
+    monkeypatch.setattr(certificate_module, "_CAP_STEPS", 1)
+    groups, orbits = groups_of(name), orbits_of(name)
+    every = Parts.of(groups, orbits)
+    for _, _, information in random_designs(name, 6, seed=3):
+        rows, target = whitened_blocks(information, every)
+        levers = dict(zip(orbits, rows @ target, strict=True))
+        highest = max(levers.values())
+        for goal, parts in ((information.rank, 1), (1.05 * highest, 300)):
+            certificate = certify(information, goal, parts)
+            assert certificate.bound >= highest * (1 - 1e-9)
+            for leverage, orbit in certificate.found:  # real allocations, near what the grid has
+                assert leverage == pytest.approx(levers[orbit], rel=1e-6)
+
+
+def test_grid_has_no_more_steps_for_larger_orders() -> None:
+    """What a proof costs does not depend on the units; its bound hardly does either."""
+    bounds = []
+    for units in (1000, 10_000, 100_000):
+        groups = SlotGroups.of(units, np.zeros(10, dtype=np.int64), np.full(10, units))
+        third = units // 3
+        orbits: list[Orbit] = [((units, *[0] * 9),), ((units - 2 * third, third, third, *[0] * 7),)]
+        weights = np.array([0.5, 0.5])
+        information = InvariantInformation.of(groups, Parts.of(groups, orbits), weights)
+        assert certificate_module._Grid.of(groups).steps <= 1000
+        bounds.append(certify(information, 20 * 1.005, 300).bound)
+    np.testing.assert_allclose(bounds, bounds[0], rtol=1e-3)
+    assert max(bounds) <= 20 * 1.005
+
+
 @CASES
 def test_branch_and_bound_closes_on_small_sets(name: str) -> None:
     for _, _, information in random_designs(name, 2, seed=4):
@@ -304,6 +341,7 @@ LARGE = {
     "two groups of caps": (1000, [0] * 20, [100] * 10 + [300] * 10, 0.01),
     "minimums and three groups": (200, [0] * 5 + [4] * 5 + [0] * 2, [200] * 5 + [80] * 5 + [10] * 2, 0.05),
     "ten thousand over thirty": (10_000, [0] * 30, [10_000] * 30, 0.05),
+    "every slot different": (100, [0] * 20, [10 + 2 * k for k in range(20)], 0.1),
 }
 
 

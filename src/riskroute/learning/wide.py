@@ -31,6 +31,7 @@ WIDE, LARGEST = 24, 1_000_000
 
 _FINEST = 0.01  # relative excess: exchange takes long to get closer
 _DEPENDENT = 1e-9  # of a column's length: less than this beside the columns before it is rounding
+_SINGULAR = 1e-13  # of a diagonal entry of the information matrix: less than this beside the others is rounding
 _MAX_STEPS = 100_000
 
 
@@ -57,7 +58,7 @@ class WideDesign:
 def wide_design(features: Matrix, tolerance: float, start: Vector | None = None) -> WideDesign:
     """Design on the rows of ``features`` ``(n, d)`` whose largest leverage is at most ``(1 + tolerance) r``.
 
-    Starts from weights ``start``, by default equal ones on points that span.
+    Starts from weights ``start`` if they span, otherwise from equal ones on points that do.
 
     >>> found = wide_design(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), 0.01)
     >>> found.weights.round(2).tolist(), found.rank
@@ -67,7 +68,9 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
     columns = np.ascontiguousarray((features / np.where(size > 0, size, 1.0)).T)
     points, back, rank = orthogonalised(columns)
     points, back = points[:rank], back[:, :rank]
-    weights = spanning_start(points) if start is None else start / start.sum()
+    weights = None if start is None else start / start.sum()
+    if weights is None or not np.isfinite(inverse_root(points, weights)).all():
+        weights = spanning_start(points)
     weights, levers, root = exchanged(points, weights, tolerance, _MAX_STEPS)
     whitening = np.zeros((features.shape[1], rank))
     multiplied(back / np.where(size > 0, size, 1.0)[:, None], root, whitening)
@@ -176,7 +179,7 @@ def _inner(one: Vector, other: Vector) -> float:
 
 @njit(cache=True)
 def inverse_root(points: Matrix, weights: Vector) -> Matrix:
-    """Upper triangular ``R`` with ``R R' = M^-1``, for the design ``weights`` on points ``(r, n)`` of full rank."""
+    """Upper triangular ``R`` with ``R R' = M^-1``, for ``weights`` on points ``(r, n)``; NaN if these do not span."""
     r = len(points)
     lower = np.zeros((r, r))
     scaled = points * weights
@@ -188,6 +191,8 @@ def inverse_root(points: Matrix, weights: Vector) -> Matrix:
             total = lower[a, b]
             for k in range(b):
                 total -= lower[a, k] * lower[b, k]
+            if a == b and total <= _SINGULAR * lower[a, a]:
+                return np.full((r, r), np.nan)
             lower[a, b] = np.sqrt(total) if a == b else total / lower[b, b]
     root = np.zeros((r, r))
     for b in range(r):  # solves L x = e_b, whose transpose is a row of the inverse's root

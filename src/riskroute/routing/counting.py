@@ -46,6 +46,7 @@ class Lattice:
             return 0
         if self.unbounded:
             return math.comb(self.free + len(self.lows) - 1, len(self.lows) - 1)
+        self._check_counts(3)
         *_, sums = self._running_sums()
         return int(sums[self.free] - (sums[self.free - 1] if self.free else 0))
 
@@ -61,25 +62,24 @@ class Lattice:
     @cached_property
     def _sums(self) -> list[list[int]]:
         """``_sums[k][n]``: ways of the slots from ``k`` on to take at most ``n`` free units."""
-        self._check_counts()
+        self._check_counts(len(self.lows) + 1)
         return list(self._running_sums())[::-1]
 
-    def _check_counts(self) -> None:
-        """Refuse tables of counts that would not fit."""
+    def _check_counts(self, rows: int) -> None:
+        """Refuse to hold so many rows of counts at once if they would not fit."""
         slots = len(self.lows)
         places = self.free + slots
         digits = (math.lgamma(places + 1) - math.lgamma(slots + 1) - math.lgamma(self.free + 1)) / math.log(2)
-        limit = int(LARGEST_COUNTS / (36 + digits / 7.5))  # of numbers with so many binary digits
-        if (slots + 1) * (self.free + 1) > limit:
+        limit = int(LARGEST_COUNTS / rows / (44 + digits / 7.5))  # of whole numbers with so many binary digits
+        if self.free > limit:
             raise InputError(
-                f"lots times slots must be at most {limit:,} to count or draw allocations, "
-                f"was {self.free:,} lots over {slots} slots"
+                f"lots must be at most {limit:,} over {slots} slots to count allocations or draw them, was {self.free:,}"
             )
 
     @cached_property
     def ways(self) -> Units:
         """``(m + 1, units + 1)``: number of ways in which the slots from ``k`` on take ``n`` units, below 2^63."""
-        self._check_counts()
+        self._check_counts(3)
         table = np.zeros((len(self.lows) + 1, self.units + 1), dtype=np.int64)
         for k, sums in zip(range(len(self.lows), -1, -1), self._running_sums(), strict=True):
             least = int(self.lows[k:].sum())
@@ -120,6 +120,7 @@ class Lattice:
             bars = np.stack([np.sort(rng.choice(places, slots - 1, replace=False)) for _ in range(count)])
             edges = np.column_stack([np.full(count, -1), bars, np.full(count, places)])
             return np.diff(edges, axis=1) - 1 + self.lows
+        self._check_counts(slots + 1)
         return np.stack([self.unrank(random_below(rng, self.size)) for _ in range(count)])
 
 

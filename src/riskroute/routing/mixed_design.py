@@ -40,14 +40,14 @@ def mixed_design(lattice: Lattice, tolerance: float) -> Design | None:
     tolerance = max(tolerance, COARSEST)
     candidates = np.unique(_first_candidates(highs, units, np.random.default_rng(0)), axis=0)
     weights, goal = np.ones(len(candidates)), _FIRST_GOAL
-    for _ in range(_ROUNDS):
+    for left in reversed(range(_ROUNDS)):
         features = np.hstack([candidates / scale, (candidates / scale) ** 2])
         found = wide_design(features, goal, weights)
         used = found.weights > 0
         support = candidates[used]
         climbed, levers = climb(support, found.form(), scale, highs, units)
         highest = float(levers.max()) / found.rank - 1
-        if highest <= tolerance and goal <= tolerance:
+        if left == 0 or (highest <= tolerance and goal <= tolerance):
             break
         higher = climbed[levers > found.rank * (1 + tolerance / 2)]
         candidates, place = np.unique(np.concatenate([support, higher]), axis=0, return_index=True)

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
-from riskroute.learning.canonical import basic_weights, least_norm, on_grid
+from riskroute.learning.canonical import FINE_GRID, basic_weights, least_norm, on_grid
 from riskroute.routing.families import balanced_families, family_length, orbit_size
 from riskroute.routing.symmetry import InvariantInformation, Orbit, SlotGroups, inverse_root_on_range
 
@@ -128,7 +128,7 @@ def _closest(gram: Vector, own: Vector) -> Vector:
     ridged = gram + np.diag(_RIDGE * np.diag(gram))
     lower = np.linalg.cholesky(ridged)
     weights, _ = scipy.optimize.nnls(lower.T, np.linalg.solve(lower, own))
-    return on_grid(weights / weights.sum())
+    return on_grid(weights / weights.sum(), FINE_GRID)
 
 
 def features_of(groups: SlotGroups, allocations: Units) -> Vector:

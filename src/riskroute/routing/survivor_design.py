@@ -43,12 +43,12 @@ def survivor_design(survivors: Survivors, tolerance: float) -> Design:
     draws = max(_DRAWS, 3 * survivors.dim)
     searched = np.array([survivors.witness, *far], dtype=np.int64)
     candidates = np.unique(np.concatenate([survivors.sample(rng, draws), searched]), axis=0)
-    for _ in range(_ROUNDS):
+    for left in reversed(range(_ROUNDS)):
         found = wide_design(survivors.features(candidates), tolerance)
         support = candidates[found.weights > 0]
         climbed = np.array([_climb(survivors, start, found) for start in support[:: -(-len(support) // _STARTS)]])
         levers = np.sum((survivors.features(climbed) @ found.whitening) ** 2, axis=1)
-        if levers.max() <= found.rank * (1 + tolerance) * (1 + _COARSEST):
+        if left == 0 or levers.max() <= found.rank * (1 + tolerance) * (1 + _COARSEST):
             break
         candidates = np.unique(np.concatenate([candidates, climbed]), axis=0)
     index, weights, whitening = few(survivors.features(candidates), found)
