@@ -25,9 +25,9 @@ CONTACT = 1e-5
 COARSE_GRID, FINE_GRID = 2.0**24, 2.0**40
 """Weights are multiples of the inverse: the coarse one is far above the solver's errors, which then rarely show."""
 
-_STEPS = 50
+_STEPS = 100
 _RESIDUAL = 1e-11  # of entries of the whitened information matrix, which are of order one
-_SINGULAR = 1e-10  # of the largest eigenvalue: those below belong to directions that no weight can move
+_DAMPING = 1e-9  # of the largest eigenvalue: no smaller one is believed
 _DEPENDENT = 1e-8  # entries of a column, beside those of order one, that count as zero
 _TIE = 1e-7
 
@@ -52,14 +52,14 @@ def least_norm(rows: Matrix, target: Vector) -> Vector | None:
     >>> least_norm(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([0.5, 0.5])).round(9).tolist()
     [0.5, 0.25, 0.25]
     """
-    multipliers = _pseudo_solve(rows, target)
+    multipliers = _damped_solve(rows, target)
     for _ in range(_STEPS):
         slack = rows @ multipliers
         weights = np.maximum(slack, 0.0)
         residual = rows.T @ weights - target
         if float(np.abs(residual).max()) <= _RESIDUAL:
             return np.asarray(weights)
-        direction = -_pseudo_solve(rows[slack > 0], residual)
+        direction = -_damped_solve(rows[slack > 0], residual)
         step = _descent(rows, target, multipliers, direction, float(residual @ direction))
         if step == 0:
             return None
@@ -67,11 +67,12 @@ def least_norm(rows: Matrix, target: Vector) -> Vector | None:
     return None
 
 
-def _pseudo_solve(rows: Matrix, target: Vector) -> Vector:
-    """Smallest ``x`` with ``(rows' rows) x`` as close to ``target`` as possible."""
-    values, vectors = np.linalg.eigh(rows.T @ rows)
-    kept = values > _SINGULAR * max(float(values[-1]), np.finfo(float).tiny)
-    return np.asarray(vectors[:, kept] @ ((vectors[:, kept].T @ target) / values[kept]))
+def _damped_solve(rows: Matrix, target: Vector) -> Vector:
+    """Solve ``(rows' rows) x = target``, with a little added to eigenvalues of zero."""
+    gram = rows.T @ rows
+    values, vectors = np.linalg.eigh(gram)
+    values = np.maximum(values, _DAMPING * max(float(values[-1]), np.finfo(float).tiny))
+    return np.asarray(vectors @ ((vectors.T @ target) / values))
 
 
 def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slope: float) -> float:
@@ -82,7 +83,7 @@ def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slo
         return float(0.5 * weights @ weights - target @ multipliers)
 
     now, step = dual(start), 1.0
-    while step > 1e-6:
+    while step > 1e-12:
         if dual(start + step * direction) <= now + 1e-4 * step * slope + 1e-15:
             return step
         step /= 2
