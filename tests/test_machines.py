@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-from support.places import ROOT
+
+from places import ROOT
 
 PROGRAM = ROOT / "tests" / "support" / "printed_numbers.py"
 DIGITS = 1e-4
