@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import polars
@@ -39,7 +40,8 @@ class TableReader:
     def __init__(self, path: Path, wanted: Wanted) -> None:
         self.source, self.wanted = path, wanted
         self._names: dict[str, str] = {}
-        first = next(self._frames(), None)
+        with closing(self._frames()) as frames:
+            first = next(frames, None)
         if first is None or not first.height:
             raise DataError(f"{path} must hold a header and at least one row, was empty")
         self._names = self._columns(first.columns)
@@ -94,7 +96,7 @@ class TableReader:
             raise DataError(f"{self.source} must have a column for ts_event, was {', '.join(given)}")
         return found
 
-    def _frames(self) -> Iterator[polars.DataFrame]:
+    def _frames(self) -> Generator[polars.DataFrame]:
         try:
             import pyarrow
             from pyarrow.parquet import ParquetFile

@@ -147,6 +147,6 @@ def _typed(
     return typed
 
 
-def one_line(error: BaseException, most: int = 200) -> str:
+def one_line(error: BaseException | str, most: int = 200) -> str:
     """What a library said, short and without line breaks."""
     return " ".join(str(error).split())[:most]
