@@ -10,24 +10,28 @@ import pytest
 
 from market_files import csv_text
 from riskroute import DataError, InputError
-from riskroute.experiments.study import study_data
+from riskroute.experiments.study import plan_study, play_study, study_data
 from riskroute.experiments.study_config import checked_study
 from riskroute.experiments.study_orders import Prepared, prepare
+from riskroute.simulation.engines import Engine
 
 POOL = {"name": "P1", "presence": 0.0, "tail": 1.0, "venue": "XAAA"}
 
 
-def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50) -> Path:
-    """Books of one venue at both ends of some of the twenty minutes from 10:40 on; the spread moves a little."""
+def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50, later: float = 1.0) -> Path:
+    """Books of one venue at both ends of some of the twenty minutes from 10:40 on; the spread moves a little.
+
+    Prices are ``later`` times as high from the eleventh minute on.
+    """
     minutes = [minute for minute in present for _ in range(2)]
     count = len(minutes)
     columns: dict[str, list[object]] = {
         "ts_event": [1_553_697_600_000_000_000 + (60 * m + 30 * (k % 2) + 5) * 10**9 for k, m in enumerate(minutes)],
         "symbol": ["ACME"] * count,
         "venue": [venue] * count,
-        "bid_px_00": [99.0 + 0.01 * (m % 3) for m in minutes],
+        "bid_px_00": [(99.0 + 0.01 * (m % 3)) * (later if m >= 10 else 1) for m in minutes],
         "bid_sz_00": [size] * count,
-        "ask_px_00": [100.0] * count,
+        "ask_px_00": [100.0 * (later if m >= 10 else 1) for m in minutes],
         "ask_sz_00": [size] * count,
     }
     path = folder / f"{venue}_20190327.csv"
@@ -62,6 +66,22 @@ def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
         prepared_books(tmp_path, *whole, shares=20, lot=5, caps={"XAAA": 4})
     with pytest.raises(InputError, match=r"slots must be at least two, was XAAA; limit = \[\.\.\] or \[\[dark\]\]"):
         prepared_books(tmp_path, whole[0], shares=20)
+
+
+def test_basis_points_are_of_the_mid_of_the_same_hours(tmp_path: Path) -> None:
+    """Prices and spreads double between the parts: the cost does too, and its basis points stay what they are."""
+    venues = [books_of(tmp_path, name, range(20), later=2.0) for name in ("XAAA", "XAAB")]
+    hours = {"train": "10:40-10:50", "judge": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
+    small = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["uniform"]}
+    config = checked_study({"data": [str(path) for path in venues], **hours, **small})
+    data, cases = plan_study(config, tmp_path / "out")
+    (order,) = play_study(config, data, cases, tmp_path / "out", Engine("local", 1)).summary["orders"]
+    found = order["splits"]["recommended"]
+    assert order["mid"]["judge"] == pytest.approx(2 * order["mid"]["train"], rel=1e-3)
+    assert found["judge"]["cost"] == pytest.approx(2 * found["train"]["cost"], rel=0.01)
+    for part in ("train", "judge"):
+        points = found[part]["cost"] / (20 * order["mid"][part]) * 1e4
+        assert found[part]["basis_points"] == pytest.approx(points) == pytest.approx(50, rel=0.02)
 
 
 def test_books_too_thin_to_judge_by_are_named(tmp_path: Path) -> None:

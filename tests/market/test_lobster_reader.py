@@ -283,7 +283,7 @@ def test_the_real_amazon_file(tmp_path: Path) -> None:
 def test_wanted_refuses_what_cannot_be() -> None:
     for wrong, expected in [
         ({"depth": 0}, "depth must be a positive integer, was 0"),
-        ({"depth": 51}, "depth must be at most 50, was 51"),
+        ({"depth": 1001}, "depth must be at most 1,000, was 1,001"),
         ({"depth": 2.5}, "depth must be a positive integer, was 2.5"),
         ({"symbols": "AMZN"}, "symbols must be a list of names, was 'AMZN'"),
         ({"symbols": ("",)}, "symbol must be a short name, was ''"),

@@ -119,7 +119,7 @@ def test_crossing_together_never_pays(half_hour: Store) -> None:
 
 
 def test_a_book_has_room_for_its_depth_once(half_hour: Store) -> None:
-    found = sample_scenarios(half_hour, "QVEX", SLOTS[1:], 3000, WINDOW, repeats=2)
+    found = sample_scenarios(half_hour, "QVEX", SLOTS[1:], 3000, WINDOW, repeats=2, levels=5)
     caps = found.caps()
     deep = np.sort(found.depths[0])[len(found.depths[0]) // 20]
     assert caps[0] == deep  # market orders alone reach the depth that 95 % of the books have

@@ -13,6 +13,7 @@ from riskroute.experiments.configs import Count, Counts, Names, Seed, Tolerances
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
 from riskroute.market.dark_pools import DarkPool
+from riskroute.market.reading import MOST_LEVELS
 from riskroute.market.sampling import SECOND, Window, hours_of, stamp_of
 
 SYNTHETIC = "synthetic"
@@ -78,7 +79,7 @@ class StudyConfig(BaseModel):
     judge: Span = (dt.time(12), dt.time(13, 20))
     bucket_minutes: Annotated[float, Field(gt=0, le=600)] = 2.0
     repeats: Annotated[int, Field(ge=1, le=1000, strict=True)] = 10
-    levels: Annotated[int, Field(ge=1, le=50, strict=True)] = 10
+    levels: Annotated[int, Field(ge=1, le=MOST_LEVELS, strict=True)] | None = None
     horizon: Annotated[int, Field(ge=10, le=LONGEST_HORIZON, strict=True)] = 10_000
     runs: Count = 10
     policies: Names = list(POLICIES_PLAYED)
@@ -178,7 +179,7 @@ train = "10:40-12:00"
 judge = "12:00-13:20"
 bucket_minutes = 2.0          # one book per bucket, venue and repeat; limit orders wait until the bucket ends
 repeats = 10                  # times drawn per bucket
-levels = 10                   # of the book that an order may walk
+# levels = 10                 # of a book that an order may walk, the best first; all that are recorded if left out
 
 # Learning.
 horizon = 10000               # orders routed one after the other

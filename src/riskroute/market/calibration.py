@@ -90,7 +90,7 @@ def calibrate(
     pools: Sequence[DarkPool] = (),
     date: dt.date | None = None,
     venues: Sequence[str] = (),
-    levels: int = 5,
+    levels: int | None = None,
 ) -> Calibration:
     """Estimate what orders of given quantities earn at every recorded venue, against the middle of its own book.
 
@@ -102,7 +102,7 @@ def calibrate(
     fees : makes profits net of fees.
     dark_pools : how many to add, with moments drawn relative to the lit venues.
     pools : mechanisms of dark pools; what they leave crosses at the venue with the most books.
-    levels : of the book that orders may walk.
+    levels : of the book that orders may walk; all that are recorded if None.
     """
     asked, part = as_quantities(quantities), window or Window()
     if len(asked) < 2:
@@ -121,7 +121,7 @@ def calibrate(
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"pools must have different names, was {[pool.name for pool in pools]}")
     terms = Terms(asked, side, fees, levels)
-    tables = {one.venue: VenueTables(store, one, part) for one in recordings}
+    tables = {one.venue: VenueTables(store, one, part, [moments]) for one in recordings}
     fits: dict[str, Fit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}

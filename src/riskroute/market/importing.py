@@ -107,6 +107,7 @@ def _read(
             writer.add_events(part.events)
         writer.recording.references += part.references
         writer.recording.unresolved += part.unresolved
+        writer.recording.deeper += part.deeper
         count += part.snapshots.height
         if progress is not None:
             progress(reader.source.name, count)

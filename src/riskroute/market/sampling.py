@@ -135,21 +135,28 @@ def closest_rows(snapshots: polars.DataFrame, moments: Moments) -> Stamps:
     return rows
 
 
-def closest_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5) -> Books:
+def closest_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int | None = None) -> Books:
     """The snapshots of `closest_rows`."""
     return books_at(snapshots, closest_rows(snapshots, moments), levels=levels)
 
 
-def last_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5) -> Books:
-    """The last snapshot of each bucket."""
+def last_rows(snapshots: polars.DataFrame, moments: Moments) -> Stamps:
+    """Row of the last snapshot of each bucket, ``(B,)``, -1 if there is none."""
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     first, last = _spans(stamps, moments)
-    return books_at(snapshots, np.where(first <= last, last, -1), levels=levels)
+    return np.where(first <= last, last, -1)
 
 
-def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int = 5) -> Books:
-    """Books of some rows of a snapshot table; row -1 is no book."""
-    depth = min(depth_of(snapshots), whole_number("levels", levels))
+def last_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int | None = None) -> Books:
+    """The snapshots of `last_rows`."""
+    return books_at(snapshots, last_rows(snapshots, moments), levels=levels)
+
+
+def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> Books:
+    """Books of some rows of a snapshot table, at most ``levels`` deep if given; row -1 is no book."""
+    depth = depth_of(snapshots)
+    if levels is not None:
+        depth = min(depth, whole_number("levels", levels))
     found = rows >= 0
     chosen = snapshots[rows[found]]
     stamps = np.full(len(rows), -1, dtype=np.int64)

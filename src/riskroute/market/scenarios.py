@@ -114,7 +114,7 @@ def sample_scenarios(
     repeats: int = 10,
     side: str = "sell",
     fees: FeeSchedule | None = None,
-    levels: int = 5,
+    levels: int | None = None,
     seed: int = 0,
     date: dt.date | None = None,
 ) -> Scenarios:
@@ -134,9 +134,8 @@ def sample_scenarios(
     drawn = [draw_moments(day, window, _derived(seed, repeat)) for repeat in range(repeats)]
     hidden = [int(stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
     terms = Terms(np.arange(1, shares + 1), side, fees, levels)
-    venues = {
-        name: VenueTables(store, recordings[name], window) for name in dict.fromkeys(slot.venue for slot in slots)
-    }
+    names = dict.fromkeys(slot.venue for slot in slots)
+    venues = {name: VenueTables(store, recordings[name], window, drawn) for name in names}
     profits, crossed, depths = [], [], []
     for slot in slots:
         parts = [venues[slot.venue].outcome(slot, moments, terms, seed=hidden[k]) for k, moments in enumerate(drawn)]

@@ -14,12 +14,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars
+from numpy.typing import NDArray
 
 from riskroute.errors import DataError, InputError, one_of
 from riskroute.market.parquet_stream import ParquetStream
-from riskroute.market.reading import one_line
-from riskroute.market.tables import EVENT_SCHEMA, crossed, snapshot_schema
+from riskroute.market.reading import ITCH_LEVELS, one_line
+from riskroute.market.tables import EVENT_SCHEMA, crossed, levels_used, snapshot_schema
 from riskroute.results import write_json
 
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"
@@ -27,7 +29,11 @@ RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parqu
 
 @dataclass
 class Recording:
-    """What is known of one venue, symbol and day."""
+    """What is known of one venue, symbol and day.
+
+    ``depth`` is the number of levels per side that its table has room for, ``levels`` that of its deepest book.
+    ``deeper`` counts snapshots that had more levels in the file than were kept.
+    """
 
     venue: str
     symbol: str
@@ -43,6 +49,8 @@ class Recording:
     crossed: int = 0
     unresolved: int = 0
     references: int = 0
+    levels: int = 0
+    deeper: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -54,6 +62,16 @@ class Recording:
     def unresolved_share(self) -> float:
         """Share of the references to orders that the file does not hold."""
         return self.unresolved / self.references if self.references else 0.0
+
+    @property
+    def cut(self) -> str:
+        """A sentence about levels that were not kept; empty if there were none."""
+        if not self.deeper:
+            return ""
+        some = f"{self.deeper:,} of {self.snapshots:,} books of {self.stem} had"
+        if self.reader == "itch" and self.depth >= ITCH_LEVELS:
+            return f"{some} {self.depth} levels or more on a side; no more than {self.depth} are kept of an ITCH file."
+        return f"{some} more levels on a side than the {self.depth} that were kept."
 
     @property
     def crossed_share(self) -> float:
@@ -73,6 +91,7 @@ class RecordingWriter:
         if frame.height:
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
+            one.levels = max(one.levels, levels_used(frame))
             one.snapshots += frame.height
             one.crossed += crossed(frame)
             one.first = one.first or str(frame["ts_event"][0])
@@ -165,7 +184,16 @@ class Store:
 
     def snapshots(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
         """Snapshots of a recording, from ``begin`` and before ``end`` (UTC nanoseconds) if given."""
-        return self._table(recording, SNAPSHOTS, begin, end)
+        return self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), _between(begin, end))
+
+    def times(self, recording: Recording, begin: int, end: int) -> polars.DataFrame:
+        """The column ``ts_event`` of `snapshots` alone."""
+        return self._table(recording, SNAPSHOTS, ["ts_event"], _between(begin, end))
+
+    def snapshots_at(self, recording: Recording, stamps: NDArray[np.int64]) -> polars.DataFrame:
+        """All snapshots of some times (UTC nanoseconds): few of a large table, however deep its books are."""
+        there = _stamp().is_in(polars.Series(np.unique(stamps)).implode())
+        return self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), [there])
 
     def events(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
         """Events of a recording; an error if its source has none."""
@@ -173,22 +201,27 @@ class Store:
             raise DataError(
                 f"limit orders need events, and {recording.stem} has none ({recording.reader} data hold snapshots only)"
             )
-        return self._table(recording, EVENTS, begin, end)
+        return self._table(recording, EVENTS, list(EVENT_SCHEMA), _between(begin, end))
 
-    def _table(self, recording: Recording, ending: str, begin: int | None, end: int | None) -> polars.DataFrame:
+    def _table(
+        self, recording: Recording, ending: str, columns: list[str], rules: Sequence[polars.Expr]
+    ) -> polars.DataFrame:
         path = self.folder / f"{recording.stem}{ending}"
-        stamp = polars.col("ts_event").cast(polars.Int64)
         try:
-            table = polars.scan_parquet(path, glob=False)
-            if begin is not None:
-                table = table.filter(stamp >= begin)
-            if end is not None:
-                table = table.filter(stamp < end)
-            return table.collect()
+            return polars.scan_parquet(path, glob=False).filter(*rules).select(columns).collect(engine="streaming")
         except (OSError, polars.exceptions.PolarsError) as error:
             raise DataError(
                 f"{path} must be a table that `riskroute market import` wrote: {one_line(error)}"
             ) from error
+
+
+def _stamp() -> polars.Expr:
+    return polars.col("ts_event").cast(polars.Int64)
+
+
+def _between(begin: int | None, end: int | None) -> list[polars.Expr]:
+    rules = [_stamp() >= begin] if begin is not None else []
+    return [*rules, _stamp() < end] if end is not None else rules
 
 
 def _read_record(path: Path) -> Recording:

@@ -14,6 +14,7 @@ from riskroute.report.study_charts import all_charts
 from riskroute.report.words import (
     dollars,
     headline,
+    known_levels,
     models_table,
     policies_table,
     split_text,
@@ -90,7 +91,7 @@ def _facts(summary: Mapping[str, Any]) -> dict[str, Any]:
         "market": summary["market"],
         "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
         "config": json.dumps(config, indent=1),
-        "limitations": LIMITATIONS,
+        "limitations": [*LIMITATIONS, *known_levels(summary)],
         "fees": config["fees"] is not None,
         "train_hours": _hours(config["train"]),
         "judge_hours": _hours(config["judge"]),
