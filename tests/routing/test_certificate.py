@@ -18,7 +18,8 @@ from riskroute.routing.certificate import _Power, certify
 from riskroute.routing.counting import Lattice
 from riskroute.routing.large_design import large_design
 from riskroute.routing.orbit_design import solve_orbits, whitened_blocks
-from riskroute.routing.support import explicit_support, farthest, features_of, orbit_size
+from riskroute.routing.families import balanced_families, meetings, orbit_size, spread_meetings
+from riskroute.routing.support import explicit_support, features_of
 from riskroute.routing.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
 
 Levers = Callable[[np.ndarray], np.ndarray]
@@ -263,18 +264,6 @@ def test_weights_on_all_orbits_are_optimal(name: str) -> None:
     information = InvariantInformation.of(groups, parts, weights)
     rows, target = whitened_blocks(information, parts)
     assert (rows @ target).max() <= information.rank * (1 + 1e-4 + 1e-9)
-
-
-@pytest.mark.parametrize("name", ["one group", "two groups", "two fixed slots"])
-def test_farthest_member_of_an_orbit(name: str) -> None:
-    groups = groups_of(name)
-    rng = np.random.default_rng(5)
-    for orbit in orbits_of(name)[:20]:
-        direction = rng.standard_normal(2 * int(groups.sizes.sum()))
-        point = farthest(groups, orbit, direction)
-        assert groups.orbit(point) == orbit
-        reach = features_of(groups, images(groups, orbit)) @ direction
-        assert features_of(groups, point[None, :])[0] @ direction == pytest.approx(reach.max(), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["one group", "two groups", "three groups", "two values"])

@@ -10,12 +10,18 @@ concave by a tangent. What remains is separable, and its exact maximum over the 
 a true upper bound on every leverage there. Parts whose bound is too high are split by the largest (second largest ..)
 amount in a group, which narrows the ranges, until every part is below the target or the work allowed is done. The
 bound returned holds over all allocations either way.
+
+Tables have one entry per unit while units are few. For large orders they are taken on a grid of about a thousand steps,
+so that the proof costs the same for any order. Its maxima then hold for all fractional amounts, and so for whole ones:
+any point between grid points is a mean of grid points with the same sums of amounts, each amount rounded up or down,
+and a function whose second derivative is at least ``-c`` loses at most ``c / 8`` squared steps by that.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,6 +37,8 @@ Part = tuple[tuple[tuple[int, int], ...], ...]
 """Per group, the ranges of its largest amounts, in descending order; all other amounts are below the last of them."""
 
 _TANGENTS = 10  # tries for a better tangent in concave directions
+_GRID = 1000  # steps at most into which the units are divided, but every cap into at least so many:
+_CAP_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -63,16 +71,50 @@ def certify(information: InvariantInformation, target: float, max_parts: int) ->
     visit(whole, np.zeros(2 * len(information.groups)))
     visited = 1
     while queue and visited < max_parts and search.highest <= target:
-        _, _, part, tangent = heapq.heappop(queue)
+        negative, _, part, tangent = heapq.heappop(queue)
+        bound = -negative
         halves = search.split(part)
-        if not halves:  # a single allocation: its bound is its leverage
-            settled = max(settled, search.exact(part))
+        if not halves:  # all amounts are fixed
+            settled = max(settled, search.exact(part) if search.grid.step == 1 else bound)
             continue
         for half in halves:
             visit(half, tangent)
             visited += 1
     open_bound = -queue[0][0] if queue else -np.inf
     return Certificate(max(settled, open_bound, search.highest), search.found)
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Amounts in steps of ``step`` units: ``steps`` in all, at most ``highs[g]`` in a slot of group ``g``."""
+
+    groups: SlotGroups
+    steps: int
+    step: float
+    highs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, groups: SlotGroups) -> _Grid:
+        smallest = min((high for high in groups.highs if high > 0), default=1)
+        steps = max(_GRID, math.ceil(_CAP_STEPS * groups.units / smallest))
+        if steps >= groups.units or any(groups.lows):
+            return cls(groups, groups.units, 1.0, groups.highs)
+        step = groups.units / steps
+        return cls(groups, steps, step, tuple(math.ceil(high / step - 1e-9) for high in groups.highs))
+
+    def orbit(self, amounts: list[list[int]]) -> Orbit:
+        """Orbit near amounts on the grid: rounded down, and what is left over goes where most was cut off."""
+        if self.step == 1:
+            return tuple(tuple(sorted(group, reverse=True)) for group in amounts)
+        caps = np.repeat(self.groups.highs, [len(group) for group in amounts])
+        wanted = np.minimum(np.concatenate([np.array(group) * self.step for group in amounts]), caps)
+        units = np.floor(wanted + 1e-9).astype(np.int64)
+        for k in np.argsort(np.round(units - wanted, 6), kind="stable"):
+            units[k] += min(1, int(caps[k] - units[k]), self.groups.units - int(units.sum()))
+        for k in range(len(units)):  # caps were rounded up to whole steps
+            units[k] += min(int(caps[k] - units[k]), self.groups.units - int(units.sum()))
+        ends = np.cumsum([len(group) for group in amounts])[:-1]
+        return tuple(tuple(sorted(group.tolist(), reverse=True)) for group in np.split(units, ends))
 
 
 @dataclass
@@ -84,16 +126,18 @@ class _Search:
     def __post_init__(self) -> None:
         groups: SlotGroups = self.information.groups
         self.groups = groups
+        self.grid = _Grid.of(groups)
         root, others = self.information.roots()
         quadratic = root @ root.T
-        self.separate: list[Table] = []
+        self.own: list[Vector] = []  # of each group, coefficients of y^2, y^3 and y^4
         self.powers: list[tuple[Table, Table]] = []
-        for g, (scale, high, size) in enumerate(zip(groups.scales, groups.highs, groups.sizes, strict=True)):
-            y = np.arange(high + 1) / scale
+        for g, (scale, high, size) in enumerate(zip(groups.scales, self.grid.highs, groups.sizes, strict=True)):
             inverse = others[g] @ others[g].T if size > 1 else np.zeros((2, 2))
             quadratic[2 * g : 2 * g + 2, 2 * g : 2 * g + 2] -= inverse
-            self.separate.append(inverse[0, 0] * y**2 + 2 * inverse[0, 1] * y**3 + inverse[1, 1] * y**4)
+            self.own.append(np.array([inverse[0, 0], 2 * inverse[0, 1], inverse[1, 1]]))
+            y = np.arange(high + 1) * (self.grid.step / scale)
             self.powers.append((y, y**2))
+        self.separate = [_quartic(own, y) for own, (y, _) in zip(self.own, self.powers, strict=True)]
         per_sum = np.repeat(1 / np.sqrt(groups.sizes), 2)
         self.quadratic = quadratic * np.outer(per_sum, per_sum)
         self._split_the_quadratic()
@@ -132,7 +176,9 @@ class _Search:
     def leverage(self, orbit: Orbit) -> tuple[float, Vector]:
         """Exact leverage of an orbit, and its sums."""
         sums = self.groups.power_sums([orbit])[0, :, :2].reshape(-1)
-        own = sum(float(self.separate[g][list(amounts)].sum()) for g, amounts in enumerate(orbit))
+        own = 0.0
+        for coefs, amounts, scale in zip(self.own, orbit, self.groups.scales, strict=True):
+            own += float(_quartic(coefs, np.array(amounts) / scale).sum())
         return own + float(sums @ self.quadratic @ sums), sums
 
     def exact(self, part: Part) -> float:
@@ -179,15 +225,20 @@ class _Search:
 
     def _maximum(self, part: Part, slope: Vector, *, own: bool) -> tuple[float, Orbit | None]:
         """Maximise ``slope . sums``, plus the slots' own terms if asked, over a part; None if it is empty."""
-        units = self.groups.units
+        units = self.grid.steps
         items: list[tuple[int, Table, int]] = []
+        between = 0.0  # how far the maximum over fractional amounts may be above that over the grid
         for g, ranges in enumerate(part):
             y, square = self.powers[g]
             table = slope[2 * g] * y + slope[2 * g + 1] * square + (self.separate[g] if own else 0.0)
-            items += [(g, _restricted(table, low, high), 1) for low, high in ranges]
             rest = len(self.groups.members[g]) - len(ranges)
+            pieces = [(low, high, 1) for low, high in ranges]
             if rest:
-                items.append((g, _restricted(table, self.groups.lows[g], self._ceiling(part, g)), rest))
+                pieces.append((self.groups.lows[g], self._ceiling(part, g), rest))
+            items += [(g, _restricted(table, low, high), copies) for low, high, copies in pieces]
+            if self.grid.step != 1:
+                bend = self.own[g] + [slope[2 * g + 1], 0, 0] if own else np.array([slope[2 * g + 1], 0, 0])
+                between += sum(self._between(g, bend, *piece) for piece in pieces)
         joint = np.full(units + 1, -np.inf)
         joint[0] = 0.0
         steps = []
@@ -203,10 +254,28 @@ class _Search:
             taken = int(choice[left])
             amounts[g] += power.choice(taken)
             left -= taken
-        return float(joint[units]), tuple(tuple(sorted(a, reverse=True)) for a in amounts)
+        return float(joint[units]) + between, self.grid.orbit(amounts)
+
+    def _between(self, g: int, bend: Vector, low: int, high: int, copies: int) -> float:
+        """Most that rounding to the grid can cost some slots whose function is ``slope y + bend . (y^2, y^3, y^4)``.
+
+        Only slots with amounts where the function is concave lose anything, and there cannot be many of them if that is
+        far from zero.
+        """
+        step = self.grid.step / self.groups.scales[g]
+        flattest = -bend[1] / (4 * bend[2]) if bend[2] > 0 else 0.0  # where the second derivative is least
+        y = min(max(flattest, low * step), high * step)
+        concave = -(2 * bend[0] + 6 * bend[1] * y + 12 * bend[2] * y**2)
+        if concave <= 0:
+            return 0.0
+        if bend[2] > 0:
+            first = flattest - math.sqrt(flattest**2 - bend[0] / (6 * bend[2])) - step
+            if first > low * step and first > 0:
+                copies = min(copies, int(self.groups.units / (first * self.groups.scales[g])))
+        return float(copies * concave * step**2 / 8)
 
     def _ceiling(self, part: Part, g: int) -> int:
-        return part[g][-1][1] if part[g] else self.groups.highs[g]
+        return part[g][-1][1] if part[g] else self.grid.highs[g]
 
     def split(self, part: Part) -> list[Part]:
         """Halve the range of the amount whose square varies most; nothing if every amount is fixed."""
@@ -214,21 +283,22 @@ class _Search:
             sum(low for low, _ in ranges) + self.groups.lows[g] * (len(self.groups.members[g]) - len(ranges))
             for g, ranges in enumerate(part)
         )
+        gap = 0 if self.grid.step == 1 else 1  # between the halves: none where amounts are fractional
         widest, chosen = 0.0, None
         for g, ranges in enumerate(part):
             positions = list(enumerate(ranges))
             if len(ranges) < len(self.groups.members[g]):
-                top = min(self._ceiling(part, g), self.groups.lows[g] + self.groups.units - least)
+                top = min(self._ceiling(part, g), self.groups.lows[g] + self.grid.steps - least)
                 positions.append((len(ranges), (self.groups.lows[g], top)))
             for position, (low, high) in positions:
                 width = (high * high - low * low) / self.groups.scales[g] ** 2
-                if high > low and width > widest * (1 + 1e-9):
+                if high - low > gap and width > widest * (1 + 1e-9):
                     widest, chosen = width, (g, position, low, high)
         if chosen is None:
             return []
         g, position, low, high = chosen
         middle = (low + high) // 2
-        halves = (_tightened(part[g], position, piece) for piece in ((low, middle), (middle + 1, high)))
+        halves = (_tightened(part[g], position, piece) for piece in ((low, middle), (middle + 1 - gap, high)))
         return [(*part[:g], ranges, *part[g + 1 :]) for ranges in halves if ranges is not None]
 
 
@@ -249,6 +319,11 @@ def _restricted(table: Table, low: int, high: int) -> Table:
     result = table[: high + 1].copy()
     result[:low] = -np.inf
     return result
+
+
+def _quartic(coefs: Vector, y: Vector) -> Vector:
+    """``coefs . (y^2, y^3, y^4)``."""
+    return np.asarray(y**2 * (coefs[0] + y * (coefs[1] + y * coefs[2])))
 
 
 class _Power:

@@ -2,10 +2,13 @@
 
 Three steps, each in a module of its own: the best weights on orbits known so far (`orbit_design`); a proof over every
 allocation, or an allocation that refutes it and joins the orbits (`certificate`); a few real allocations that do as
-well (`support`). The bound returned is the proven one times the price of the last step.
+well (`support`). The bound returned is the proven one times the price of the last step. Sets with many kinds of slots
+have next to no symmetry, and are left to `mixed_design`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +16,9 @@ from numpy.typing import NDArray
 from riskroute.learning.design import Design, DesignError
 from riskroute.routing.certificate import Certificate, certify
 from riskroute.routing.counting import Lattice
+from riskroute.routing.mixed_design import mixed_design
 from riskroute.routing.orbit_design import solve_orbits
-from riskroute.routing.separable import greedy_units, table_maximum, tabulate
+from riskroute.routing.separable import greedy_units, one_concave, table_maximum, tabulate
 from riskroute.routing.support import explicit_support
 from riskroute.routing.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
 
@@ -23,6 +27,7 @@ Units = NDArray[np.int64]
 OUTSIDE = 1e-6
 """Features are of order one: what reaches farther than this in a direction is not rounding."""
 
+_MOST_KINDS = 4  # of slots: with more of them there is too little symmetry for a proof by it
 _MAX_ROUNDS = 60
 _MAX_PARTS = 300  # of the branch and bound, per round
 
@@ -49,6 +54,8 @@ def large_design(lattice: Lattice, tolerance: float) -> Design:
 def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
     """The same, for a lattice whose least possible amounts are zero."""
     groups = SlotGroups.of(lattice.units, lattice.lows, lattice.highs)
+    if len(groups) > _MOST_KINDS and (found := mixed_design(lattice, tolerance)) is not None:
+        return found
     orbits = _first_orbits(lattice, groups)
     best: tuple[Certificate, InvariantInformation, list[Orbit], NDArray[np.float64]] | None = None
     for _ in range(_MAX_ROUNDS):
@@ -88,17 +95,25 @@ def _outside(information: InvariantInformation, lattice: Lattice) -> Orbit | Non
     unseen = vectors[:, : len(values) - information.rank]
     slots, scale = len(lattice.lows), groups.slot_scales
     for direction in np.concatenate([unseen.T, -unseen.T]):
-        alpha, beta = direction[:slots] / scale, direction[slots:] / scale**2
-        highest, units = table_maximum(
-            tabulate(-alpha, -beta, lattice.lows, lattice.highs, lattice.units), lattice.units
-        )
-        if highest > OUTSIDE:
+        alpha, beta = -direction[:slots] / scale, -direction[slots:] / scale**2
+        tables = tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units)
+        if sum(float(table.max()) for table in tables) <= OUTSIDE:  # whatever the amounts add up to
+            continue
+        if (lattice.highs >= lattice.units).all():
+            units = one_concave(alpha, beta, lattice.units, lattice.lows)[0]
+        else:
+            units = table_maximum(tables, lattice.units)[1]
+        if -float(alpha @ units + beta @ units**2) > OUTSIDE:
             return groups.orbit(units)
     return None
 
 
 def _first_orbits(lattice: Lattice, groups: SlotGroups) -> list[Orbit]:
-    """Orbits to start from: even splits over some slots, and random allocations, which span everything."""
+    """Orbits to start from: some slots full and others with even parts of the rest, and random allocations, which span.
+
+    Under an invariant design the largest leverages are of this kind: the slots' own terms are convex in an amount, then
+    concave, then convex again, so amounts are at an end of their range or alike.
+    """
     rng = np.random.default_rng(0)
     slots = len(lattice.lows)
     orbits = {groups.orbit(allocation) for allocation in lattice.sample(rng, 8 + 4 * len(groups))}
@@ -106,9 +121,27 @@ def _first_orbits(lattice: Lattice, groups: SlotGroups) -> list[Orbit]:
     if len(groups) > 1:
         orders += [rng.permutation(slots) for _ in range(8 * len(groups))]
     for order in orders:
-        for count in range(1, slots + 1):
+        for count in _counts(1, slots):
             cost = np.full(slots, 10.0)  # preferred slots share evenly, the others take what does not fit
             cost[order[:count]] = 0.0
             steep = np.where(cost == 0, 1.0 / lattice.units, 10.0)
             orbits.add(groups.orbit(greedy_units(100 * cost, steep, lattice.units, lattice.lows, lattice.highs)))
+    if len(groups) == 1:
+        orbits |= {(amounts,) for amounts in _full_and_even(lattice.units, slots, groups.highs[0])}
     return sorted(orbits)
+
+
+def _full_and_even(units: int, slots: int, cap: int) -> Iterator[tuple[int, ...]]:
+    """Amounts that are the cap, or an even part of what that leaves, or nothing; not for every number of each."""
+    for full in _counts(0, min(units // cap, slots)):
+        left = units - full * cap
+        for count in _counts(1, slots - full):
+            if left <= count * cap:
+                even = [left // count + (k < left % count) for k in range(count)]
+                yield tuple([cap] * full + even + [0] * (slots - full - count))
+
+
+def _counts(first: int, last: int) -> list[int]:
+    """Whole numbers from ``first`` to ``last``, all of the small ones and about a dozen of the others."""
+    some = np.linspace(first, last, 13) if last - first > 24 else []
+    return sorted({*range(first, min(last, first + 12) + 1), *(round(float(k)) for k in some), max(first, last)})

@@ -1,10 +1,14 @@
 """From an invariant design to an explicit one: real allocations with weights.
 
-An orbit stands for all its permutations, which may be astronomically many. A few of each, with weights fitted so that
-their information matrix comes as close as possible to the invariant one, do as well: if the invariant matrix is at
-most ``1 / s`` times the explicit one (as matrices), no leverage grows by more than ``1 / s``. ``s`` is the smallest
-eigenvalue of the explicit matrix in coordinates in which the invariant one is the identity, so the price is known
-exactly.
+An orbit stands for all its permutations, which may be astronomically many. A few families of each (`families`), with
+weights fitted so that their information matrix comes as close as possible to the invariant one, do as well: if the
+invariant matrix is at most ``1 / s`` times the explicit one (as matrices), no leverage grows by more than ``1 / s``.
+``s`` is the smallest eigenvalue of the explicit matrix in coordinates in which the invariant one is the identity, so
+the price is known exactly.
+
+Weights are per family, of which there are at most a few hundred, so neither time nor memory grows with the square of
+the number of allocations. They are the unique solution of a strictly convex problem and rounded last, so that every
+processor finds the same ones.
 """
 
 from __future__ import annotations
@@ -15,134 +19,116 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
+from riskroute.learning.canonical import basic_weights, least_norm, on_grid
+from riskroute.routing.families import balanced_families, family_length
 from riskroute.routing.symmetry import InvariantInformation, Orbit, SlotGroups, inverse_root_on_range
 
 Units = NDArray[np.int64]
 Vector = NDArray[np.float64]
 
-_MAX_ROUNDS = 25
-_DIRECTIONS = 12  # weak directions mended per round
+MOST_POINTS = 30_000
+"""Supports are not made larger than this: the price of stopping is stated."""
+
+_USED = 1e-9  # weights of orbits below this are left out
+_GROWTH = 1.5  # of the number of families, from one try to the next
+_POOLS = 2, 8  # families to choose from where as many as allowed are not enough, in multiples of that number
+_RIDGE = 1e-7  # of the diagonal: makes the weights unique
 
 
 def explicit_support(
-    information: InvariantInformation, orbits: list[Orbit], weights: Vector, limit: int, enough: float, seed: int = 0
+    information: InvariantInformation, orbits: list[Orbit], weights: Vector, limit: int, enough: float
 ) -> tuple[Units, Vector, float]:
     """Allocations ``(n, m)`` in units, ``n <= limit``, their weights, and the factor by which leverages may grow.
 
-    Starts from random members of the orbits, and adds members along the directions known least until the factor is
-    below ``enough`` or no longer improves.
+    Takes more and more families of the orbits until the factor is below ``enough``, and chooses among many where
+    ``limit`` stands in the way.
     """
-    groups = information.groups
-    used = [orbits[i] for i in np.flatnonzero(weights > 1e-9)]
+    used = np.flatnonzero(weights > _USED)
+    kept, shares = [orbits[i] for i in used], weights[used]
+    allowed = min(limit, MOST_POINTS)
+    most = allowed // family_length(information.groups)
     root = inverse_root_on_range(information.explicit())
-    points, fitted = _pool(groups, used, weights[weights > 1e-9], max(limit // 2, 1), np.random.default_rng(seed))
-    best: tuple[Units, Vector, float] = points, fitted, math.inf
-    for _ in range(_MAX_ROUNDS):
-        white = features_of(groups, points) @ root
-        fitted = _fit(white, fitted)
-        kept = fitted > 0
-        points, white, fitted = points[kept], white[kept], fitted[kept] / fitted[kept].sum()
-        values, vectors = np.linalg.eigh((white * fitted[:, None]).T @ white)
-        price = 1 / values[0] if values[0] > 0 else math.inf
-        if price < best[2]:
-            best = points, fitted, price
-        if price <= enough:
+    best: tuple[Units, Vector, float] | None = None
+    count = len(used)
+    while best is None or count <= most:
+        families = balanced_families(information, kept, shares, count, seed=count)
+        found = _fitted(information.groups, families, root, allowed)
+        if best is None or found[2] < best[2]:
+            best = found
+        if best[2] <= enough or len(families) < count:  # there are no more families
             break
-        weak = vectors[:, : min(max(int((values < 1).sum()) // 2, 1), _DIRECTIONS)]
-        points, fitted = _with_more(groups, points, fitted, used, root @ weak, limit)
+        count = math.ceil(_GROWTH * count)
+    for multiple in _POOLS if allowed == limit and best[2] > enough else ():
+        families = balanced_families(information, kept, shares, multiple * max(most, 1), seed=0)
+        chosen = _exact(information, families, most)
+        found = _fitted(information.groups, families if chosen is None else chosen, root, allowed)
+        if found[2] < best[2]:
+            best = found
+        if chosen is not None:
+            break
     return best
 
 
-def _with_more(
-    groups: SlotGroups, points: Units, weights: Vector, orbits: list[Orbit], directions: Vector, limit: int
-) -> tuple[Units, Vector]:
-    """Add the members of the orbits that lie farthest along some directions; the lightest points make room."""
-    known = {point.tobytes() for point in points}
-    fresh: list[Units] = []
-    for direction in directions.T:
-        for orbit in orbits:
-            for sign in (1.0, -1.0):
-                point = farthest(groups, orbit, sign * direction)
-                if point.tobytes() not in known:
-                    known.add(point.tobytes())
-                    fresh.append(point)
-    fresh = fresh[:limit]
-    kept = np.sort(np.argsort(-weights, kind="stable")[: max(limit - len(fresh), 0)])
-    if not fresh:
-        return points[kept], weights[kept]
-    light = np.full(len(fresh), float(weights.mean()) / 10)
-    return np.concatenate([points[kept], np.array(fresh)]), np.concatenate([weights[kept], light])
+def _exact(information: InvariantInformation, families: list[Units], most: int) -> list[Units] | None:
+    """About ``most`` families that make the invariant matrix exactly with some weights, or None if they cannot.
+
+    A matrix that shifts do not change is given by what the first slot of each group has with all others.
+    """
+    groups = information.groups
+    matrix = information.explicit()
+    size = np.sqrt(np.diag(matrix))
+    size[size == 0] = 1.0
+    firsts = np.array([slots[0] for slots in groups.members])
+    firsts = np.concatenate([firsts, firsts + len(size) // 2])
+    rows = np.ones((len(families), len(firsts) * len(size) + 1))  # the last one makes the weights sum to one
+    for k, points in enumerate(families):
+        features = features_of(groups, points) / size
+        rows[k, :-1] = (features[:, firsts].T @ features).reshape(-1) / len(points)
+    target = np.append((matrix / np.outer(size, size))[firsts].reshape(-1), 1.0)
+    shares = least_norm(rows, target)
+    if shares is None:
+        return None
+    shares = basic_weights(np.ascontiguousarray(rows.T), on_grid(shares), most)
+    return [families[k] for k in np.flatnonzero(shares > 0)]
 
 
-def farthest(groups: SlotGroups, orbit: Orbit, direction: Vector) -> Units:
-    """Member of an orbit with the largest inner product with a direction in feature space: an assignment problem."""
-    slots = len(direction) // 2
-    parts = []
-    for members, scale, amounts in zip(groups.members, groups.scales, orbit, strict=True):
-        y = np.array(amounts) / scale
-        gain = np.outer(direction[members], y) + np.outer(direction[slots + members], y**2)
-        _, column = scipy.optimize.linear_sum_assignment(gain, maximize=True)
-        parts.append([amounts[j] for j in column])
-    return groups.allocation(parts)
+def _fitted(groups: SlotGroups, families: list[Units], root: Vector, limit: int) -> tuple[Units, Vector, float]:
+    """At most ``limit`` allocations of some families, with the weights that come closest, and what they cost."""
+    rank = root.shape[1]
+    upper = np.triu_indices(rank)
+    twice = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # entries off the diagonal count twice
+    rows = np.empty((len(families), len(upper[0])))
+    for k, points in enumerate(families):
+        white = features_of(groups, points) @ root
+        rows[k] = (white.T @ white / len(points))[upper] * twice
+    kept = np.arange(len(families))
+    while True:
+        shares = _closest(rows[kept], (upper[0] == upper[1]).astype(float))
+        kept, shares = kept[shares > 0], shares[shares > 0]
+        if sum(len(families[k]) for k in kept) <= limit:
+            break
+        heaviest = np.argsort(-np.round(shares, 9), kind="stable")
+        fits = np.cumsum([len(families[k]) for k in kept[heaviest]]) <= limit
+        kept = np.sort(kept[heaviest[fits]])
+    matrix = np.zeros((rank, rank))
+    matrix[upper] = (shares @ rows[kept]) / twice
+    smallest = float(np.linalg.eigvalsh(matrix, UPLO="U")[0])
+    points = np.concatenate([families[k] for k in kept])
+    lengths = np.array([len(families[k]) for k in kept])
+    weights = np.repeat(shares / lengths, lengths)
+    return points, weights / weights.sum(), 1 / smallest if smallest > 1e-9 else math.inf
+
+
+def _closest(rows: Vector, target: Vector) -> Vector:
+    """Non-negative weights, summing to one, that bring ``sum_k w_k rows[k]`` closest to ``target``."""
+    gram = rows @ rows.T
+    gram[np.diag_indices_from(gram)] *= 1 + _RIDGE
+    lower = np.linalg.cholesky(gram)
+    weights, _ = scipy.optimize.nnls(lower.T, np.linalg.solve(lower, rows @ target))
+    return on_grid(weights / weights.sum())
 
 
 def features_of(groups: SlotGroups, allocations: Units) -> Vector:
     """Features ``(y, y^2)`` in the groups' own units, ``(n, 2 m)``."""
     y = allocations / groups.slot_scales
     return np.hstack([y, y**2])
-
-
-def _pool(
-    groups: SlotGroups, orbits: list[Orbit], weights: Vector, limit: int, rng: np.random.Generator
-) -> tuple[Units, Vector]:
-    """Different allocations of each orbit, small orbits whole, and each orbit's weight shared evenly over its own."""
-    sizes = [orbit_size(orbit) for orbit in orbits]
-    points: list[Units] = []
-    shares: list[Vector] = []
-    left = limit
-    for turn, i in enumerate(np.argsort(np.array(sizes, dtype=float), kind="stable")):
-        count = min(sizes[i], left // (len(orbits) - turn))
-        chosen = _draw(groups, orbits[i], count, rng)
-        points.append(chosen)
-        shares.append(np.full(count, weights[i] / max(count, 1)))
-        left -= count
-    return np.concatenate(points), np.concatenate(shares)
-
-
-def orbit_size(orbit: Orbit) -> int:
-    """Number of allocations of an orbit: the product over groups of multinomials."""
-    total = 1
-    for amounts in orbit:
-        total *= math.factorial(len(amounts))
-        for repeat in np.unique(amounts, return_counts=True)[1].tolist():
-            total //= math.factorial(repeat)
-    return total
-
-
-def _draw(groups: SlotGroups, orbit: Orbit, count: int, rng: np.random.Generator) -> Units:
-    """``count`` different members of an orbit, in families of cyclic shifts, which visit every slot equally often."""
-    seen: dict[bytes, Units] = {}
-    while len(seen) < count:
-        shuffled = [rng.permutation(np.array(amounts, dtype=np.int64)) for amounts in orbit]
-        for shift in range(max(len(amounts) for amounts in orbit)):
-            allocation = groups.allocation([np.roll(amounts, shift) for amounts in shuffled])
-            seen.setdefault(allocation.tobytes(), allocation)
-            if len(seen) == count:
-                break
-    slots = sum(len(amounts) for amounts in orbit)
-    return np.array(list(seen.values()), dtype=np.int64).reshape(count, slots)
-
-
-def _fit(white: Vector, start: Vector) -> Vector:
-    """Non-negative weights that bring ``sum w z z'`` closest to the identity in the Frobenius norm."""
-    gram = (white @ white.T) ** 2
-    own = np.einsum("ij,ij->i", white, white)
-
-    def distance(weights: Vector) -> tuple[float, Vector]:
-        product = gram @ weights
-        return float(0.5 * weights @ product - own @ weights), product - own
-
-    found = scipy.optimize.minimize(
-        distance, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start), options={"maxiter": 300}
-    )
-    return np.asarray(found.x)
