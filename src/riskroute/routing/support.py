@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy.optimize
+import scipy
 from numpy.typing import NDArray
 
 from riskroute.routing.symmetry import InvariantInformation, Orbit, SlotGroups, inverse_root_on_range
