@@ -1,6 +1,9 @@
 """Tournament trees: the smallest of many values, kept up to date as one value at a time changes.
 
 The winner is at the root. After a change one path is replayed: ``log2`` of the number of values, not all of them.
+
+Arrays are copied element by element, here and in other kernels: numba takes three seconds to compile an assignment to
+a slice, nearly all of them for the text of an error about shapes.
 """
 
 from __future__ import annotations
@@ -40,5 +43,6 @@ def padded(values: NDArray[np.float64]) -> NDArray[np.float64]:
     while size < len(values):
         size *= 2
     result = np.full(size, np.inf)
-    result[: len(values)] = values
+    for k in range(len(values)):
+        result[k] = values[k]
     return result

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from riskroute.errors import InputError, one_of, real_number, whole_number
 from riskroute.market import order_flow as flow
@@ -257,7 +257,7 @@ def _wandering(rng: np.random.Generator, steps: int, memory: float) -> Floats:
     kept = math.exp(-_STEP / SECOND / memory)
     shocks = rng.standard_normal(steps) * math.sqrt(1 - kept * kept)
     shocks[0] /= math.sqrt(1 - kept * kept)
-    return np.asarray(lfilter([1.0], [1.0, -kept], shocks))
+    return np.asarray(scipy.signal.lfilter([1.0], [1.0, -kept], shocks))
 
 
 def followed(values: Floats, patience: float) -> Integers:

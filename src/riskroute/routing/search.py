@@ -140,7 +140,8 @@ def traverse(
             if ways[k + 1, after] > limit - count:
                 return -1
             if len(rows) > 0:
-                rows[count] = chosen
+                for j in range(slots):
+                    rows[count, j] = chosen[j]
             count += ways[k + 1, after]
             continue
         k += 1
@@ -210,7 +211,8 @@ def walk(
                 units[i] -= amount
                 units[j] += amount
                 scores = cut_scores(alphas, betas, units)
-        drawn[n] = units
+        for k in range(slots):
+            drawn[n, k] = units[k]
     return drawn
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.signal
+import scipy
 from numpy.typing import NDArray
 
 from riskroute.errors import InputError
