@@ -19,9 +19,10 @@ Every plan is made in four steps from the belief about the coefficients.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,10 @@ class Adaptive(LinearPolicy):
         if self.budget is not None:
             real_number("budget", self.budget, minimum=0)
         super().begin()
+
+    def in_units(self, factor: float) -> Self:
+        budget = None if self.budget is None else self.budget * factor**2
+        return dataclasses.replace(super().in_units(factor), budget=budget)
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         rivals, loss = self._rivals(belief)  # steps 1 and 2

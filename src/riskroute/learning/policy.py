@@ -40,6 +40,7 @@ class Policy(ABC):
     needs_list: ClassVar[bool] = False  # whether the policy looks at every action one by one
     needs_horizon: ClassVar[bool] = True  # whether it must know how many rounds there will be
     fixed_set: ClassVar[bool] = True  # whether it needs the same action set in every round
+    unit_free: ClassVar[bool] = False  # whether it decides alike whatever the unit of rewards is, see `in_units`
 
     setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
     played: int = memory(0)
@@ -179,6 +180,14 @@ class Policy(ABC):
     def clone(self) -> Self:
         """Return an unstarted policy with the same parameters."""
         return type(self)(**self.parameters)
+
+    def in_units(self, factor: float) -> Self:
+        """Return an unstarted policy with the same parameters, for rewards multiplied by ``factor``.
+
+        The setting must be the same in these units too: the risk tolerance times ``factor``, the base variance times
+        its square. A policy that is ``unit_free`` then decides alike.
+        """
+        return self.clone()
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on later, as plain JSON-able values."""

@@ -37,6 +37,7 @@ class RestartGse(Policy):
     """
 
     name: ClassVar[str] = "restart-gse"
+    unit_free: ClassVar[bool] = True
 
     mode: str = "practical"
     cycle: int | None = None

@@ -40,6 +40,7 @@ class Rise(Policy):
     """
 
     name: ClassVar[str] = "rise"
+    unit_free: ClassVar[bool] = True
 
     mode: str = "practical"
     explore_multiplier: float | None = None

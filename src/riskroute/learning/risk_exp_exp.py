@@ -26,6 +26,7 @@ class RiskExpExp(ArmPolicy):
     """
 
     name: ClassVar[str] = "risk-exp-exp"
+    unit_free: ClassVar[bool] = True
 
     divisor: float = 14.0
 

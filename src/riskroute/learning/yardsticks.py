@@ -21,6 +21,7 @@ class Oracle(Policy):
     """Play what the comparator of the regret plays: a schedule of (first round, action), rounds counted from 0."""
 
     name: ClassVar[str] = "oracle"
+    unit_free: ClassVar[bool] = True
     needs_horizon: ClassVar[bool] = False
 
     schedule: tuple[tuple[int, Action], ...] = ()
@@ -47,6 +48,7 @@ class Uniform(Policy):
     """Play an action drawn uniformly at random, every round anew."""
 
     name: ClassVar[str] = "uniform"
+    unit_free: ClassVar[bool] = True
     needs_horizon: ClassVar[bool] = False
     fixed_set: ClassVar[bool] = False
 
@@ -83,6 +85,7 @@ class Greedy(Policy):
     """
 
     name: ClassVar[str] = "greedy"
+    unit_free: ClassVar[bool] = True
     needs_horizon: ClassVar[bool] = False
 
     tries: int = 2
