@@ -236,17 +236,33 @@ def test_venue_and_symbol_by_option_where_the_table_has_none(tmp_path: Path, wri
     assert one.stem == "XBOS_ACME_2019-03-27"
 
 
-@pytest.mark.parametrize("symbol", ["NA", "TRUE", "NULL", "NAN", "INF", "BRK.B", "ABC+", "PRE-A"])
+@pytest.mark.parametrize("symbol", ["NA", "TRUE", "NULL", "NAN", "INF", "BRK.B", "PRE-A", "A B", "A/B", "ÉÖ"])
 def test_symbols_that_look_like_something_else(tmp_path: Path, symbol: str) -> None:
     ((one, table),) = imported(as_csv(tmp_path, table_columns(MESSAGES, 1, symbol=symbol)))
     assert (one.symbol, table.height) == (symbol, len(MESSAGES))
 
 
 @both
-def test_labels_that_cannot_be_parts_of_file_names_are_refused(tmp_path: Path, write: Writer) -> None:
-    odd = {"venue": ["", "A_B", "../x", "é"], "symbol": ["", "a/b", "X" * 17, "é", "A B"]}
+def test_venues_and_symbols_that_are_no_names_are_refused(tmp_path: Path, write: Writer) -> None:
+    odd = {"venue": ["", "A|B", "../x", "<b>", "X" * 33, None], "symbol": ["", "/AB", "X" * 17, "ABC+", "AC*", None]}
     for name, value in [(name, value) for name, values in odd.items() for value in values]:
-        assert "row 5 of books" in refusal(write(tmp_path, changed(name, value)))
+        said = refusal(write(tmp_path, changed(name, value)))
+        assert f"row 5 of books.{write.__name__[3:]} must have as {name} a name of up to" in said
+        assert f"was {(value or None)!r}" in said.replace("was ''", "was None")
+
+
+@both
+def test_symbols_that_are_not_asked_for_may_be_anything(tmp_path: Path, write: Writer) -> None:
+    """Warrants, preferred shares and the like are in real files; their venues do not matter either."""
+    columns = table_columns(MESSAGES, 1)
+    others = ["ABC+", "ABC=", "ABC$A", "ABC^", "ABC#", "<script>", "X" * 40]
+    columns["symbol"] = [*others, *columns["symbol"][len(others) :]]
+    columns["venue"] = ["<b>", *columns["venue"][1:]]
+    said = refusal(write(tmp_path, columns), Wanted(("ACNE",)))
+    assert "symbol must be one of the 8 in books" in said
+    assert "nearest are ACME" in said
+    ((one, table),) = imported(write(tmp_path, columns), Wanted(("ACME",)))
+    assert (one.symbol, table.height) == ("ACME", len(MESSAGES) - len(others))
 
 
 @both

@@ -114,9 +114,7 @@ def test_a_limit_that_binds_is_counted_and_said(
     one, table = imported(write(tmp_path), depth=KEPT)
     assert [levels_of(row, KEPT) for row in table.iter_rows(named=True)] == kept
     assert (one.depth, one.levels, one.deeper) == (KEPT, KEPT, sum(deep))
-    said = (
-        f"{sum(deep)} of {len(kept)} books of XNAS_ACME_{DAY} had more levels on a side than the {KEPT} that were kept."
-    )
+    said = f"{sum(deep)} of {len(kept)} books of XNAS_ACME_{DAY} had more levels on a side than were kept ({KEPT})."
     assert one.cut == said
     words = ["market", "import", str(write(tmp_path)), "--symbol", "ACME", "--out", str(tmp_path / "cli")]
     assert command([*words, "--depth", str(KEPT)]) == 0

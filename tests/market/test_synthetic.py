@@ -353,7 +353,8 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": ""}, "name must be a text that is not empty, was ''"),
+        ({"name": ""}, "name must be a name of up to 32 letters, digits, spaces or .* was ''"),
+        ({"file_name": ""}, "file_name must be a text that is not empty, was ''"),
         ({"file_name": "up/down"}, "file_name must be a name without folders, was 'up/down'"),
         ({"file_name": "%D"}, "file_name must be a name without folders, was '%D'"),
         ({"matching": "prorata"}, "matching must be one of price-time, pro-rata, was 'prorata'"),

@@ -74,7 +74,8 @@ def counting(noun: str) -> Iterator[Callable[[str, int], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,} " + noun))
+    plain = TextColumn("{task.description}", markup=False)  # names of files may have brackets
+    columns = (plain, BarColumn(), TextColumn("{task.completed:,} " + noun))
     with Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=None)
         yield lambda text, count: bar.update(task, completed=count, description=text)
@@ -90,7 +91,8 @@ def _bar(total: int, noun: str = "runs") -> Iterator[Callable[[str, int], None]]
             return Text(f"{task.speed:,.1f}/s" if task.speed else "")
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), TextColumn(noun), Rate())
+    plain = TextColumn("{task.description:<14}", markup=False)
+    columns = (plain, BarColumn(), MofNCompleteColumn(), TextColumn(noun), Rate())
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=total)
         yield lambda text, runs: bar.update(task, advance=runs, description=text)
@@ -103,26 +105,25 @@ def say(text: str, *, err: bool = False) -> None:
 
 def show(result: SimulationResult) -> None:
     """Print what was played and the final standings."""
-    print_line = Console(soft_wrap=True, highlight=False).print
-    print_line(headline(result.config))
-    print_line(str(result))
-    print_line(f"best split: {' '.join(map(str, result.best))}")
+    say(headline(result.config))
+    say(str(result))
+    say(f"best split: {' '.join(map(str, result.best))}")
 
 
 def show_design(result: DesignResult) -> None:
     """Print how good a design is and what it consists of."""
-    design, write = result.design, Console(soft_wrap=True, highlight=False).print
-    write(f"{result.allocations!r}")
-    write(
+    design = result.design
+    say(f"{result.allocations!r}")
+    say(
         f"rank {design.rank}, largest leverage at most {design.bound:.6g}: within {design.excess:.3%} of the optimum, "
         f"{len(design)} allocations, {result.seconds:.2f} s",
     )
     patterns = result.patterns()
     for pattern, count, weight in patterns[:PATTERNS_SHOWN]:
-        write(f"  {weight:7.2%} on {count:>5} allocations of {pattern}")
+        say(f"  {weight:7.2%} on {count:>5} allocations of {pattern}")
     if len(patterns) > PATTERNS_SHOWN:
         rest = sum(weight for _, _, weight in patterns[PATTERNS_SHOWN:])
-        write(f"  {rest:7.2%} on {len(patterns) - PATTERNS_SHOWN} other patterns")
+        say(f"  {rest:7.2%} on {len(patterns) - PATTERNS_SHOWN} other patterns")
 
 
 def headline(config: dict[str, object]) -> str:

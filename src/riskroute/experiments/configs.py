@@ -6,9 +6,10 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
 from riskroute.errors import InputError
+from riskroute.text import is_name, name_rule
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -24,7 +25,17 @@ Seed = Annotated[int, Field(ge=0, strict=True)]
 Tolerances = Annotated[
     list[Annotated[float, Field(ge=0, allow_inf_nan=False)]], BeforeValidator(as_list), Field(min_length=1)
 ]
-Names = Annotated[list[str], BeforeValidator(as_list)]
+Texts = Annotated[list[str], BeforeValidator(as_list)]
+
+
+def _named(value: str) -> str:
+    if not is_name(value):
+        raise ValueError(name_rule())
+    return value
+
+
+Name = Annotated[str, AfterValidator(_named)]
+Names = Annotated[list[Name], BeforeValidator(as_list)]
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -57,6 +68,8 @@ def _explained(model: type[BaseModel], error: ValidationError) -> str:
     found = error.errors()
     first = max((one for one in found if one["loc"][0] == found[0]["loc"][0]), key=lambda one: len(one["loc"]))
     field = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("list[", "constrained", "int")))
+    if first["loc"][-1] == "[key]":
+        field = f"name in {'.'.join(map(str, first['loc'][:-2]))}"
     if first["type"] == "extra_forbidden":
         known = f": fields are {', '.join(model.model_fields)}" if len(first["loc"]) == 1 else ""
         return f"{field} must be left out, was {first['input']!r}{known}"

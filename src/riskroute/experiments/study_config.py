@@ -9,7 +9,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from riskroute.errors import InputError, one_of
-from riskroute.experiments.configs import Count, Counts, Names, Seed, Tolerances, all_different, read_toml, validated
+from riskroute.experiments.configs import (
+    Count,
+    Counts,
+    Name,
+    Names,
+    Seed,
+    Texts,
+    Tolerances,
+    all_different,
+    read_toml,
+    validated,
+)
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
 from riskroute.market.dark_pools import DarkPool
@@ -27,13 +38,13 @@ class DarkConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str
+    name: Name
     presence: float
     tail: float
     smallest: Count = 1
     improvement: float = 0.0
     fee: float = 0.0
-    venue: str | None = None
+    venue: Name | None = None
 
     def pool(self) -> DarkPool:
         """The mechanism."""
@@ -60,10 +71,10 @@ class StudyConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    data: Names = [SYNTHETIC]
-    symbol: str | None = None
+    data: Texts = [SYNTHETIC]
+    symbol: Name | None = None
     date: dt.date | None = None
-    venue: str | None = None
+    venue: Name | None = None
     max_unresolved: Share = 0.01
     max_crossed: Share = 0.01
     side: Literal["sell", "buy"] = "sell"
@@ -73,7 +84,7 @@ class StudyConfig(BaseModel):
     limit: Names = []
     dark: list[DarkConfig] | None = None
     lot: Count | None = None
-    caps: dict[str, Count] = {}
+    caps: dict[Name, Count] = {}
     fees: Path | None = None
     train: Span = (dt.time(10, 40), dt.time(12))
     judge: Span = (dt.time(12), dt.time(13, 20))
@@ -82,7 +93,7 @@ class StudyConfig(BaseModel):
     levels: Annotated[int, Field(ge=1, le=MOST_LEVELS, strict=True)] | None = None
     horizon: Annotated[int, Field(ge=10, le=LONGEST_HORIZON, strict=True)] = 10_000
     runs: Count = 10
-    policies: Names = list(POLICIES_PLAYED)
+    policies: Texts = list(POLICIES_PLAYED)
     seed: Seed = 0
 
     @field_validator("policies")

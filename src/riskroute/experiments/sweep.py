@@ -16,8 +16,8 @@ from riskroute.experiments.comparison import must_list
 from riskroute.experiments.configs import (
     Count,
     Counts,
-    Names,
     Seed,
+    Texts,
     Tolerances,
     all_different,
     as_list,
@@ -61,7 +61,7 @@ class SweepConfig(BaseModel):
     risk_tolerances: Tolerances = [2.0]
     horizons: Annotated[list[Rounds], BeforeValidator(as_list), Field(min_length=1)] = [100_000]
     instances: Count | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)] = 1
-    policies: Annotated[Names, Field(min_length=1)] = ["adaptive", "rise"]
+    policies: Annotated[Texts, Field(min_length=1)] = ["adaptive", "rise"]
     parameters: dict[str, dict[str, Any]] = {}
     runs: Count = 10
     seed: Seed = 0

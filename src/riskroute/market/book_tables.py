@@ -15,6 +15,7 @@ from riskroute.market.itch import date_of, one_of_many
 from riskroute.market.reading import MOST_LEVELS, YEARS, Part, Wanted, as_snapshots, one_line, stamped
 from riskroute.market.sampling import NEW_YORK
 from riskroute.market.tables import TIME, level_columns, levels_kept
+from riskroute.text import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
 
 ALIASES = {
     "ts_event": ("timestamp", "time", "datetime", "ts"),
@@ -72,9 +73,11 @@ class TableReader:
             table = table.with_columns(ts_event=self._stamps(table["ts_event"])).with_row_index("sequence", row + 1)
             row += frame.height
             latest = self._check(table, latest)
-            for (venue, symbol), mine in self._labelled(table).group_by(["venue", "symbol"], maintain_order=True):
-                seen[str(symbol)] = None
-                if not self.wanted.symbols or symbol in self.wanted.symbols:
+            labelled = self._labelled(table)
+            seen |= dict.fromkeys(labelled["symbol"].drop_nulls().unique(maintain_order=True))
+            wanted = self._named(labelled)
+            for (venue, symbol), mine in wanted.group_by(["venue", "symbol"], maintain_order=True):
+                if mine.height:
                     known = min(self.depth + 1, self.levels)
                     whole = as_snapshots(stamped(mine, str(venue), str(symbol)), known)
                     kept, deeper = levels_kept(self.wanted.within(whole, self.date), self.depth)
@@ -165,12 +168,19 @@ class TableReader:
         table = table.with_columns(polars.col("symbol").str.to_uppercase())
         if self.wanted.venue is not None:
             table = table.filter(polars.col("venue") == self.wanted.venue)
-        rules = {"venue": r"^[A-Za-z0-9.\-]{1,16}$", "symbol": r"^[!-.0-~]{1,16}$"}  # they become parts of file names
-        named = [polars.col(name).str.contains(rule).fill_null(False) for name, rule in rules.items()]
-        odd = table.filter(~polars.all_horizontal(named))
-        if odd.height:
-            values = odd.select("venue", "symbol").row(0)
-            raise DataError(f"row {odd['sequence'][0]} of {self.source.name} must name venue and symbol, was {values}")
+        return table
+
+    def _named(self, table: polars.DataFrame) -> polars.DataFrame:
+        """The rows of wanted symbols; refuses those that do not name their venue and symbol, whatever others say."""
+        if self.wanted.symbols:
+            table = table.filter(polars.col("symbol").is_in(self.wanted.symbols).fill_null(True))
+        for name, longest in (("venue", LONGEST_VENUE), ("symbol", LONGEST_SYMBOL)):
+            for value in table[name].unique(maintain_order=True):
+                if not is_name(value, longest=longest):
+                    row = table.filter(polars.col(name).eq_missing(value))["sequence"][0]
+                    expected = f"as {name} {name_rule(longest)}"
+                    hint = "; symbols that are not asked for may be anything" if name == "symbol" and value else ""
+                    raise DataError(f"row {row} of {self.source.name} must have {expected}, was {value!r}{hint}")
         return table
 
     def _check(self, table: polars.DataFrame, latest: int) -> int:

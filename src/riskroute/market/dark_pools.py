@@ -18,6 +18,7 @@ from riskroute.market.cost import DECIMALS, SIDES, as_quantities, walk_levels
 from riskroute.market.sampling import Books, Floats
 from riskroute.routing.venues import VenueModel
 from riskroute.seeding import stream
+from riskroute.text import as_name
 
 Whole = NDArray[np.int64]
 
@@ -97,8 +98,7 @@ class DarkPool:
         whole_number("smallest", self.smallest, maximum=10**9)
         real_number("improvement", self.improvement, minimum=-1.0, maximum=1.0)
         real_number("fee", self.fee)
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"name must be a text that is not empty, was {self.name!r}")
+        as_name("name", self.name)
 
     def profits(
         self,

@@ -25,8 +25,7 @@ VENUES = {"BX": "XBOS", "PSX": "XPSX", "NASDAQ": "XNAS"}
 """Names of NASDAQ's three exchanges in file names."""
 
 ROWS, BYTES, FEW = 100_000, 1 << 21, 10
-"""Rows per part, about, and bytes read at once, for books of ``FEW`` levels; less for deeper ones, which take more memory.
-"""
+"""Rows per part, about, and bytes read at once: for books of ``FEW`` levels, and less for deeper ones."""
 
 _DATES = (
     (r"^(\d{2})(\d{2})(\d{4})\.NASDAQ_ITCH", (3, 1, 2)),

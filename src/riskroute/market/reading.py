@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ import polars
 from riskroute.errors import DataError, InputError, whole_number
 from riskroute.market.sampling import stamp_of
 from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
+from riskroute.text import LONGEST_SYMBOL, as_name
 
 MOST_LEVELS = 1000
 """Levels per side that are kept at most."""
@@ -51,10 +51,8 @@ class Wanted:
             whole_number("depth", self.depth, maximum=MOST_LEVELS)
         if isinstance(self.symbols, str):
             raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
-        object.__setattr__(self, "symbols", tuple(dict.fromkeys(symbol.upper() for symbol in self.symbols)))
-        for symbol in self.symbols:
-            if not re.fullmatch(r"[!-.0-~]{1,16}", symbol):  # it becomes part of file names
-                raise InputError(f"symbol must be a short name, was {symbol!r}")
+        names = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in self.symbols]
+        object.__setattr__(self, "symbols", tuple(dict.fromkeys(names)))
         if self.venue is not None and not (self.venue.isalnum() and len(self.venue) == 4 and self.venue.isupper()):
             raise InputError(f"venue must be a market identifier code such as XNAS, was {self.venue!r}")
         if self.start is not None and self.end is not None and self.start >= self.end:

@@ -16,6 +16,7 @@ from riskroute.market.limit_orders import limit_profits
 from riskroute.market.sampling import Floats, Moments, Window, closest_books, closest_rows, last_rows
 from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
+from riskroute.text import LONGEST_VENUE, as_name
 
 MATCHING = {"XPSX": "pro-rata"}
 """Venues that do not match by price and time."""
@@ -28,6 +29,9 @@ class Slot:
     venue: str
     kind: str = "market"
     pool: DarkPool | None = None
+
+    def __post_init__(self) -> None:
+        as_name("venue of a slot", self.venue, longest=LONGEST_VENUE)
 
     @property
     def name(self) -> str:

@@ -23,6 +23,7 @@ from riskroute.market.parquet_stream import ParquetStream
 from riskroute.market.reading import ITCH_LEVELS, one_line
 from riskroute.market.tables import EVENT_SCHEMA, crossed, levels_used, snapshot_schema
 from riskroute.results import write_json
+from riskroute.text import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
 
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"
 
@@ -53,10 +54,14 @@ class Recording:
     deeper: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        as_name("venue", self.venue, longest=LONGEST_VENUE)
+        as_name("symbol", self.symbol, longest=LONGEST_SYMBOL)
+
     @property
     def stem(self) -> str:
         """Beginning of its files' names."""
-        return f"{self.venue}_{self.symbol}_{self.date.isoformat()}"
+        return f"{in_file_name(self.venue)}_{in_file_name(self.symbol)}_{self.date.isoformat()}"
 
     @property
     def unresolved_share(self) -> float:
@@ -71,7 +76,7 @@ class Recording:
         some = f"{self.deeper:,} of {self.snapshots:,} books of {self.stem} had"
         if self.reader == "itch" and self.depth >= ITCH_LEVELS:
             return f"{some} {self.depth} levels or more on a side; no more than {self.depth} are kept of an ITCH file."
-        return f"{some} more levels on a side than the {self.depth} that were kept."
+        return f"{some} more levels on a side than were kept ({self.depth})."
 
     @property
     def crossed_share(self) -> float:
@@ -228,7 +233,7 @@ def _read_record(path: Path) -> Recording:
     try:
         fields = json.loads(path.read_text())
         one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
-        for name, value in asdict(Recording("", "", one.date, 0, "", "")).items():
+        for name, value in asdict(Recording("X", "X", one.date, 0, "", "")).items():
             if type(fields.get(name, value)) is not type(value) and name != "date":
                 raise TypeError(f"{name} must be of type {type(value).__name__}, was {fields[name]!r}")  # noqa: TRY301
         return one  # noqa: TRY300

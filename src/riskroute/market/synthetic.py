@@ -26,6 +26,7 @@ from riskroute.market.itch_messages import OrderMessages, encode, stock_director
 from riskroute.market.sampling import SECOND, stamp_of
 from riskroute.results import write_whole
 from riskroute.seeding import stream
+from riskroute.text import LONGEST_VENUE, as_name
 
 MATCHING = ("price-time", "pro-rata")
 REFERENCE_PRICE = 270.0
@@ -94,9 +95,9 @@ class SyntheticVenue:
     sweep: float = 0.1
 
     def __post_init__(self) -> None:
-        for field in ("name", "file_name"):
-            if not (isinstance(getattr(self, field), str) and getattr(self, field)):
-                raise InputError(f"{field} must be a text that is not empty, was {getattr(self, field)!r}")
+        as_name("name", self.name, longest=LONGEST_VENUE)
+        if not (isinstance(self.file_name, str) and self.file_name):
+            raise InputError(f"file_name must be a text that is not empty, was {self.file_name!r}")
         if Path(dt.date(2000, 1, 1).strftime(self.file_name)).name != dt.date(2000, 1, 1).strftime(self.file_name):
             raise InputError(f"file_name must be a name without folders, was {self.file_name!r}")
         one_of("matching", self.matching, MATCHING)

@@ -61,6 +61,11 @@ def band_of(curve: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.f
     return mean - BAND * deviation, mean + BAND * deviation
 
 
+def in_figure(text: str) -> str:
+    """A text as matplotlib draws it as it is: what stands between two dollar signs is no formula."""
+    return text.replace("$", r"\$")
+
+
 def label_of(name: str, curves: Curves) -> str:
     """Name of a policy, and how often it was played if less often than others."""
     runs, most = curves[name]["runs"], max(one["runs"] for one in curves.values())
@@ -70,7 +75,7 @@ def label_of(name: str, curves: Curves) -> str:
 def draw_regret(axes: Axes, curves: Curves) -> None:
     """Draw mean regret curves with bands into existing axes."""
     for name, one in curves.items():
-        rounds, label = one["checkpoints"], label_of(name, curves)
+        rounds, label = one["checkpoints"], in_figure(label_of(name, curves))
         style = "--" if name in YARDSTICKS else "-"
         (line,) = axes.plot(rounds, one["mean_regret"], style, color=COLOURS.get(name), linewidth=1.8, label=label)
         axes.fill_between(rounds, *band_of(one), color=line.get_color(), alpha=0.2, linewidth=0)
@@ -112,8 +117,8 @@ def plot_panels(panels: Mapping[str, Curves], path: str | os.PathLike[str], *, c
     for k, (name, curves) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, min(columns, len(panels)), k + 1)
         draw_regret(axes, curves)
-        axes.set_title(name, fontsize=10)
-    figure.suptitle(title, fontsize=12)
+        axes.set_title(in_figure(name), fontsize=10)
+    figure.suptitle(in_figure(title), fontsize=12)
     return save_figure(figure, path)
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from riskroute.errors import DataError, InputError, real_number
+from riskroute.text import LONGEST_VENUE, as_name
 
 _LARGEST = 10.0  # dollars per share; anything above is a mistake of units
 
@@ -36,6 +37,7 @@ class Fee:
     maker: float
 
     def __post_init__(self) -> None:
+        as_name("venue of a fee", self.venue, longest=LONGEST_VENUE)
         if not isinstance(self.since, dt.date) or isinstance(self.since, dt.datetime):
             raise InputError(f"since of the fee of {self.venue} must be a day, was {self.since!r}")
         for name in ("taker", "maker"):

@@ -20,6 +20,7 @@ from riskroute.results import aligned, write_whole
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.instances import COMFORTABLE_LIST, routing_actions
 from riskroute.routing.splits import largest_size
+from riskroute.text import as_name
 
 UNITS = ("money", "norm-1")
 KINDS = ("market", "limit", "dark")
@@ -50,8 +51,7 @@ class VenueModel:
     variance_error: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"name must be a text that is not empty, was {self.name!r}")
+        as_name("name", self.name)
         one_of("kind", self.kind, KINDS)
         for field in ("mean", "variance", "mean_error", "variance_error"):
             value = getattr(self, field)

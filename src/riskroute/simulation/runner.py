@@ -34,6 +34,7 @@ from riskroute.seeding import stream
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.interrupts import polite_interrupts
 from riskroute.simulation.kernels import index_episode
+from riskroute.text import LABEL_MARKS, as_name
 
 METHODS = ("auto", "blocks", "rounds")
 INDEX_POLICIES = (RiskUcb, MvUcb)
@@ -291,6 +292,7 @@ def by_label(
         chosen[label] = make_policy(item) if isinstance(item, str) else item
         if not isinstance(chosen[label], Policy):
             raise InputError(f"policies must be names or policies, was {item!r}")
+        as_name("label of a policy", label, marks=LABEL_MARKS)
     if not chosen:
         raise InputError("policies must name at least one policy")
     return chosen
