@@ -16,9 +16,9 @@ import pytest
 from riskroute.learning.design import Design
 from riskroute.routing.certificate import _Power, certify
 from riskroute.routing.counting import Lattice
+from riskroute.routing.families import orbit_size
 from riskroute.routing.large_design import large_design
 from riskroute.routing.orbit_design import solve_orbits, whitened_blocks
-from riskroute.routing.families import balanced_families, meetings, orbit_size, spread_meetings
 from riskroute.routing.support import explicit_support, features_of
 from riskroute.routing.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
 
