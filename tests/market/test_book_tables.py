@@ -243,29 +243,6 @@ def test_symbols_that_look_like_something_else(tmp_path: Path, symbol: str) -> N
 
 
 @both
-def test_venues_and_symbols_that_are_no_names_are_refused(tmp_path: Path, write: Writer) -> None:
-    odd = {"venue": ["", "A|B", "../x", "<b>", "X" * 33, None], "symbol": ["", "/AB", "X" * 17, "ABC+", "AC*", None]}
-    for name, value in [(name, value) for name, values in odd.items() for value in values]:
-        said = refusal(write(tmp_path, changed(name, value)))
-        assert f"row 5 of books.{write.__name__[3:]} must have as {name} a name of up to" in said
-        assert f"was {(value or None)!r}" in said.replace("was ''", "was None")
-
-
-@both
-def test_symbols_that_are_not_asked_for_may_be_anything(tmp_path: Path, write: Writer) -> None:
-    """Warrants, preferred shares and the like are in real files; their venues do not matter either."""
-    columns = table_columns(MESSAGES, 1)
-    others = ["ABC+", "ABC=", "ABC$A", "ABC^", "ABC#", "<script>", "X" * 40]
-    columns["symbol"] = [*others, *columns["symbol"][len(others) :]]
-    columns["venue"] = ["<b>", *columns["venue"][1:]]
-    said = refusal(write(tmp_path, columns), Wanted(("ACNE",)))
-    assert "symbol must be one of the 8 in books" in said
-    assert "nearest are ACME" in said
-    ((one, table),) = imported(write(tmp_path, columns), Wanted(("ACME",)))
-    assert (one.symbol, table.height) == ("ACME", len(MESSAGES) - len(others))
-
-
-@both
 def test_rows_of_two_days_falling_and_missing_times_are_refused(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path, changed("ts_event", MIDNIGHT + 86_400 * 10**9, row=39))
     assert f"row 40 of {path.name} must have a time on 2019-03-27, as the first row, was 2019-03-28" in refusal(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -343,31 +342,6 @@ def test_a_broken_table_is_refused(files: dict[str, Path], tmp_path: Path, endin
         with pytest.raises(DataError, match="must be a table that `riskroute market import` wrote") as caught:
             call()
         assert "\n" not in str(caught.value)
-
-
-def test_names_with_signs_are_files_of_their_own(tmp_path: Path) -> None:
-    """Folders, and an underscore that might belong to the venue or to the symbol, do not mix files up."""
-    names = [("A_B", "C"), ("A", "B_C"), ("A/B", "C"), ("A B", "C/../D"), ("Ä", "C")]
-    for venue, symbol in names:
-        (tmp_path / "books.csv").write_text(csv_text(table_columns(MESSAGES, 1, (venue,), symbol)))
-        import_files([tmp_path / "books.csv"], tmp_path / "out", Wanted())
-    store = Store(tmp_path / "out")
-    found = [(one.venue, one.symbol) for one in store.recordings()]
-    assert sorted(found) == sorted(names)
-    assert sorted(visible(tmp_path)) == ["books.csv", "out"]
-    for one in store.recordings():
-        assert set(store.snapshots(one).select("venue", "symbol").rows()) == {(one.venue, one.symbol)}
-        assert quality(store, one)["symbol"] == one.symbol
-
-
-@pytest.mark.parametrize("name", ["venue", "symbol"])
-@pytest.mark.parametrize("value", ["", "../x", "<!--<script>", "a|b", "x" * 70])
-def test_a_record_with_a_hostile_name_is_refused(files: dict[str, Path], tmp_path: Path, name: str, value: str) -> None:
-    (one,) = import_files([files["itch"]], tmp_path / "out", ACME)
-    path = tmp_path / "out" / f"{one.stem}{RECORD}"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
-    with pytest.raises(DataError, match=f"{name} must be a name of up to .* was '{re.escape(value)}'"):
-        Store(tmp_path / "out").recordings()
 
 
 def test_quality_of_a_recording(tmp_path: Path) -> None:
