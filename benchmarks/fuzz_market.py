@@ -32,7 +32,7 @@ from riskroute.errors import RiskrouteError
 from riskroute.market.importing import import_files
 from riskroute.market.reading import Wanted
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from market_files import (
     ITCH_NAME,
     LOBSTER_NAME,

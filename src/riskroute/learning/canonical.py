@@ -3,7 +3,7 @@
 The optimal information matrix of a set of feature vectors is unique; the weights that make it often are not, least of
 all on symmetric sets. A solver then ends wherever rounding errors led it. Here its answer is replaced by
 
-1. the weights of least norm (`least_norm`), which are unique and share evenly between actions that play the same part,
+1. the weights of least norm (`least_norm`), which are unique and the same for actions that play the same part,
 2. moved to fewer actions where there are too many (`basic_weights`), in the order of the actions, and
 3. rounded (`on_grid`), so that the last bits of the computation are gone.
 
