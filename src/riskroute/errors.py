@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+Kind = TypeVar("Kind")
 
 
 class RiskrouteError(Exception):
@@ -115,6 +120,95 @@ def finite_array(name: str, value: Any, *, ndim: int, length: int | None = None)
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise InputError(f"{name} must be finite, was {array[where]} at {list(where)}")
     return array
+
+
+def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> NDArray[Any]:
+    """Return ``value`` as an array of ``dtype`` (int64 or float64) and ``shape``, in which None stands for any length.
+
+    An array that is one already comes back as it is, after a look at its type and shape alone. Anything else is
+    copied, if that loses nothing.
+
+    >>> import numpy as np
+    >>> exact_array("counts", [1, 2], np.int64, (2,)).tolist()
+    [1, 2]
+    >>> exact_array("counts", [1.5, 2.0], np.int64, (2,))
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: counts must be whole numbers of shape (2,), was float64 of shape (2,)
+    """
+    import numpy as np
+
+    try:
+        given = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        given = np.asarray(None)
+    right_length = given.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, given.shape, strict=True))
+    if right_length and given.dtype == dtype:
+        return given
+    numeric = given.dtype.kind in "iuf"
+    lossless = given.size == 0 or (given.dtype.kind in ("iuf" if dtype == np.float64 else "i"))
+    if not (right_length and numeric and lossless):
+        words = "numbers" if dtype == np.float64 else "whole numbers"
+        sizes = ", ".join("any" if n is None else str(n) for n in shape) + "," * (len(shape) == 1)
+        was = f"{given.dtype} of shape {given.shape}" if numeric else described(value)
+        raise InputError(f"{name} must be {words} of shape ({sizes}), was {was}")
+    return given.astype(dtype)
+
+
+def described(value: Any) -> str:
+    """Plain values as they are, everything else by its kind, so that a message stays one line.
+
+    >>> described(3), described(None), described([1, 2])
+    ('3', 'None', 'a list')
+    """
+    if value is None or isinstance(value, bool | int | float | str | bytes | Path):
+        text = repr(value)
+        return text if len(text) <= 80 else f"{text[:77]}..."
+    word = type(value).__name__
+    return f"{'an' if word[0] in 'aeiouAEIOU' else 'a'} {word}"
+
+
+def instance_of(name: str, value: Any, kind: type[Kind], expected: str) -> Kind:
+    """Return ``value`` when it is a ``kind``, described as ``expected``.
+
+    >>> instance_of("prior", 3, list, "a list")
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: prior must be a list, was 3
+    """
+    if not isinstance(value, kind):
+        raise InputError(f"{name} must be {expected}, was {described(value)}")
+    return value
+
+
+def list_of(name: str, value: Any, kind: type[Kind], expected: str) -> list[Kind]:
+    """Return the items of any iterable but a text as a list, all of one ``kind``, described as ``expected``.
+
+    >>> list_of("venues", ["XNAS", 3], str, "texts")
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: venues must be a list of texts, was 3 at [1]
+    """
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InputError(f"{name} must be a list of {expected}, was {described(value)}")
+    items = list(value)
+    for place, item in enumerate(items):
+        if not isinstance(item, kind):
+            raise InputError(f"{name} must be a list of {expected}, was {described(item)} at [{place}]")
+    return items
+
+
+def path_of(name: str, value: Any) -> Path:
+    """Return ``value``, a text or a path, as a `Path`.
+
+    >>> path_of("out", 3)
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: out must be a path, was 3
+    """
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str) or "\0" in os.fspath(value):
+        raise InputError(f"{name} must be a path, was {described(value)}")
+    return Path(value)
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from riskroute.errors import StateError
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.tally import Tallies, merge_into
+from riskroute.learning.tally import Tallies, merge_compiled
 
 
 @dataclass(kw_only=True)
@@ -38,7 +38,7 @@ class ArmPolicy(Policy):
 
     def observe(self, tallies: Tallies) -> None:
         arms = np.searchsorted(self.arms.members, self.arms.rows_of(tallies.actions))
-        merge_into(self.counts, self.means, self.spreads, arms, tallies.counts, tallies.means, tallies.spreads)
+        merge_compiled(self.counts, self.means, self.spreads, arms, tallies.counts, tallies.means, tallies.spreads)
 
     def mean_variances(self) -> NDArray[np.float64]:
         """Empirical mean-variance of every arm, infinite for arms never played, ``(K,)``."""

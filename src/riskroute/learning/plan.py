@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, real_number, whole_number
+from riskroute.errors import InputError, exact_array, real_number, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.rounding import exact_counts
-from riskroute.learning.tally import ActionBatch
+from riskroute.learning.tally import ActionBatch, are_counts, as_handles
 
 LONGEST_HORIZON = 10**12
 
@@ -44,6 +44,12 @@ class Plan:
     actions: ActionBatch
     counts: NDArray[np.int64]
 
+    def __post_init__(self) -> None:
+        if not are_counts(self.actions, self.counts):
+            counts = exact_array("counts", self.counts, np.int64, (None,))
+            object.__setattr__(self, "actions", as_handles(self.actions, len(counts)))
+            object.__setattr__(self, "counts", counts)
+
     @classmethod
     def repeat(cls, action: Action, count: int) -> Plan:
         """Play one action ``count`` times."""
@@ -58,4 +64,8 @@ class Plan:
         """Shrink the plan in proportion to at most ``rounds`` rounds, and leave out what is played zero times."""
         counts = self.counts if self.rounds <= rounds else exact_counts(self.counts.astype(float), rounds)
         played = counts > 0
+        if played.all():
+            return self if counts is self.counts else Plan(self.actions, counts)
+        if (counts < 0).any():
+            raise InputError(f"counts of a plan must not be negative, was {counts.min()}")
         return Plan(self.actions[played], counts[played])
