@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 
+LARGEST = 1e30
+"""Rewards, features and coefficients beyond this size are refused: products of several of them must stay finite."""
+
 
 class RiskrouteError(Exception):
     """Base of every error riskroute raises on purpose."""
@@ -75,25 +78,51 @@ def real_number(
     ...
     riskroute.errors.InputError: risk_tolerance must be a number of at least 0, was -1
     """
-    limits = [
-        f"{word} {limit:g}"
-        for word, limit in (("of at least", minimum), ("of at most", maximum), ("above", above), ("below", below))
-        if math.isfinite(limit)
-    ]
-    expected = " ".join(["a number", " and ".join(limits)]) if limits else "a finite number"
-    import numpy as np
-
-    try:
-        number = math.nan if isinstance(value, bool | np.bool | str | bytes) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
+    number = value if type(value) is float else _as_float(value)
     if not (math.isfinite(number) and minimum <= number <= maximum and above < number < below):
+        limits = [
+            f"{word} {limit:g}"
+            for word, limit in (("of at least", minimum), ("of at most", maximum), ("above", above), ("below", below))
+            if math.isfinite(limit)
+        ]
+        expected = " ".join(["a number", " and ".join(limits)]) if limits else "a finite number"
         raise InputError(f"{name} must be {expected}, was {value!r}")
     return number
 
 
-def finite_array(name: str, value: Any, *, ndim: int, length: int | None = None) -> NDArray[np.float64]:
+def sized_number(name: str, value: Any, *, largest: float = LARGEST, **limits: float) -> float:
+    """Return `real_number` of ``value``, which must be 0 or of a size between ``1 / largest`` and ``largest``.
+
+    >>> sized_number("scale", 1e300, above=0)
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: scale must be between 1e-30 and 1e+30 in size, was 1e+300
+    """
+    number = real_number(name, value, **limits)
+    if number and not 1 / largest <= abs(number) <= largest:
+        zero = "" if limits.get("above", -1) >= 0 else "0 or "
+        raise InputError(f"{name} must be {zero}between {1 / largest:g} and {largest:g} in size, was {value!r}")
+    return number
+
+
+def _as_float(value: Any) -> float:
+    """``value`` as a float, not a number if it is none."""
+    import numpy as np
+
+    if isinstance(value, bool | np.bool | str | bytes) or getattr(value, "ndim", 0):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def finite_array(
+    name: str, value: Any, *, ndim: int, length: int | None = None, largest: float | None = None
+) -> NDArray[np.float64]:
     """Return ``value`` as a C-contiguous float array with ``ndim`` axes, no axis empty, all entries finite.
+
+    With ``largest``, no entry may be larger in size.
 
     >>> finite_array("features", [[1.0], [2.0, 3.0]], ndim=2)
     Traceback (most recent call last):
@@ -119,6 +148,9 @@ def finite_array(name: str, value: Any, *, ndim: int, length: int | None = None)
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise InputError(f"{name} must be finite, was {array[where]} at {list(where)}")
+    if largest is not None and (array.max() > largest or array.min() < -largest):
+        where = tuple(int(i) for i in np.argwhere(np.abs(array) > largest)[0])
+        raise InputError(f"{name} must be at most {largest:g} in size, was {array[where]:g} at {list(where)}")
     return array
 
 
@@ -139,7 +171,7 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     import numpy as np
 
     try:
-        given = np.asarray(value)
+        given = value if type(value) is np.ndarray else np.asarray(value)
     except (TypeError, ValueError, OverflowError):
         given = np.asarray(None)
     right_length = given.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, given.shape, strict=True))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import whole_number
+from riskroute.errors import InputError, described, whole_number
 
 _GRID = 2.0**32  # steps between zero and the largest entry of a column
 
@@ -68,3 +68,17 @@ def digest(matrix: NDArray[np.float64]) -> str:
     exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two are scaled as those just above it
     steps = np.rint(np.ldexp(matrix, -exponent) * _GRID).astype("<i8")
     return hashlib.sha256(steps.tobytes() + exponent.astype("<i4").tobytes()).hexdigest()[:16]
+
+
+def generator(seed: int | np.random.SeedSequence | None) -> np.random.Generator:
+    """A generator from a seed, or from fresh entropy without one.
+
+    >>> generator(-1)
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: seed must be a non-negative integer or a SeedSequence, was -1
+    """
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise InputError(f"seed must be a non-negative integer or a SeedSequence, was {described(seed)}") from None

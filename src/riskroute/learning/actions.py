@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute.errors import InputError, exact_array, finite_array, real_number, whole_number
 from riskroute.learning.design import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
 from riskroute.seeding import digest, short_hash
@@ -96,6 +96,13 @@ class ActionSet(ABC):
     def listed(self) -> Actions:
         """Return the same set as an explicit list, or raise `InputError` when it is too large to list."""
 
+    def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
+        """Whether each of a batch of handles is a member; unless a set says more, whether it has features."""
+        try:
+            return np.ones(len(self.features(actions)), dtype=bool)
+        except InputError:
+            return np.zeros(len(actions), dtype=bool)
+
     def action_features(self, action: Action) -> NDArray[np.float64]:
         """Feature vector ``(dim,)`` of one action."""
         vector: NDArray[np.float64] = self.features(as_batch(action))[0]
@@ -167,7 +174,16 @@ class Actions(ActionSet):
 
     def rows_of(self, actions: ActionBatch) -> NDArray[np.int64]:
         """Rows of the matrix that belong to a batch of handles."""
-        return actions if self._names is None else self._names.rows_of(actions)
+        if self._names is None:
+            return exact_array("actions", actions, np.int64, (None,))
+        return self._names.rows_of(exact_array("actions", actions, np.int64, (None, self._names.handles.shape[1])))
+
+    def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
+        batch = np.asarray(actions)
+        if batch.shape[1:] != self.handles.shape[1:]:
+            return np.zeros(len(batch), dtype=bool)
+        rows, found = (batch, True) if self._names is None else self._names.search(batch)
+        return np.isin(rows, self.members) & found
 
     @property
     def rows(self) -> NDArray[np.float64]:
@@ -181,7 +197,7 @@ class Actions(ActionSet):
         return f"actions:{self.size}x{self.dim}:{self.coordinates}:{self._digest}"
 
     def features(self, actions: ActionBatch) -> NDArray[np.float64]:
-        rows = self.rows_of(np.asarray(actions))
+        rows = self.rows_of(actions)
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
             raise InputError(f"actions must be row numbers below {len(self.matrix)}, was {rows.tolist()[:6]}")
         return self.matrix[rows]
@@ -265,9 +281,14 @@ class _Names:
         with np.errstate(over="ignore"):
             return np.asarray((actions * self.factors).sum(axis=1))
 
-    def rows_of(self, actions: ActionBatch) -> NDArray[np.int64]:
-        place = np.searchsorted(self.keys, self._keys(np.asarray(actions)))
+    def search(self, actions: ActionBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where each handle must be if it is there, and whether it is."""
+        place = np.searchsorted(self.keys, self._keys(actions))
         rows = self.order[np.minimum(place, len(self.order) - 1)]
-        if not np.array_equal(self.handles[rows], actions):
+        return rows, (self.handles[rows] == actions).all(axis=1)
+
+    def rows_of(self, actions: ActionBatch) -> NDArray[np.int64]:
+        rows, found = self.search(actions)
+        if not found.all():
             raise InputError("actions must be members of the list they are looked up in")
         return rows

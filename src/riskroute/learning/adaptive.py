@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from riskroute.errors import real_number, whole_number
+from riskroute.learning import remembered
 from riskroute.learning.belief import LEAST_VARIANCE, Belief, draw
 from riskroute.learning.linear import LinearPolicy
 from riskroute.learning.plan import Plan
@@ -67,15 +68,15 @@ class Adaptive(LinearPolicy):
     portions: int = 8
     budget: float | None = None
 
-    calm: bool = memory(False)  # nothing was worth exploring in the last plan
+    calm: bool = memory(False, remembered.flag)  # nothing was worth exploring in the last plan
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         real_number("patience", self.patience, above=0)
         whole_number("draws", self.draws)
         whole_number("portions", self.portions)
         if self.budget is not None:
             real_number("budget", self.budget, minimum=0)
-        super().begin()
+        super().check_parameters()
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         rivals, loss = self._rivals(belief)  # steps 1 and 2

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.errors import StateError
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
@@ -22,9 +23,9 @@ class ArmPolicy(Policy):
 
     needs_list: ClassVar[bool] = True
 
-    counts: NDArray[np.int64] = memory()
-    means: NDArray[np.float64] = memory()
-    spreads: NDArray[np.float64] = memory()
+    counts: NDArray[np.int64] = memory(None, remembered.arm_counts)
+    means: NDArray[np.float64] = memory(None, remembered.arm_means)
+    spreads: NDArray[np.float64] = memory(None, remembered.arm_spreads)
 
     def begin(self) -> None:
         self.resume()

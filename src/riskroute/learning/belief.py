@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from riskroute.errors import InputError, finite_array, real_number
+from riskroute.errors import InputError, exact_array, finite_array, real_number
 from riskroute.learning.evidence import Evidence
 
 Vector = NDArray[np.float64]
@@ -51,6 +51,14 @@ class Belief:
     var_precision: Matrix
     variance: float
     rounds: float
+
+    def __post_init__(self) -> None:
+        dim = len(exact_array("mean_coef", self.mean_coef, np.float64, (None,)))
+        shapes = {"mean_coef": (dim,), "mean_precision": (dim, dim), "var_coef": (dim,), "var_precision": (dim, dim)}
+        for name, shape in shapes.items():
+            object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, shape))
+        for name in ("variance", "rounds"):
+            object.__setattr__(self, name, real_number(name, getattr(self, name), minimum=0))
 
     @property
     def dim(self) -> int:

@@ -26,9 +26,9 @@ class Discounted(Thompson):
 
     halflife: float = 2000.0
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         real_number("halflife", self.halflife, above=0)
-        super().begin()
+        super().check_parameters()
 
     def remember(self, news: Evidence) -> None:
         left = 0.5 ** (news.rounds / self.halflife)

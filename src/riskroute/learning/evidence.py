@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from riskroute.errors import exact_array
 from riskroute.learning.tally import Tallies, merge_groups
 
 Vector = NDArray[np.float64]
@@ -31,6 +32,11 @@ class Evidence:
     counts: Vector
     means: Vector
     spreads: Vector
+
+    def __post_init__(self) -> None:
+        n = len(exact_array("counts", self.counts, np.float64, (None,)))
+        for name, shape in (("features", (n, None)), ("counts", (n,)), ("means", (n,)), ("spreads", (n,))):
+            object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, shape))
 
     @classmethod
     def none(cls, dim: int) -> Evidence:

@@ -35,11 +35,11 @@ class LinUcb(RiskNeutral):
     delta: float = 0.01
     width: float | None = None
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         real_number("delta", self.delta, above=0, below=1)
         if self.width is not None:
             real_number("width", self.width, minimum=0)
-        super().begin()
+        super().check_parameters()
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         listed = self.known.actions.listed()

@@ -43,8 +43,7 @@ class MvThompson(ArmPolicy):
     growth: float = 0.02
     draws: int = 64
 
-    def begin(self) -> None:
-        super().begin()
+    def check_parameters(self) -> None:
         real_number("growth", self.growth, above=0)
         whole_number("draws", self.draws)
 

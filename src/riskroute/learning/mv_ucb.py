@@ -41,8 +41,7 @@ class MvUcb(IndexPolicy):
     concentration: float = 2.0
     refresh: float = 0.01
 
-    def begin(self) -> None:
-        super().begin()
+    def check_parameters(self) -> None:
         self._width()
         real_number("refresh", self.refresh, minimum=0, maximum=1)
 

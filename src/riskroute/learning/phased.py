@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.errors import StateError, real_number
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
@@ -26,8 +27,13 @@ class PhasedPolicy(Policy):
 
     design_tolerance: float = 0.01
 
-    cuts: list[tuple[NDArray[np.float64], float]] = memory()  # score and tolerance of every elimination so far
-    score: NDArray[np.float64] | None = memory()  # estimated score to recommend by
+    # score and tolerance of every elimination so far
+    cuts: list[tuple[NDArray[np.float64], float]] = memory(
+        None, remembered.each(remembered.pair(remembered.vector, remembered.amount))
+    )
+    score: NDArray[np.float64] | None = memory(
+        None, remembered.optional(remembered.vector)
+    )  # estimated score to recommend by
 
     @abstractmethod
     def _phase_rounds(self) -> float:
@@ -37,8 +43,10 @@ class PhasedPolicy(Policy):
     def _estimated_score(self, tallies: Tallies) -> NDArray[np.float64]:
         """Coefficients of what is to be small, ``(dim,)``, from the rewards of one phase."""
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         real_number("design_tolerance", self.design_tolerance, above=0)
+
+    def begin(self) -> None:
         self.cuts = []
         self.resume()
 

@@ -42,13 +42,13 @@ class PhasedElimination(PhasedPolicy):
     noise_variance: float | None = None
     delta: float | None = None
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         real_number("constant", self.constant, above=0)
         if self.noise_variance is not None:
             real_number("noise_variance", self.noise_variance, above=0)
         if self.delta is not None:
             real_number("delta", self.delta, above=0, below=1)
-        super().begin()
+        super().check_parameters()
 
     def _phase_rounds(self) -> float:
         known = self.known

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.errors import StateError, one_of, real_number
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.design import Design
 from riskroute.learning.estimation import least_squares
@@ -49,9 +50,10 @@ class Rise(Policy):
     design_tolerance: float = 0.01
     corrected: bool = False
 
-    committed: Action | None = memory()
+    committed: Action | None = memory(None, remembered.optional(remembered.member))
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
+        real_number("design_tolerance", self.design_tolerance, above=0)
         one_of("mode", self.mode, ("practical", "theory"))
         real_number("constant", self.constant, above=0)
         if self.explore_multiplier is not None:

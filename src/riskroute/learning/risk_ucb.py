@@ -30,8 +30,7 @@ class RiskUcb(IndexPolicy):
     divisor: float = 2.0
     delta: float | None = None
 
-    def begin(self) -> None:
-        super().begin()
+    def check_parameters(self) -> None:
         self.bonus_at(0)
 
     def bonus_at(self, played: int) -> float:

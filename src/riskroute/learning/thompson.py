@@ -37,10 +37,10 @@ class Thompson(LinearPolicy):
     draws: int = 32
     width: float = 1.0
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         whole_number("draws", self.draws)
         real_number("width", self.width, minimum=1e-9, maximum=1e9)
-        super().begin()
+        super().check_parameters()
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         center, covariance = self.objective(belief)

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.errors import InputError, StateError, real_number, whole_number
+from riskroute.errors import InputError, StateError, list_of, real_number, whole_number
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action, as_action
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import Plan
@@ -25,10 +26,15 @@ class Oracle(Policy):
 
     schedule: tuple[tuple[int, Action], ...] = ()
 
-    def begin(self) -> None:
-        starts = [start for start, _ in self.schedule]
+    def check_parameters(self) -> None:
+        pairs = list_of("schedule", self.schedule, tuple, "pairs of a first round and an action")
+        if any(len(pair) != 2 or type(pair[0]) is not int for pair in pairs):
+            raise InputError(f"schedule must be pairs of a first round and an action, was {self.schedule}")
+        starts = [start for start, _ in pairs]
         if not starts or starts[0] != 0 or starts != sorted(set(starts)):
             raise InputError(f"schedule must start at round 0 and ascend, was {self.schedule}")
+        for _, action in pairs:
+            remembered.member("an action of the schedule", action, self)
 
     def propose(self) -> Plan:
         later = [start for start, _ in self.schedule if start > self.played]
@@ -52,9 +58,9 @@ class Uniform(Policy):
 
     batch: int = 1024
 
-    latest: Action | None = memory()
+    latest: Action | None = memory(None, remembered.optional(remembered.handle))
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         whole_number("batch", self.batch)
 
     def propose(self) -> Plan:
@@ -90,9 +96,9 @@ class Greedy(Policy):
     ridge: float = 1e-3
     design_tolerance: float = 0.01
 
-    seen: Tallies | None = memory()
+    seen: Tallies | None = memory(None, remembered.optional(remembered.tallies))
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         whole_number("tries", self.tries)
         real_number("growth", self.growth, above=0)
 

@@ -120,7 +120,7 @@ class SetOracle(Oracle):
 
     best: Mapping[str, Action] = field(default_factory=dict)
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         self.recommend()
 
     def propose(self) -> Plan:
