@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.errors import real_number
+from riskroute.errors import sized_number
 from riskroute.learning.evidence import Evidence
 from riskroute.learning.thompson import Thompson
 
@@ -27,7 +27,7 @@ class Discounted(Thompson):
     halflife: float = 2000.0
 
     def check_parameters(self) -> None:
-        real_number("halflife", self.halflife, above=0)
+        sized_number("halflife", self.halflife, above=0)
         super().check_parameters()
 
     def remember(self, news: Evidence) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.errors import exact_array
-from riskroute.learning.tally import Tallies, merge_groups
+from riskroute.learning.tally import Tallies, are_moments, merge_groups
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -34,6 +34,8 @@ class Evidence:
     spreads: Vector
 
     def __post_init__(self) -> None:
+        if are_moments(self.counts, self.means, self.spreads) and _are_rows(self.features, self.counts):
+            return
         n = len(exact_array("counts", self.counts, np.float64, (None,)))
         for name, shape in (("features", (n, None)), ("counts", (n,)), ("means", (n,)), ("spreads", (n,))):
             object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, shape))
@@ -73,3 +75,12 @@ class Evidence:
         """Count every reward ``factor`` times; rows that then count less than ``least`` rewards are dropped."""
         kept = self.counts * factor > least
         return Evidence(self.features[kept], self.counts[kept] * factor, self.means[kept], self.spreads[kept] * factor)
+
+
+def _are_rows(features: Matrix, counts: Vector) -> bool:
+    return (
+        type(features) is np.ndarray
+        and features.dtype == counts.dtype == np.float64
+        and features.ndim == 2
+        and len(features) == len(counts)
+    )

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, exact_array, real_number, whole_number
+from riskroute.errors import LARGEST, InputError, exact_array, sized_number, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.rounding import exact_counts
 from riskroute.learning.tally import ActionBatch, are_counts, as_handles
 
 LONGEST_HORIZON = 10**12
+
+MOST_DRAWS = 10**6
+"""No policy draws more for one plan: draws are held in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +36,8 @@ class Setting:
         store = object.__setattr__
         if self.horizon is not None:
             store(self, "horizon", whole_number("horizon", self.horizon, maximum=LONGEST_HORIZON))
-        store(self, "risk_tolerance", real_number("risk_tolerance", self.risk_tolerance, minimum=0))
-        store(self, "base_variance", real_number("base_variance", self.base_variance, minimum=0))
+        store(self, "risk_tolerance", sized_number("risk_tolerance", self.risk_tolerance, minimum=0))
+        store(self, "base_variance", sized_number("base_variance", self.base_variance, minimum=0, largest=LARGEST**2))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute.errors import LARGEST, InputError, finite_array, real_number, sized_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 
 _SLACK = 1e-9  # room for rounding in the norm and sign checks
@@ -47,8 +47,8 @@ class Problem:
         store = object.__setattr__
         store(self, "mean_coef", finite_array("mean_coef", self.mean_coef, ndim=1, length=dim).copy())
         store(self, "var_coef", finite_array("var_coef", self.var_coef, ndim=1, length=dim).copy())
-        store(self, "base_variance", real_number("base_variance", self.base_variance, minimum=0))
-        store(self, "risk_tolerance", real_number("risk_tolerance", self.risk_tolerance, minimum=0))
+        store(self, "base_variance", sized_number("base_variance", self.base_variance, minimum=0, largest=LARGEST**2))
+        store(self, "risk_tolerance", sized_number("risk_tolerance", self.risk_tolerance, minimum=0))
         if self.check_norms:
             for name, norm, limit in self._norms():
                 if norm > limit * (1 + _SLACK):

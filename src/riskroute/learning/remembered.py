@@ -12,15 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from riskroute.errors import LARGEST, InputError, described, exact_array, finite_array, instance_of, real_number
+from riskroute.errors import (
+    LARGEST,
+    InputError,
+    described,
+    exact_array,
+    finite_array,
+    instance_of,
+    real_number,
+    sized_number,
+)
 from riskroute.learning.actions import as_batch
 from riskroute.learning.belief import Belief
 from riskroute.learning.evidence import Evidence
-from riskroute.learning.plan import Plan
+from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.tally import Tallies, Tally
 
 if TYPE_CHECKING:
     from riskroute.learning.policy import Policy
+
+LARGEST_SPREAD = LARGEST**2 * LONGEST_HORIZON
+"""No sum of squared deviations can be larger."""
 
 Check = Callable[[str, Any, "Policy"], None]
 
@@ -142,8 +154,8 @@ def evidence(name: str, value: Any, policy: Policy) -> None:
     if len(value) == 0:
         return
     finite_array(f"features of {name}", value.features, ndim=2, largest=LARGEST)
-    if not (np.isfinite(value.counts).all() and value.counts.min() > 0):
-        raise InputError(f"counts of {name} must be positive numbers, and were not")
+    if finite_array(f"counts of {name}", value.counts, ndim=1, largest=LONGEST_HORIZON).min() <= 0:
+        raise InputError(f"counts of {name} must be positive, was {value.counts.min():g}")
     _rewards(f"means of {name}", value.means)
     _spreads(f"spreads of {name}", value.spreads)
 
@@ -159,11 +171,11 @@ def check_belief(name: str, value: Any, dim: int) -> Belief:
     if value.dim != dim:
         raise InputError(f"{name} must have dimension {dim}, was {value.dim}")
     for field in ("mean_coef", "var_coef"):
-        finite_array(f"{field} of {name}", getattr(value, field), ndim=1)
+        finite_array(f"{field} of {name}", getattr(value, field), ndim=1, largest=LARGEST**3)
     for field in ("mean_precision", "var_precision"):
         _positive_definite(f"{field} of {name}", getattr(value, field))
-    real_number(f"variance of {name}", value.variance, above=0)
-    real_number(f"rounds of {name}", value.rounds, minimum=0)
+    sized_number(f"variance of {name}", value.variance, above=0, largest=LARGEST**2)
+    sized_number(f"rounds of {name}", value.rounds, minimum=0)
     return value
 
 
@@ -191,7 +203,7 @@ def begun(name: str, value: Any, policy: Policy) -> None:
         if type(entry.count) is not int or not least <= entry.count <= most:
             raise InputError(f"counts of {name} must follow the plan, was {entry.count} of {planned[place]} at {place}")
         real_number(f"a mean of {name}", entry.mean, minimum=-LARGEST, maximum=LARGEST)
-        real_number(f"a spread of {name}", entry.spread, minimum=0)
+        real_number(f"a spread of {name}", entry.spread, minimum=0, maximum=LARGEST_SPREAD)
 
 
 def _members(name: str, actions: Any, policy: Policy) -> None:
@@ -204,7 +216,7 @@ def _rewards(name: str, value: Any) -> None:
 
 
 def _spreads(name: str, value: Any) -> None:
-    if finite_array(name, value, ndim=1).min() < 0:
+    if finite_array(name, value, ndim=1, largest=LARGEST_SPREAD).min() < 0:
         raise InputError(f"{name} must not be negative, was {value.min():g}")
 
 

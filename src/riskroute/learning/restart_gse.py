@@ -14,7 +14,7 @@ from riskroute.learning import remembered
 from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.design import Design
 from riskroute.learning.estimation import least_squares
-from riskroute.learning.plan import Plan
+from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
 from riskroute.learning.rounding import exact_counts
 from riskroute.learning.tally import Tallies
@@ -51,12 +51,12 @@ class RestartGse(Policy):
     latest: Action | None = memory(None, remembered.optional(remembered.member))  # winner of the last finished search
 
     def check_parameters(self) -> None:
-        real_number("design_tolerance", self.design_tolerance, above=0)
+        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
         one_of("mode", self.mode, ("practical", "theory"))
         one_of("objective", self.objective, ("mean", "mean-variance"))
         for name, value in (("cycle", self.cycle), ("budget", self.budget)):
             if value is not None:
-                whole_number(name, value)
+                whole_number(name, value, maximum=LONGEST_HORIZON)
 
     def begin(self) -> None:
         self.halvings = []

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import StateError, one_of, real_number
+from riskroute.errors import StateError, one_of, real_number, sized_number
 from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.design import Design
@@ -53,15 +53,15 @@ class Rise(Policy):
     committed: Action | None = memory(None, remembered.optional(remembered.member))
 
     def check_parameters(self) -> None:
-        real_number("design_tolerance", self.design_tolerance, above=0)
+        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
         one_of("mode", self.mode, ("practical", "theory"))
-        real_number("constant", self.constant, above=0)
+        sized_number("constant", self.constant, above=0)
         if self.explore_multiplier is not None:
-            real_number("explore_multiplier", self.explore_multiplier, above=0)
+            sized_number("explore_multiplier", self.explore_multiplier, above=0)
         if self.delta is not None:
-            real_number("delta", self.delta, above=0, below=1)
+            sized_number("delta", self.delta, above=0, below=1)
         if self.epsilon is not None:
-            real_number("epsilon", self.epsilon, above=0)
+            sized_number("epsilon", self.epsilon, above=0)
 
     def propose(self) -> Plan:
         if self.committed is not None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import one_of, real_number, sized_number
+from riskroute.errors import one_of, sized_number
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.phased import PhasedPolicy
 from riskroute.learning.tally import Tallies
@@ -48,9 +48,9 @@ class RisePlusPlus(PhasedPolicy):
     def check_parameters(self) -> None:
         one_of("mode", self.mode, tuple(CONSTANTS))
         if self.ridge is not None:
-            real_number("ridge", self.ridge, minimum=0)
+            sized_number("ridge", self.ridge, minimum=0)
         if self.delta is not None:
-            real_number("delta", self.delta, above=0, below=1)
+            sized_number("delta", self.delta, above=0, below=1)
         if self.constant is not None:
             sized_number("constant", self.constant, above=0)
         super().check_parameters()

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.errors import InputError, StateError, list_of, real_number, whole_number
+from riskroute.errors import InputError, StateError, list_of, real_number, sized_number, whole_number
 from riskroute.learning import remembered
 from riskroute.learning.actions import Action, as_action
 from riskroute.learning.estimation import least_squares
-from riskroute.learning.plan import Plan
+from riskroute.learning.plan import LONGEST_HORIZON, MOST_DRAWS, Plan
 from riskroute.learning.policy import Policy, memory
 from riskroute.learning.tally import Tallies
 
@@ -61,7 +61,7 @@ class Uniform(Policy):
     latest: Action | None = memory(None, remembered.optional(remembered.handle))
 
     def check_parameters(self) -> None:
-        whole_number("batch", self.batch)
+        whole_number("batch", self.batch, maximum=MOST_DRAWS)
 
     def propose(self) -> Plan:
         drawn = self.known.actions.sample(self.rng, min(self.batch, self.remaining))
@@ -99,14 +99,16 @@ class Greedy(Policy):
     seen: Tallies | None = memory(None, remembered.optional(remembered.tallies))
 
     def check_parameters(self) -> None:
-        whole_number("tries", self.tries)
-        real_number("growth", self.growth, above=0)
+        whole_number("tries", self.tries, maximum=LONGEST_HORIZON)
+        sized_number("growth", self.growth, above=0)
+        sized_number("ridge", self.ridge, minimum=0)
+        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
 
     def propose(self) -> Plan:
         if self.seen is None:
             design = self.known.actions.design(self.design_tolerance)
             return Plan(design.actions, np.full(len(design), self.tries, dtype=np.int64))
-        return Plan.repeat(self.recommend(), math.ceil(self.growth * self.played))
+        return Plan.repeat(self.recommend(), math.ceil(min(self.growth * self.played, self.remaining)))
 
     def observe(self, tallies: Tallies) -> None:
         self.seen = (tallies if self.seen is None else self.seen.joined(tallies)).by_action()
