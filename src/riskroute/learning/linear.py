@@ -56,7 +56,7 @@ class LinearPolicy(Policy):
     vague: Matrix = memory(None, remembered.information)
     base: Belief | None = memory(None, remembered.optional(remembered.belief))  # the prior, and what was summed up
     belief: Belief | None = memory(None, remembered.optional(remembered.belief))
-    fresh: float = memory(0.0, remembered.amount)  # rewards not yet in the belief
+    fresh: float = memory(0.0, remembered.part_of_played)  # rewards not yet in the belief
 
     def check_parameters(self) -> None:
         real_number("growth", self.growth, above=0, maximum=1)

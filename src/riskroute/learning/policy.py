@@ -240,7 +240,11 @@ class Policy(ABC):
         saved = dict(instance_of("setting", state["setting"], dict, "a dictionary"))
         if (there := saved.pop("actions")) != actions.fingerprint:
             raise StateError(f"state belongs to the action set {there}, was given {actions.fingerprint}")
-        policy = cls(**decode(instance_of("parameters", state["parameters"], dict, "a dictionary")))
+        parameters = decode(instance_of("parameters", state["parameters"], dict, "a dictionary"))
+        expected = {item.name for item in dataclasses.fields(cls) if item.init}
+        if set(parameters) != expected:
+            raise StateError(f"state parameters must be {sorted(expected)}, was {sorted(parameters)}")
+        policy = cls(**parameters)
         policy._prepare(Setting(actions=actions, **saved), _as_saved(state["random"]))
         fields = {item.name: item for item in dataclasses.fields(cls) if item.metadata.get("memory")}
         given = instance_of("memory", state["memory"], dict, "a dictionary")

@@ -81,6 +81,13 @@ def amount(name: str, value: Any, policy: Policy) -> None:
     real_number(name, value, minimum=0)
 
 
+def part_of_played(name: str, value: Any, policy: Policy) -> None:
+    """A number of rewards, perhaps with a fraction, of those that were seen."""
+    amount(name, value, policy)
+    if value > policy.played:
+        raise InputError(f"{name} must be at most the {policy.played} rounds played, was {value}")
+
+
 def rounds_played(name: str, value: Any, policy: Policy) -> None:
     """A whole number of rounds, within the horizon."""
     most = policy.remaining  # nothing is played yet
@@ -96,13 +103,14 @@ def past_round(name: str, value: Any, policy: Policy) -> None:
 
 def vector(name: str, value: Any, policy: Policy) -> None:
     """Coefficients ``(dim,)``."""
-    finite_array(name, exact_array(name, value, np.float64, (policy.known.actions.dim,)), ndim=1)
+    given = exact_array(name, value, np.float64, (policy.known.actions.dim,))
+    finite_array(name, given, ndim=1, largest=LARGEST**3)
 
 
 def information(name: str, value: Any, policy: Policy) -> None:
     """A positive definite matrix ``(dim, dim)``."""
     dim = policy.known.actions.dim
-    _positive_definite(name, exact_array(name, value, np.float64, (dim, dim)))
+    _positive_definite(name, exact_array(name, value, np.float64, (dim, dim)), largest=LARGEST**2)
 
 
 def arm_counts(name: str, value: Any, policy: Policy) -> None:
@@ -220,8 +228,8 @@ def _spreads(name: str, value: Any) -> None:
         raise InputError(f"{name} must not be negative, was {value.min():g}")
 
 
-def _positive_definite(name: str, matrix: Any) -> None:
-    finite_array(name, matrix, ndim=2)
+def _positive_definite(name: str, matrix: Any, largest: float | None = None) -> None:
+    finite_array(name, matrix, ndim=2, largest=largest)
     scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
     fits = bool((scale > 0).all() and (np.abs(matrix - matrix.T) <= 1e-9 * np.outer(scale, scale)).all())
     try:
