@@ -170,8 +170,10 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     """
     import numpy as np
 
+    if type(value) is np.ndarray and value.dtype == dtype and shape in (value.shape, (None,) * value.ndim):
+        return value
     try:
-        given = value if type(value) is np.ndarray else np.asarray(value)
+        given = np.asarray(value)
     except (TypeError, ValueError, OverflowError):
         given = np.asarray(None)
     right_length = given.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, given.shape, strict=True))
@@ -185,6 +187,25 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
         was = f"{given.dtype} of shape {given.shape}" if numeric else described(value)
         raise InputError(f"{name} must be {words} of shape ({sizes}), was {was}")
     return given.astype(dtype)
+
+
+def check_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> None:
+    """Refuse what is not an array of exactly this type and shape: for compiled code, which would read beyond it.
+
+    >>> import numpy as np
+    >>> check_array("noise", np.zeros(3), np.float64, (4,))
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: noise must be numbers of shape (4,), was float64 of shape (3,)
+    """
+    import numpy as np
+
+    if exact_array(name, value, dtype, shape) is not value:
+        raise InputError(f"{name} must be an array of type {np.dtype(dtype)}, was {_kind_of(value)}")
+
+
+def _kind_of(value: Any) -> str:
+    return f"{value.dtype}" if hasattr(value, "dtype") else described(value)
 
 
 def described(value: Any) -> str:
