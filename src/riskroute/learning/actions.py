@@ -17,6 +17,7 @@ from riskroute.learning.design import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
 from riskroute.seeding import digest, short_hash
 
+_WHOLE = np.dtype(np.int64)
 _SCORES_AT_ONCE = 1_000_000  # entries of a table of scores kept in memory
 
 Action = int | tuple[int, ...]
@@ -175,7 +176,8 @@ class Actions(ActionSet):
     def rows_of(self, actions: ActionBatch) -> NDArray[np.int64]:
         """Rows of the matrix that belong to a batch of handles."""
         if self._names is None:
-            return exact_array("actions", actions, np.int64, (None,))
+            plain = type(actions) is np.ndarray and actions.dtype == _WHOLE and actions.ndim == 1
+            return actions if plain else exact_array("actions", actions, np.int64, (None,))
         return self._names.rows_of(exact_array("actions", actions, np.int64, (None, self._names.handles.shape[1])))
 
     def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
