@@ -52,9 +52,9 @@ def whole_number(name: str, value: Any, *, minimum: int = 1, maximum: int | None
     try:
         number = operator.index(value)
     except TypeError:
-        raise InputError(f"{name} must be {expected}, was {value!r}") from None
+        raise InputError(f"{name} must be {expected}, was {shown(value)}") from None
     if isinstance(value, bool):
-        raise InputError(f"{name} must be {expected}, was {value!r}")
+        raise InputError(f"{name} must be {expected}, was {shown(value)}")
     if number < minimum:
         raise InputError(f"{name} must be {expected}, was {number}")
     if maximum is not None and number > maximum:
@@ -86,7 +86,7 @@ def real_number(
             if math.isfinite(limit)
         ]
         expected = " ".join(["a number", " and ".join(limits)]) if limits else "a finite number"
-        raise InputError(f"{name} must be {expected}, was {value!r}")
+        raise InputError(f"{name} must be {expected}, was {shown(value)}")
     return number
 
 
@@ -101,7 +101,7 @@ def sized_number(name: str, value: Any, *, largest: float = LARGEST, **limits: f
     number = real_number(name, value, **limits)
     if number and not 1 / largest <= abs(number) <= largest:
         zero = "" if limits.get("above", -1) >= 0 else "0 or "
-        raise InputError(f"{name} must be {zero}between {1 / largest:g} and {largest:g} in size, was {value!r}")
+        raise InputError(f"{name} must be {zero}between {1 / largest:g} and {largest:g} in size, was {shown(value)}")
     return number
 
 
@@ -208,6 +208,16 @@ def _kind_of(value: Any) -> str:
     return f"{value.dtype}" if hasattr(value, "dtype") else described(value)
 
 
+def shown(value: Any) -> str:
+    """``value`` as Python writes it, on one line of at most 80 characters.
+
+    >>> shown([1, 2]), shown("x" * 100)
+    ('[1, 2]', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...")
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def described(value: Any) -> str:
     """Plain values as they are, everything else by its kind, so that a message stays one line.
 
@@ -215,10 +225,24 @@ def described(value: Any) -> str:
     ('3', 'None', 'a list')
     """
     if value is None or isinstance(value, bool | int | float | str | bytes | Path):
-        text = repr(value)
-        return text if len(text) <= 80 else f"{text[:77]}..."
+        return shown(value)
     word = type(value).__name__
     return f"{'an' if word[0] in 'aeiouAEIOU' else 'a'} {word}"
+
+
+def true_or_false(name: str, value: Any) -> bool:
+    """Return ``value`` when it is True or False.
+
+    >>> true_or_false("corrected", 1)
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: corrected must be True or False, was 1
+    """
+    import numpy as np
+
+    if not isinstance(value, bool | np.bool):
+        raise InputError(f"{name} must be True or False, was {described(value)}")
+    return bool(value)
 
 
 def instance_of(name: str, value: Any, kind: type[Kind], expected: str) -> Kind:
@@ -272,10 +296,10 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     ...
     riskroute.errors.InputError: mode must be one of practical, theory, was 'practicl' (did you mean practical?)
     """
-    if value in choices:
+    if isinstance(value, str) and value in choices:
         return str(value)
     import difflib
 
     near = difflib.get_close_matches(str(value), choices, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
-    raise InputError(f"{name} must be one of {', '.join(choices)}, was {value!r}{hint}")
+    raise InputError(f"{name} must be one of {', '.join(choices)}, was {shown(value)}{hint}")

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from riskroute.errors import LARGEST, InputError, RiskrouteError, StateError, described, instance_of, real_number
+from riskroute.errors import LARGEST, InputError, RiskrouteError, StateError, described, instance_of, real_number, shown
 from riskroute.learning import remembered
 from riskroute.learning.actions import Action, ActionSet, as_action
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
@@ -159,7 +159,7 @@ class Policy(ABC):
         entry = self._entry(plan)
         expected = as_action(plan.actions[entry])
         if not _equal(action, expected):
-            raise InputError(f"action must be the one select() returned, {expected}, was {action}")
+            raise InputError(f"action must be the one select() returned, {expected}, was {shown(action)}")
         reward = real_number("reward", reward, minimum=-LARGEST, maximum=LARGEST)
         if entry == len(self.partial):
             self.partial.append(Tally())
@@ -260,10 +260,7 @@ class Policy(ABC):
 
 
 def _equal(action: Any, expected: Action) -> bool:
-    try:
-        return bool(action == expected)
-    except ValueError:  # an array of several truth values
-        return False
+    return isinstance(action, int | np.integer | tuple) and bool(action == expected)
 
 
 def _as_saved(state: Any) -> np.random.Generator:

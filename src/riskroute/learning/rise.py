@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import StateError, one_of, real_number, sized_number
+from riskroute.errors import StateError, one_of, real_number, sized_number, true_or_false
 from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.design import Design
@@ -54,6 +54,7 @@ class Rise(Policy):
 
     def check_parameters(self) -> None:
         real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
+        true_or_false("corrected", self.corrected)
         one_of("mode", self.mode, ("practical", "theory"))
         sized_number("constant", self.constant, above=0)
         if self.explore_multiplier is not None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import one_of, sized_number
+from riskroute.errors import one_of, sized_number, true_or_false
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.phased import PhasedPolicy
 from riskroute.learning.tally import Tallies
@@ -46,6 +46,7 @@ class RisePlusPlus(PhasedPolicy):
     corrected: bool = False
 
     def check_parameters(self) -> None:
+        true_or_false("corrected", self.corrected)
         one_of("mode", self.mode, tuple(CONSTANTS))
         if self.ridge is not None:
             sized_number("ridge", self.ridge, minimum=0)
