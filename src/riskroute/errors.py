@@ -5,6 +5,7 @@ Every message names the field, the value and what was expected: ``shares must be
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import operator
 import os
@@ -266,13 +267,29 @@ def list_of(name: str, value: Any, kind: type[Kind], expected: str) -> list[Kind
     ...
     riskroute.errors.InputError: venues must be a list of texts, was 3 at [1]
     """
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    listed = isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
+    if not listed:
         raise InputError(f"{name} must be a list of {expected}, was {described(value)}")
     items = list(value)
     for place, item in enumerate(items):
         if not isinstance(item, kind):
             raise InputError(f"{name} must be a list of {expected}, was {described(item)} at [{place}]")
     return items
+
+
+def day_of(name: str, value: Any) -> dt.date:
+    """Return ``value`` when it is a day, not a time of one.
+
+    >>> day_of("date", dt.date(2019, 3, 27))
+    datetime.date(2019, 3, 27)
+    >>> day_of("date", "2019-03-27")
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: date must be a day (datetime.date), was '2019-03-27'
+    """
+    if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
+        raise InputError(f"{name} must be a day (datetime.date), was {described(value)}")
+    return value
 
 
 def path_of(name: str, value: Any) -> Path:

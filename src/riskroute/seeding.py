@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, described, whole_number
+from riskroute.errors import InputError, described, instance_of, whole_number
 
 _GRID = 2.0**32  # steps between zero and the largest entry of a column
 
@@ -29,6 +29,11 @@ def stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
     digest = hashlib.sha256(text.encode()).digest()
     key = tuple(int(word) for word in np.frombuffer(digest[:16], dtype="<u4"))
     return np.random.SeedSequence(whole_number("seed", seed, minimum=0), spawn_key=key)
+
+
+def checked(rng: np.random.Generator) -> np.random.Generator:
+    """Return ``rng`` when it is a source of random numbers."""
+    return instance_of("rng", rng, np.random.Generator, "a numpy.random.Generator")
 
 
 def coarse(value: Any) -> Any:

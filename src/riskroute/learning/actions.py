@@ -12,12 +12,13 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, exact_array, finite_array, real_number, whole_number
+from riskroute.errors import InputError, exact_array, finite_array, real_number, shown, whole_number
 from riskroute.learning.design import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
-from riskroute.seeding import digest, short_hash
+from riskroute.seeding import checked, digest, short_hash
 
 _WHOLE = np.dtype(np.int64)
+_LARGEST_SAMPLE = 10**8
 _SCORES_AT_ONCE = 1_000_000  # entries of a table of scores kept in memory
 
 Action = int | tuple[int, ...]
@@ -31,7 +32,21 @@ def as_action(row: NDArray[np.int64] | np.int64 | int) -> Action:
 
 def as_batch(*actions: Action) -> ActionBatch:
     """Turn plain handles into an action batch."""
-    return np.array(actions, dtype=np.int64)
+    if not actions:
+        return np.zeros(0, dtype=np.int64)
+    try:
+        batch: NDArray[np.int64] = np.array(actions)
+    except ValueError:  # vectors of different lengths
+        batch = np.zeros(0, dtype=np.int64)
+    if batch.dtype != _WHOLE or batch.size == 0 or batch.ndim > 2:
+        given = shown(actions[0] if len(actions) == 1 else actions)
+        raise InputError(f"an action must be a row number or a vector of whole numbers, was {given}")
+    return batch
+
+
+def sample_size(count: int) -> int:
+    """``count`` actions to draw, not more than memory holds easily."""
+    return whole_number("count", count, minimum=0, maximum=_LARGEST_SAMPLE)
 
 
 class ActionSet(ABC):
@@ -75,7 +90,7 @@ class ActionSet(ABC):
 
     def best_each(self, coefs: NDArray[np.float64]) -> ActionBatch:
         """Best action under each of several scores ``(n, dim)``."""
-        return as_batch(*(self.best(coef) for coef in coefs))
+        return as_batch(*(self.best(coef) for coef in finite_array("coefs", coefs, ndim=2)))
 
     @abstractmethod
     def design(self, tolerance: float) -> Design:
@@ -181,9 +196,7 @@ class Actions(ActionSet):
         return self._names.rows_of(exact_array("actions", actions, np.int64, (None, self._names.handles.shape[1])))
 
     def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
-        batch = np.asarray(actions)
-        if batch.shape[1:] != self.handles.shape[1:]:
-            return np.zeros(len(batch), dtype=bool)
+        batch = exact_array("actions", actions, np.int64, (None, *self.handles.shape[1:]))
         rows, found = (batch, True) if self._names is None else self._names.search(batch)
         return np.isin(rows, self.members) & found
 
@@ -228,6 +241,7 @@ class Actions(ActionSet):
 
     def action(self, position: int) -> Action:
         """Handle of the member at a position."""
+        position = whole_number("position", position, minimum=0, maximum=self.size - 1)
         return as_action(self._named(self.members[position : position + 1])[0])
 
     def design(self, tolerance: float) -> Design:
@@ -249,7 +263,7 @@ class Actions(ActionSet):
         return self._subset(np.sort(kept))
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        return self._named(self.members[rng.integers(self.size, size=whole_number("count", count, minimum=0))])
+        return self._named(self.members[checked(rng).integers(self.size, size=sample_size(count))])
 
     def listed(self) -> Actions:
         return self
@@ -267,9 +281,7 @@ class _Names:
     """
 
     def __init__(self, handles: ActionBatch, count: int) -> None:
-        self.handles = np.ascontiguousarray(handles, dtype=np.int64)
-        if self.handles.ndim != 2 or len(self.handles) != count:
-            raise InputError(f"handles must be {count} vectors of whole numbers, was of shape {self.handles.shape}")
+        self.handles = np.ascontiguousarray(exact_array("handles", handles, np.int64, (count, None)))
         for seed in range(8):
             self.factors = np.random.default_rng(seed).integers(1, 2**62, self.handles.shape[1], dtype=np.int64) * 2 + 1
             keys = self._keys(self.handles)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from riskroute.errors import InputError, exact_array, finite_array, real_number
+from riskroute.errors import InputError, exact_array, finite_array, real_number, sized_number
 from riskroute.learning.evidence import Evidence
 
 Vector = NDArray[np.float64]
@@ -67,11 +67,11 @@ class Belief:
 
     def score(self, risk_tolerance: float) -> Vector:
         """Coefficients of the expected mean-variance, up to the constant."""
-        return self.var_coef - risk_tolerance * self.mean_coef
+        return self.var_coef - sized_number("risk_tolerance", risk_tolerance) * self.mean_coef
 
     def score_covariance(self, risk_tolerance: float) -> Matrix:
         """Covariance of those coefficients; mean and variance are estimated independently of each other."""
-        return self.var_covariance + risk_tolerance**2 * self.mean_covariance
+        return self.var_covariance + sized_number("risk_tolerance", risk_tolerance) ** 2 * self.mean_covariance
 
     @cached_property
     def mean_covariance(self) -> Matrix:

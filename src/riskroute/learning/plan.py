@@ -56,6 +56,9 @@ class Plan:
     @classmethod
     def repeat(cls, action: Action, count: int) -> Plan:
         """Play one action ``count`` times."""
+        count = count if type(count) is int else whole_number("count", count, minimum=0)
+        if not 0 <= count <= LONGEST_HORIZON:
+            raise InputError(f"count must be from 0 to {LONGEST_HORIZON:,}, was {count}")
         return cls(as_batch(action), np.array([count], dtype=np.int64))
 
     @property
@@ -65,6 +68,8 @@ class Plan:
 
     def fitted(self, rounds: int) -> Plan:
         """Shrink the plan in proportion to at most ``rounds`` rounds, and leave out what is played zero times."""
+        if type(rounds) is not int:
+            rounds = whole_number("rounds", rounds, minimum=0)
         counts = self.counts if self.rounds <= rounds else exact_counts(self.counts.astype(float), rounds)
         played = counts > 0
         if played.all():

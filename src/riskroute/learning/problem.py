@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import LARGEST, InputError, finite_array, real_number, sized_number, whole_number
+from riskroute.errors import LARGEST, InputError, finite_array, real_number, sized_number, true_or_false, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 
 _SLACK = 1e-9  # room for rounding in the norm and sign checks
@@ -49,7 +49,7 @@ class Problem:
         store(self, "var_coef", finite_array("var_coef", self.var_coef, ndim=1, length=dim).copy())
         store(self, "base_variance", sized_number("base_variance", self.base_variance, minimum=0, largest=LARGEST**2))
         store(self, "risk_tolerance", sized_number("risk_tolerance", self.risk_tolerance, minimum=0))
-        if self.check_norms:
+        if true_or_false("check_norms", self.check_norms):
             for name, norm, limit in self._norms():
                 if norm > limit * (1 + _SLACK):
                     raise InputError(

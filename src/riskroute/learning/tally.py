@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, exact_array
+from riskroute.errors import InputError, exact_array, instance_of, list_of, real_number, whole_number
 
 ActionBatch = NDArray[np.int64]
 """Handles of several actions: the first axis runs over actions."""
@@ -54,16 +54,24 @@ class Tally:
     mean: float = 0.0
     spread: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not (type(self.count) is int and type(self.mean) is type(self.spread) is float):
+            object.__setattr__(self, "count", whole_number("count", self.count, minimum=0))
+            object.__setattr__(self, "mean", real_number("mean", self.mean))
+            object.__setattr__(self, "spread", real_number("spread", self.spread, minimum=0))
+
     @classmethod
     def of(cls, rewards: Iterable[float]) -> Tally:
         """Tally ``rewards`` one by one, in the order (and with the rounding) of a live router."""
         tally = cls()
-        for reward in rewards:
-            tally = tally.merge(cls(1, float(reward), 0.0))
+        for reward in list_of("rewards", rewards, object, "numbers"):
+            tally = tally.merge(cls(1, real_number("a reward", reward), 0.0))
         return tally
 
     def merge(self, other: Tally) -> Tally:
         """Return the tally of both sets of rewards together."""
+        if type(other) is not Tally:
+            instance_of("other", other, Tally, "a Tally")
         count, mean, spread = merge_moments(self.count, self.mean, self.spread, other.count, other.mean, other.spread)
         return Tally(int(count), mean, spread)
 
@@ -96,7 +104,9 @@ class Tallies:
     @classmethod
     def of(cls, actions: ActionBatch, tallies: Iterable[Tally]) -> Tallies:
         """Gather single tallies, one per action handle."""
-        rows = list(tallies)
+        rows = tallies if type(tallies) is list else list_of("tallies", tallies, Tally, "tallies")
+        if not all(type(row) is Tally for row in rows):
+            list_of("tallies", rows, Tally, "tallies")
         return cls(
             actions,
             np.array([t.count for t in rows], dtype=np.int64),
@@ -106,6 +116,11 @@ class Tallies:
 
     def joined(self, other: Tallies) -> Tallies:
         """Return the entries of both, one after the other (the same action may then appear twice)."""
+        instance_of("other", other, Tallies, "Tallies")
+        if self.actions.shape[1:] != other.actions.shape[1:]:
+            raise InputError(
+                f"other must have handles like {self.actions[:1].tolist()}, had {other.actions[:1].tolist()}"
+            )
         return Tallies(
             np.concatenate([self.actions, other.actions]),
             np.concatenate([self.counts, other.counts]),
