@@ -252,10 +252,10 @@ def instance_of(name: str, value: Any, kind: type[Kind], expected: str) -> Kind:
     >>> instance_of("prior", 3, list, "a list")
     Traceback (most recent call last):
     ...
-    riskroute.errors.InputError: prior must be a list, was 3
+    riskroute.errors.InputError: prior must be a list, was int
     """
     if not isinstance(value, kind):
-        raise InputError(f"{name} must be {expected}, was {described(value)}")
+        raise InputError(f"{name} must be {expected}, was {'None' if value is None else type(value).__name__}")
     return value
 
 

@@ -17,6 +17,8 @@ from riskroute.learning.tally import Tally, merge_moments_compiled
 
 Vector = NDArray[np.float64]
 
+MOST_CHECKPOINTS = 10**6
+
 
 def path_mean_variance(rewards: Vector, risk_tolerance: float) -> float:
     """Mean-variance ``xi`` of a whole path of rewards.
@@ -177,7 +179,7 @@ def checkpoint_rounds(horizon: int, count: int = 100, spacing: str = "both") -> 
     [250, 500, 750, 1000]
     """
     whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
-    whole_number("checkpoints", count)
+    whole_number("checkpoints", count, maximum=MOST_CHECKPOINTS)
     log = np.geomspace(1, horizon, count) if count > 1 else np.array([horizon], dtype=float)
     linear = np.linspace(horizon / count, horizon, count)
     both = np.concatenate([log[::-1][::2], linear[::-1][::2]])
