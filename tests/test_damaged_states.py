@@ -172,10 +172,10 @@ def saved(entries: list[Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "field", "broken", "message"),
     [
-        ("risk-ucb", "means", saved([0.5]), r"means must be numbers of shape \(6,\), was float64 of shape \(1,\)"),
+        ("risk-ucb", "means", saved([0.5]), r"means must have shape \(6,\), was \(1,\)"),
         ("risk-ucb", "counts", saved([9.5] * 6), "counts must be whole numbers"),
         ("risk-ucb", "counts", saved([9] * 6), "counts must add up to the 57 rounds played, was 54"),
-        ("adaptive", "vague", saved([[1.0]]), r"vague must be numbers of shape \(3, 3\)"),
+        ("adaptive", "vague", saved([[1.0]]), r"vague must have shape \(3, 3\), was \(1, 1\)"),
         ("rise", "committed", 6, "committed must belong to the action set"),
         ("rise", "played", 101, "played must be a whole number from 0 to 100, was 101"),
         ("uniform", "partial", [{"tally": [2, 0.0, 0.0]}], "counts of partial must follow the plan, was 2 of 1 at 0"),

@@ -152,9 +152,12 @@ def learning() -> Iterator[tuple[str, Call]]:
     yield "Design", (rr.Design, {"actions": [0, 1], "weights": [0.5, 0.5], "bound": 2.0, "rank": 2})
     yield "Estimate", (rr.Estimate, {"mean_coef": [0.5], "var_coef": [0.1]})
     yield "Estimate.score", (rr.Estimate([0.5], [0.1]).score, {"risk_tolerance": 2.0})
-    yield "least_squares", (
-        rr.least_squares,
-        {"features": np.eye(2), "tallies": TALLIES, "base_variance": 1.0, "ridge": 0.1, "corrected": False},
+    yield (
+        "least_squares",
+        (
+            rr.least_squares,
+            {"features": np.eye(2), "tallies": TALLIES, "base_variance": 1.0, "ridge": 0.1, "corrected": False},
+        ),
     )
     fields = {
         "mean_coef": [0.0, 0.0],
@@ -184,9 +187,12 @@ def learning() -> Iterator[tuple[str, Call]]:
 
 
 def routing() -> Iterator[tuple[str, Call]]:
-    yield "random_routing_problem", (
-        rr.random_routing_problem,
-        {"shares": 3, "slots": 3, "seed": 1, "risk_tolerance": 2.0, "base_variance": 1.0},
+    yield (
+        "random_routing_problem",
+        (
+            rr.random_routing_problem,
+            {"shares": 3, "slots": 3, "seed": 1, "risk_tolerance": 2.0, "base_variance": 1.0},
+        ),
     )
     flow = {"sizes": [2, 3], "slots": 3, "seed": 0, "length": 10, "risk_tolerance": 2.0, "base_variance": 1.0}
     yield "random_order_flow", (rr.random_order_flow, flow)
@@ -247,28 +253,34 @@ def simulation() -> Iterator[tuple[str, Call]]:
         return lambda **arguments: rr.simulate(kind(**arguments), ["uniform", "oracle"], horizon=20, runs=1)
 
     yield "Autocorrelated", (played(rr.Autocorrelated), {"problem": PROBLEM, "correlation": 0.3, "scale": "variance"})
-    yield "PiecewiseStationary", (
-        played(rr.PiecewiseStationary),
-        {"problems": [PROBLEM, PROBLEM], "changes": [4], "comparator": "mean"},
+    yield (
+        "PiecewiseStationary",
+        (
+            played(rr.PiecewiseStationary),
+            {"problems": [PROBLEM, PROBLEM], "changes": [4], "comparator": "mean"},
+        ),
     )
     yield "VaryingSets", (played(rr.VaryingSets), {"problems": [PROBLEM, PROBLEM], "sequence": [0, 1, 1]})
     yield "HeavyTailed", (played(rr.HeavyTailed), {"problem": PROBLEM, "degrees": 3.0})
     yield "BentVariance", (played(rr.BentVariance), {"problem": PROBLEM, "power": 1.5})
     yield "Mistold", (played(rr.Mistold), {"problem": PROBLEM, "factor": 2.0})
     yield "random_changes", (rr.random_changes, {"horizon": 10, "count": 2, "seed": 0})
-    yield "simulate", (
-        rr.simulate,
-        {
-            "problem": PROBLEM,
-            "policies": ["uniform", rr.Greedy()],
-            "horizon": 20,
-            "runs": 2,
-            "seed": 1,
-            "checkpoints": 5,
-            "spacing": "log",
-            "method": "auto",
-            "progress": lambda policy, done, all_: None,
-        },
+    yield (
+        "simulate",
+        (
+            rr.simulate,
+            {
+                "problem": PROBLEM,
+                "policies": ["uniform", rr.Greedy()],
+                "horizon": 20,
+                "runs": 2,
+                "seed": 1,
+                "checkpoints": 5,
+                "spacing": "log",
+                "method": "auto",
+                "progress": lambda policy, done, all_: None,
+            },
+        ),
     )
     yield "check_environment", (rr.check_environment, {"environment": ENVIRONMENT, "runs": 50, "seed": 0})
     profits, shared = np.random.default_rng(0).normal(size=(3, 1, 4)), [rr.SharedBook(**BOOK)]
@@ -282,9 +294,12 @@ def simulation() -> Iterator[tuple[str, Call]]:
     yield "Replay.beyond", (replay().beyond, {"action": (1, 1, 2)})
     yield "Replay.climb", (replay().climb, {"start": (1, 1, 2), "risk_tolerance": 2.0})
     yield "Replay.best_split", (replay().best_split, {"risk_tolerance": 2.0})
-    yield "replay_belief", (
-        rr.replay_belief,
-        {"replay": replay(), "buckets": np.array([0, 0, 1, 1, 2, 2]), "firmness": 0.1, "seed": 0},
+    yield (
+        "replay_belief",
+        (
+            rr.replay_belief,
+            {"replay": replay(), "buckets": np.array([0, 0, 1, 1, 2, 2]), "firmness": 0.1, "seed": 0},
+        ),
     )
 
 
@@ -293,26 +308,32 @@ def results() -> Iterator[tuple[str, Call]]:
     one = whole.policies["uniform"]
     fields = {name: getattr(one, name) for name in inspect.signature(rr.PolicyResult).parameters}
     yield "PolicyResult", (lambda **a: rr.PolicyResult(**a).digest(0), fields)
-    yield "SimulationResult", (
-        lambda **a: repr(rr.SimulationResult(**a)),
-        {"config": whole.config, "policies": whole.policies, "best": 0, "interrupted": False},
+    yield (
+        "SimulationResult",
+        (
+            lambda **a: repr(rr.SimulationResult(**a)),
+            {"config": whole.config, "policies": whole.policies, "best": 0, "interrupted": False},
+        ),
     )
 
 
 def market() -> Iterator[tuple[str, Call]]:
     yield "Window", (rr.Window, {"start": dt.time(11), "end": dt.time(12), "buckets": 10})
     yield "Window.edges", (WINDOW.edges, {"day": DAY})
-    yield "Wanted", (
-        rr.Wanted,
-        {
-            "symbols": ("QVEX",),
-            "depth": 5,
-            "start": dt.time(10),
-            "end": dt.time(11),
-            "date": DAY,
-            "venue": "XNAS",
-            "columns": {"bid_px_00": "bid"},
-        },
+    yield (
+        "Wanted",
+        (
+            rr.Wanted,
+            {
+                "symbols": ("QVEX",),
+                "depth": 5,
+                "start": dt.time(10),
+                "end": dt.time(11),
+                "date": DAY,
+                "venue": "XNAS",
+                "columns": {"bid_px_00": "bid"},
+            },
+        ),
     )
     yield "Slot", (lambda **a: rr.Slot(**a).name, {"venue": "XNAS", "kind": "market", "pool": None})
     pool = {"presence": 0.5, "tail": 1.0, "smallest": 1, "improvement": 0.0, "fee": 0.0, "name": "Dark"}

@@ -91,8 +91,12 @@ def real_number(
     return number
 
 
-def sized_number(name: str, value: Any, *, largest: float = LARGEST, **limits: float) -> float:
-    """Return `real_number` of ``value``, which must be 0 or of a size between ``1 / largest`` and ``largest``.
+def sized_number(
+    name: str, value: Any, *, largest: float = LARGEST, smallest: float | None = None, **limits: float
+) -> float:
+    """Return `real_number` of ``value``, which must be 0 or of a size between ``smallest`` and ``largest``.
+
+    The smallest size is one over the largest, unless given.
 
     >>> sized_number("scale", 1e300, above=0)
     Traceback (most recent call last):
@@ -100,9 +104,11 @@ def sized_number(name: str, value: Any, *, largest: float = LARGEST, **limits: f
     riskroute.errors.InputError: scale must be between 1e-30 and 1e+30 in size, was 1e+300
     """
     number = real_number(name, value, **limits)
-    if number and not 1 / largest <= abs(number) <= largest:
+    least = 1 / largest if smallest is None else smallest
+    if number and not least <= abs(number) <= largest:
         zero = "" if limits.get("above", -1) >= 0 else "0 or "
-        raise InputError(f"{name} must be {zero}between {1 / largest:g} and {largest:g} in size, was {shown(value)}")
+        expected = f"{zero}between {least:g} and {largest:g}" if least else f"at most {largest:g}"
+        raise InputError(f"{name} must be {expected} in size, was {shown(value)}")
     return number
 
 
@@ -167,7 +173,7 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     >>> exact_array("counts", [1.5, 2.0], np.int64, (2,))
     Traceback (most recent call last):
     ...
-    riskroute.errors.InputError: counts must be whole numbers of shape (2,), was float64 of shape (2,)
+    riskroute.errors.InputError: counts must be whole numbers, was float64
     """
     import numpy as np
 
@@ -177,16 +183,17 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
         given = np.asarray(value)
     except (TypeError, ValueError, OverflowError):
         given = np.asarray(None)
-    right_length = given.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, given.shape, strict=True))
-    if right_length and given.dtype == dtype:
+    right_shape = given.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, given.shape, strict=True))
+    if right_shape and given.dtype == dtype:
         return given
-    numeric = given.dtype.kind in "iuf"
-    lossless = given.size == 0 or (given.dtype.kind in ("iuf" if dtype == np.float64 else "i"))
-    if not (right_length and numeric and lossless):
-        words = "numbers" if dtype == np.float64 else "whole numbers"
+    words = "numbers" if dtype == np.float64 else "whole numbers"
+    if given.dtype.kind not in "iuf":
+        raise InputError(f"{name} must be an array of {words}, was {described(value)}")
+    if not right_shape:
         sizes = ", ".join("any" if n is None else str(n) for n in shape) + "," * (len(shape) == 1)
-        was = f"{given.dtype} of shape {given.shape}" if numeric else described(value)
-        raise InputError(f"{name} must be {words} of shape ({sizes}), was {was}")
+        raise InputError(f"{name} must have shape ({sizes}), was {given.shape}")
+    if given.size and given.dtype.kind not in ("iuf" if dtype == np.float64 else "i"):
+        raise InputError(f"{name} must be {words}, was {given.dtype}")
     return given.astype(dtype)
 
 
@@ -197,7 +204,7 @@ def check_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     >>> check_array("noise", np.zeros(3), np.float64, (4,))
     Traceback (most recent call last):
     ...
-    riskroute.errors.InputError: noise must be numbers of shape (4,), was float64 of shape (3,)
+    riskroute.errors.InputError: noise must have shape (4,), was (3,)
     """
     import numpy as np
 
@@ -285,10 +292,10 @@ def day_of(name: str, value: Any) -> dt.date:
     >>> day_of("date", "2019-03-27")
     Traceback (most recent call last):
     ...
-    riskroute.errors.InputError: date must be a day (datetime.date), was '2019-03-27'
+    riskroute.errors.InputError: date must be a day, was '2019-03-27'
     """
     if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
-        raise InputError(f"{name} must be a day (datetime.date), was {described(value)}")
+        raise InputError(f"{name} must be a day, was {described(value)}")
     return value
 
 

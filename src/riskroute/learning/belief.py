@@ -67,11 +67,13 @@ class Belief:
 
     def score(self, risk_tolerance: float) -> Vector:
         """Coefficients of the expected mean-variance, up to the constant."""
-        return self.var_coef - sized_number("risk_tolerance", risk_tolerance) * self.mean_coef
+        return self.var_coef - sized_number("risk_tolerance", risk_tolerance, smallest=0) * self.mean_coef
 
     def score_covariance(self, risk_tolerance: float) -> Matrix:
         """Covariance of those coefficients; mean and variance are estimated independently of each other."""
-        return self.var_covariance + sized_number("risk_tolerance", risk_tolerance) ** 2 * self.mean_covariance
+        return (
+            self.var_covariance + sized_number("risk_tolerance", risk_tolerance, smallest=0) ** 2 * self.mean_covariance
+        )
 
     @cached_property
     def mean_covariance(self) -> Matrix:

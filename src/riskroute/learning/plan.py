@@ -36,7 +36,7 @@ class Setting:
         store = object.__setattr__
         if self.horizon is not None:
             store(self, "horizon", whole_number("horizon", self.horizon, maximum=LONGEST_HORIZON))
-        store(self, "risk_tolerance", sized_number("risk_tolerance", self.risk_tolerance, minimum=0))
+        store(self, "risk_tolerance", sized_number("risk_tolerance", self.risk_tolerance, minimum=0, smallest=0))
         store(self, "base_variance", sized_number("base_variance", self.base_variance, minimum=0, largest=LARGEST**2))
 
 

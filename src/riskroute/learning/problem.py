@@ -47,8 +47,12 @@ class Problem:
         store = object.__setattr__
         store(self, "mean_coef", finite_array("mean_coef", self.mean_coef, ndim=1, length=dim).copy())
         store(self, "var_coef", finite_array("var_coef", self.var_coef, ndim=1, length=dim).copy())
-        store(self, "base_variance", sized_number("base_variance", self.base_variance, minimum=0, largest=LARGEST**2))
-        store(self, "risk_tolerance", sized_number("risk_tolerance", self.risk_tolerance, minimum=0))
+        store(
+            self,
+            "base_variance",
+            sized_number("base_variance", self.base_variance, minimum=0, largest=LARGEST**2, smallest=0),
+        )
+        store(self, "risk_tolerance", sized_number("risk_tolerance", self.risk_tolerance, minimum=0, smallest=0))
         if true_or_false("check_norms", self.check_norms):
             for name, norm, limit in self._norms():
                 if norm > limit * (1 + _SLACK):

@@ -9,12 +9,14 @@ import numpy as np
 import polars
 from numpy.typing import NDArray
 
+from riskroute.errors import InputError, instance_of, one_of, shown
 from riskroute.market.cost import market_profits, stretched_profits
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.limit_orders import limit_profits
 from riskroute.market.sampling import Floats, Moments, Window, closest_books
 from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
+from riskroute.routing.venues import KINDS
 
 MATCHING = {"XPSX": "pro-rata"}
 """Venues that do not match by price and time."""
@@ -27,6 +29,15 @@ class Slot:
     venue: str
     kind: str = "market"
     pool: DarkPool | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.venue, str) or not self.venue:
+            raise InputError(f"venue of a slot must be a text that is not empty, was {shown(self.venue)}")
+        one_of("kind of a slot", self.kind, KINDS)
+        if self.pool is not None:
+            instance_of("pool of a slot", self.pool, DarkPool, "a DarkPool")
+        elif self.kind == "dark":
+            raise InputError("pool of a dark slot must be a DarkPool, was None")
 
     @property
     def name(self) -> str:

@@ -65,7 +65,7 @@ def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> 
     must be among them, with where they begin and end, if that takes more.
     """
     whole_number("most", most, minimum=2)
-    asked = [sized_number("at", one, minimum=0.0) for one in list_of("at", at, object, "risk tolerances")]
+    asked = [sized_number("at", one, minimum=0.0, smallest=0) for one in list_of("at", at, object, "risk tolerances")]
     if not callable(best):
         raise InputError(f"best must be a function of the risk tolerance, was {described(best)}")
     found = dict.fromkeys(best(tolerance) for tolerance in (0.0, math.inf, *asked))

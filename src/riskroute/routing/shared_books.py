@@ -39,8 +39,10 @@ class SharedBook:
 
     def __post_init__(self) -> None:
         slots = tuple(whole_number("a slot", slot, minimum=0) for slot in list_of("slots", self.slots, object, "slots"))
-        if len(set(slots)) < 2 or len(set(slots)) < len(slots):
-            raise InputError(f"slots that share a book must be at least two different ones, was {slots}")
+        if len(set(slots)) < 2:
+            raise InputError(f"slots that share a book must be at least two, was {slots}")
+        if len(set(slots)) < len(slots):
+            raise InputError(f"slots that share a book must be different, was {slots}")
         crossing = exact_array("crossing", self.crossing, np.float64, (None, None))
         rests = exact_array("rests", self.rests, np.int64, (len(slots), *crossing.shape))
         if rests.size == 0 or rests.min() < 0 or rests.max() >= crossing.shape[1]:

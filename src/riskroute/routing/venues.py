@@ -71,7 +71,7 @@ class VenueModel:
 
     def mean_of(self, shares: float) -> float:
         """Expected profit from ``shares``."""
-        shares = sized_number("shares", shares)
+        shares = sized_number("shares", shares, smallest=0)
         return self.mean[0] * shares + self.mean[1] * shares**2
 
     def nonnegative(self, shares: int) -> VenueModel:
@@ -90,7 +90,7 @@ class VenueModel:
 
     def variance_of(self, shares: float) -> float:
         """Variance of the profit from ``shares``; negative where the fit is not to be believed."""
-        shares = sized_number("shares", shares)
+        shares = sized_number("shares", shares, smallest=0)
         return self.variance[0] * shares + self.variance[1] * shares**2
 
 

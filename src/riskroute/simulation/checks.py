@@ -254,7 +254,7 @@ def check_environment(environment: Environment, *, runs: int = 4000, seed: int =
     """
     instance_of("environment", environment, Environment, "an Environment")
     whole_number("runs", runs, minimum=2, maximum=10**7)
-    whole_number("seed", seed, minimum=0)
+    seed = whole_number("seed", seed, minimum=0)
     path = [environment.comparators[k] for k in environment.piece_at(np.arange(8))]
     cuts = [0, *(t for t in range(1, 8) if t == 3 or path[t] != path[t - 1]), 8]
     plan = Plan(as_batch(*(path[t] for t in cuts[:-1])), np.diff(cuts))

@@ -156,7 +156,7 @@ class Replay(Environment):
             return self.risk_tolerance
         if isinstance(risk_tolerance, float) and risk_tolerance == np.inf:
             return risk_tolerance
-        return sized_number("risk_tolerance", risk_tolerance, minimum=0)
+        return sized_number("risk_tolerance", risk_tolerance, minimum=0, smallest=0)
 
     def _comparator(self, piece: int) -> Action:
         return self.best_split()

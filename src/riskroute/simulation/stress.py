@@ -72,7 +72,7 @@ class BentVariance(Environment):
         super().__init__(problem)
         if problem.base_variance == 0:
             raise InputError("base_variance must be positive for a bent variance, was 0.0")
-        self.power = real_number("power", power, above=0, maximum=10)
+        self.power = sized_number("power", power, above=0, largest=10, smallest=0)
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"power": self.power}

@@ -41,7 +41,7 @@ class VaryingSets(Environment):
     digests: ClassVar[tuple[str, ...]] = ("actions", "sets")
 
     def __init__(self, problems: Sequence[Problem], sequence: Sequence[int] | NDArray[np.int64]) -> None:
-        problems = list_of("problems", problems, Problem, "problems")
+        problems = list_of("problems", problems, object, "problems")
         if not problems:
             raise InputError("problems must not be empty")
         super().__init__(problems[0])
@@ -94,6 +94,8 @@ class VaryingSets(Environment):
 
 def _require_shared(first: Problem, other: Problem, number: int) -> None:
     """Everything but the action set must be the same in all problems."""
+    if not isinstance(other, Problem):
+        raise InputError(f"problems must be Problems, was {type(other).__name__} at {number}")
     for name in ("mean_coef", "var_coef", "risk_tolerance", "base_variance"):
         ours, theirs = getattr(first, name), getattr(other, name)
         if not np.array_equal(ours, theirs):
