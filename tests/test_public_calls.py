@@ -442,3 +442,21 @@ def mistakes(function: Callable[..., Any], arguments: dict[str, Any], *bad: Any)
 @pytest.mark.parametrize("name", CALLS)
 def test_what_does_not_belong_there_is_named(name: str) -> None:
     assert list(mistakes(*CALLS[name])) == []
+
+
+def test_of_recordings(half_hour: rr.Store) -> None:
+    found = {name: list(mistakes(*call, half_hour.folder)) for name, call in of_recordings(half_hour).items()}
+    assert {name: some for name, some in found.items() if some} == {}
+
+
+def test_of_files(tmp_path: Path) -> None:
+    found = {name: list(mistakes(*call, tmp_path)) for name, call in of_files(tmp_path).items()}
+    assert {name: some for name, some in found.items() if some} == {}
+
+
+def test_every_public_name_is_called(half_hour: rr.Store, tmp_path: Path) -> None:
+    called = {name.split(".")[0].split(" ")[0] for name in (*CALLS, *of_recordings(half_hour), *of_files(tmp_path))}
+    called |= {kind.__name__ for kind in rr.POLICIES.values()}
+    not_called = {"POLICIES", "Action", "ActionSet", "Policy", "__version__"}
+    not_called |= {"RiskrouteError", "InputError", "DataError", "StateError"}
+    assert set(rr.__all__) - called == not_called

@@ -299,6 +299,19 @@ def day_of(name: str, value: Any) -> dt.date:
     return value
 
 
+def function_of(name: str, value: Any) -> Any:
+    """Return ``value`` when it can be called.
+
+    >>> function_of("progress", 3)
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: progress must be a function, was int
+    """
+    if not callable(value):
+        raise InputError(f"{name} must be a function, was {type(value).__name__}")
+    return value
+
+
 def path_of(name: str, value: Any) -> Path:
     """Return ``value``, a text or a path, as a `Path`.
 
@@ -307,7 +320,8 @@ def path_of(name: str, value: Any) -> Path:
     ...
     riskroute.errors.InputError: out must be a path, was 3
     """
-    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str) or "\0" in os.fspath(value):
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else ""
+    if not isinstance(text, str) or not text or "\0" in text:
         raise InputError(f"{name} must be a path, was {described(value)}")
     return Path(value)
 

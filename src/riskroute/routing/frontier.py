@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from riskroute.errors import InputError, described, instance_of, list_of, sized_number, whole_number
+from riskroute.errors import function_of, instance_of, list_of, sized_number, whole_number
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.problem import Problem
 
@@ -66,8 +66,7 @@ def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> 
     """
     whole_number("most", most, minimum=2)
     asked = [sized_number("at", one, minimum=0.0, smallest=0) for one in list_of("at", at, object, "risk tolerances")]
-    if not callable(best):
-        raise InputError(f"best must be a function of the risk tolerance, was {described(best)}")
+    function_of("best", best)
     found = dict.fromkeys(best(tolerance) for tolerance in (0.0, math.inf, *asked))
     tied: set[tuple[object, object]] = set()
     while True:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from riskroute._version import __version__
-from riskroute.errors import InputError, described, list_of, one_of, shown, whole_number
+from riskroute.errors import InputError, function_of, list_of, one_of, shown, whole_number
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.arms import IndexPolicy
 from riskroute.learning.mv_ucb import MvUcb
@@ -94,8 +94,8 @@ def simulate(
     runs = whole_number("runs", runs, maximum=MOST_RUNS)
     seed = whole_number("seed", seed, minimum=0)
     one_of("method", method, METHODS)
-    if progress is not None and not callable(progress):
-        raise InputError(f"progress must be a function, was {described(progress)}")
+    if progress is not None:
+        function_of("progress", progress)
     rounds = checkpoint_rounds(horizon, checkpoints, spacing)
     chosen = by_label(policies, environment, horizon)
     comparator = environment.expected_comparator(rounds)
