@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, exact_array, finite_array, real_number, shown, whole_number
+from riskroute.errors import LARGEST, InputError, exact_array, finite_array, real_number, shown, whole_number
 from riskroute.learning.design import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
 from riskroute.seeding import checked, digest, short_hash
@@ -145,7 +145,10 @@ class Actions(ActionSet):
         coordinates: int | None = None,
         handles: ActionBatch | None = None,
     ) -> None:
-        self.matrix = np.array(finite_array("features", features, ndim=2))  # a copy: designs are remembered
+        self.matrix = np.array(
+            finite_array("features", features, ndim=2, largest=LARGEST)
+        )  # a copy, as designs are kept
+        _check_small(self.matrix)
         self.dim = self.matrix.shape[1]
         self.coordinates = self.dim if coordinates is None else whole_number("coordinates", coordinates)
         self.members = np.arange(len(self.matrix))
@@ -272,6 +275,16 @@ class Actions(ActionSet):
         subset = object.__new__(type(self))
         subset.__dict__.update(self.__dict__, members=self.members[kept], _designs={}, _digest=None)
         return subset
+
+
+def _check_small(features: NDArray[np.float64]) -> None:
+    """Refuse columns so small that nothing could be learned of their coefficients: squares of them vanish."""
+    size = np.abs(features).max(axis=0)
+    small = np.flatnonzero((size > 0) & (size < 1 / LARGEST))
+    if len(small):
+        raise InputError(
+            f"features must be 0 or reach {1 / LARGEST:g} in every column, was at most {size[small[0]]:g} in {small[0]}"
+        )
 
 
 class _Names:

@@ -159,7 +159,7 @@ class Duel:
         if not pays.any():
             return 0, 0.0
         more = worth[pays] - worth[0]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             parts = np.minimum(self.loss / self.costs[pays] - 2 * worth[0] / more, 1.0)
         ratio = (self.loss + parts * self.costs[pays]) ** 2 / (worth[0] + parts * more)
         ratio[parts <= 0] = np.inf

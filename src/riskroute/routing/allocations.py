@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, exact_array, finite_array, real_number, shown, whole_number
+from riskroute.errors import LARGEST, InputError, exact_array, finite_array, real_number, shown, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch, sample_size
 from riskroute.learning.design import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
@@ -94,6 +94,8 @@ class Allocations(ActionSet):
         self.coordinates = self.slots
         self._largest = self._largest_size()
         self.scale = self._largest if scale is None else real_number("scale", scale, above=0)
+        if not 1 / LARGEST <= self.largest_norm() <= LARGEST:
+            raise InputError(f"scale must give features between {1 / LARGEST:g} and {LARGEST:g} in size, was {scale:g}")
         self._designs: dict[float, Design] = {}
 
     def _check_room(self, least: NDArray[np.int64], most: NDArray[np.int64]) -> None:
