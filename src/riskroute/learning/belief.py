@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from riskroute.errors import InputError, finite_array, real_number
+from riskroute.errors import InputError, exact_array, finite_array, real_number, sized_number
 from riskroute.learning.evidence import Evidence
 
 Vector = NDArray[np.float64]
@@ -63,6 +63,14 @@ class Belief:
     variance: float
     rounds: float
 
+    def __post_init__(self) -> None:
+        dim = len(exact_array("mean_coef", self.mean_coef, np.float64, (None,)))
+        shapes = {"mean_coef": (dim,), "mean_precision": (dim, dim), "var_coef": (dim,), "var_precision": (dim, dim)}
+        for name, shape in shapes.items():
+            object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, shape))
+        for name in ("variance", "rounds"):
+            object.__setattr__(self, name, real_number(name, getattr(self, name), minimum=0))
+
     @property
     def dim(self) -> int:
         """Length of a coefficient vector."""
@@ -70,11 +78,13 @@ class Belief:
 
     def score(self, risk_tolerance: float) -> Vector:
         """Coefficients of the expected mean-variance, up to the constant."""
-        return self.var_coef - risk_tolerance * self.mean_coef
+        return self.var_coef - sized_number("risk_tolerance", risk_tolerance, smallest=0) * self.mean_coef
 
     def score_covariance(self, risk_tolerance: float) -> Matrix:
         """Covariance of those coefficients; mean and variance are estimated independently of each other."""
-        return self.var_covariance + risk_tolerance**2 * self.mean_covariance
+        return (
+            self.var_covariance + sized_number("risk_tolerance", risk_tolerance, smallest=0) ** 2 * self.mean_covariance
+        )
 
     @cached_property
     def mean_covariance(self) -> Matrix:

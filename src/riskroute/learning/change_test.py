@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, fdtr, fdtrc, ndtri, stdtr
 
 from riskroute.errors import real_number, whole_number
+from riskroute.learning import remembered
 from riskroute.learning.adaptive import Adaptive
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.evidence import Evidence
@@ -46,13 +47,18 @@ class ChangeTest(Adaptive):
     check_every: int = 250
     level: float = 1e-6
 
-    recent: list[Evidence] = memory()  # of the last plans, newest last
-    settled: Evidence = memory()  # of all plans before those
-    restarts: list[int] = memory()  # rounds after which exploration began anew
+    recent: list[Evidence] = memory(None, remembered.each(remembered.evidence))  # of the last plans, newest last
+    settled: Evidence = memory(None, remembered.evidence)  # of all plans before those
+    restarts: list[int] = memory(
+        None, remembered.each(remembered.past_round)
+    )  # rounds after which exploration began anew
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         whole_number("check_every", self.check_every)
         real_number("level", self.level, above=0, below=1)
+        super().check_parameters()
+
+    def begin(self) -> None:
         super().begin()
         self.recent, self.restarts = [], []
         self.settled = Evidence.none(self.known.actions.dim)

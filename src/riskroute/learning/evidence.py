@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.learning.tally import Tallies, merge_groups
+from riskroute.errors import exact_array
+from riskroute.learning.tally import Tallies, are_moments, merge_groups
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -40,8 +41,12 @@ class Evidence:
     free: Vector = _FROM_COUNTS
 
     def __post_init__(self) -> None:
-        if self.free is None:
-            object.__setattr__(self, "free", np.maximum(self.counts - 1, 0.0))
+        if not (are_moments(self.counts, self.means, self.spreads) and _are_rows(self.features, self.counts)):
+            n = len(exact_array("counts", self.counts, np.float64, (None,)))
+            for name, shape in (("features", (n, None)), ("counts", (n,)), ("means", (n,)), ("spreads", (n,))):
+                object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, shape))
+        free = np.maximum(self.counts - 1, 0.0) if self.free is None else self.free
+        object.__setattr__(self, "free", exact_array("free", free, np.float64, (len(self.counts),)))
 
     @classmethod
     def none(cls, dim: int) -> Evidence:
@@ -84,3 +89,12 @@ class Evidence:
             self.spreads[kept] * factor,
             self.free[kept] * factor,
         )
+
+
+def _are_rows(features: Matrix, counts: Vector) -> bool:
+    return (
+        type(features) is np.ndarray
+        and features.dtype == counts.dtype == np.float64
+        and features.ndim == 2
+        and len(features) == len(counts)
+    )

@@ -12,6 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from riskroute.errors import InputError, check_array
+
 REFRESH = 256
 """Steps after which the inverse is computed anew, so that rank-one updates cannot drift."""
 
@@ -67,7 +69,6 @@ def _inverse_information(points: NDArray[np.float64], weights: NDArray[np.float6
     return inverse
 
 
-@njit(cache=True)
 def exchange(
     points: NDArray[np.float64], weights: NDArray[np.float64], tolerance: float, max_steps: int
 ) -> NDArray[np.float64]:
@@ -75,6 +76,18 @@ def exchange(
 
     ``points`` is ``(n, r)`` of full rank, best near-whitened; ``weights`` is ``(n,)`` with a spanning support.
     """
+    check_array("points", points, np.float64, (None, None))
+    check_array("weights", weights, np.float64, (len(points),))
+    if points.size == 0:
+        raise InputError(f"points must not be empty, was of shape {points.shape}")
+    improved: NDArray[np.float64] = _exchange(points, weights, tolerance, max_steps)
+    return improved
+
+
+@njit(cache=True)
+def _exchange(
+    points: NDArray[np.float64], weights: NDArray[np.float64], tolerance: float, max_steps: int
+) -> NDArray[np.float64]:
     n, r = points.shape
     weights = weights.copy()
     inverse = _inverse_information(points, weights)

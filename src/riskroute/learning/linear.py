@@ -11,13 +11,14 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, StateError, real_number, whole_number
+from riskroute.errors import StateError, real_number, whole_number
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.belief import Belief, fit, vague_information
 from riskroute.learning.design import round_coordinates
 from riskroute.learning.doubt import doubted
 from riskroute.learning.evidence import Evidence
-from riskroute.learning.plan import Plan
+from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
 from riskroute.learning.rounding import exact_counts
 from riskroute.learning.tally import Tallies
@@ -55,20 +56,20 @@ class LinearPolicy(Policy):
     start_rounds: int = 2
     prior: Belief | None = None
 
-    evidence: Evidence = memory()
-    vague: Matrix = memory()
-    base: Belief | None = memory()  # the prior, and what was summed up
-    belief: Belief | None = memory()
-    fresh: float = memory(0.0)  # rewards not yet in the belief
+    evidence: Evidence = memory(None, remembered.evidence)
+    vague: Matrix = memory(None, remembered.information)
+    base: Belief | None = memory(None, remembered.optional(remembered.belief))  # the prior, and what was summed up
+    belief: Belief | None = memory(None, remembered.optional(remembered.belief))
+    fresh: float = memory(0.0, remembered.part_of_played)  # rewards not yet in the belief
+
+    def check_parameters(self) -> None:
+        real_number("growth", self.growth, above=0, maximum=1)
+        whole_number("start_rounds", self.start_rounds, maximum=LONGEST_HORIZON)
+        if self.prior is not None:
+            remembered.check_belief("prior", self.prior, self.known.actions.dim)
 
     def begin(self) -> None:
-        real_number("growth", self.growth, above=0, maximum=1)
-        whole_number("start_rounds", self.start_rounds)
-        if self.prior is not None and not isinstance(self.prior, Belief):
-            raise InputError(f"prior must be a Belief, was {type(self.prior).__name__}")
         actions = self.known.actions
-        if self.prior is not None and self.prior.dim != actions.dim:
-            raise InputError(f"prior must have dimension {actions.dim}, was {self.prior.dim}")
         design = actions.design(_DESIGN_TOLERANCE)
         self.vague = vague_information(actions.features(design.actions), design.weights, _PSEUDO_REWARDS)
         self.base = self.belief = self.prior

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, one_of, whole_number
+from riskroute.errors import InputError, one_of, shown, whole_number
 from riskroute.market.sampling import Books, Floats
 
 SIDES = ("sell", "buy")
@@ -21,7 +21,7 @@ def as_quantities(values: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64
     try:
         given = list(values)
     except TypeError:
-        raise InputError(f"quantities must be a list of positive integers, was {values!r}") from None
+        raise InputError(f"quantities must be a list of positive integers, was {shown(values)}") from None
     quantities = [whole_number("quantities", value, maximum=10**9) for value in given]
     if not quantities or sorted(set(quantities)) != quantities:
         raise InputError(f"quantities must be different and rising, was {quantities}")

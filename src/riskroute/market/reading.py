@@ -10,7 +10,7 @@ from typing import Protocol
 
 import polars
 
-from riskroute.errors import DataError, InputError, whole_number
+from riskroute.errors import DataError, InputError, day_of, instance_of, list_of, shown, whole_number
 from riskroute.market.sampling import stamp_of
 from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
 from riskroute.text import LONGEST_SYMBOL, as_name
@@ -51,13 +51,23 @@ class Wanted:
             whole_number("depth", self.depth, maximum=MOST_LEVELS)
         if isinstance(self.symbols, str):
             raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
-        names = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in self.symbols]
+        names = list_of("symbols", self.symbols, str, "names")
+        names = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in names]
         object.__setattr__(self, "symbols", tuple(dict.fromkeys(names)))
-        if self.venue is not None and not (self.venue.isalnum() and len(self.venue) == 4 and self.venue.isupper()):
-            raise InputError(f"venue must be a market identifier code such as XNAS, was {self.venue!r}")
+        if self.venue is not None and not (
+            isinstance(self.venue, str) and self.venue.isalnum() and len(self.venue) == 4 and self.venue.isupper()
+        ):
+            raise InputError(f"venue must be a market identifier code such as XNAS, was {shown(self.venue)}")
+        for name in ("start", "end"):
+            moment = getattr(self, name)
+            if moment is not None and not (isinstance(moment, dt.time) and moment.tzinfo is None):
+                raise InputError(f"{name} must be a New York time such as 11:00, was {shown(moment)}")
+        columns = instance_of("columns", self.columns, dict, "a dictionary of our names to those of the file")
+        if not all(isinstance(name, str) for pair in columns.items() for name in pair):
+            raise InputError(f"columns must map names to names, was {shown(columns)}")
         if self.start is not None and self.end is not None and self.start >= self.end:
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
-        if self.date is not None and self.date.year not in YEARS:
+        if self.date is not None and day_of("date", self.date).year not in YEARS:
             raise InputError(f"date must be between {YEARS[0]} and {YEARS[-1]}, was {self.date}")
 
     def kept(self, levels: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 import polars
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, whole_number
+from riskroute.errors import InputError, day_of, shown, whole_number
 from riskroute.market.tables import depth_of
 from riskroute.seeding import stream
 
@@ -60,7 +60,7 @@ class Window:
         for name in ("start", "end"):
             moment = getattr(self, name)
             if not isinstance(moment, dt.time) or moment.tzinfo is not None:
-                raise InputError(f"{name} of the window must be a New York time such as 11:00, was {moment!r}")
+                raise InputError(f"{name} of the window must be a New York time such as 11:00, was {shown(moment)}")
         if self.start >= self.end:
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
         if np.diff(self.edges(dt.date(2000, 1, 3))).min() < 1:
@@ -68,6 +68,7 @@ class Window:
 
     def edges(self, day: dt.date) -> Stamps:
         """Where buckets begin, and the end: ``(buckets + 1,)`` UTC nanoseconds."""
+        day_of("day", day)
         begin, step = stamp_of(day, self.start), np.arange(self.buckets + 1)
         # in whole numbers, as floats of this size are 256 apart
         whole, rest = divmod(stamp_of(day, self.end) - begin, self.buckets)

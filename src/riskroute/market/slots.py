@@ -10,12 +10,14 @@ import numpy as np
 import polars
 from numpy.typing import NDArray
 
+from riskroute.errors import InputError, instance_of, one_of
 from riskroute.market.cost import market_profits, stretched_profits
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.limit_orders import limit_profits
 from riskroute.market.sampling import Floats, Moments, Window, closest_books, closest_rows, last_rows
 from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
+from riskroute.routing.venues import KINDS
 from riskroute.text import LONGEST_VENUE, as_name
 
 MATCHING = {"XPSX": "pro-rata"}
@@ -32,6 +34,11 @@ class Slot:
 
     def __post_init__(self) -> None:
         as_name("venue of a slot", self.venue, longest=LONGEST_VENUE)
+        one_of("kind of a slot", self.kind, KINDS)
+        if self.pool is not None:
+            instance_of("pool of a slot", self.pool, DarkPool, "a DarkPool")
+        elif self.kind == "dark":
+            raise InputError("pool of a dark slot must be a DarkPool, was None")
 
     @property
     def name(self) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import polars
 from numpy.typing import NDArray
 
-from riskroute.errors import DataError, InputError, one_of
+from riskroute.errors import DataError, InputError, day_of, instance_of, list_of, one_of, path_of, whole_number
 from riskroute.market.parquet_stream import ParquetStream
 from riskroute.market.reading import ITCH_LEVELS, one_line
 from riskroute.market.tables import EVENT_SCHEMA, crossed, levels_used, snapshot_schema
@@ -162,7 +162,7 @@ class Store:
     """Recordings in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = Path(folder)
+        self.folder = path_of("folder", folder)
         if not self.folder.is_dir():
             raise InputError(f"folder must hold imported market data, was {str(folder)!r}, which is not a folder")
 
@@ -172,6 +172,9 @@ class Store:
 
     def of_symbol(self, symbol: str, date: dt.date | None = None, venues: Sequence[str] = ()) -> list[Recording]:
         """Recordings of a symbol on one day: the one that is there, or ``date``."""
+        if date is not None:
+            day_of("date", date)
+        venues = list_of("venues", venues, str, "venues")
         found = self.recordings()
         if not found:
             raise DataError(f"folder must hold imported market data, was {str(self.folder)!r} without any")
@@ -189,6 +192,7 @@ class Store:
 
     def snapshots(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
         """Snapshots of a recording, from ``begin`` and before ``end`` (UTC nanoseconds) if given."""
+        instance_of("recording", recording, Recording, "a recording of this store")
         return self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), _between(begin, end))
 
     def times(self, recording: Recording, begin: int, end: int) -> polars.DataFrame:
@@ -202,7 +206,7 @@ class Store:
 
     def events(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
         """Events of a recording; an error if its source has none."""
-        if not recording.has_events:
+        if not instance_of("recording", recording, Recording, "a recording of this store").has_events:
             raise DataError(
                 f"limit orders need events, and {recording.stem} has none ({recording.reader} data hold snapshots only)"
             )
@@ -225,6 +229,9 @@ def _stamp() -> polars.Expr:
 
 
 def _between(begin: int | None, end: int | None) -> list[polars.Expr]:
+    for name, edge in (("begin", begin), ("end", end)):
+        if edge is not None:
+            whole_number(name, edge, minimum=0, maximum=2**63 - 1)
     rules = [_stamp() >= begin] if begin is not None else []
     return [*rules, _stamp() < end] if end is not None else rules
 

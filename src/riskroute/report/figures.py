@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, one_of
+from riskroute.errors import InputError, instance_of, one_of, path_of, shown
 from riskroute.report import require
 from riskroute.results import SimulationResult, write_whole
 
@@ -101,12 +101,14 @@ def unframe(axes: Axes) -> None:
 
 def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
     """Write a figure of the regret curves to ``path`` (.png, .pdf or .svg)."""
-    if not result.policies:
+    if not instance_of("result", result, SimulationResult, "a SimulationResult").policies:
         raise InputError("result must hold at least one policy to be drawn")
     figure = new_figure(8, 5)
     axes = figure.add_subplot()
     draw_regret(axes, result.summary()["policies"])
-    axes.set_title(title or _title(result), fontsize=11)
+    if title is not None and not (isinstance(title, str) and title.isprintable()):
+        raise InputError(f"title must be a text on one line, was {shown(title)}")
+    axes.set_title(_title(result) if title is None else title, fontsize=11, parse_math=False)
     return save_figure(figure, path)
 
 
@@ -167,7 +169,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write a figure, by the ending of ``path``."""
-    target = Path(path)
+    target = path_of("path", path)
     one_of("figure ending", target.suffix.lower(), (".png", ".pdf", ".svg"))
     return write_whole(target, lambda beside: figure.savefig(beside, dpi=150))
 

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute.learning.design import Design
 from riskroute.learning.canonical import on_grid
+from riskroute.learning.design import Design
 from riskroute.learning.wide import wide_design
 from riskroute.routing.counting import Lattice
 from riskroute.routing.majorant import bound_leverages

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.errors import InputError, RiskrouteError, StateError, whole_number
+from riskroute.errors import InputError, RiskrouteError, StateError, instance_of, true_or_false, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch
 from riskroute.learning.linear import LinearPolicy
 from riskroute.learning.plan import Plan, Setting
@@ -71,6 +71,8 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     best action soon where means lie thousands of noise deviations apart. ``learns=False`` leaves out the comparison
     with uniform play and these strong signals.
     """
+    instance_of("policy", policy, Policy, "a Policy")
+    true_or_false("learns", learns)
     setting = Environment(easy_problem()).setting(HORIZON)
     _check_seeding(policy, setting)
     _check_restore(policy, setting)
@@ -262,7 +264,8 @@ def _expect(error: type[Exception], call: Callable[[], Any], subject: object, pr
 
 def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
     """Check that an action set's answers agree with each other."""
-    rng = np.random.default_rng(seed)
+    instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
+    rng = np.random.default_rng(whole_number("seed", seed, minimum=0))
     drawn = actions.sample(rng, 64)
     features = actions.features(drawn)
     _require(features.shape == (64, actions.dim), actions, "features have shape (n, dim)")
@@ -310,6 +313,9 @@ def check_environment(environment: Environment, *, runs: int = 4000, seed: int =
 
     Statistical: with fixed seeds and limits of five standard errors.
     """
+    instance_of("environment", environment, Environment, "an Environment")
+    whole_number("runs", runs, minimum=2, maximum=10**7)
+    seed = whole_number("seed", seed, minimum=0)
     path = [environment.comparators[k] for k in environment.piece_at(np.arange(8))]
     cuts = [0, *(t for t in range(1, 8) if t == 3 or path[t] != path[t - 1]), 8]
     plan = Plan(as_batch(*(path[t] for t in cuts[:-1])), np.diff(cuts))
