@@ -116,7 +116,7 @@ def _as_float(value: Any) -> float:
     """``value`` as a float, not a number if it is none."""
     import numpy as np
 
-    if isinstance(value, bool | np.bool | str | bytes) or getattr(value, "ndim", 0):
+    if isinstance(value, bool | np.bool | str | bytes) or getattr(value, "ndim", 0) > 0:
         return math.nan
     try:
         return float(value)
@@ -253,7 +253,7 @@ def true_or_false(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def instance_of(name: str, value: Any, kind: type[Kind], expected: str) -> Kind:
+def instance_of(name: str, value: Kind, kind: type[Any], expected: str) -> Kind:
     """Return ``value`` when it is a ``kind``, described as ``expected``.
 
     >>> instance_of("prior", 3, list, "a list")
@@ -266,7 +266,7 @@ def instance_of(name: str, value: Any, kind: type[Kind], expected: str) -> Kind:
     return value
 
 
-def list_of(name: str, value: Any, kind: type[Kind], expected: str) -> list[Kind]:
+def list_of(name: str, value: Iterable[Kind], kind: type[Any], expected: str) -> list[Kind]:
     """Return the items of any iterable but a text as a list, all of one ``kind``, described as ``expected``.
 
     >>> list_of("venues", ["XNAS", 3], str, "texts")

@@ -108,21 +108,28 @@ def block_curves(
     path's mean it leaves little noise in what remains.
     """
     check_array("counts", counts, np.int64, (None,))
-    blocks = {
-        "reward_means": reward_means,
-        "reward_spreads": reward_spreads,
-        "true_means": true_means,
-        "true_variances": true_variances,
-        "gaps": gaps,
-    }
-    for name, values in blocks.items():
+    for name, values in (
+        ("reward_means", reward_means),
+        ("reward_spreads", reward_spreads),
+        ("true_means", true_means),
+        ("true_variances", true_variances),
+        ("gaps", gaps),
+    ):
         check_array(name, values, np.float64, counts.shape)
     check_array("checkpoints", checkpoints, np.int64, (None,))
     check_array("anchors", anchors, np.float64, checkpoints.shape)
     if len(checkpoints) == 0:
         raise InputError("checkpoints must not be empty")
     xi, pseudo, luck = _block_curves(
-        counts, *blocks.values(), checkpoints, anchors, real_number("risk_tolerance", risk_tolerance)
+        counts,
+        reward_means,
+        reward_spreads,
+        true_means,
+        true_variances,
+        gaps,
+        checkpoints,
+        anchors,
+        real_number("risk_tolerance", risk_tolerance),
     )
     return xi, pseudo, luck
 

@@ -173,8 +173,8 @@ def belief(name: str, value: Any, policy: Policy) -> None:
     check_belief(name, value, policy.known.actions.dim)
 
 
-def check_belief(name: str, value: Any, dim: int) -> Belief:
-    """Return ``value`` when it is a belief of dimension ``dim`` that rewards could have led to."""
+def check_belief(name: str, value: Any, dim: int) -> None:
+    """Refuse what is not a belief of dimension ``dim`` that rewards could have led to."""
     instance_of(name, value, Belief, "a Belief")
     if value.dim != dim:
         raise InputError(f"{name} must have dimension {dim}, was {value.dim}")
@@ -184,7 +184,6 @@ def check_belief(name: str, value: Any, dim: int) -> Belief:
         _positive_definite(f"{field} of {name}", getattr(value, field))
     sized_number(f"variance of {name}", value.variance, above=0, largest=LARGEST**2)
     sized_number(f"rounds of {name}", value.rounds, minimum=0)
-    return value
 
 
 def plan(name: str, value: Any, policy: Policy) -> None:

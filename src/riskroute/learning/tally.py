@@ -203,7 +203,11 @@ def merge_compiled(
     more_means: NDArray[np.float64],
     more_spreads: NDArray[np.float64],
 ) -> None:
-    """`merge_into` for arrays that are known to have the right types and lengths."""
+    """`merge_into` without a look at types: for arrays of which they are known."""
+    if not (
+        len(counts) == len(means) == len(spreads) and len(where) == len(more) == len(more_means) == len(more_spreads)
+    ):
+        raise InputError("tallies must be arrays of equal length, some were not")
     for i in range(len(where)):
         if not 0 <= where[i] < len(counts):
             raise InputError("tallies must be merged into places that exist, one was out of range")

@@ -272,6 +272,7 @@ def _shared_volume(events: SideEvents, begin: int, end: int, price: int, others:
 
 def _check_rows(events: SideEvents, begin: int, end: int) -> None:
     """Refuse events of different lengths, and rows that they do not have."""
+    check_array("stamps", events.stamps, np.int64, (None,))
     rows = len(events.stamps)
     for name, values in zip(SideEvents._fields, events, strict=True):
         check_array(name, values, np.int64, (rows,))

@@ -10,6 +10,8 @@ Among equally good solutions the lexicographically smallest is returned, by both
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -88,7 +90,7 @@ def _greedy_units(alpha: Table, beta: Table, units: int, lows: Units, highs: Uni
     return chosen
 
 
-def _check_slots(alpha: Table, beta: Table, lows: Units, highs: Units) -> None:
+def _check_slots(alpha: Any, beta: Any, lows: Any, highs: Any) -> None:
     """Refuse costs and bounds of different numbers of slots; the first test alone is cheap enough for every score."""
     if (
         type(alpha) is type(beta) is type(lows) is type(highs) is np.ndarray
@@ -98,10 +100,10 @@ def _check_slots(alpha: Table, beta: Table, lows: Units, highs: Units) -> None:
         and lows.dtype == highs.dtype == _WHOLE
     ):
         return
+    check_array("lows", lows, np.int64, (None,))
+    check_array("highs", highs, np.int64, lows.shape)
     for name, cost in (("alpha", alpha), ("beta", beta)):
-        check_array(name, cost, np.float64, (len(lows),))
-    for name, bounds in (("lows", lows), ("highs", highs)):
-        check_array(name, bounds, np.int64, (len(lows),))
+        check_array(name, cost, np.float64, lows.shape)
 
 
 def tabulate(alpha: Table, beta: Table, lows: Units, highs: Units, units: int) -> list[Table]:
