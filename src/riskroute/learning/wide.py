@@ -15,7 +15,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from riskroute.learning.canonical import FINE_GRID, on_grid
+from riskroute.learning.design import round_coordinates, thin_support
 from riskroute.learning.exchange import exchange_step_compiled
+from riskroute.learning.exchange import inverse_root as any_inverse_root
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -50,22 +53,36 @@ class WideDesign:
 def wide_design(features: Matrix, tolerance: float, start: Vector | None = None) -> WideDesign:
     """Design on the rows of ``features`` ``(n, d)`` whose largest leverage is at most ``(1 + tolerance) r``.
 
-    Starts from weights ``start``, equal ones by default.
+    Starts from weights ``start``, by default equal ones on points that span.
 
     >>> found = wide_design(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), 0.01)
     >>> found.weights.round(2).tolist(), found.rank
     ([0.5, 0.5, 0.0], 2)
     """
-    n = len(features)
     size = np.abs(features).max(axis=0)
     columns = np.ascontiguousarray((features / np.where(size > 0, size, 1.0)).T)
     points, back, rank = orthogonalised(columns)
     points, back = points[:rank], back[:, :rank]
-    weights = np.full(n, 1 / n) if start is None else start / start.sum()
+    weights = spanning_start(points) if start is None else start / start.sum()
     weights, levers, root = exchanged(points, weights, tolerance, _MAX_STEPS)
     whitening = np.zeros((features.shape[1], rank))
     multiplied(back / np.where(size > 0, size, 1.0)[:, None], root, whitening)
     return WideDesign(weights, whitening, float(levers.max()) / max(rank, 1) - 1)
+
+
+def few(features: Matrix, design: WideDesign) -> tuple[NDArray[np.int64], Vector, Matrix]:
+    """Rows that carry weight, at most ``r (r + 1) / 2`` of them, their weights, and the whitening that belongs to these.
+
+    Weights are rounded to a fine grid; no leverage is above what it was before, up to that.
+    """
+    index = np.flatnonzero(design.weights > 0)
+    weights = design.weights[index]
+    if len(index) > design.rank * (design.rank + 1) // 2:
+        index, weights = thin_support(features[index] @ design.whitening, weights, index)
+    weights = on_grid(weights, FINE_GRID)
+    index, weights = index[weights > 0], weights[weights > 0]
+    basis = round_coordinates(features[index])
+    return index, weights, basis @ any_inverse_root(features[index] @ basis, weights)
 
 
 @njit(cache=True)
@@ -100,6 +117,33 @@ def orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
         back[:, rank] = combination * factor
         rank += 1
     return points, back, rank
+
+
+@njit(cache=True)
+def spanning_start(points: Matrix) -> Vector:
+    """Equal weights on ``r`` of the points ``(r, n)``, each the farthest from the span of those before it."""
+    r, n = points.shape
+    rest = points.copy()
+    weights = np.zeros(n)
+    for _ in range(r):
+        length = np.zeros(n)
+        for a in range(r):
+            for k in range(n):
+                length[k] += rest[a, k] * rest[a, k]
+        chosen = 0
+        for k in range(n):
+            if length[k] > length[chosen]:
+                chosen = k
+        weights[chosen] = 1 / r
+        axis = rest[:, chosen] / np.sqrt(length[chosen])
+        along = np.zeros(n)
+        for a in range(r):
+            for k in range(n):
+                along[k] += axis[a] * rest[a, k]
+        for a in range(r):
+            for k in range(n):
+                rest[a, k] -= axis[a] * along[k]
+    return weights
 
 
 @njit(cache=True)

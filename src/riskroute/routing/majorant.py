@@ -24,7 +24,7 @@ LinearCut = tuple[Vector, Vector, float]
 
 _CHORDS = 2
 _PRICES = -4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0  # of the known sum, in units of the rank
-_MULTIPLIERS = 0.0, 0.03, 0.1, 0.3, 1.0, 3.0  # of a cut, in units of the rank over the range of its score
+_MULTIPLIERS = 4.0 ** np.arange(-2, 16)  # of a cut, in units of the rank over the range of its score
 
 
 def bound_leverages(lattice: Lattice, whitening: Matrix, cut: LinearCut | None = None) -> float:
@@ -38,7 +38,7 @@ def bound_leverages(lattice: Lattice, whitening: Matrix, cut: LinearCut | None =
         best = min(tried, key=lambda price: tried[price])
         for price in (best * (1 - width), best * (1 + width)):
             tried[price] = form.bound(price)
-    return min(tried.values())
+    return max(min(tried.values()), float(form.rank))  # no design's largest leverage is below the rank
 
 
 class _Form:
@@ -60,13 +60,12 @@ class _Form:
         pairs = np.arange(2 * slots).reshape(slots, 2)
         self.blocks = self.form[pairs[:, :, None], pairs[:, None, :]]
         self.roots = np.linalg.cholesky(self.blocks)
-        self.multiplied: list[tuple[Vector, float]] = [(np.zeros(2 * slots), 0.0)]
+        self.cut: tuple[Vector, float] | None = None
         if cut is not None:
             alpha, beta, limit = cut
             score = np.concatenate([alpha, beta])[interleaved] * units
-            width = self.reach(score) + self.reach(-score)
-            prices = [size * self.rank / max(width, 1e-300) for size in _MULTIPLIERS]
-            self.multiplied = [(price * score, price * limit) for price in prices]
+            width = max(self.reach(score) + self.reach(-score), 1e-300)
+            self.cut = score * (self.rank / width), limit * (self.rank / width)
 
     def bound(self, price: float) -> float:
         """Bound, with the square of the sum at a price in units of the rank."""
@@ -82,12 +81,22 @@ class _Form:
         slope, offset = np.zeros(2 * slots), price * self.rank
         for value, axis in zip(values[-chords:], axes[:, -chords:].T, strict=True):
             direction = np.einsum("kij,kj->ki", self.roots, axis.reshape(slots, 2)).reshape(-1)
-            low, high = -self.reach(-direction), self.reach(direction)
+            low, high = -self.reach_within(-direction), self.reach_within(direction)
             slope += (value - larger) * (low + high) * direction
             offset -= (value - larger) * low * high
-        return min(
-            offset + limit + self.reach(slope - score, (1 + larger) * self.blocks) for score, limit in self.multiplied
-        )
+        return offset + self.reach_within(slope, (1 + larger) * self.blocks)
+
+    def reach_within(self, slope: Vector, blocks: Matrix | None = None) -> float:
+        """Bound the same as `reach` over vectors that pass the cut, at the best of some prices."""
+        best = self.reach(slope, blocks)
+        if self.cut is not None:
+            score, limit = self.cut
+            for multiplier in _MULTIPLIERS:  # the bound is convex in the price
+                found = multiplier * limit + self.reach(slope - multiplier * score, blocks)
+                if found > best:
+                    break
+                best = found
+        return best
 
     def reach(self, slope: Vector, blocks: Matrix | None = None) -> float:
         """Bound ``slope . f``, plus a quadratic form of one block per slot, over all vectors of the lattice."""

@@ -12,9 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute.learning.canonical import on_grid
 from riskroute.learning.design import Design
-from riskroute.learning.wide import wide_design
+from riskroute.learning.wide import few, wide_design
 from riskroute.routing.counting import Lattice
 from riskroute.routing.majorant import bound_leverages
 
@@ -42,7 +41,8 @@ def mixed_design(lattice: Lattice, tolerance: float) -> Design | None:
     candidates = np.unique(_first_candidates(highs, units, np.random.default_rng(0)), axis=0)
     weights, goal = np.ones(len(candidates)), _FIRST_GOAL
     for _ in range(_ROUNDS):
-        found = wide_design(np.hstack([candidates / scale, (candidates / scale) ** 2]), goal, weights)
+        features = np.hstack([candidates / scale, (candidates / scale) ** 2])
+        found = wide_design(features, goal, weights)
         used = found.weights > 0
         support = candidates[used]
         climbed, levers = climb(support, found.form(), scale, highs, units)
@@ -53,11 +53,11 @@ def mixed_design(lattice: Lattice, tolerance: float) -> Design | None:
         candidates, place = np.unique(np.concatenate([support, higher]), axis=0, return_index=True)
         weights = np.concatenate([found.weights[used], np.zeros(len(higher))])[place]
         goal = max(tolerance / 2, min(goal, highest / 8))
-    if found.rank < int(np.minimum(highs, 2).sum()):
+    index, chosen, whitening = few(features, found)
+    if whitening.shape[1] < int(np.minimum(highs, 2).sum()):
         return None
-    bound = bound_leverages(lattice, found.whitening / np.concatenate([scale, scale**2])[:, None])
-    shares = on_grid(found.weights[used])
-    return Design(support[shares > 0], shares[shares > 0], bound, found.rank)
+    bound = bound_leverages(lattice, whitening / np.concatenate([scale, scale**2])[:, None])
+    return Design(candidates[index], chosen, bound, whitening.shape[1])
 
 
 def _first_candidates(highs: Units, units: int, rng: np.random.Generator) -> Units:

@@ -101,30 +101,31 @@ def _fitted(groups: SlotGroups, families: list[Units], root: Vector, limit: int)
     for k, points in enumerate(families):
         white = features_of(groups, points) @ root
         rows[k] = (white.T @ white / len(points))[upper] * twice
+    gram, own = rows @ rows.T, rows[:, upper[0] == upper[1]].sum(axis=1)
+    lengths = np.array([len(points) for points in families])
     kept = np.arange(len(families))
     while True:
-        shares = _closest(rows[kept], (upper[0] == upper[1]).astype(float))
+        shares = _closest(gram[np.ix_(kept, kept)], own[kept])
         kept, shares = kept[shares > 0], shares[shares > 0]
-        if sum(len(families[k]) for k in kept) <= limit:
+        if lengths[kept].sum() <= limit:
             break
-        heaviest = np.argsort(-np.round(shares, 9), kind="stable")
-        fits = np.cumsum([len(families[k]) for k in kept[heaviest]]) <= limit
-        kept = np.sort(kept[heaviest[fits]])
+        heaviest = kept[np.argsort(-np.round(shares, 9), kind="stable")]
+        kept = np.sort(heaviest[np.cumsum(lengths[heaviest]) <= limit])
+    of_each = np.zeros(len(families))
+    of_each[kept] = shares
     matrix = np.zeros((rank, rank))
-    matrix[upper] = (shares @ rows[kept]) / twice
+    matrix[upper] = (of_each @ rows) / twice
     smallest = float(np.linalg.eigvalsh(matrix, UPLO="U")[0])
     points = np.concatenate([families[k] for k in kept])
-    lengths = np.array([len(families[k]) for k in kept])
-    weights = np.repeat(shares / lengths, lengths)
+    weights = np.repeat(shares / lengths[kept], lengths[kept])
     return points, weights / weights.sum(), 1 / smallest if smallest > 1e-9 else math.inf
 
 
-def _closest(rows: Vector, target: Vector) -> Vector:
-    """Non-negative weights, summing to one, that bring ``sum_k w_k rows[k]`` closest to ``target``."""
-    gram = rows @ rows.T
-    gram[np.diag_indices_from(gram)] *= 1 + _RIDGE
-    lower = np.linalg.cholesky(gram)
-    weights, _ = scipy.optimize.nnls(lower.T, np.linalg.solve(lower, rows @ target))
+def _closest(gram: Vector, own: Vector) -> Vector:
+    """Non-negative weights, summing to one, with ``w' gram w / 2 - own . w`` least: those of the closest matrix."""
+    ridged = gram + np.diag(_RIDGE * np.diag(gram))
+    lower = np.linalg.cholesky(ridged)
+    weights, _ = scipy.optimize.nnls(lower.T, np.linalg.solve(lower, own))
     return on_grid(weights / weights.sum())
 
 

@@ -1,11 +1,11 @@
 """Designs over implicit sets of survivors: candidates by search, and a bound that holds for every member.
 
 The set has no symmetry left, so candidates are searched for: uniform draws, the members farthest along many directions,
-and hill climbs of the leverage itself. The bound does not trust the search. In coordinates in which the information
-matrix is the identity, a leverage is a sum of squares of linear functions, and the range of a linear function over
-all members is bounded exactly: for any multipliers on the cuts, a separable maximum over all allocations (Lagrangian
-duality). The sum of the largest squares is a true bound, if a loose one. The root set's own certificate gives
-another; the smaller is stated.
+and hill climbs of the leverage itself. The bound does not trust the search. One is a separable function that is nowhere
+below the leverage (`majorant`). In coordinates in which the information matrix is the identity, a leverage is a sum of
+squares of linear functions, and the range of each over all members can be bounded: that gives another. The root set's
+own certificate gives a third. In all of them the latest cut is used at a price (Lagrangian duality); the smallest is
+stated.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.learning.design import Design, g_optimal, round_coordinates
-from riskroute.learning.exchange import inverse_root
+from riskroute.learning.design import Design
+from riskroute.learning.wide import WideDesign, few, wide_design
 from riskroute.routing.large_design import OUTSIDE
+from riskroute.routing.majorant import bound_leverages
+from riskroute.routing.search import MEMBER_SLACK
 
 if TYPE_CHECKING:
     from riskroute.routing.survivors import Survivors
@@ -27,46 +29,45 @@ Units = NDArray[np.int64]
 
 _COARSEST = 0.05  # candidates are only some of the members: solving on them to more than this is wasted
 _DRAWS = 600
+_AXES = 120  # directions searched at first
 _ROUNDS = 4
+_STARTS = 24  # climbs per round
 
 
 def survivor_design(survivors: Survivors, tolerance: float) -> Design:
     """Design over the survivors, with a bound that holds for all of them."""
+    tolerance = max(tolerance, _COARSEST)
     rng = np.random.default_rng(0)
-    far = [survivors.best(sign * axis) for axis in np.eye(survivors.dim) for sign in (1.0, -1.0)]
+    axes = range(0, survivors.dim, -(-2 * survivors.dim // _AXES))
+    far = [survivors.best(sign * np.eye(1, survivors.dim, k)[0]) for k in axes for sign in (1.0, -1.0)]
+    draws = max(_DRAWS, 3 * survivors.dim)
     searched = np.array([survivors.witness, *far], dtype=np.int64)
-    candidates = np.unique(np.concatenate([survivors.sample(rng, _DRAWS), searched]), axis=0)
+    candidates = np.unique(np.concatenate([survivors.sample(rng, draws), searched]), axis=0)
     for _ in range(_ROUNDS):
-        found = g_optimal(survivors.features(candidates), max(tolerance, _COARSEST))
-        support = candidates[found.actions]
-        basis, root = _whitening(survivors.features(support), found.weights)
-        climbed = np.array([_climb(survivors, start, basis @ root) for start in support[:: max(len(support) // 24, 1)]])
-        levers = np.sum((survivors.features(climbed) @ basis @ root) ** 2, axis=1)
-        if levers.max() <= found.bound * (1 + _COARSEST):
+        found = wide_design(survivors.features(candidates), tolerance)
+        support = candidates[found.weights > 0]
+        climbed = np.array([_climb(survivors, start, found) for start in support[:: -(-len(support) // _STARTS)]])
+        levers = np.sum((survivors.features(climbed) @ found.whitening) ** 2, axis=1)
+        if levers.max() <= found.rank * (1 + tolerance) * (1 + _COARSEST):
             break
         candidates = np.unique(np.concatenate([candidates, climbed]), axis=0)
-    spans = _spans(survivors, survivors.features(support), found.rank)
-    bound = _bound(survivors, basis @ root, found.rank) if spans else np.inf
-    return Design(support, found.weights, max(bound, found.bound), found.rank)
+    index, weights, whitening = few(survivors.features(candidates), found)
+    support, rank = candidates[index], whitening.shape[1]
+    bound = _bound(survivors, whitening) if _spans(survivors, survivors.features(support), rank) else np.inf
+    return Design(support, weights, bound, rank)
 
 
 def _spans(survivors: Survivors, features: Matrix, rank: int) -> bool:
     """Whether it is proven that every survivor lies in the span of the support, whose features are given."""
-    unseen = np.linalg.svd(features)[2][rank:]
+    unseen = np.linalg.svd(np.linalg.qr(features, mode="r"))[2][rank:]
     return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
 
 
-def _whitening(features: Matrix, weights: NDArray[np.float64]) -> tuple[Matrix, Matrix]:
-    """``B`` and ``R`` such that the squared norm of ``x B R`` is the leverage of ``x`` under the design."""
-    basis = round_coordinates(features)
-    return basis, inverse_root(features @ basis, weights)
-
-
-def _climb(survivors: Survivors, start: Units, white: Matrix) -> Units:
+def _climb(survivors: Survivors, start: Units, design: WideDesign) -> Units:
     """Follow the leverage uphill: it is convex, so the member farthest along its gradient never has less."""
     here = start
     for _ in range(6):
-        gradient = white @ (white.T @ survivors.features(here[None, :])[0])
+        gradient = design.whitening @ (design.whitening.T @ survivors.features(here[None, :])[0])
         there = np.array(survivors.best(-gradient), dtype=np.int64)
         gain = survivors.features(np.stack([here, there])) @ gradient
         if gain[1] <= gain[0] * (1 + 1e-9):
@@ -75,18 +76,20 @@ def _climb(survivors: Survivors, start: Units, white: Matrix) -> Units:
     return here
 
 
-def _bound(survivors: Survivors, white: Matrix, rank: int) -> float:
-    """The smaller of two true bounds on every leverage: by coordinates within the cuts, and from the root's design."""
+def _bound(survivors: Survivors, whitening: Matrix) -> float:
+    """The smallest of three true bounds on every leverage: separable, by coordinates, and from the root's design."""
+    lattice, lot = survivors.root.lattice, survivors.root.lot
+    units = np.repeat([lot, lot**2], survivors.root.slots) / survivors.root.scale
+    cut = survivors.cuts[-1]
+    limit = cut.limit + MEMBER_SLACK * max(1.0, abs(cut.limit))
+    found = bound_leverages(lattice, whitening * units[:, None], (*survivors.root.separable(cut.coef), limit))
+    largest = [max(_largest(survivors, sign * axis) for sign in (1.0, -1.0)) for axis in whitening.T]
+    found = min(found, float(np.sum(np.square(largest))))
     root = survivors.root.design(_COARSEST)
-    outer = survivors.root.features(root.actions)
-    information = (outer * root.weights[:, None]).T @ outer
-    inherited = np.inf
-    if root.rank == rank:
-        inherited = root.bound * float(np.linalg.eigvalsh(white.T @ information @ white)[-1])
-    total = 0.0
-    for axis in white.T:
-        total += max(_largest(survivors, sign * axis) for sign in (1.0, -1.0)) ** 2
-    return float(min(inherited, total))
+    if root.rank == whitening.shape[1]:
+        outer = survivors.root.features(root.actions) @ whitening
+        found = min(found, root.bound * float(np.linalg.eigvalsh((outer * root.weights[:, None]).T @ outer)[-1]))
+    return max(found, float(whitening.shape[1]))
 
 
 def _largest(survivors: Survivors, axis: NDArray[np.float64]) -> float:
