@@ -168,8 +168,9 @@ def show_design(result: DesignResult) -> None:
 
 def headline(config: dict[str, object]) -> str:
     """One line that says what was played."""
+    most = "up to " if config.get("fewer_runs") else ""
     return (
         f"{config['shares']} shares over {config['slots']} slots: {about(int(str(config['actions'])))} splits, "
-        f"{config['horizon']:,} rounds, {config['runs']} runs, risk tolerance {config['risk_tolerance']:g}, "
+        f"{config['horizon']:,} rounds, {most}{config['runs']} runs, risk tolerance {config['risk_tolerance']:g}, "
         f"instance {config['instance_seed']}, seed {config['seed']}"
     )
