@@ -142,9 +142,10 @@ class SimulationResult:
         """Header and rows of the final standings, best policy first.
 
         *elsewhere* is the share of rounds spent on other actions than the one the run ended on; *found best* the
-        share of runs that ended on the best action.
+        share of runs that ended on the best action. The number of *runs* is there if it differs between policies.
         """
-        header = ["policy", "regret", "s.e.", "5 % .. 95 %", "elsewhere", "found best", "seconds"]
+        differ = len({one.runs for one in self.policies.values()}) > 1
+        header = ["policy", "regret", "s.e.", "5 % .. 95 %", "elsewhere", "found best", *["runs"] * differ, "seconds"]
         rows = []
         for name, one in sorted(self.policies.items(), key=lambda item: item[1].mean_regret()[-1]):
             low, high = (one.quantiles()[q][-1] for q in (QUANTILES[0], QUANTILES[-1]))
@@ -157,6 +158,7 @@ class SimulationResult:
                     f"{number(low)} .. {number(high)}",
                     f"{one.exploration.mean() / one.checkpoints[-1]:.1%}",
                     f"{found:.0%}",
+                    *[f"{one.runs}"] * differ,
                     f"{one.seconds:.2f}",
                 ]
             )

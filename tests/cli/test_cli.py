@@ -212,6 +212,7 @@ def shown(terminal: int, wanted: str) -> str:
     return text
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     """Ctrl-C in the middle of a long simulation: the table and the files hold the finished runs."""
     command = [sys.executable, "-m", "riskroute", "simulate", "--slots", "3", "--shares", "3", "--runs", "100000"]

@@ -88,6 +88,17 @@ def test_large_blocks_draw_like_single_rounds() -> None:
     assert tallies.spreads[0] / 5000 == pytest.approx(deviation[0] ** 2, rel=0.1)
 
 
+def test_short_blocks_are_drawn_together_as_one_after_the_other() -> None:
+    """Listed splits are looked up all at once; others block by block, from the same draws."""
+    plan = Plan(np.array([[4, 0, 0], [1, 2, 1], [0, 0, 4], [1, 2, 1]]), np.array([1, 7, 2, 9]))
+    together, apart = (
+        random_replay(3, scenarios=10, listed=listed).run(np.random.default_rng(0)).tally(plan)
+        for listed in (True, False)
+    )
+    np.testing.assert_allclose(together.means, apart.means)
+    np.testing.assert_allclose(together.spreads, apart.spreads, atol=1e-12)
+
+
 @pytest.mark.parametrize("policy", ["risk-ucb", "mv-ucb"])
 def test_the_kernel_plays_index_policies_as_they_play_themselves(policy: str) -> None:
     replay, horizon = random_replay(4, scenarios=7), 300

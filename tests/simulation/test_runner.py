@@ -164,6 +164,7 @@ def test_autocorrelated_blocks_and_rounds_agree(small_problem: Problem, correlat
     assert (np.abs(ways[0].mean_regret() - ways[1].mean_regret()) <= 5 * error).all()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_keeps_finished_runs(small_problem: Problem) -> None:
     def stop_in_the_second_policy(label: str, done: int, runs: int) -> None:
         if label == "uniform" and done == 3:
@@ -177,6 +178,7 @@ def test_interrupt_keeps_finished_runs(small_problem: Problem) -> None:
     np.testing.assert_array_equal(result.policies["uniform"].regret, whole.policies["uniform"].regret[:3])
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_signal_keeps_what_is_finished(small_problem: Problem) -> None:
     """A real SIGINT after the second run: finished runs count, and the usual handler is back afterwards."""
 
@@ -190,6 +192,7 @@ def test_a_signal_keeps_what_is_finished(small_problem: Problem) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_signal_stops_at_once(small_problem: Problem) -> None:
     def interrupt_twice(label: str, done: int, runs: int) -> None:
         if done == 2:
@@ -207,6 +210,7 @@ def test_runs_outside_the_main_thread(small_problem: Problem) -> None:
     assert result.policies["rise"].runs == 2
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_before_anything_is_finished_is_an_interrupt(small_problem: Problem, monkeypatch) -> None:
     monkeypatch.setattr(Rise, "propose", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):

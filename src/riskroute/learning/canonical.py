@@ -103,7 +103,10 @@ def basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     n_rows, n = table.shape
     basis = np.full(n_rows, -1)  # column that each row stands for
     for j in range(n):
-        if np.sum(weights > 0) <= limit:
+        used = 0
+        for k in range(n):
+            used += weights[k] > 0
+        if used <= limit:
             break
         if weights[j] <= 0:
             continue
@@ -116,10 +119,14 @@ def basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
             if row < 0:
                 continue
         basis[row] = j
-        table[row] /= table[row, j]
+        pivot = table[row, j]
+        for k in range(n):
+            table[row, k] /= pivot
         for i in range(n_rows):
-            if i != row and table[i, j] != 0:
-                table[i] -= table[i, j] * table[row]
+            factor = table[i, j]
+            if i != row and factor != 0:
+                for k in range(n):
+                    table[i, k] -= factor * table[row, k]
     return weights
 
 
@@ -139,9 +146,9 @@ def _move_along(table: Matrix, basis: NDArray[np.int64], weights: Vector, j: int
     for i in range(len(basis)):
         if basis[i] >= 0 and sign * table[i, j] < -_DEPENDENT:
             reach[i] = -weights[basis[i]] / (sign * table[i, j])
-    most = reach.min()
-    if sign > 0:
-        most = min(most, weights[j])
+    most = weights[j] if sign > 0 else np.inf
+    for i in range(len(basis)):
+        most = min(most, reach[i])
     leaving = -1
     for i in range(len(basis)):
         if reach[i] <= most * (1 + _TIE) and (leaving < 0 or basis[i] < basis[leaving]):

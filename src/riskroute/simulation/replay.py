@@ -82,7 +82,7 @@ class Replay(Environment):
         return super().describe() | {"profits": digests, "shape": list(self.profits.shape), "shared": slots}
 
     def playable(self, method: str) -> str:
-        return "blocks" if method == "auto" and self._table is None else method
+        return "blocks" if method == "auto" and self.listed_totals is None else method
 
     def totals(self, actions: ActionBatch) -> Vector:
         """Profit of each split in every scenario, ``(n, scenarios)``."""
@@ -104,7 +104,7 @@ class Replay(Environment):
 
     def values(self, action: Action) -> Vector:
         """Profit of one split in every scenario, ``(scenarios,)``; looked up if the splits are listed and few."""
-        table = self._table
+        table = self.listed_totals
         if table is None:
             return np.asarray(self.totals(as_batch(action))[0])
         return np.asarray(table[int(self.actions.listed().rows_of(as_batch(action))[0])])
@@ -112,13 +112,13 @@ class Replay(Environment):
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, NDArray[np.int64], Vector]:
         """Scenarios as pieces, without noise."""
         listed = self.actions.listed()
-        totals = self.totals(listed.handles) if self._table is None else self._table[listed.members]
+        totals = self.totals(listed.handles) if self.listed_totals is None else self.listed_totals[listed.members]
         means = np.ascontiguousarray(totals.T)
         whole_number("horizon", horizon, maximum=MOST_ROUNDS)
         return means, np.zeros_like(means), checked(rng).integers(self.scenarios, size=horizon), np.zeros(horizon)
 
     @cached_property
-    def _table(self) -> Vector | None:
+    def listed_totals(self) -> Vector | None:
         """Totals of all splits by row, if they are listed and fit into memory easily."""
         actions = self.actions
         if not isinstance(actions, Actions) or len(actions.matrix) * self.scenarios > _CELLS:
@@ -220,7 +220,10 @@ class ReplayRun(Run):
     def draw_blocks(
         self, actions: ActionBatch, counts: NDArray[np.int64], mean: Vector, deviation: Vector
     ) -> tuple[Vector, Vector]:
-        scenarios = self.environment.scenarios
+        scenarios, table = self.environment.scenarios, self.environment.listed_totals
+        if table is not None and (counts < scenarios).all():
+            rows = self.environment.actions.listed().rows_of(actions)
+            return self._looked_up(table, rows, counts)
         center, spread = np.empty(len(counts)), np.empty(len(counts))
         even = np.full(scenarios, 1 / scenarios)
         for block, (action, count) in enumerate(zip(actions, counts, strict=True)):
@@ -234,3 +237,11 @@ class ReplayRun(Run):
                 center[block] = times @ values / count
                 spread[block] = times @ (values - center[block]) ** 2
         return center, spread
+
+    def _looked_up(self, table: Vector, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Vector, Vector]:
+        """Many short blocks at once, from the same draws as one after the other."""
+        scenario = self.rng.integers(len(table[0]), size=int(counts.sum()))
+        drawn = table[np.repeat(rows, counts), scenario]
+        first = np.cumsum(counts) - counts
+        center = np.add.reduceat(drawn, first) / counts
+        return center, np.add.reduceat((drawn - np.repeat(center, counts)) ** 2, first)
