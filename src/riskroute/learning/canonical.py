@@ -16,6 +16,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from riskroute.errors import check_array
+
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
@@ -90,7 +92,6 @@ def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slo
     return 0.0
 
 
-@njit(cache=True)
 def basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     """Move weight between columns ``(q, n)``, keeping ``columns @ weights``, until at most ``limit`` have any.
 
@@ -98,6 +99,14 @@ def basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     until a column is empty (Caratheodory's argument). It moves so that the total does not grow, or, where the total
     stays, away from the later column. Entries of ``columns`` are to be of order one.
     """
+    check_array("columns", columns, np.float64, (None, None))
+    check_array("weights", weights, np.float64, columns.shape[1:])
+    moved: Vector = _basic_weights(columns, weights, limit)
+    return moved
+
+
+@njit(cache=True)
+def _basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     table = columns.copy()  # by Gauss-Jordan elimination: every column in terms of those in the basis
     weights = weights.copy()
     n_rows, n = table.shape

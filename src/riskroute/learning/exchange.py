@@ -116,7 +116,7 @@ def exchange(
     check_array("weights", weights, np.float64, (len(points),))
     if points.size == 0:
         raise InputError(f"points must not be empty, was of shape {points.shape}")
-    improved: NDArray[np.float64] = _exchange(points, weights, tolerance, max_steps)
+    improved: NDArray[np.float64] = _exchange(np.ascontiguousarray(points), weights, tolerance, max_steps)
     return improved
 
 
