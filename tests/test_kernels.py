@@ -192,18 +192,37 @@ def test_order_flow_needs_quotes(quotes: np.ndarray) -> None:
         simulate_compiled(RNG, CHARACTER, quotes, 0, 10, 1)
 
 
-def test_every_kernel_that_python_can_call_is_here_or_private() -> None:
-    """A compiled function is private to its module, or one that other kernels call with what they have checked."""
-    checked_inside = {"merge_compiled", "simulate_compiled"}  # refuse places and shapes in their first lines
-    scalars = {"merge_moments_compiled", "exchange_step_compiled"}
-    public = set()
-    for path in Path(riskroute.__file__).parent.rglob("*.py"):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and "njit" in "".join(map(ast.dump, node.decorator_list)):
-                public.add(node.name)
-            elif isinstance(node, ast.Assign) and "njit" in ast.dump(node.value):
-                public |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    assert {name for name in public if not name.startswith("_")} == checked_inside | scalars
+def compiled(tree: ast.Module) -> set[str]:
+    """Names of functions of a module that are compiled as they are."""
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and "njit" in "".join(map(ast.dump, node.decorator_list)):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign) and "njit" in ast.dump(node.value):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
+
+
+def test_no_module_calls_the_compiled_code_of_another() -> None:
+    """What a module compiles it calls itself, with arrays it has made or checked."""
+    root = Path(riskroute.__file__).parent
+    trees = {path: ast.parse(path.read_text()) for path in root.rglob("*.py")}
+    kernels = {
+        (f"riskroute.{'.'.join(path.relative_to(root).with_suffix('').parts)}", name)
+        for path, tree in trees.items()
+        for name in compiled(tree)
+    }
+    imported = {
+        (node.module, alias.name)
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert kernels & imported == {
+        ("riskroute.learning.tally", "merge_compiled"),  # refuses lengths and places itself
+        ("riskroute.learning.tally", "merge_moments_compiled"),  # takes numbers only
+    }
 
 
 ARRAYS = {"actions": np.array([0, 1]), "counts": np.array([2, 3]), "means": np.zeros(2), "spreads": np.ones(2)}

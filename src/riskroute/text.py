@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from riskroute.errors import InputError
+from riskroute.errors import InputError, shown
 
 MARKS = "._-/"
 """What a name may have besides letters, digits and spaces."""
@@ -51,9 +51,7 @@ def as_name(field: str, value: Any, *, longest: int = LONGEST_NAME, marks: str =
     letter or digit, was 'a|b'
     """
     if not is_name(value, longest=longest, marks=marks):
-        given = repr(value)
-        shown = given if len(given) <= 100 else f"{given[:100]}..."
-        raise InputError(f"{field} must be {name_rule(longest, marks)}, was {shown}")
+        raise InputError(f"{field} must be {name_rule(longest, marks)}, was {shown(value)}")
     return str(value)
 
 

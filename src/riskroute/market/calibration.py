@@ -121,7 +121,8 @@ def calibrate(
         instance_of("fees", fees, FeeSchedule, "a FeeSchedule")
     pools = list_of("pools", pools, DarkPool, "dark pools")
     orders = list_of("orders", orders, object, "market or limit")
-    whole_number("levels", levels, maximum=MOST_LEVELS)
+    if levels is not None:
+        whole_number("levels", levels, maximum=MOST_LEVELS)
     asked = as_quantities(quantities)
     if len(asked) < 2:
         raise InputError(f"quantities must be at least two, was {list(quantities)}")

@@ -158,7 +158,8 @@ def sample_scenarios(
     if fees is not None:
         instance_of("fees", fees, FeeSchedule, "a FeeSchedule")
     slots = list_of("slots", slots, Slot, "slots")
-    whole_number("levels", levels, maximum=MOST_LEVELS)
+    if levels is not None:
+        whole_number("levels", levels, maximum=MOST_LEVELS)
     one_of("side", side, SIDES)
     whole_number("repeats", repeats, maximum=10_000)
     whole_number("shares", shares, maximum=100_000)
