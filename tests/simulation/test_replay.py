@@ -48,7 +48,7 @@ def test_totals_and_moments_are_those_of_a_loop(seed: int, shares: int, slots: i
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_the_shared_checks_hold(listed: bool) -> None:
-    check_environment(random_replay(1, listed=listed))
+    check_environment(random_replay(1, listed=listed), runs=1500)
 
 
 @pytest.mark.parametrize("seed", range(5))
