@@ -36,10 +36,10 @@ def naive_fit(
     var_center = prior.var_coef if prior else np.zeros(dim)
 
     typical = _typical(rounds, by_action, base_variance, vague, prior)
-    surprise = [(np.mean(rewards) - np.dot(a, mean_center)) ** 2 for a, rewards in by_action.items()]
-    var_surprise = [(typical - base_variance - np.dot(a, var_center)) ** 2 for a in by_action]
-    mean_known = vague / (typical + (np.mean(surprise) if surprise else 0))
-    var_known = vague / (2 * typical**2 + (np.mean(var_surprise) if surprise else 0))
+    signals = [(np.mean(xs) - np.dot(a, mean_center)) ** 2 - typical / len(xs) for a, xs in by_action.items()]
+    var_signals = [(typical - base_variance - np.dot(a, var_center)) ** 2 for a in by_action]
+    mean_known = vague / (typical + max(float(np.mean(signals)) if rounds else 0.0, 0.0))
+    var_known = vague / (2 * typical**2 + (float(np.mean(var_signals)) if rounds else 0.0))
     if prior:
         mean_known, var_known = mean_known + prior.mean_precision, var_known + prior.var_precision
 

@@ -8,8 +8,8 @@ Errors are those of rewards around the mean of their own action and, beyond that
 fit follows the rewards, the latter stand for one reward less the leverage. They are left out where they are clearly
 larger than the former explain: then means are not linear in the features, and what the fit misses is no noise.
 
-Before any reward the belief is vague: worth half a reward, spread over an optimal design, around the prior's
-coefficients or around zero. That half reward is as uncertain as rewards turn out to be around those coefficients: its
+Before any reward the belief is vague: worth a third of a reward, spread over an optimal design, around the prior's
+coefficients or around zero. That reward is as uncertain as rewards turn out to be around those coefficients: its
 variance is the noise plus the squared distance of the observed means. So the vague belief fades where means lie many
 noise deviations apart, and would otherwise be a firm belief in zero. It also makes the belief the same whatever the
 units of rewards and features are.
@@ -144,8 +144,8 @@ def fit(
     mean_known, mean_center = (nothing, nowhere) if prior is None else (prior.mean_precision, prior.mean_coef)
     var_known, var_center = (nothing, nowhere) if prior is None else (prior.var_precision, prior.var_coef)
     expected = features @ var_center + base_variance
-    surprise = _average_square(evidence, evidence.means - features @ mean_center)
-    mean_known = mean_known + vague / (typical + surprise)
+    signal = _average_square(evidence, evidence.means - features @ mean_center, noise=typical)
+    mean_known = mean_known + vague / (typical + signal)
     var_known = var_known + vague / (2 * typical**2 + _average_square(evidence, typical - expected))
     variance = np.full(len(counts), typical) if prior is None else np.maximum(expected, variance_floor * typical)
     for _ in range(_ITERATIONS):
@@ -203,10 +203,16 @@ def _squared_errors(evidence: Evidence, coef: Vector, levers: Vector, variance: 
     return evidence.spreads + missed, evidence.free + left
 
 
-def _average_square(evidence: Evidence, values: Vector) -> float:
-    """Average square of one value per row; every row counts once, however often it was played."""
-    weights = np.minimum(evidence.counts, 1.0)
-    return float(np.sum(weights * values**2) / np.sum(weights)) if len(evidence) else 0.0
+def _average_square(evidence: Evidence, values: Vector, noise: float = 0.0) -> float:
+    """Average square of one value per row, less what is due to noise of that variance per reward, and at least zero.
+
+    Every row counts once, however often it was played.
+    """
+    if len(evidence) == 0:
+        return 0.0
+    counts, weights = evidence.counts, np.minimum(evidence.counts, 1.0)
+    squares = values**2 - noise * (1 - evidence.free / counts)
+    return max(float(np.sum(weights * squares) / np.sum(weights)), 0.0)
 
 
 def _typical_variance(

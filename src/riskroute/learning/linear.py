@@ -26,7 +26,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _DESIGN_TOLERANCE = 0.05
-_PSEUDO_REWARDS = 0.5  # rewards that the vague belief is worth
+_PSEUDO_REWARDS = 0.3  # rewards that the vague belief is worth
 _TIE = 1e-6  # actions this close to the farthest are as far, and the first of them is taken
 MOST_ROWS = 512  # rows of evidence kept as they are; more are summed up in a belief
 
