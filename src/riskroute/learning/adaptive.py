@@ -155,7 +155,7 @@ class Duel:
         self.overlap = 1.0
         single = self._losses(*self._apart())
         self.loss = max(loss, float(single.max()))  # the draws may have missed the most dangerous rival
-        self.overlap = self.loss / (max(float(single.sum()), 1e-15 * self.loss) or 1.0)
+        self.overlap = self.loss / (max(float(single.sum()), 1e-250 * self.loss) or 1.0)
 
     def mixture(self) -> tuple[int, float]:
         """The rival to mix with the leader, and its part of the rounds; the leader itself if no rival is worth it."""
