@@ -4,15 +4,16 @@ A reward of variance ``v`` says ``1 / v`` about its mean, and its squared error 
 (exactly so for Gaussian rewards). Both fits weigh rewards by the variance they estimate, so they are repeated a few
 times.
 
-Errors are those of rewards around the mean of their own action and, beyond that, of these means around the fit. As the
-fit follows the rewards, the latter stand for one reward less the leverage. They are left out where they are clearly
-larger than the former explain: then means are not linear in the features, and what the fit misses is no noise.
+Squared errors are of two kinds: of rewards around the mean of their own action, and of these means around the fit. The
+fit follows the rewards, so a mean of the second kind stands for one reward less its leverage. The second kind is left
+out where it is clearly larger than the first explains: then the prior is wrong or means are not linear in the features,
+and what the fit misses is not noise.
 
-Before any reward the belief is vague: worth a third of a reward, spread over an optimal design, around the prior's
-coefficients or around zero. That reward is as uncertain as rewards turn out to be around those coefficients: its
-variance is the noise plus the squared distance of the observed means. So the vague belief fades where means lie many
-noise deviations apart, and would otherwise be a firm belief in zero. It also makes the belief the same whatever the
-units of rewards and features are.
+Before any reward the belief is vague: worth a fraction of one reward, spread over an optimal design, around the
+coefficients of the prior or around zero. The variance of that reward is the noise plus the squared signal, that is the
+average squared distance of the actions' means from those coefficients. Without the signal it would be a firm belief in
+zero wherever means lie many noise deviations apart, and what the fit then misses would look like noise. With it the
+belief is the same whatever the units of rewards and features are.
 """
 
 from __future__ import annotations
@@ -135,6 +136,7 @@ def fit(
     vague: Matrix,
     prior: Belief | None = None,
     variance_floor: float = 0.3,
+    unit: float = 1.0,
 ) -> Belief:
     """Fit the belief to observed rewards, starting from an optional prior.
 
@@ -145,11 +147,12 @@ def fit(
     vague : information of the vague belief, in rewards, ``(dim, dim)``; see `vague_information`.
     prior : what was believed before, beyond the vague belief.
     variance_floor : estimated variances are kept above this part of the typical one.
+    unit : the typical variance where neither rewards, nor the prior, nor the base variance say anything but zero.
     """
     features, counts, dim = evidence.features, evidence.counts, evidence.features.shape[1]
     if prior is not None and prior.dim != dim:
         raise InputError(f"prior must have dimension {dim}, was {prior.dim}")
-    typical, rounds = _typical_variance(evidence, base_variance, vague, prior)
+    typical, rounds = _typical_variance(evidence, base_variance, vague, prior, unit)
     nothing, nowhere = np.zeros((dim, dim)), np.zeros(dim)
     mean_known, mean_center = (nothing, nowhere) if prior is None else (prior.mean_precision, prior.mean_coef)
     var_known, var_center = (nothing, nowhere) if prior is None else (prior.var_precision, prior.var_coef)
@@ -181,7 +184,7 @@ def _solve(features: Matrix, weights: Vector, totals: Vector, known: Matrix, cen
     """Precision and centre after targets of the given weights, of a belief of precision ``known`` around ``center``.
 
     ``totals`` are targets times weights. The step away from the old centre is refined once: the guard against rounding
-    would else hold the new one back a little, which matters where means lie many noise deviations apart.
+    would otherwise hold the new one back a little, which matters where means lie many noise deviations apart.
     """
     precision = known + (features * weights[:, None]).T @ features
     precision.flat[:: len(precision) + 1] *= 1 + _ROUNDING  # the diagonal
@@ -226,12 +229,12 @@ def _average_square(evidence: Evidence, values: Vector, noise: float = 0.0) -> f
 
 
 def _typical_variance(
-    evidence: Evidence, base_variance: float, vague: Matrix, prior: Belief | None
+    evidence: Evidence, base_variance: float, vague: Matrix, prior: Belief | None, unit: float
 ) -> tuple[float, float]:
     """Variance pooled over all rewards, per degree of freedom, and how many rewards there were.
 
-    Where there are too few rewards to say, it is the prior's, or else the known constant, or else, if that is zero, as
-    large as the rewards themselves.
+    Where there are too few rewards to say, it is that of the prior; without a prior, the known constant; and if that is
+    zero, the average square of the rewards.
     """
     features, counts = evidence.features, evidence.counts
     known, center = _TRACE * vague, np.zeros(len(vague))
@@ -244,7 +247,8 @@ def _typical_variance(
     squares, freedom = squares + float(errors[0].sum()), freedom + float(errors[1].sum())
     found = squares / freedom if freedom > _LEAST_FREEDOM else 0.0
     size = _average_square(evidence, evidence.means)
-    choices = found if found > _NOISELESS * size else 0.0, prior.variance if prior else 0.0, base_variance, size, 1.0
+    found = found if found > _NOISELESS * size else 0.0
+    choices = (found, prior.variance if prior else 0.0, base_variance, size, unit, 1.0)
     return next(choice for choice in choices if choice > _LEAST), rounds + evidence.rounds
 
 

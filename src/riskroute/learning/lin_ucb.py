@@ -20,7 +20,7 @@ class LinUcb(RiskNeutral):
 
     Rewards are weighed by their estimated variance, so the bound is the estimate plus ``width`` deviations, and its
     theory applies to noise of variance one: ``width = sqrt(2 log(1 / delta) + log(det V / det V_0))`` with the
-    information ``V`` now and ``V_0`` of the vague belief.
+    information ``V`` now and ``V_0`` of the vague belief, as if its rewards had the typical variance.
 
     Parameters
     ----------

@@ -129,7 +129,8 @@ class LinearPolicy(Policy):
         base, variance = self.base, self.known.base_variance
         if base is not None and self.prior is not None and np.array_equal(base.mean_coef, self.prior.mean_coef):
             base = doubted(base, evidence, base_variance=variance, vague=self.vague)
-        return fit(evidence, base_variance=variance, vague=self.vague, prior=base)
+        unit = self.known.risk_tolerance**2 or 1.0  # the only thing with a unit that is known for certain
+        return fit(evidence, base_variance=variance, vague=self.vague, prior=base, unit=unit)
 
     def recommend(self) -> Action:
         if self.belief is None:

@@ -45,7 +45,7 @@ def replay_belief(replay: Replay, buckets: NDArray[np.int64], *, firmness: float
     splits = np.unique(replay.actions.sample(rng, SPLITS), axis=0)
     drawn = resampled_buckets(buckets, RESAMPLES, rng)
     means, variances = _moments(replay.totals(splits), np.vstack([np.ones_like(drawn[:1]), drawn]))
-    typical = float(np.median(variances[0])) or 1.0
+    typical = float(np.median(variances[0])) or float(variances[0].max()) or problem.base_variance or 1.0
     noise = np.maximum(variances[0], LEAST_VARIANCE * typical)
     features = replay.actions.features(splits)
     about_mean = _fitted(features, means, 1 / noise)
