@@ -73,7 +73,7 @@ def test_the_limit_of_the_list_is_inclusive(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_sets_too_large_to_list_are_refused_before_any_work() -> None:
-    with pytest.raises(InputError, match=r"at most 5,000,000 splits .* for 1000 shares over 20 slots"):
+    with pytest.raises(InputError, match=r"at most 1,000,000 splits .* for 1000 shares over 20 slots"):
         split_actions(1000, 20)
 
 

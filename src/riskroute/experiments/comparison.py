@@ -14,7 +14,7 @@ from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
 from riskroute.results import SimulationResult
 from riskroute.routing.instances import routing_actions
-from riskroute.routing.splits import LARGEST_LIST, about, count_splits, list_splits
+from riskroute.routing.splits import about, count_splits, list_limit, list_splits
 from riskroute.simulation.engines import Engine, Finished, run_tasks
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import Progress, simulate
@@ -36,18 +36,18 @@ DEMO_RUNS = sum(map(DEMO_SCALE.runs_of, DEMO_POLICIES))
 
 def default_policies(slots: int, shares: int) -> tuple[str, ...]:
     """The compared policies that can play this many splits: all, or those that do not list them."""
-    if count_splits(shares, slots) <= LARGEST_LIST:
+    if count_splits(shares, slots) <= list_limit(slots):
         return COMPARED
     return tuple(name for name in COMPARED if not POLICIES[name].needs_list)
 
 
 def must_list(policies: Sequence[str], slots: int, shares: int) -> bool | None:
     """Whether one of the policies needs a list of all splits; None leaves the choice open, too many are refused."""
-    size = count_splits(shares, slots)
+    size, limit = count_splits(shares, slots), list_limit(slots)
     listers = [name for name in policies if POLICIES[one_of("policy", name, tuple(POLICIES))].needs_list]
-    if listers and size > LARGEST_LIST:
+    if listers and size > limit:
         raise InputError(
-            f"policies must not need a list of all splits beyond {LARGEST_LIST:,} of them, "
+            f"policies must not need a list of all splits beyond {limit:,} of them, "
             f"was {listers[0]} for {about(size)} splits"
         )
     return True if listers else None

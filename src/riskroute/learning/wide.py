@@ -1,10 +1,10 @@
 """Designs on points with many coordinates, the same on every processor.
 
 Choosing among all optimal designs takes tables of ``r (r + 1) / 2`` entries per point (`riskroute.learning.canonical`):
-too much once there are hundreds of coordinates. Here vertex exchange (see `riskroute.learning.exchange`) stops at a few
-per cent above the optimum and keeps nothing but the points. Which of many nearly optimal designs it ends with is decided
-by comparisons of rounded numbers, so all arithmetic is done in a fixed order by compiled loops and not left to the
-machine's linear algebra.
+too much once there are hundreds of coordinates. Here vertex exchange (see `riskroute.learning.exchange`) stops a little
+above the optimum and keeps nothing but the points. With which of many good designs it ends is decided by comparing
+rounded numbers, so all arithmetic is done in a fixed order by compiled loops and not left to the machine's linear
+algebra.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from riskroute.learning.canonical import FINE_GRID, on_grid
-from riskroute.learning.design import round_coordinates, thin_support
+from riskroute.learning.design import Design, leverages, round_coordinates, thin_support
 from riskroute.learning.exchange import exchange_step_compiled
 from riskroute.learning.exchange import inverse_root as any_inverse_root
 
@@ -26,13 +26,17 @@ Vector = NDArray[np.float64]
 REFRESH = 512
 """Steps after which the inverse is computed anew, so that rank-one updates cannot drift."""
 
+WIDE, LARGEST = 24, 1_000_000
+"""Sets with more coordinates than the first, and more entries of tables of pairs than the second, are wide."""
+
+_FINEST = 0.01  # relative excess: exchange takes long to get closer
 _DEPENDENT = 1e-9  # of a column's length: less than this beside the columns before it is rounding
 _MAX_STEPS = 100_000
 
 
 @dataclass(frozen=True)
 class WideDesign:
-    """Weights ``(n,)`` on some points, and ``whitening`` ``(d, r)``: leverages are squared norms of ``x @ whitening``."""
+    """Weights ``(n,)`` on some points; leverages are squared norms of ``x @ whitening``, which is ``(d, r)``."""
 
     weights: Vector
     whitening: Matrix
@@ -41,7 +45,7 @@ class WideDesign:
     @property
     def rank(self) -> int:
         """Rank of the points."""
-        return self.whitening.shape[1]
+        return int(self.whitening.shape[1])
 
     def form(self) -> Matrix:
         """``P`` ``(d, d)`` with leverages ``x' P x``."""
@@ -70,8 +74,24 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
     return WideDesign(weights, whitening, float(levers.max()) / max(rank, 1) - 1)
 
 
+def is_wide(count: int, dim: int) -> bool:
+    """Whether ``count`` points with ``dim`` coordinates are too many for tables of all pairs of coordinates."""
+    rank = min(count, dim)
+    return rank > WIDE and count * rank * (rank + 1) // 2 > LARGEST
+
+
+def wide_optimal(features: Matrix, tolerance: float) -> Design:
+    """Design over the rows of ``features``, as `riskroute.learning.design.g_optimal` makes them for fewer coordinates.
+
+    Aims at ``bound <= (1 + tolerance) * rank``, or at one per cent if the tolerance is smaller.
+    """
+    found = wide_design(features, max(tolerance, _FINEST) * (1 - 1e-3))
+    index, weights, whitening = few(features, found)
+    return Design(index, weights, float(leverages(features, whitening).max()), whitening.shape[1])
+
+
 def few(features: Matrix, design: WideDesign) -> tuple[NDArray[np.int64], Vector, Matrix]:
-    """Rows that carry weight, at most ``r (r + 1) / 2`` of them, their weights, and the whitening that belongs to these.
+    """Rows that carry weight, at most ``r (r + 1) / 2`` of them, their weights, and the whitening of both.
 
     Weights are rounded to a fine grid; no leverage is above what it was before, up to that.
     """
@@ -211,7 +231,7 @@ def levers_of(points: Matrix, root: Matrix) -> Vector:
 def exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int) -> tuple[Vector, Vector, Matrix]:
     """Weights for which no leverage exceeds ``(1 + tolerance) r``, or as far as ``max_steps`` go.
 
-    ``points`` ``(r, n)`` have full rank, and ``weights`` ``(n,)`` span. Returns the leverages too, and the inverse root.
+    ``points`` ``(r, n)`` have full rank, and ``weights`` ``(n,)`` span. Also returns leverages and the inverse root.
     """
     r, n = points.shape
     weights = weights.copy()

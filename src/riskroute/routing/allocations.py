@@ -17,14 +17,17 @@ from numpy.typing import NDArray
 
 from riskroute.errors import LARGEST, InputError, exact_array, finite_array, real_number, shown, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch, sample_size
-from riskroute.learning.design import Design, g_optimal
+from riskroute.learning.design import Design
 from riskroute.learning.tally import ActionBatch
+from riskroute.learning.wide import is_wide
 from riskroute.routing.counting import Lattice
-from riskroute.routing.large_design import large_design
+from riskroute.routing.large_design import MOST_KINDS, large_design
+from riskroute.routing.listed import ListedAllocations
 from riskroute.routing.search import enumerate_all
 from riskroute.routing.separable import best_exchange, minimise, table_maximum, tabulate, two_best
-from riskroute.routing.splits import LARGEST_LIST, LARGEST_TABLE, about
+from riskroute.routing.splits import MOST_SLOTS, about, list_limit
 from riskroute.routing.survivors import Cut, survivors_of
+from riskroute.routing.symmetry import SlotGroups
 from riskroute.seeding import checked
 
 LISTED_DESIGN = 20_000
@@ -33,7 +36,7 @@ LISTED_DESIGN = 20_000
 LISTED_TOP = 2_000_000
 """Sets up to this size are listed to find their best half exactly."""
 
-MOST_SHARES, MOST_SLOTS = 10**7, 10**4
+MOST_SHARES = 10**7
 """Larger orders are refused: tables have one entry per lot, and amounts are raised to the fourth power."""
 
 Bounds = int | Sequence[int] | None
@@ -201,10 +204,9 @@ class Allocations(ActionSet):
     def design(self, tolerance: float) -> Design:
         tolerance = real_number("tolerance", tolerance, minimum=1e-6, maximum=10)
         if tolerance not in self._designs:
-            if self.size <= LISTED_DESIGN:
-                listed = self._rows(enumerate_all(self.lattice))
-                found = g_optimal(self.features(listed), tolerance)
-                self._designs[tolerance] = Design(listed[found.actions], found.weights, found.bound, found.rank)
+            kinds = SlotGroups.of(self.lattice.units, self.lattice.lows, self.lattice.highs)
+            if self.size <= LISTED_DESIGN and (len(kinds) > MOST_KINDS or not is_wide(self.size, self.dim)):
+                self._designs[tolerance] = self.listed().design(tolerance)
             else:
                 found = large_design(self.lattice, tolerance)
                 self._designs[tolerance] = Design(found.actions * self.lot, found.weights, found.bound, found.rank)
@@ -217,7 +219,7 @@ class Allocations(ActionSet):
         return survivors_of(self, (Cut(np.asarray(coef, dtype=np.float64), limit),), best)
 
     def top(self, coef: NDArray[np.float64], count: int) -> ActionSet:
-        if self.size <= LISTED_TOP:
+        if self.size <= list_limit(self.slots, LISTED_TOP):
             return self.listed().top(coef, count)
         return survivors_of(self, (), self.best(coef)).top(coef, count)
 
@@ -242,14 +244,14 @@ class Allocations(ActionSet):
         return as_action(self.lattice.unrank(rank) * self.lot)
 
     def listed(self) -> Actions:
-        limit = min(LARGEST_LIST, LARGEST_TABLE // self.slots)
+        limit = list_limit(self.slots)
         if self.size > limit:
             raise InputError(f"allocations must be at most {limit:,} to be listed, was {about(self.size)}")
         return self.listed_rows(self._rows(enumerate_all(self.lattice)))
 
     def listed_rows(self, allocations: ActionBatch) -> Actions:
         """Some allocations as an explicit list, under their own handles."""
-        return Actions(self.features(allocations), coordinates=self.slots, handles=allocations)
+        return ListedAllocations(self.features(allocations), coordinates=self.slots, handles=allocations)
 
     def _rows(self, units: NDArray[np.int64]) -> ActionBatch:
         return units * self.lot

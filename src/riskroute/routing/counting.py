@@ -1,19 +1,28 @@
 """Counting, ranking and drawing vectors of whole numbers with bounds and a fixed sum, exactly.
 
 ``ways[k][n]`` is the number of ways in which the slots ``k, k + 1 ..`` can take ``n`` units. It is kept as running
-sums of Python integers, which do not overflow: there are about 1e40 ways to split 1,000 shares over 20 slots.
+sums of Python integers, which do not overflow: there are about 1e40 ways to split 1,000 shares over 20 slots. Tables of
+them are refused before they would fill the memory.
 """
 
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
+import operator
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from riskroute.errors import InputError
+
 Units = NDArray[np.int64]
+
+LARGEST_COUNTS = 400_000_000
+"""Bytes that a table of counts may take."""
 
 
 class Lattice:
@@ -37,32 +46,46 @@ class Lattice:
             return 0
         if self.unbounded:
             return math.comb(self.free + len(self.lows) - 1, len(self.lows) - 1)
-        sums = self._sums[0]
+        *_, sums = self._running_sums()
         return int(sums[self.free] - (sums[self.free - 1] if self.free else 0))
+
+    def _running_sums(self) -> Iterator[list[int]]:
+        """Ways of the last slots, from none of them to all, to take at most 0, 1, 2 .. free units."""
+        sums = [1] * (self.free + 1)  # no slots take nothing, in one way
+        yield sums
+        for room in reversed(self.room.tolist()):
+            cut = itertools.chain(itertools.repeat(0, room + 1), sums)
+            sums = list(itertools.accumulate(map(operator.sub, sums, cut)))
+            yield sums
 
     @cached_property
     def _sums(self) -> list[list[int]]:
         """``_sums[k][n]``: ways of the slots from ``k`` on to take at most ``n`` free units."""
-        sums = [[1] * (self.free + 1)]  # no slots take nothing, in one way
-        for room in reversed(self.room.tolist()):
-            after = sums[-1]
-            ways = [after[n] - (after[n - room - 1] if n > room else 0) for n in range(self.free + 1)]
-            total, running = 0, []
-            for way in ways:
-                total += way
-                running.append(total)
-            sums.append(running)
-        return sums[::-1]
+        self._check_counts()
+        return list(self._running_sums())[::-1]
+
+    def _check_counts(self) -> None:
+        """Refuse tables of counts that would not fit."""
+        slots = len(self.lows)
+        places = self.free + slots
+        digits = (math.lgamma(places + 1) - math.lgamma(slots + 1) - math.lgamma(self.free + 1)) / math.log(2)
+        limit = int(LARGEST_COUNTS / (36 + digits / 7.5))  # of numbers with so many binary digits
+        if (slots + 1) * (self.free + 1) > limit:
+            raise InputError(
+                f"lots times slots must be at most {limit:,} to count or draw allocations, "
+                f"was {self.free:,} lots over {slots} slots"
+            )
 
     @cached_property
     def ways(self) -> Units:
         """``(m + 1, units + 1)``: number of ways in which the slots from ``k`` on take ``n`` units, below 2^63."""
+        self._check_counts()
         table = np.zeros((len(self.lows) + 1, self.units + 1), dtype=np.int64)
-        for k, sums in enumerate(self._sums):
+        for k, sums in zip(range(len(self.lows), -1, -1), self._running_sums(), strict=True):
             least = int(self.lows[k:].sum())
-            counts = np.diff(np.array([0, *sums], dtype=object))
+            counts = map(operator.sub, sums, itertools.chain([0], sums))
             # what no vector of the set reaches may be larger than the set, and is never looked up
-            table[k, least : least + len(counts)] = np.minimum(counts, 2**63 - 1).astype(np.int64)
+            table[k, least : least + len(sums)] = [min(count, 2**63 - 1) for count in counts]
         return table
 
     def rank(self, vector: Units) -> int:

@@ -48,24 +48,47 @@ def balanced_families(
     groups = information.groups
     rng = np.random.default_rng(seed)
     shifts = family_length(groups)
-    numbers = _shared_out(weights, count, [-(-orbit_size(orbit) // shifts) for orbit in orbits])
-    owner = np.repeat(np.arange(len(orbits)), numbers)
-    amounts = np.array([np.concatenate([rng.permutation(group) for group in orbits[i]]) for i in owner])
-    amounts = amounts.astype(np.int64)
-    level, values = _levels(information, amounts)
-    group = np.repeat(np.arange(len(groups)), groups.sizes)
+    most = [-(-orbit_size(orbit) // shifts) for orbit in orbits]
+    numbers = _shared_out(weights, count, most)
+    whole = [i for i, number in enumerate(numbers.tolist()) if number == most[i]]
     first = np.concatenate([[0], np.cumsum(groups.sizes)[:-1]])
-    family, one = (rng.integers(most, size=_SWEEPS * amounts.size) for most in amounts.shape)
-    other = first[group[one]] + rng.integers(groups.sizes[group[one]])
-    spread_meetings(level, amounts, values, (weights / numbers)[owner], groups.sizes, family, one, other)
-    place = np.arange(amounts.shape[1]) - first[group]
-    source = first[group] + (place - np.arange(shifts)[:, None]) % groups.sizes[group]
+    group = np.repeat(np.arange(len(groups)), groups.sizes)
+    place = np.arange(len(group)) - first[group]
+    shifted = first[group] + (place - np.arange(shifts)[:, None]) % groups.sizes[group]
+    fixed = [row for i in whole for row in _every_family(orbits[i], shifted, rng)]
+    owner = [i for i, number in enumerate(numbers.tolist()) if i not in whole for _ in range(number)]
+    amounts = np.array([*(_arranged(orbits[i], rng) for i in owner), *fixed])
+    if len(owner):
+        shares = np.concatenate([(weights / numbers)[owner], np.zeros(len(fixed))])
+        tries = _SWEEPS * len(owner) * len(group)
+        family, one = rng.integers(len(owner), size=tries), rng.integers(len(group), size=tries)
+        other = first[group[one]] + rng.integers(groups.sizes[group[one]])
+        level, values = _levels(information, amounts)
+        spread_meetings(level, amounts, values, shares, groups.sizes, family, one, other)
     slots = np.argsort(np.concatenate(groups.members))
-    return _different(arrangement[source][:, slots] for arrangement in amounts)
+    return _different(arrangement[shifted][:, slots] for arrangement in amounts)
+
+
+def _arranged(orbit: Orbit, rng: np.random.Generator) -> Units:
+    """Amounts of an orbit in random order within groups, group by group."""
+    return np.concatenate([rng.permutation(np.array(amounts, dtype=np.int64)) for amounts in orbit])
+
+
+def _every_family(orbit: Orbit, shifted: Units, rng: np.random.Generator) -> list[Units]:
+    """One arrangement of every family of a small orbit."""
+    size = orbit_size(orbit)
+    seen: set[bytes] = set()
+    arrangements = []
+    while len(seen) < size:
+        arrangement = _arranged(orbit, rng)
+        if arrangement.tobytes() not in seen:
+            seen.update(row.tobytes() for row in arrangement[shifted])
+            arrangements.append(arrangement)
+    return arrangements
 
 
 def family_length(groups: SlotGroups) -> int:
-    """Number of shifts in a family: enough to come round in every group, or in the largest where that takes too long."""
+    """Number of shifts in a family: enough to come round in every group, or only in the largest if that is long."""
     largest = int(groups.sizes.max())
     whole = math.lcm(*groups.sizes.tolist())
     return whole if whole <= 4 * largest else largest

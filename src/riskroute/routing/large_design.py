@@ -27,7 +27,9 @@ Units = NDArray[np.int64]
 OUTSIDE = 1e-6
 """Features are of order one: what reaches farther than this in a direction is not rounding."""
 
-_MOST_KINDS = 4  # of slots: with more of them there is too little symmetry for a proof by it
+MOST_KINDS = 4
+"""With more kinds of slots there is too little symmetry for a design by it."""
+
 _MAX_ROUNDS = 60
 _MAX_PARTS = 300  # of the branch and bound, per round
 
@@ -54,7 +56,7 @@ def large_design(lattice: Lattice, tolerance: float) -> Design:
 def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
     """The same, for a lattice whose least possible amounts are zero."""
     groups = SlotGroups.of(lattice.units, lattice.lows, lattice.highs)
-    if len(groups) > _MOST_KINDS and (found := mixed_design(lattice, tolerance)) is not None:
+    if len(groups) > MOST_KINDS and (found := mixed_design(lattice, tolerance)) is not None:
         return found
     orbits = _first_orbits(lattice, groups)
     best: tuple[Certificate, InvariantInformation, list[Orbit], NDArray[np.float64]] | None = None
@@ -116,7 +118,7 @@ def _first_orbits(lattice: Lattice, groups: SlotGroups) -> list[Orbit]:
     """
     rng = np.random.default_rng(0)
     slots = len(lattice.lows)
-    orbits = {groups.orbit(allocation) for allocation in lattice.sample(rng, 8 + 4 * len(groups))}
+    orbits = {groups.orbit(_any_member(lattice, rng)) for _ in range(8 + 4 * len(groups))}
     orders = [np.arange(slots), np.arange(slots)[::-1]]
     if len(groups) > 1:
         orders += [rng.permutation(slots) for _ in range(8 * len(groups))]
@@ -131,6 +133,18 @@ def _first_orbits(lattice: Lattice, groups: SlotGroups) -> list[Orbit]:
     return sorted(orbits)
 
 
+def _any_member(lattice: Lattice, rng: np.random.Generator) -> Units:
+    """Vector of a lattice without minimums: in random order, every slot takes a random part of what must be placed."""
+    chosen = np.zeros_like(lattice.highs)
+    left, room = lattice.units, int(np.minimum(lattice.highs, lattice.units).sum())
+    for k in rng.permutation(len(chosen)):
+        high = min(int(lattice.highs[k]), lattice.units)
+        room -= high
+        chosen[k] = rng.integers(max(left - room, 0), min(high, left) + 1)
+        left -= int(chosen[k])
+    return chosen
+
+
 def _full_and_even(units: int, slots: int, cap: int) -> Iterator[tuple[int, ...]]:
     """Amounts that are the cap, or an even part of what that leaves, or nothing; not for every number of each."""
     for full in _counts(0, min(units // cap, slots)):
@@ -143,5 +157,5 @@ def _full_and_even(units: int, slots: int, cap: int) -> Iterator[tuple[int, ...]
 
 def _counts(first: int, last: int) -> list[int]:
     """Whole numbers from ``first`` to ``last``, all of the small ones and about a dozen of the others."""
-    some = np.linspace(first, last, 13) if last - first > 24 else []
-    return sorted({*range(first, min(last, first + 12) + 1), *(round(float(k)) for k in some), max(first, last)})
+    some = np.linspace(first, max(first, last), 13).tolist()
+    return sorted({*range(first, min(last, first + 12) + 1), *(round(k) for k in some)})

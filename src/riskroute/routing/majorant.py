@@ -2,9 +2,9 @@
 
 A leverage is a quadratic form ``f' P f`` of the features, two of each slot. Add whatever makes ``P`` a matrix of one
 block per slot, and the form becomes a sum over slots, whose largest value is bounded by its dual: a price on units
-that makes every slot's own choice add up. Three things keep what is added small. Amounts add up to the units, so any multiple of the square of their sum is known. In the few
-directions in which slots go together most, a square is bounded by its chord over the range it takes. The rest is
-covered by making the blocks a little larger.
+that makes every slot's own choice add up. Three things keep what is added small. Amounts add up to the units, so any
+multiple of the square of their sum is known. In the few directions in which slots go together most, a square is bounded
+by its chord over the range it takes. The rest is covered by making the blocks a little larger.
 
 Over survivors of cuts, a cut's score above its limit may be subtracted at any price: members have none.
 """
@@ -84,7 +84,7 @@ class _Form:
             low, high = -self.reach_within(-direction), self.reach_within(direction)
             slope += (value - larger) * (low + high) * direction
             offset -= (value - larger) * low * high
-        return offset + self.reach_within(slope, (1 + larger) * self.blocks)
+        return float(offset) + self.reach_within(slope, (1 + larger) * self.blocks)
 
     def reach_within(self, slope: Vector, blocks: Matrix | None = None) -> float:
         """Bound the same as `reach` over vectors that pass the cut, at the best of some prices."""

@@ -82,7 +82,7 @@ def _first_candidates(highs: Units, units: int, rng: np.random.Generator) -> Uni
 
 @njit(cache=True)
 def filled(order: Units, full: int, even: int, highs: Units, units: int) -> Units:
-    """Fill ``full`` slots in some order while units last, share the rest evenly over ``even`` more, then over others."""
+    """Fill ``full`` slots in some order while units last, share the rest evenly over ``even`` more, then over all."""
     chosen = np.zeros(len(highs), dtype=np.int64)
     left = units
     for k in order[:full]:

@@ -16,13 +16,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute.errors import check_array
+from riskroute.errors import InputError, check_array
 from riskroute.learning.tournament import build_tree, padded, replay
 
 Units = NDArray[np.int64]
 Table = NDArray[np.float64]
 
+LARGEST_TABLES = 30_000_000
+"""Entries that the tables of one question may have: with what is kept beside them, a third of a gigabyte."""
+
 BLOCK = 1024
+_CLEAR = 1e-13  # of the costs added up: less than this between the best two is rounding
 
 _WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
 
@@ -108,6 +112,11 @@ def _check_slots(alpha: Any, beta: Any, lows: Any, highs: Any) -> None:
 
 def tabulate(alpha: Table, beta: Table, lows: Units, highs: Units, units: int) -> list[Table]:
     """Tables ``-(alpha_k v + beta_k v^2)`` for ``v = 0 .. min(high_k, units)``, minus infinity below ``low_k``."""
+    if len(alpha) * (units + 1) > LARGEST_TABLES:
+        raise InputError(
+            f"lots times slots must be at most {LARGEST_TABLES:,} for tables of all amounts, "
+            f"was {units:,} lots over {len(alpha)} slots"
+        )
     tables = []
     for k in range(len(alpha)):
         v = np.arange(min(int(highs[k]), units) + 1, dtype=np.float64)
@@ -204,6 +213,7 @@ def _one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Un
     given = lows.copy()  # by the greedy part, as it takes one unit after the other
     order = np.full(free, -1)
     spent = np.zeros(free + 1)  # of the greedy part after n units
+    size, lost = 0.0, 0.0
     reach = free if len(convex) else 0
     for n in range(reach):
         best = np.inf
@@ -212,14 +222,16 @@ def _one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Un
             if cost <= best:  # of equal costs the last slot takes the unit
                 best, order[n] = cost, j
         given[order[n]] += 1
-        spent[n + 1] = spent[n] + best
+        step = best - lost  # compensated: sums of many units are as exact as their terms
+        spent[n + 1] = spent[n] + step
+        lost = (spent[n + 1] - spent[n]) - step
+        size += abs(best)
     lowest, second, slot, taken = (spent[free] if reach == free else np.inf), np.inf, -1, 0
-    size = np.abs(spent).max()
     for k in range(slots):
         if beta[k] < 0:
             for v in range(max(free - reach, 1), free + 1):
                 own = (alpha[k] + beta[k] * (2 * lows[k] + v)) * v
-                size = max(size, abs(own))
+                size = max(size, abs(own), abs(alpha[k] * v))
                 total = own + spent[free - v]
                 if total < lowest:
                     lowest, second, slot, taken = total, lowest, k, v
@@ -230,7 +242,7 @@ def _one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Un
         chosen[order[n]] += 1
     if slot >= 0:
         chosen[slot] += taken
-    return chosen, second - lowest > 1e-9 * size
+    return chosen, second - lowest > _CLEAR * size
 
 
 def minimise(alpha: Table, beta: Table, units: int, lows: Units, highs: Units) -> Units:

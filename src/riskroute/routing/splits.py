@@ -13,12 +13,21 @@ from numpy.typing import NDArray
 
 from riskroute.errors import InputError, real_number, whole_number
 from riskroute.learning.actions import Actions
+from riskroute.routing.listed import ListedAllocations
 
 LARGEST_LIST = 5_000_000
 """Sets with more splits than this are not listed."""
 
-LARGEST_TABLE = 200_000_000
-"""Nor are sets whose list would have more entries than this."""
+LARGEST_TABLE = 20_000_000
+"""Nor are sets whose list would have more entries than this: with its features it would not fit into a gigabyte."""
+
+MOST_SLOTS = 200
+"""Orders over more slots are refused: everything learned has two coordinates per slot, and designs need their pairs."""
+
+
+def list_limit(slots: int, most: int = LARGEST_LIST) -> int:
+    """Largest number of splits over so many slots that are listed, where ``most`` would be for few slots."""
+    return min(most, LARGEST_TABLE // slots)
 
 
 def count_splits(shares: int, slots: int) -> int:
@@ -27,7 +36,7 @@ def count_splits(shares: int, slots: int) -> int:
     >>> count_splits(8, 6)
     1287
     """
-    shares, slots = whole_number("shares", shares), whole_number("slots", slots)
+    shares, slots = whole_number("shares", shares), whole_number("slots", slots, maximum=MOST_SLOTS)
     return math.comb(shares + slots - 1, slots - 1)
 
 
@@ -50,7 +59,7 @@ def list_splits(shares: int, slots: int) -> NDArray[np.int64]:
     [[0, 2], [1, 1], [2, 0]]
     """
     count = count_splits(shares, slots)
-    limit = min(LARGEST_LIST, LARGEST_TABLE // slots)
+    limit = list_limit(slots, LARGEST_LIST)
     if count > limit:
         raise InputError(
             f"shares over slots must give at most {limit:,} splits to be listed, "
@@ -85,5 +94,5 @@ def split_actions(shares: int, slots: int, *, scale: float | None = None) -> Act
     splits = list_splits(shares, slots).astype(np.float64)
     features = np.hstack([splits, splits**2])
     if scale is None:
-        return Actions.scaled(features, coordinates=slots)
-    return Actions(features / real_number("scale", scale, above=0), coordinates=slots)
+        return ListedAllocations.scaled(features, coordinates=slots)
+    return ListedAllocations(features / real_number("scale", scale, above=0), coordinates=slots)

@@ -20,7 +20,7 @@ import scipy
 from numpy.typing import NDArray
 
 from riskroute.learning.canonical import basic_weights, least_norm, on_grid
-from riskroute.routing.families import balanced_families, family_length
+from riskroute.routing.families import balanced_families, family_length, orbit_size
 from riskroute.routing.symmetry import InvariantInformation, Orbit, SlotGroups, inverse_root_on_range
 
 Units = NDArray[np.int64]
@@ -46,7 +46,9 @@ def explicit_support(
     used = np.flatnonzero(weights > _USED)
     kept, shares = [orbits[i] for i in used], weights[used]
     allowed = min(limit, MOST_POINTS)
-    most = allowed // family_length(information.groups)
+    shifts = family_length(information.groups)
+    most = allowed // shifts
+    every = sum(-(-orbit_size(orbit) // shifts) for orbit in kept)
     root = inverse_root_on_range(information.explicit())
     best: tuple[Units, Vector, float] | None = None
     count = len(used)
@@ -55,7 +57,7 @@ def explicit_support(
         found = _fitted(information.groups, families, root, allowed)
         if best is None or found[2] < best[2]:
             best = found
-        if best[2] <= enough or len(families) < count:  # there are no more families
+        if best[2] <= enough or count >= every:
             break
         count = math.ceil(_GROWTH * count)
     for multiple in _POOLS if allowed == limit and best[2] > enough else ():

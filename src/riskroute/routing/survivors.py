@@ -20,6 +20,7 @@ from riskroute.learning.actions import Action, Actions, ActionSet, as_action, sa
 from riskroute.learning.design import Design
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.search import MEMBER_SLACK, count_within, descend, enumerate_within, stacked, walk
+from riskroute.routing.splits import list_limit
 from riskroute.routing.survivor_design import survivor_design
 from riskroute.seeding import checked, digest, short_hash
 
@@ -47,7 +48,7 @@ def survivors_of(root: Allocations, cuts: tuple[Cut, ...], witness: Action) -> A
     ``witness`` is one of them.
     """
     if cuts:
-        units = enumerate_within(root.lattice, in_units(root, cuts), LARGEST_SURVIVOR_LIST)
+        units = enumerate_within(root.lattice, in_units(root, cuts), list_limit(root.slots, LARGEST_SURVIVOR_LIST))
         if units is not None:
             rows = units * root.lot
             return root.listed_rows(rows[passes(root, cuts, rows)])
@@ -180,7 +181,7 @@ class Survivors(ActionSet):
         coef = finite_array("coef", coef, ndim=1, length=self.dim).copy()
         scores = self.features(self.sample(np.random.default_rng(0), _DRAWS)) @ coef
         share, best = count / self.size, self.best(coef)
-        if count <= LARGEST_SURVIVOR_LIST:  # list a few more, and choose among them
+        if count <= list_limit(self.root.slots, LARGEST_SURVIVOR_LIST):  # list a few more, and choose among them
             wide = Cut(coef, float(np.quantile(scores, min(1.0, share + 4 * math.sqrt(share * (1 - share) / _DRAWS)))))
             kept = survivors_of(self.root, (*self.cuts, wide), best)
             if isinstance(kept, Actions):
@@ -197,7 +198,8 @@ class Survivors(ActionSet):
         return self._designs[tolerance]
 
     def listed(self) -> Actions:
-        raise InputError(f"survivors must be at most {LARGEST_SURVIVOR_LIST:,} to be listed, were more")
+        limit = list_limit(self.root.slots, LARGEST_SURVIVOR_LIST)
+        raise InputError(f"survivors must be at most {limit:,} to be listed, were more")
 
     def _estimate_size(self) -> int:
         """Multiply conditional shares of ever smaller sets, a fifth at a time, from all allocations down to these."""

@@ -28,7 +28,7 @@ from riskroute.learning.problem import Problem
 from riskroute.results import aligned, write_whole
 from riskroute.routing.allocations import MOST_SHARES, Allocations
 from riskroute.routing.instances import COMFORTABLE_LIST, routing_actions
-from riskroute.routing.splits import largest_size
+from riskroute.routing.splits import largest_size, list_limit
 from riskroute.text import as_name
 
 UNITS = ("money", "norm-1")
@@ -133,7 +133,7 @@ def venue_problem(
     else:
         allocations = Allocations(shares, len(models), lot, caps)
         scale = allocations.scale
-        actions = allocations.listed() if allocations.size <= most_listed else allocations
+        actions = allocations.listed() if allocations.size <= list_limit(len(models), most_listed) else allocations
     columns = [[getattr(model, field)[power] for model in models] for field in ("mean", "variance") for power in (0, 1)]
     mean_coef, var_coef = scale * np.array(columns[0] + columns[1]), scale * np.array(columns[2] + columns[3])
     make: Any = Problem if units == "money" else Problem.scaled
