@@ -30,6 +30,7 @@ from riskroute import (
     simulate,
 )
 from riskroute.learning.belief import fit
+from riskroute.learning.evidence import Evidence
 
 EYE = Setting(actions=Actions(np.eye(3)))
 PRIOR = Belief(np.array([0.5, 0.1, 0.0]), 200 * np.eye(3), np.zeros(3), 100 * np.eye(3), 1.0, 600.0)
@@ -167,6 +168,17 @@ def test_alarm_when_the_variance_alone_changes() -> None:
     environment = PiecewiseStationary([first, other], [3000], comparator="mean-variance")
     for seed in range(3):
         assert any(3000 < alarm <= 3800 for alarm in restarts(environment, 4000, seed))
+
+
+def test_alarm_when_little_has_settled() -> None:
+    """Three rewards of each action settled, and 15 plans of one action since: the next one is held to these."""
+    policy = ChangeTest().start(Setting(actions=EYE.actions, horizon=10_000))
+    policy.settled = evidence_of([(row, x) for row in np.eye(3) for x in (-1.0, 0.0, 1.0)], 3)
+    policy.recent = [Evidence.of(np.eye(3)[:1], tallied(0, 250)) for _ in range(15)]
+    for mean, alarm in ((0.25, None), (0.8, 1)):
+        policy.recent.append(Evidence.of(np.eye(3)[:1], tallied(0, 250, mean)))
+        assert policy._contradicted() == alarm
+        policy.recent.pop()
 
 
 def test_an_alarm_keeps_the_latest_plans_only_and_explores_anew() -> None:

@@ -99,17 +99,31 @@ class ChangeTest(Adaptive):
         self.restarts.append(self.played)
 
     def _contradicted(self) -> int | None:
-        """Number of latest plans that contradict what was believed before the oldest recent one; None if none do."""
-        before = self.believed(self.settled)
-        if before.rounds < _KNOWN:
-            return None
+        """Number of latest plans that contradict what was believed before them; None if none do.
+
+        They are compared with what settled before all recent plans, so that a change some plans ago is not yet part of
+        it. Where that says too little about what is played now, all plans before them are taken.
+        """
+        settled = self.believed(self.settled)
         for span in _SPANS:
             if span <= len(self.recent):
-                latest = self.recent[-span].joined(*self.recent[len(self.recent) - span + 1 :])
+                earlier, latest = self.recent[:-span], self.recent[-span].joined(*self.recent[-span:][1:])
+                before = settled
+                if self._rewards_behind(settled, latest)[np.argmax(latest.counts)] < _KNOWN and earlier:
+                    before = self.believed(self.settled.joined(*earlier))
+                if before.rounds < _KNOWN:
+                    continue
                 distance, compared = self._distance(before, latest)
                 if compared and chdtrc(compared, distance) < self.level:
                     return span
         return None
+
+    def _rewards_behind(self, before: Belief, latest: Evidence) -> Vector:
+        """Number of rewards of each row that would make its variance as well known as it is believed to be."""
+        believed = latest.features @ before.var_coef + self.known.base_variance
+        variance = np.maximum(believed, LEAST_VARIANCE * before.variance)
+        blur = np.einsum("ij,ij->i", latest.features, np.linalg.solve(before.var_precision, latest.features.T).T)
+        return np.asarray(2 * variance**2 / blur)
 
     def _distance(self, before: Belief, latest: Evidence) -> tuple[float, int]:
         """Squared distance of means and variances from what was believed, and how many were compared."""
@@ -117,7 +131,7 @@ class ChangeTest(Adaptive):
         believed = latest.features @ before.var_coef + self.known.base_variance
         variance = np.maximum(believed, floor)
         blur = latest.features @ np.linalg.solve(before.var_precision, latest.features.T)
-        rewards = 2 * variance**2 / np.diag(blur)  # that would make a variance as well known as it is
+        rewards = self._rewards_behind(before, latest)
         known = rewards >= _KNOWN
         lever = latest.features @ np.linalg.solve(before.mean_precision, latest.features.T)
         covariance = np.diag(variance / latest.counts) + lever
