@@ -165,8 +165,8 @@ def evidence(name: str, value: Any, policy: Policy) -> None:
     if finite_array(f"counts of {name}", value.counts, ndim=1, largest=LONGEST_HORIZON).min() <= 0:
         raise InputError(f"counts of {name} must be positive, was {value.counts.min():g}")
     free = finite_array(f"free of {name}", value.free, ndim=1)
-    if (free < 0).any() or (free > value.counts).any():
-        raise InputError(f"free of {name} must be between 0 and the counts, and was not")
+    if free.min() < 0 or (free > value.counts).any():
+        raise InputError(f"free of {name} must be from 0 to the counts, and was not")
     _rewards(f"means of {name}", value.means)
     _spreads(f"spreads of {name}", value.spreads)
 
