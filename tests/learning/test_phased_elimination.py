@@ -164,7 +164,7 @@ def test_recommendation_before_any_data_is_refused() -> None:
         (PhasedElimination(constant=0.0), "constant must be a number above 0, was 0.0"),
         (PhasedElimination(noise_variance=-1.0), "noise_variance must be a number above 0, was -1.0"),
         (PhasedElimination(delta=1.0), "delta must be a number above 0 and below 1, was 1.0"),
-        (PhasedElimination(design_tolerance=-1), "design_tolerance must be a number above 0, was -1"),
+        (PhasedElimination(design_tolerance=-1), "design_tolerance must be a number of at most 10 and above 0, was -1"),
     ],
 )
 def test_bad_parameters_are_named(policy: PhasedElimination, message: str) -> None:

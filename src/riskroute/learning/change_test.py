@@ -18,6 +18,7 @@ from riskroute.learning.linear import MOST_ROWS
 from riskroute.learning.policy import memory
 
 _SPANS = (1, 2, 4, 8, 16)  # plans back that are tested together
+_SHARPEST = 1e-12  # relative variance of a believed variance, at least: features of zero leave nothing to learn
 _KNOWN = 100.0  # rewards that must stand behind a believed variance before anything is compared with it
 
 Vector = NDArray[np.float64]
@@ -123,7 +124,7 @@ class ChangeTest(Adaptive):
         believed = latest.features @ before.var_coef + self.known.base_variance
         variance = np.maximum(believed, LEAST_VARIANCE * before.variance)
         blur = np.einsum("ij,ij->i", latest.features, np.linalg.solve(before.var_precision, latest.features.T).T)
-        return np.asarray(2 * variance**2 / blur)
+        return np.asarray(2 / np.maximum(blur / variance**2, _SHARPEST))
 
     def _distance(self, before: Belief, latest: Evidence) -> tuple[float, int]:
         """Squared distance of means and variances from what was believed, and how many were compared."""
