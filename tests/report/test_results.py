@@ -43,7 +43,7 @@ def test_prints_as_a_table_best_first(result: SimulationResult) -> None:
 
 
 def test_found_best_counts_runs_that_recommend_the_best_action() -> None:
-    none = np.zeros_like(rise.regret[:2])
+    none = np.zeros((2, 1))
     one = PolicyResult(np.array([10]), np.array([[1.0], [3.0]]), none, none, [4, 5], np.array([2, 6]), seconds=0.5)
     header, rows = SimulationResult({}, {"some": one}, best=4).table()
     row = dict(zip(header, rows[0], strict=True))
