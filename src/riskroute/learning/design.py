@@ -60,7 +60,7 @@ class Design:
         weights = exact_array("weights", self.weights, np.float64, (None,))
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "actions", as_handles(self.actions, len(weights)))
-        if self.bound != np.inf:  # infinite where nothing is proven
+        if not (isinstance(self.bound, float) and self.bound == np.inf):  # infinite where nothing is proven
             object.__setattr__(self, "bound", real_number("bound", self.bound, minimum=0))
         object.__setattr__(self, "rank", whole_number("rank", self.rank, minimum=0))
 
