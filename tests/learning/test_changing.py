@@ -181,6 +181,12 @@ def test_alarm_when_little_has_settled() -> None:
         policy.recent.pop()
 
 
+def test_an_action_without_features_is_known_for_certain() -> None:
+    """Its mean is zero and its variance the base variance, whatever was seen: nothing to divide by, and no alarm."""
+    problem = Problem(actions=Actions(np.zeros((2, 3))), mean_coef=np.zeros(3), var_coef=np.zeros(3))
+    assert restarts(Environment(problem), 1500, seed=1) == []
+
+
 def test_an_alarm_keeps_the_latest_plans_only_and_explores_anew() -> None:
     policy = ChangeTest(check_every=100).start(CHANGING.setting(20_000), seed=1)
     run = CHANGING.run(np.random.default_rng(1))

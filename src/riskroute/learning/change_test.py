@@ -110,7 +110,7 @@ class ChangeTest(Adaptive):
             if span <= len(self.recent):
                 earlier, latest = self.recent[:-span], self.recent[-span].joined(*self.recent[-span:][1:])
                 before = settled
-                if self._rewards_behind(settled, latest)[np.argmax(latest.counts)] < _KNOWN and earlier:
+                if earlier and self._rewards_behind(settled, latest)[np.argmax(latest.counts)] < _KNOWN:
                     before = self.believed(self.settled.joined(*earlier))
                 if before.rounds < _KNOWN:
                     continue
