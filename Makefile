@@ -3,13 +3,21 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+ROOMS  := $(patsubst src/riskroute/%/__init__.py,%,$(wildcard src/riskroute/*/__init__.py))
+
+# What is made once and used again lies in the checkout: compiled kernels, fonts, settings of libraries.
+CACHE := $(CURDIR)/.cache
+export NUMBA_CACHE_DIR := $(CACHE)/numba
+export MPLCONFIGDIR    := $(CACHE)/matplotlib
+export DASK_CONFIG     := $(CACHE)/dask
 
 .PHONY: help demo browser test bench evidence reproduction docs readme clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      compare the policies, then split an order on a synthetic market; report in out/demo/study"
-	@echo "make test      lint, types, room rules and tests"
+	@echo "make test      lint, types, room rules and tests; make test ROOM=learning runs the tests of one room only"
+	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"
 	@echo "make bench     speed: optimal design, the runner, peer libraries"
 	@echo "make evidence  the recommended policy against the paper's, on instances it was not tuned on (about 25 minutes)"
 	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
@@ -31,7 +39,7 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
 demo: $(VENV)/.installed-market,report
 	$(BIN)/python -m riskroute demo --out out/demo
 
-# The tests of pages need a browser; without one they are skipped, and say so.
+# The tests of pages need a browser; without one they are skipped, and say so. Installs into the system, as no other step.
 browser:
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
@@ -39,12 +47,24 @@ browser:
 	    (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver) > /dev/null || true; \
 	  else echo "tests of pages are skipped: install chromium and chromium-driver"; fi
 
-test: $(VENV)/.installed-dev browser
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+
+ifdef ROOM
+ifeq ($(filter $(ROOMS),$(ROOM)),)
+test:
+	@echo "ROOM must be one of $(ROOMS), was $(ROOM)"; exit 2
+else
+test: $(VENV)/.installed-dev
+	$(PYTEST) tests/$(ROOM) src/riskroute/$(ROOM)
+endif
+else
+test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term
+	$(PYTEST) --cov --cov-report=term
+endif
 
 bench: $(VENV)/.installed-bench,market,report
 	$(BIN)/python benchmarks/design.py
@@ -71,5 +91,5 @@ readme: $(VENV)/.installed-market,report
 	$(BIN)/python docs/refresh.py readme
 
 clean:
-	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist
+	rm -rf $(VENV) $(CACHE) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 from riskroute.market.importing import import_files
 from riskroute.market.reading import Wanted
-import_files([Path(sys.argv[1])], Path(sys.argv[2]), Wanted((sys.argv[3],)))
+import_files([Path(sys.argv[1])], Path(sys.argv[2]), Wanted((sys.argv[3],), depth=5))
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(int(status["VmHWM"].split()[0]) * 1024 / 1e9)  # not ru_maxrss, which knows the parent's too
 """
@@ -79,7 +79,7 @@ def main() -> None:
         files, _, _ = written(here / "large", 2 * READ)
         file = max(files, key=lambda path: path.stat().st_size)
         size, symbol = messages(file), DEFAULT_SYMBOLS[0]
-        wanted = Wanted((symbol,))
+        wanted = Wanted((symbol,), depth=5)
         timings = interleaved(
             {
                 "itch-book alone": lambda: alone(file, symbol),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -45,6 +46,17 @@ def half_hour(tmp_path_factory: pytest.TempPathFactory) -> Store:
     files = generate_market(out, seed=3, symbols=("QVEX",), hours=(dt.time(10, 55), dt.time(11, 25)))
     import_files(files, out / "books", Wanted(("QVEX",)))
     return Store(out / "books")
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C does what it usually does, here and in processes started from here.
+
+    Background jobs and ``nohup`` ignore it from the start, and hand that on.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

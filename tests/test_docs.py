@@ -8,13 +8,13 @@ import os
 import re
 import subprocess
 import sys
-from glob import glob
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import riskroute
+from executed import run_code, run_command
 from places import ROOT
 
 DOCS = ROOT / "docs"
@@ -23,22 +23,7 @@ RUN_HERE = {"index.md": 0, "start.md": 4, "concepts.md": 5, "architecture.md": 1
 """Pages whose blocks are run below, and how many printouts of theirs are compared with what was printed."""
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "NO_MKDOCS_2_WARNING": "1"}
-
-
-def run(words: list[str], folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, cwd=folder, env=ENVIRONMENT, check=False
-    )
-    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def run_command(command: str, folder: Path) -> str:
-    words = []
-    for word in command.split():  # as a shell would
-        words += sorted(glob(word, root_dir=folder)) if "*" in word else [word]
-    return run(["-m", *words], folder)
+ENVIRONMENT = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
 
 
 def lines_of(text: str) -> list[str]:
@@ -46,12 +31,13 @@ def lines_of(text: str) -> list[str]:
     return [re.sub(r"\d+\.\d+ s\b", "some s", " ".join(line.split())) for line in text.splitlines() if line.strip()]
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("page", RUN_HERE)
 def test_a_page_runs_from_top_to_bottom_and_prints_what_it_says(page: str, tmp_path: Path) -> None:
     printed, compared = "", 0
     for language, block in FENCED.findall(PAGES[page]):
         if language == "python":
-            printed = run(["-c", block], tmp_path)
+            printed = run_code(block, tmp_path)
             assert printed
         elif language == "text" and printed:
             missing = set(lines_of(block)) - set(lines_of(printed))

@@ -7,15 +7,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import riskroute
 
 
-def test_importing_the_package_is_light() -> None:
-    code = (
-        "import sys, riskroute;"
-        "heavy = {'numpy', 'numba', 'scipy', 'polars', 'matplotlib', 'typer', 'rich'} & set(sys.modules);"
-        "assert not heavy, heavy"
-    )
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("riskroute", "numpy numba scipy polars matplotlib typer rich"),
+        ("riskroute.simulation.engines", "scipy.optimize scipy.signal scipy.stats polars pydantic rich dask ray"),
+    ],
+)
+def test_importing_loads_what_is_used_at_once_and_no_more(module: str, heavy: str) -> None:
+    """The engines are what a worker imports before it does anything."""
+    code = f"import sys, {module}; heavy = set({heavy!r}.split()) & set(sys.modules); assert not heavy, heavy"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

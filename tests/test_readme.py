@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tomllib
-from glob import glob
 from pathlib import Path
 
 import pytest
 
+from executed import run_code, run_command
 from places import ROOT
 from riskroute.experiments.claims import CLAIMS
 from riskroute.experiments.comparison import demo
 from riskroute.experiments.sweep import checked_config
+from riskroute.simulation.engines import Engine
 
 README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "docs" / "policies.md").read_text()
@@ -30,21 +29,17 @@ BLOCKS = [
 """Commands that follow each other in one block, and find what the earlier ones wrote."""
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("code", SNIPPETS, ids=range(len(SNIPPETS)))
 def test_python_examples_run(code: str, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+    assert run_code(code, tmp_path)
 
 
-@pytest.mark.parametrize("commands", BLOCKS, ids=range(len(BLOCKS)))
-def test_commands_run(commands: list[str], tmp_path: Path) -> None:
-    for command in commands:
-        words = []
-        for word in command.split():  # as a shell would
-            words += glob(word, root_dir=tmp_path) if "*" in word else [word]
-        done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+@pytest.mark.usefixtures("untraced")
+def test_commands_run(tmp_path: Path) -> None:
+    """Two pages make the same market and import it; that is done once."""
+    for command in dict.fromkeys(" ".join(command.split()) for commands in BLOCKS for command in commands):
+        run_command(command, tmp_path)
 
 
 def test_there_is_something_to_run() -> None:
@@ -65,13 +60,14 @@ def test_the_sweep_of_the_page_is_valid() -> None:
     assert config.all_runs == 2 * 2 * 2 * 10 * 3 * 5
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_table_is_the_demos() -> None:
     """Regret within 5 %, or three of the stated standard errors: another processor rounds differently, no more."""
     table = re.search(r"<!-- demo-table -->\n```text\n(.*?)\n```", README, flags=re.DOTALL)
     assert table is not None
     lines = table.group(1).splitlines()
     stated = {fields[0]: [float(x.replace(",", "")) for x in fields[1:3]] for fields in map(str.split, lines[3:])}
-    result = demo()
+    result = demo(Engine(workers=1))
     assert set(stated) == set(result.policies)
     for name, (regret, error) in stated.items():
         assert result.policies[name].mean_regret()[-1] == pytest.approx(regret, rel=0.05, abs=3 * error)

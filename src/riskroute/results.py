@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError
+from riskroute.errors import InputError, exact_array, instance_of, list_of, path_of, real_number
 
 if TYPE_CHECKING:
     import polars
@@ -36,6 +36,22 @@ class PolicyResult:
     recommended: list[Any]
     exploration: NDArray[np.int64]
     seconds: float
+
+    def __post_init__(self) -> None:
+        checkpoints = exact_array("checkpoints", self.checkpoints, np.int64, (None,))
+        regret = exact_array("regret", self.regret, np.float64, (None, len(checkpoints)))
+        if regret.size == 0:
+            raise InputError(f"regret must have at least one run and one checkpoint, was of shape {regret.shape}")
+        object.__setattr__(self, "checkpoints", checkpoints)
+        object.__setattr__(self, "regret", regret)
+        for name in ("pseudo_regret", "luck"):
+            object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, regret.shape))
+        object.__setattr__(
+            self, "exploration", exact_array("exploration", self.exploration, np.int64, regret.shape[:1])
+        )
+        if len(list_of("recommended", self.recommended, object, "actions")) != len(regret):
+            raise InputError(f"recommended must have one action per run, {len(regret)}, had {len(self.recommended)}")
+        real_number("seconds", self.seconds, minimum=0)
 
     @property
     def runs(self) -> int:
@@ -115,13 +131,21 @@ class SimulationResult:
     best: Any
     interrupted: bool = False
 
+    def __post_init__(self) -> None:
+        instance_of("config", self.config, dict, "a dictionary")
+        instance_of("policies", self.policies, dict, "a dictionary of results by label")
+        list_of("policies", self.policies.values(), PolicyResult, "results")
+        if isinstance(self.best, np.ndarray):
+            raise InputError("best must be an action as a number or a tuple, was an array")
+
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows of the final standings, best policy first.
 
         *elsewhere* is the share of rounds spent on other actions than the one the run ended on; *found best* the
-        share of runs that ended on the best action.
+        share of runs that ended on the best action. The number of *runs* is there if it differs between policies.
         """
-        header = ["policy", "regret", "s.e.", "5 % .. 95 %", "elsewhere", "found best", "seconds"]
+        differ = len({one.runs for one in self.policies.values()}) > 1
+        header = ["policy", "regret", "s.e.", "5 % .. 95 %", "elsewhere", "found best", *["runs"] * differ, "seconds"]
         rows = []
         for name, one in sorted(self.policies.items(), key=lambda item: item[1].mean_regret()[-1]):
             low, high = (one.quantiles()[q][-1] for q in (QUANTILES[0], QUANTILES[-1]))
@@ -134,6 +158,7 @@ class SimulationResult:
                     f"{number(low)} .. {number(high)}",
                     f"{one.exploration.mean() / one.checkpoints[-1]:.1%}",
                     f"{found:.0%}",
+                    *[f"{one.runs}"] * differ,
                     f"{one.seconds:.2f}",
                 ]
             )
@@ -182,7 +207,7 @@ class SimulationResult:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write ``.json`` (the summary) or ``.parquet`` (the tidy table), by the ending of ``path``."""
-        target = Path(path)
+        target = path_of("path", path)
         if target.suffix.lower() == ".json":
             return write_whole(target, lambda beside: beside.write_text(json.dumps(self.summary()) + "\n"))
         if target.suffix.lower() == ".parquet":

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import whole_number
+from riskroute.errors import InputError, described, instance_of, whole_number
 
 _GRID = 2.0**32  # steps between zero and the largest entry of a column
 
@@ -29,6 +29,11 @@ def stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
     digest = hashlib.sha256(text.encode()).digest()
     key = tuple(int(word) for word in np.frombuffer(digest[:16], dtype="<u4"))
     return np.random.SeedSequence(whole_number("seed", seed, minimum=0), spawn_key=key)
+
+
+def checked(rng: np.random.Generator) -> np.random.Generator:
+    """Return ``rng`` when it is a source of random numbers."""
+    return instance_of("rng", rng, np.random.Generator, "a numpy.random.Generator")
 
 
 def coarse(value: Any) -> Any:
@@ -68,3 +73,17 @@ def digest(matrix: NDArray[np.float64]) -> str:
     exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two are scaled as those just above it
     steps = np.rint(np.ldexp(matrix, -exponent) * _GRID).astype("<i8")
     return hashlib.sha256(steps.tobytes() + exponent.astype("<i4").tobytes()).hexdigest()[:16]
+
+
+def generator(seed: int | np.random.SeedSequence | None) -> np.random.Generator:
+    """A generator from a seed, or from fresh entropy without one.
+
+    >>> generator(-1)
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: seed must be a non-negative integer or a SeedSequence, was -1
+    """
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise InputError(f"seed must be a non-negative integer or a SeedSequence, was {described(seed)}") from None

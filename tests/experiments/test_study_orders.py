@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
 
 from market_files import csv_text
+from pages import Page, cells_of
 from riskroute import DataError, InputError
-from riskroute.experiments.study import study_data
+from riskroute.experiments.study import plan_study, play_study, study_data
 from riskroute.experiments.study_config import checked_study
 from riskroute.experiments.study_orders import Prepared, prepare
+from riskroute.market.importing import import_files
+from riskroute.market.reading import Wanted
+from riskroute.report.study_page import write_study
+from riskroute.simulation.engines import Engine
 
+HOURS = {"train": "10:40-10:50", "judge": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
 POOL = {"name": "P1", "presence": 0.0, "tail": 1.0, "venue": "XAAA"}
 
 
-def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50) -> Path:
-    """Books of one venue at both ends of some of the twenty minutes from 10:40 on; the spread moves a little."""
+def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50, later: float = 1.0) -> Path:
+    """Books of one venue at both ends of some of the twenty minutes from 10:40 on; the spread moves a little.
+
+    Prices are ``later`` times as high from the eleventh minute on.
+    """
     minutes = [minute for minute in present for _ in range(2)]
     count = len(minutes)
     columns: dict[str, list[object]] = {
         "ts_event": [1_553_697_600_000_000_000 + (60 * m + 30 * (k % 2) + 5) * 10**9 for k, m in enumerate(minutes)],
         "symbol": ["ACME"] * count,
         "venue": [venue] * count,
-        "bid_px_00": [99.0 + 0.01 * (m % 3) for m in minutes],
+        "bid_px_00": [(99.0 + 0.01 * (m % 3)) * (later if m >= 10 else 1) for m in minutes],
         "bid_sz_00": [size] * count,
-        "ask_px_00": [100.0] * count,
+        "ask_px_00": [100.0 * (later if m >= 10 else 1) for m in minutes],
         "ask_sz_00": [size] * count,
     }
     path = folder / f"{venue}_20190327.csv"
@@ -36,8 +48,7 @@ def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50
 
 
 def prepared_books(folder: Path, *venues: Path, **values: Any) -> Prepared:
-    hours = {"train": "10:40-10:50", "judge": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
-    config = checked_study({"data": [str(path) for path in venues], **hours} | values)
+    config = checked_study({"data": [str(path) for path in venues], **HOURS} | values)
     return prepare(config, study_data(config, folder / "out"), config.shares[0])
 
 
@@ -62,6 +73,88 @@ def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
         prepared_books(tmp_path, *whole, shares=20, lot=5, caps={"XAAA": 4})
     with pytest.raises(InputError, match=r"slots must be at least two, was XAAA; limit = \[\.\.\] or \[\[dark\]\]"):
         prepared_books(tmp_path, whole[0], shares=20)
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A tiny study of two venues and a dark pool; prices and spreads double between the parts of the day."""
+    folder = tmp_path_factory.mktemp("tiny")
+    venues = [books_of(folder, name, range(20), later=2.0) for name in ("XAAA", "XAAB")]
+    small = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["adaptive", "uniform"], "dark": [POOL]}
+    config = checked_study({"data": [str(path) for path in venues], **HOURS, **small})
+    data, cases = plan_study(config, folder / "out")
+    return play_study(config, data, cases, folder / "out", Engine("local", 1)).summary
+
+
+def test_basis_points_are_of_the_mid_of_the_same_hours(summary: dict[str, Any]) -> None:
+    """The cost doubles as prices do, and its basis points stay what they are."""
+    (order,) = summary["orders"]
+    found = order["splits"]["recommended"]
+    assert order["mid"]["judge"] == pytest.approx(2 * order["mid"]["train"], rel=1e-3)
+    assert found["judge"]["cost"] == pytest.approx(2 * found["train"]["cost"], rel=0.01)
+    for part in ("train", "judge"):
+        points = found[part]["cost"] / (20 * order["mid"][part]) * 1e4
+        assert found[part]["basis_points"] == pytest.approx(points) == pytest.approx(50, rel=0.02)
+
+
+def renamed(value: Any, names: dict[str, str]) -> Any:
+    """Plain values with other names in all texts."""
+    if isinstance(value, dict):
+        return {renamed(key, names): renamed(one, names) for key, one in value.items()}
+    if isinstance(value, list):
+        return [renamed(one, names) for one in value]
+    if isinstance(value, str):
+        for old, new in names.items():
+            value = value.replace(old, new)
+    return value
+
+
+@pytest.mark.parametrize("hostile", ["<!--<script>", "</script><b>|", "\n# [a](b) `|` <!-- _*~&lt;\u2028"])
+def test_a_report_holds_whatever_its_names_are(summary: dict[str, Any], tmp_path: Path, hostile: str) -> None:
+    """The check of names left aside: the page has the same elements, and the Markdown the same tables."""
+    names = {"XAAA": f"A{hostile}", "P1": f"P{hostile}", "ACME": f"S{hostile}", "ZZZZ": f"L{hostile}"}
+    known = renamed(summary, {"adaptive": "ZZZZ"})  # whose colour is not known either
+    pages, texts = [], []
+    for number, one in enumerate((known, renamed(known, names))):
+        page, text = write_study(one, tmp_path / str(number))
+        pages.append(Page(page.read_text()))
+        texts.append(text.read_text().split("## Exactly what was done")[0])
+    plain, odd = pages
+    assert odd.tags == plain.tags
+    assert odd.tags.count("script") == 2
+    assert odd.charts == renamed(plain.charts, {old: html.escape(new, quote=False) for old, new in names.items()})
+    lines = [text.splitlines() for text in texts]
+    assert [line.count("|") for line in lines[1]] == [line.count("|") for line in lines[0]]
+    assert [len(cells_of(line)) for line in lines[1]] == [len(cells_of(line)) for line in lines[0]]
+    assert max(len(cells_of(line)) for line in lines[1]) == 9
+    for line in lines[1]:
+        assert not re.search(r"(?<!\\)`|<|(?<!\\)\[", line), line
+    assert sum(line.startswith("#") for line in lines[1]) == sum(line.startswith("#") for line in lines[0])
+
+
+def test_a_report_says_where_levels_are_missing(summary: dict[str, Any], tmp_path: Path) -> None:
+    for path in write_study(summary, tmp_path / "whole"):
+        assert "more levels" not in path.read_text().split("<body>")[-1]
+        assert "an order may walk" not in path.read_text()
+    levels = {"bid_px_01": 98.0, "bid_sz_01": 5, "ask_px_01": 102.0, "ask_sz_01": 5}
+    for name in ("XAAA", "XAAB"):
+        table = polars.read_csv(books_of(tmp_path, name, range(20)))
+        deep = table.with_columns(polars.lit(value).alias(column) for column, value in levels.items())
+        deep.write_csv(tmp_path / f"{name}_20190327.csv")
+    files = sorted(tmp_path.glob("*.csv"))
+    import_files(files, tmp_path / "books", Wanted(depth=1))
+    small = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["uniform"], "levels": 1}
+    config = checked_study({"data": str(tmp_path / "books"), **HOURS, **small})
+    data, cases = plan_study(config, tmp_path / "out")
+    found = play_study(config, data, cases, tmp_path / "out", Engine("local", 1)).summary
+    said = "40 of 40 books of XAAB_ACME_2019-03-27 had more levels on a side than were kept (1)."
+    assert (
+        found["market"]["recordings"]["XAAB_ACME_2019-03-27"] | {"cut": said, "deeper": 40, "levels": 1}
+        == (found["market"]["recordings"]["XAAB_ACME_2019-03-27"])
+    )
+    for path in write_study(found, tmp_path / "cut"):
+        assert said in path.read_text().replace("\\_", "_")
+        assert "an order may walk: 1, as configured." in path.read_text()
 
 
 def test_books_too_thin_to_judge_by_are_named(tmp_path: Path) -> None:

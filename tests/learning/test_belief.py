@@ -94,6 +94,22 @@ def test_faded_evidence_counts_less_and_then_not_at_all() -> None:
     assert kept.counts.tolist() == [n / 2 for n in whole.counts if n / 2 > np.median(half.counts)]
 
 
+@given(seed=st.integers(0, 10**6), factors=st.lists(st.sampled_from([0.0, 0.3, 0.9, 1.0]), min_size=1, max_size=4))
+@settings(max_examples=30)
+def test_degrees_of_freedom_are_those_of_weighted_rewards(seed: int, factors: list[float]) -> None:
+    """Weights w leave ``sum(w) - sum(w^2) / sum(w)``, so that spreads over them are the variance on average."""
+    found, weights = Evidence.none(3), list[tuple[tuple[float, ...], float]]()
+    for k, factor in enumerate(factors):
+        rounds = random_rounds(seed + k, 9)
+        found = found.faded(factor).joined(evidence_of(rounds, 3))
+        weights = [(a, w * factor) for a, w in weights if factor > 0] + [(tuple(a), 1.0) for a, _ in rounds]
+    for row, count, free in zip(found.features, found.counts, found.free, strict=True):
+        same = np.array([w for a, w in weights if a == tuple(row)])
+        assert count == pytest.approx(same.sum())
+        assert free == pytest.approx(same.sum() - (same**2).sum() / same.sum(), abs=1e-9)
+        assert (free > 0) == (len(same) > 1)
+
+
 def test_no_evidence_joins_like_nothing() -> None:
     some = evidence_of(random_rounds(2, 10), 3)
     assert Evidence.none(3).rounds == len(Evidence.none(3)) == 0
@@ -209,18 +225,6 @@ def test_weakened_keeps_the_centre_and_counts_fewer_rewards() -> None:
     assert apart(soft, alone) < apart(firm, alone)
 
 
-def scaled(belief: Belief, c: float) -> Belief:
-    """The same belief about rewards in other units."""
-    return Belief(
-        belief.mean_coef * c,
-        belief.mean_precision / c**2,
-        belief.var_coef * c**2,
-        belief.var_precision / c**4,
-        belief.variance * c**2,
-        belief.rounds,
-    )
-
-
 def mapped(belief: Belief, map_: Matrix) -> Belief:
     """The same belief about features ``a @ map_``."""
     inverse = np.linalg.inv(map_)
@@ -242,9 +246,9 @@ def test_units_of_rewards_do_not_matter(count: int, c: float, with_prior: bool) 
     other = [(a, c * x) for a, x in rounds]
     prior = naive_fit(random_rounds(8, 30), BASE, VAGUE) if with_prior else None
     first = fit(evidence_of(rounds, 3), base_variance=BASE, vague=VAGUE, prior=prior)
-    told = scaled(prior, c) if prior else None
+    told = prior.in_units(c) if prior else None
     second = fit(evidence_of(other, 3), base_variance=c**2 * BASE, vague=VAGUE, prior=told)
-    close(second, scaled(first, c))
+    close(second, first.in_units(c))
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 50])

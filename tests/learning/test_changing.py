@@ -30,6 +30,7 @@ from riskroute import (
     simulate,
 )
 from riskroute.learning.belief import fit
+from riskroute.learning.evidence import Evidence
 
 EYE = Setting(actions=Actions(np.eye(3)))
 PRIOR = Belief(np.array([0.5, 0.1, 0.0]), 200 * np.eye(3), np.zeros(3), 100 * np.eye(3), 1.0, 600.0)
@@ -149,13 +150,13 @@ STATIONARY = {
 
 @pytest.mark.parametrize("case", STATIONARY)
 def test_no_alarm_where_nothing_changes(case: str) -> None:
-    """Level 1e-6, about 100 plans and 5 tests each: 4 in 1,000 for all eight runs."""
-    assert [restarts(Environment(STATIONARY[case]), 5000, seed) for seed in range(8)] == [[]] * 8
+    """Level 1e-6, about 100 plans and 5 tests each: 2 in 1,000 for all four runs."""
+    assert [restarts(Environment(STATIONARY[case]), 5000, seed) for seed in range(4)] == [[]] * 4
 
 
 @pytest.mark.parametrize("check_every", [50, 200])
 def test_alarm_soon_after_a_big_change(check_every: int) -> None:
-    for seed in range(4):
+    for seed in range(2):
         found = restarts(CHANGING, 10_000, seed, check_every=check_every)
         assert any(5000 < alarm <= 5800 for alarm in found), found
         assert found == sorted(set(found))
@@ -167,6 +168,23 @@ def test_alarm_when_the_variance_alone_changes() -> None:
     environment = PiecewiseStationary([first, other], [3000], comparator="mean-variance")
     for seed in range(3):
         assert any(3000 < alarm <= 3800 for alarm in restarts(environment, 4000, seed))
+
+
+def test_alarm_when_little_has_settled() -> None:
+    """Three rewards of each action settled, and 15 plans of one action since: the next one is held to these."""
+    policy = ChangeTest().start(Setting(actions=EYE.actions, horizon=10_000))
+    policy.settled = evidence_of([(row, x) for row in np.eye(3) for x in (-1.0, 0.0, 1.0)], 3)
+    policy.recent = [Evidence.of(np.eye(3)[:1], tallied(0, 250)) for _ in range(15)]
+    for mean, alarm in ((0.25, None), (0.8, 1)):
+        policy.recent.append(Evidence.of(np.eye(3)[:1], tallied(0, 250, mean)))
+        assert policy._contradicted() == alarm
+        policy.recent.pop()
+
+
+def test_an_action_without_features_is_known_for_certain() -> None:
+    """Its mean is zero and its variance the base variance, whatever was seen: nothing to divide by, and no alarm."""
+    problem = Problem(actions=Actions(np.zeros((2, 3))), mean_coef=np.zeros(3), var_coef=np.zeros(3))
+    assert restarts(Environment(problem), 1500, seed=1) == []
 
 
 def test_an_alarm_keeps_the_latest_plans_only_and_explores_anew() -> None:
@@ -216,7 +234,7 @@ def test_saved_in_mid_run_goes_on_alike(kind: type[Policy]) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_forgetting_pays_where_coefficients_change() -> None:
-    """Averages of 5 runs: 11,000 for restart-gse, below 4,500 for each of ours, give or take 600."""
+    """Averages of 3 runs: 11,000 for restart-gse, below 4,500 for each of ours, give or take 800."""
     cases = {
         "restart-gse": RestartGse(objective="mean-variance"),
         "discounted": Discounted(),
@@ -224,7 +242,7 @@ def test_forgetting_pays_where_coefficients_change() -> None:
         "change-test": ChangeTest(),
         "thompson": Thompson(),
     }
-    result = simulate(CHANGING, cases, horizon=20_000, runs=5, seed=1, checkpoints=4)
+    result = simulate(CHANGING, cases, horizon=20_000, runs=3, seed=1, checkpoints=4)
     regret = {label: one.steady_regret[:, -1].mean() for label, one in result.policies.items()}
     for label in ("discounted", "sliding-window", "change-test"):
         assert regret[label] < 0.6 * regret["restart-gse"], label

@@ -72,6 +72,15 @@ def test_more_contradiction_is_more_doubt() -> None:
     assert factors[-1] >= 1e-6
 
 
+@pytest.mark.parametrize("shift", [1e3, 1e6])
+def test_a_prior_that_is_off_by_very_many_deviations_is_not_felt(shift: float) -> None:
+    evidence = rewards(1, 60, theta=THETA + shift)
+    left = doubted(yesterday(), evidence, base_variance=BASE, vague=VAGUE)
+    alone, both = (fit(evidence, base_variance=BASE, vague=VAGUE, prior=prior) for prior in (None, left))
+    off = both.mean_coef - alone.mean_coef
+    assert off @ alone.mean_precision @ off < 1.1 * ALLOWED  # as far as no surprise is
+
+
 def test_variances_raise_doubt_too() -> None:
     assert weakened_by(yesterday(), rewards(1, 500, phi=4 * PHI)) < 0.3
 

@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute import POLICIES, Allocations, Oracle, Setting, make_policy, simulate
+from riskroute.errors import InputError, finite_array, real_number, sized_number, whole_number
 from riskroute.learning.actions import Actions
 from riskroute.learning.design import g_optimal, spanning_start
 from riskroute.learning.estimation import least_squares
@@ -141,3 +142,91 @@ def test_arrays_are_not_whole_numbers(value):
 def test_message_for_more_splits_than_a_float_holds():
     with pytest.raises(InputError):
         list_splits(1000, 1000)
+
+
+FEATURES = np.random.default_rng(0).uniform(0.1, 1.0, (8, 3))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_policies_play_at_every_scale_they_accept(name):
+    for features, rewards in ((1e-29, 1e29), (1e29, 1e-160), (1e29, 1e29), (1.0, 0.0), (1.0, 1e-300)):
+        for base_variance, risk_tolerance in ((0.0, 0.0), (1.0, 2.0), (1e59, 1e29), (1e-59, 1e-160)):
+            policy = Oracle(schedule=((0, 1),)) if name == "oracle" else make_policy(name)
+            actions, rng = Actions(features * FEATURES), np.random.default_rng(1)
+            policy.start(
+                Setting(actions=actions, horizon=40, base_variance=base_variance, risk_tolerance=risk_tolerance)
+            )
+            for _ in range(40):
+                action = policy.select()
+                policy.update(action, float(rewards * (FEATURES[action] @ [1, 2, -1] + 0.3 * rng.normal())))
+
+
+@pytest.mark.parametrize("name", ["rise", "adaptive", "risk-ucb"])
+@pytest.mark.parametrize("reward", [1e31, -1e100, 1e300])
+def test_rewards_beyond_the_limit_are_refused_before_anything_is_learned(name, reward):
+    policy = make_policy(name).start(Setting(actions=Actions(FEATURES), horizon=400))
+    with pytest.raises(InputError, match=r"reward must be a number of at least -1e\+30 and of at most 1e\+30, was"):
+        policy.update(policy.select(), reward)
+    plan = policy.plan()
+    none = np.zeros(len(plan.counts))
+    with pytest.raises(InputError, match=r"rewards must be at most 1e\+30 in size, had means up to"):
+        policy.learn(Tallies(plan.actions, plan.counts, none + reward, none))
+    with pytest.raises(InputError, match=r"rewards must be at most 1e\+30 in size"):
+        policy.learn(Tallies(plan.actions, plan.counts, none, none + 1e80))
+    policy.learn(Tallies(plan.actions, plan.counts, none, none))
+
+
+@pytest.mark.parametrize("scale", [1e31, 1e160, 1e300])
+def test_features_beyond_the_limit_are_refused(scale):
+    with pytest.raises(InputError, match=r"features must be at most 1e\+30 in size, was .* at \[0, 0\]"):
+        Actions(scale * FEATURES)
+
+
+@pytest.mark.parametrize("scale", [1e-31, 1e-160, 1e-300])
+def test_columns_too_small_to_learn_from_are_refused(scale):
+    with pytest.raises(InputError, match=r"features must be 0 or reach 1e-30 in every column, was at most .* in 1$"):
+        Actions(FEATURES * np.array([1.0, scale, 1.0]))
+    assert Actions(FEATURES * np.array([1.0, 0.0, 1.0])).dim == 3  # no feature at all is fine
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-300, 1e60, 1e300])
+def test_scale_of_allocations(scale):
+    with pytest.raises(InputError, match="scale must give features between 1e-30 and"):
+        Allocations(shares=4, slots=3, scale=scale)
+
+
+@pytest.mark.parametrize("size", [1e30, 1e160, 1e300])
+def test_problems_whose_rewards_would_be_refused(size):
+    actions = Actions(FEATURES)
+    with pytest.raises(InputError, match=r"mean_coef times a feature must be at most 1e\+27 in size, was up to"):
+        Problem(actions=actions, mean_coef=[size, 0.0, 0.0], var_coef=np.zeros(3), check_norms=False)
+    with pytest.raises(InputError, match=r"var_coef times a feature must be at most 1e\+54 in size, was up to"):
+        Problem(actions=actions, mean_coef=np.zeros(3), var_coef=[max(size, 1e55), 0.0, 0.0], check_norms=False)
+    scaled = Problem.scaled(actions=actions, mean_coef=[size, 0.0, 0.0], var_coef=np.zeros(3))
+    assert scaled.mean_coef.tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(1e26, 1e53), (1e-160, 1e-59), (1e26, 0.0)])
+def test_simulations_at_the_ends_of_the_range(mean, variance):
+    problem = Problem(
+        actions=Actions(FEATURES), mean_coef=np.full(3, mean), var_coef=np.full(3, variance), base_variance=variance,
+        check_norms=False,
+    )  # fmt: skip
+    result = simulate(problem, ["adaptive", "rise", "risk-ucb", "uniform"], horizon=200, runs=1)
+    assert all(np.isfinite(one.regret).all() for one in result.policies.values())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("risk_tolerance", 1e31), ("base_variance", 1e61), ("base_variance", 1e-61)]
+)
+def test_settings_beyond_the_limit_are_refused(field, value):
+    with pytest.raises(InputError, match=f"{field} must be .* in size, was {value:g}".replace("+", r"\+")):
+        Setting(actions=Actions(FEATURES), **{field: value})
+
+
+def test_sized_numbers():
+    assert sized_number("x", 0) == 0
+    assert sized_number("x", -1e30) == -1e30
+    assert sized_number("x", 1e-300, smallest=0) == 1e-300
+    with pytest.raises(InputError, match="x must be 0 or between 1e-30 and"):
+        sized_number("x", 1e-31)

@@ -45,6 +45,7 @@ CASES: dict[str, Policy] = {
 CANNOT_LEARN = {"uniform", "rise theory", "rise++ theory", "restart-gse theory"}
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("case", CASES)
 def test_passes_the_shared_checks(case: str) -> None:
     check_policy(CASES[case], learns=case not in CANNOT_LEARN)

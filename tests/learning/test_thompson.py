@@ -28,8 +28,7 @@ from riskroute import (
     simulate,
 )
 from riskroute.learning.belief import vague_information
-from riskroute.learning.linear import spread_evenly
-from riskroute.learning.rounding import exact_counts
+from riskroute.learning.linear import spread_evenly, start_counts
 
 
 def play(policy: Policy, problem: Problem, rounds: int, seed: int = 4) -> list[object]:
@@ -58,7 +57,7 @@ def test_decides_like_a_plain_version(
     rng, run = np.random.default_rng(9), environment.run(np.random.default_rng(4))
     design = small_problem.actions.design(0.05)
     vague = vague_information(rows[design.actions], design.weights, 0.3)
-    counts = exact_counts(design.weights, start_rounds * dim)
+    counts = start_counts(rows[design.actions], design.weights, start_rounds * dim)
     queue = [int(action) for action, n in zip(design.actions, counts, strict=True) for _ in range(n)]
     history: list[Round] = []
     for t in range(horizon):

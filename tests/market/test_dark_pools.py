@@ -194,7 +194,7 @@ def test_the_heaviest_tail_stays_in_range() -> None:
         ({"smallest": 1.5}, "smallest must be a positive integer, was 1.5"),
         ({"improvement": 1.01}, "improvement must be a number of at least -1 and of at most 1, was 1.01"),
         ({"fee": "x"}, "fee must be a finite number, was 'x'"),
-        ({"name": ""}, "name must be a text that is not empty, was ''"),
+        ({"name": ""}, "name must be a name of up to 64 letters, digits, spaces or .* was ''"),
     ],
 )
 def test_bad_parameters_are_named(change: dict[str, Any], message: str) -> None:

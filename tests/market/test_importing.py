@@ -315,7 +315,7 @@ def test_a_broken_record_is_refused(files: dict[str, Path], tmp_path: Path, cont
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("depth", "5"), ("depth", None), ("venue", 3), ("snapshots", 1.5), ("has_events", 1), ("notes", [])],
+    [("depth", "5"), ("depth", None), ("source", 3), ("snapshots", 1.5), ("has_events", 1), ("notes", [])],
 )
 def test_a_record_of_other_types_is_refused(files: dict[str, Path], tmp_path: Path, name: str, value: Any) -> None:
     (one,) = import_files([files["itch"]], tmp_path / "out", ACME)
@@ -342,17 +342,6 @@ def test_a_broken_table_is_refused(files: dict[str, Path], tmp_path: Path, endin
         with pytest.raises(DataError, match="must be a table that `riskroute market import` wrote") as caught:
             call()
         assert "\n" not in str(caught.value)
-
-
-def test_symbols_with_signs_are_files_of_their_own(tmp_path: Path) -> None:
-    """A star in a symbol is no pattern for other files."""
-    for symbol in ("AC*", "ACME"):
-        (tmp_path / "books.csv").write_text(csv_text(table_columns(MESSAGES, 1, symbol=symbol)))
-        import_files([tmp_path / "books.csv"], tmp_path / "out", Wanted())
-    store = Store(tmp_path / "out")
-    (one,) = store.of_symbol("AC*")
-    assert set(store.snapshots(one)["symbol"]) == {"AC*"}
-    assert quality(store, one)["symbol"] == "AC*"
 
 
 def test_quality_of_a_recording(tmp_path: Path) -> None:

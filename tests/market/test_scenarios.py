@@ -12,9 +12,9 @@ from riskroute.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
 from riskroute.market.cost import market_profits
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.sampling import Window, closest_books, draw_moments
+from riskroute.market.sampling import Window, closest_books, closest_rows, draw_moments, last_rows
 from riskroute.market.scenarios import ENOUGH, sample_scenarios
-from riskroute.market.slots import Slot
+from riskroute.market.slots import Slot, VenueTables
 from riskroute.market.store import Store
 from riskroute.routing.fees import Fee, FeeSchedule
 
@@ -90,3 +90,22 @@ def test_mistakes_are_named(half_hour: Store, tmp_path: Path) -> None:
         sample_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=0)
     with pytest.raises(DataError, match="books of QVEX must be there at XNAS from 15:00:00 to 15:20:00, was no moment"):
         sample_scenarios(half_hour, "QVEX", SLOTS[:1], 5, Window(dt.time(15), dt.time(15, 20), 10))
+
+
+def test_the_few_snapshots_that_are_read_give_the_books_of_the_whole_table(half_hour: Store) -> None:
+    recording = next(one for one in half_hour.recordings() if one.venue == "XNAS")
+    drawn = [draw_moments(recording.date, WINDOW, seed) for seed in range(4)]
+    few = VenueTables(half_hour, recording, WINDOW, drawn).snapshots
+    whole = half_hour.snapshots(recording)
+    assert few.height < 0.1 * whole.height
+    assert few.columns == whole.columns
+    for moments in drawn:
+        for find in (closest_rows, last_rows):
+            assert few[find(few, moments)].equals(whole[find(whole, moments)])
+
+
+def test_orders_walk_all_levels_unless_told_otherwise(half_hour: Store) -> None:
+    whole, five = (sample_scenarios(half_hour, "QVEX", SLOTS[:1], 2, WINDOW, levels=n).depths for n in (None, 5))
+    recording = next(one for one in half_hour.recordings() if one.venue == "XNAS")
+    assert recording.levels > 5
+    assert (whole > five).all()

@@ -115,11 +115,11 @@ def test_crossing_together_never_pays(half_hour: Store) -> None:
     assert (shared[0].extra(splits) <= 1e-9).all()
     assert (shared[0].extra(splits) < -0.1).any()
     assert (shared[0].extra(np.array([[0, 400, 0, 0, 0], [200, 0, 200, 0, 0]])) == 0).all()
-    check_environment(replay)
+    check_environment(replay, runs=1500)
 
 
 def test_a_book_has_room_for_its_depth_once(half_hour: Store) -> None:
-    found = sample_scenarios(half_hour, "QVEX", SLOTS[1:], 3000, WINDOW, repeats=2)
+    found = sample_scenarios(half_hour, "QVEX", SLOTS[1:], 3000, WINDOW, repeats=2, levels=5)
     caps = found.caps()
     deep = np.sort(found.depths[0])[len(found.depths[0]) // 20]
     assert caps[0] == deep  # market orders alone reach the depth that 95 % of the books have

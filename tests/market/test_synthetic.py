@@ -334,7 +334,7 @@ def test_progress_counts_venues_and_symbols(tmp_path: Path) -> None:
         ({"venues": ["XNAS"]}, "venues must be one or more of SyntheticVenue"),
         ({"venues": DEFAULT_VENUES[:1] * 2}, "venues must differ in name"),
         ({"venues": [*DEFAULT_VENUES[:1], replace(DEFAULT_VENUES[0], name="X")]}, "venues must differ in file_name"),
-        ({"out": 3}, "out must be a folder that can be written to, was 3"),
+        ({"out": 3}, "out must be a path, was 3"),
     ],
 )
 def test_bad_arguments(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
@@ -353,7 +353,8 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": ""}, "name must be a text that is not empty, was ''"),
+        ({"name": ""}, "name must be a name of up to 32 letters, digits, spaces or .* was ''"),
+        ({"file_name": ""}, "file_name must be a text that is not empty, was ''"),
         ({"file_name": "up/down"}, "file_name must be a name without folders, was 'up/down'"),
         ({"file_name": "%D"}, "file_name must be a name without folders, was '%D'"),
         ({"matching": "prorata"}, "matching must be one of price-time, pro-rata, was 'prorata'"),

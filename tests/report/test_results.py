@@ -52,6 +52,15 @@ def test_found_best_counts_runs_that_recommend_the_best_action() -> None:
     assert row["regret"] == "2"
 
 
+def test_the_table_says_how_many_runs_where_they_differ(result: SimulationResult) -> None:
+    rise, uniform = result.policies["rise"], result.policies["uniform"]
+    assert "runs" not in result.table()[0]
+    none = np.zeros_like(rise.regret[:2])
+    short = PolicyResult(rise.checkpoints, rise.regret[:2], none, none, rise.recommended[:2], rise.exploration[:2], 0.1)
+    header, rows = SimulationResult({}, {"rise": short, "uniform": uniform}, best=0).table()
+    assert {row[0]: row[header.index("runs")] for row in rows} == {"rise": "2", "uniform": "7"}
+
+
 def test_json_holds_config_and_curves(result: SimulationResult, tmp_path: Path) -> None:
     path = result.save(tmp_path / "deep" / "result.json")
     read = json.loads(path.read_text())

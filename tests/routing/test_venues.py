@@ -21,9 +21,14 @@ DARK = VenueModel("Dark 1", (-0.05, 0.0003), (-0.01, 0.06), kind="dark")
 
 any_float = st.floats(allow_nan=False, allow_infinity=False)
 any_pair = st.tuples(any_float, any_float)
+any_letter = st.characters(categories=("L", "Nd"))
+any_rest = st.text(any_letter | st.sampled_from(" ._-/"), max_size=63)
+any_name = st.tuples(any_letter, any_rest).map("".join).map(str.rstrip)
 any_models = st.builds(
     VenueModel,
-    name=st.text(min_size=1),
+    name=st.builds(str.__add__, any_letter, st.text(any_letter | st.sampled_from(" ._-/"), max_size=63)).map(
+        str.rstrip
+    ),
     mean=any_pair,
     variance=any_pair,
     kind=st.sampled_from(KINDS),
@@ -127,8 +132,8 @@ def test_variances_below_zero_make_no_problem() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"name": ""}, "name must be a text that is not empty, was ''"),
-        ({"name": 3}, "name must be a text that is not empty, was 3"),
+        ({"name": ""}, "name must be a name of up to 64 letters, digits, spaces or .* was ''"),
+        ({"name": 3}, "name must be a name of up to 64 letters, digits, spaces or .* was 3"),
         ({"kind": "lit"}, "kind must be one of market, limit, dark, was 'lit'"),
         ({"kind": None}, "kind must be one of market, limit, dark, was None"),
         ({"mean": None}, "mean of A must be a list of numbers"),
@@ -206,7 +211,7 @@ GOOD = {"name": "'A'", "mean": "[1.0, 2.0]", "variance": "[3.0, 4.0]"}
         ({"mean": ""}, DataError, "venues.toml must be a file of .* with name, mean and variance: .*'mean'"),
         ({"variance": ""}, DataError, "venues.toml must be a file of .*'variance'"),
         ({"colour": "1"}, DataError, "venues.toml must be a file of .*'colour'"),
-        ({"name": "3"}, InputError, "name must be a text that is not empty, was 3"),
+        ({"name": "3"}, InputError, "name must be a name of up to 64 letters, .* was 3"),
         ({"kind": "'lit'"}, InputError, "kind must be one of market, limit, dark, was 'lit'"),
         ({"mean": "'x'"}, InputError, "mean of A must be a list of numbers"),
         ({"mean": "[1.0]"}, InputError, "mean of A must have 2 entries, had 1"),

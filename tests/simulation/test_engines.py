@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +17,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
+import reproduction
 from riskroute import Environment, InputError, RiskrouteError
 from riskroute.experiments.reproduce import plan_experiments, reproduce
 from riskroute.learning.rise import Rise
@@ -25,7 +26,7 @@ from riskroute.simulation import engines
 from riskroute.simulation.engines import Engine, run_tasks
 from riskroute.simulation.tasks import Shelf, Task
 
-HORIZON, RUNS = 2000, 2
+HORIZON, RUNS = 500, 2
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers elsewhere cannot import this file
 
@@ -34,10 +35,13 @@ def tables(out: Path, engine: Engine, *, resume: bool = False) -> dict[str, byte
     """Every file of a small reproduction, by name."""
     experiments = [
         one
-        for name in ("figure2", "nonstationary")
-        for one in plan_experiments(name, runs=RUNS, horizon=HORIZON, policies=["rise", "risk-ucb", "adaptive"])
+        for name, panel in (("figure2", "c"), ("nonstationary", "a"))
+        for one in plan_experiments(
+            name, panel=panel, runs=RUNS, horizon=HORIZON, policies=["rise", "risk-ucb", "adaptive"]
+        )
     ]
     files = [path for done in reproduce(experiments, out, engine, resume=resume) for path in done.files]
+    assert len({path.parent for path in files}) == 2
     assert all(path.exists() for path in files)
     return {path.name: path.read_bytes() for path in files}
 
@@ -52,21 +56,29 @@ def test_two_workers_give_the_same_bytes(tmp_path: Path, alone: dict[str, bytes]
     assert tables(tmp_path, Engine(workers=2)) == alone
 
 
+@pytest.fixture(scope="module")
+def dask_address() -> Iterator[str]:
+    """A running cluster, which gives up a task at the first worker it kills, not at the fourth as usual."""
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+    ):
+        yield cluster.scheduler_address
+
+
 @pytest.mark.filterwarnings("ignore")  # of the engines' own making
-@pytest.mark.parametrize("kind", ["dask", "ray"])
-def test_clusters_give_the_same_bytes(
-    tmp_path: Path, alone: dict[str, bytes], kind: str, monkeypatch: pytest.MonkeyPatch
+def test_a_running_cluster_of_dask_is_used_by_its_address_and_gives_the_same_bytes(
+    tmp_path: Path, alone: dict[str, bytes], dask_address: str
 ) -> None:
-    pytest.importorskip(kind)
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # or its workers starve beside other tests
-    assert tables(tmp_path, Engine(kind, workers=2)) == alone
+    assert tables(tmp_path, Engine("dask", address=dask_address)) == alone
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_running_cluster_is_used_by_its_address(tmp_path: Path, alone: dict[str, bytes]) -> None:
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        assert tables(tmp_path, Engine("dask", address=cluster.scheduler_address)) == alone
+def test_ray_gives_the_same_bytes(tmp_path: Path, alone: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # or its workers starve beside other tests
+    assert tables(tmp_path, Engine("ray", workers=2)) == alone
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -143,22 +155,19 @@ def test_a_lost_worker_costs_only_its_tasks(tmp_path: Path, kind: str, monkeypat
             np.testing.assert_array_equal(result.regret, one.perform().regret)
 
 
-def give_up(kind: str, marker: Path) -> None:
-    with pytest.raises(RiskrouteError, match=f"the {kind} engine lost its workers 3 times in a row"):
-        run_tasks([some_task(0, Fragile(marker=str(marker), always=True))], Engine(kind, workers=2))
+def give_up(engine: Engine, marker: Path) -> None:
+    with pytest.raises(RiskrouteError, match=f"the {engine.kind} engine lost its workers 3 times in a row"):
+        run_tasks([some_task(0, Fragile(marker=str(marker), always=True))], engine)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:
-    give_up("local", tmp_path / "killed")
+    give_up(Engine(workers=2), tmp_path / "killed")
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_workers_of_dask_that_always_die_are_given_up(tmp_path: Path) -> None:
-    """Dask itself gives a task to the next worker up to three times; here it reports the first loss."""
-    dask = pytest.importorskip("dask")
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-        give_up("dask", tmp_path / "killed")
+def test_workers_of_dask_that_always_die_are_given_up(tmp_path: Path, dask_address: str) -> None:
+    give_up(Engine("dask", address=dask_address), tmp_path / "killed")
 
 
 def test_a_policy_that_fails_says_so() -> None:
@@ -175,13 +184,9 @@ def test_tasks_on_the_shelf_are_not_done_again(tmp_path: Path) -> None:
         np.testing.assert_array_equal(result.regret, some_task(2).perform().regret)
 
 
-SMALL = {"runs": 14, "horizon": 200}
-TASKS = 12
-COMMAND = [
-    *(sys.executable, "-m", "riskroute", "reproduce", "figure2", "--workers", "2"),
-    *(word for name, value in SMALL.items() for word in (f"--{name}", str(value))),
-    *("--policy", "rise", "--policy", "adaptive"),
-]
+COMMAND = [sys.executable, "-m", "riskroute", "reproduce", "figure2", "--workers", "2", "--policy", "rise"]
+QUICK = ["--policy", "uniform", "--runs", "2", "--horizon", "200"]
+SLOW = ["--policy", "adaptive", "--runs", "14", "--horizon", "1000"]
 
 
 def reproduced(out: Path, *more: str) -> subprocess.Popen[bytes]:
@@ -196,16 +201,7 @@ def clean_up(process: subprocess.Popen[bytes]) -> None:
     """End what is left of the process and its workers."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The table of the same runs in one process that nobody kills."""
-    out = tmp_path_factory.mktemp("undisturbed")
-    (done,) = reproduce(plan_experiments("figure2", policies=["rise", "adaptive"], **SMALL), out, Engine(workers=1))
-    assert finished(out) == TASKS
-    return done.files[0].read_bytes()
+    process.wait(60)
 
 
 def finished(out: Path) -> int:
@@ -213,12 +209,12 @@ def finished(out: Path) -> int:
     return sum(not path.name.startswith(".") for path in (out / "tasks").glob("*.npz"))
 
 
-def children(process: subprocess.Popen[bytes]) -> list[int]:
-    """Worker processes that play tasks."""
+def workers(parent: int) -> list[int]:
+    """Processes that play tasks for another."""
     found = []
     for folder in Path("/proc").iterdir():
         try:
-            if folder.name.isdigit() and os.getpgid(int(folder.name)) == process.pid:
+            if folder.name.isdigit() and int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
                 command = (folder / "cmdline").read_bytes()
                 if b"loky" in command and b"resource_tracker" not in command:
                     found.append(int(folder.name))
@@ -228,74 +224,81 @@ def children(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def wait_until(reached: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    late = time.monotonic() + 120
+    late = time.monotonic() + 300
     while not reached():
         assert process.poll() is None, "ended too soon"
         assert time.monotonic() < late, "takes too long"
         time.sleep(0.01)
 
 
-def resumed(out: Path, undisturbed: bytes, disturb: Callable[[subprocess.Popen[bytes]], None]) -> None:
-    """Go on from what a killed process left, be disturbed once more, and give the table of a run in one go."""
-    again = reproduced(out, "--resume")
-    try:
-        disturb(again)
-        assert again.wait(120) == 0, (out / "said").read_text()
-    finally:
-        clean_up(again)
-    assert (out / "figure2" / "figure2.parquet").read_bytes() == undisturbed
-    assert not [path for path in (out / "figure2").iterdir() if path.name.startswith(".")]
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The table of the same runs in one process that nobody kills."""
+    out = tmp_path_factory.mktemp("undisturbed")
+    table = reproduction.play(out, 1)
+    assert finished(out) == reproduction.TASKS
+    return table
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
-@pytest.mark.parametrize("number", range(5))
-def test_killed_at_random_and_resumed_gives_the_same_table(tmp_path: Path, undisturbed: bytes, number: int) -> None:
-    """First the main process is killed, then a worker of the run that goes on.
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("first", "second"), [(0, 4), (9, 12), (20, 5)])
+def test_killed_at_random_and_resumed_gives_the_same_table(
+    tmp_path: Path, undisturbed: bytes, first: int, second: int
+) -> None:
+    """First the main process is killed, then a worker of the run that goes on, each in the midst of a task.
 
-    Both after a random number of tasks and anywhere within the next one. The cases share out the first ten tasks, two
-    each: by these seeds the first kill comes when 0, 3, 5, 7 and 8 of twelve are done, the second at 2, 10, 5, 8 and 8,
-    so that each kind meets workers that start and workers that play.
+    The main process dies while its workers start, in the middle, and with few tasks to go; the worker early, later,
+    and with hardly any task left. A task takes a few milliseconds, and the kills come up to twenty after one is
+    finished.
     """
-    rng = np.random.default_rng(30 + number)
-    first = 2 * number + int(rng.integers(2))
-    second = int(rng.integers(first, TASKS - 1))
-
-    def wait_for(count: int, process: subprocess.Popen[bytes]) -> None:
-        wait_until(lambda: finished(tmp_path) >= count and bool(children(process)), process)
-        time.sleep(rng.uniform(0, 0.1))
-
-    process = reproduced(tmp_path)
+    rng = np.random.default_rng(first)
+    program = [sys.executable, reproduction.__file__, str(tmp_path), str(first), str(rng.uniform(0, 0.02))]
+    with (tmp_path / "said").open("wb") as said:
+        process = subprocess.Popen(program, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
     try:
-        wait_for(first, process)
+        assert process.wait(300) == -signal.SIGKILL, (tmp_path / "said").read_text()
     finally:
-        process.kill()
         clean_up(process)
-    assert process.returncode == -signal.SIGKILL
+    found = finished(tmp_path)
+    assert found >= first
+    played: list[Task] = []
 
-    def kill_a_worker(again: subprocess.Popen[bytes]) -> None:
-        wait_for(second, again)
-        os.kill(children(again)[0], signal.SIGKILL)
+    def kill_a_worker(task: Task) -> None:
+        played.append(task)
+        if len(played) == min(found + second, reproduction.TASKS) > found:
+            time.sleep(rng.uniform(0, 0.02))
+            os.kill(workers(os.getpid())[0], signal.SIGKILL)
 
-    resumed(tmp_path, undisturbed, kill_a_worker)
+    assert reproduction.play(tmp_path, 2, kill_a_worker, resume=True) == undisturbed
+    assert len(played) == reproduction.TASKS
+    assert not [path for path in (tmp_path / "instances").iterdir() if path.name.startswith(".")]
 
 
-def test_killed_while_the_table_is_written_and_resumed_gives_the_same_table(tmp_path: Path, undisturbed: bytes) -> None:
-    process = reproduced(tmp_path)
+def test_killed_while_the_table_is_written_and_resumed_gives_the_same_table(tmp_path: Path) -> None:
+    """By the command, and without workers the second time: nothing is left to play."""
+    process = reproduced(tmp_path, *QUICK)
     try:
         wait_until(lambda: (tmp_path / "figure2").exists(), process)
     finally:
         process.kill()
         clean_up(process)
-    assert finished(tmp_path) == TASKS
+    assert finished(tmp_path) == 8
     assert not (tmp_path / "figure2" / "figure2.html").exists()
-    resumed(tmp_path, undisturbed, lambda again: None)
+    again = reproduced(tmp_path, *QUICK, "--resume")
+    assert again.wait(300) == 0, (tmp_path / "said").read_text()
+    (experiment,) = plan_experiments("figure2", policies=["rise", "uniform"], runs=2, horizon=200)
+    (done,) = reproduce([experiment], tmp_path / "undisturbed", Engine(workers=1))
+    assert (tmp_path / "figure2" / "figure2.parquet").read_bytes() == done.files[0].read_bytes()
+    assert not [path for path in (tmp_path / "figure2").iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_finished_tasks_and_a_hint(tmp_path: Path) -> None:
-    process = reproduced(tmp_path, "--horizon", "1000")
+    process = reproduced(tmp_path, *SLOW)
     wait_until(lambda: finished(tmp_path) > 0, process)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: the whole group
-    process.wait(60)
+    process.wait(300)
     clean_up(process)
     text = (tmp_path / "said").read_text()
     assert process.returncode == 130, text
@@ -304,12 +307,13 @@ def test_an_interrupt_leaves_finished_tasks_and_a_hint(tmp_path: Path) -> None:
     assert finished(tmp_path) > 0
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_workers_start_is_as_quiet(tmp_path: Path) -> None:
-    process = reproduced(tmp_path)
-    wait_until(lambda: len(children(process)) >= 2, process)
+    process = reproduced(tmp_path, *SLOW)
+    wait_until(lambda: len(workers(process.pid)) >= 2, process)
     time.sleep(0.1)  # they are importing now
     os.killpg(process.pid, signal.SIGINT)
-    process.wait(60)
+    process.wait(300)
     clean_up(process)
     text = (tmp_path / "said").read_text()
     assert process.returncode == 130, text

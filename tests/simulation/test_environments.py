@@ -34,7 +34,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_passes_the_shared_checks(case: str) -> None:
-    check_environment(CASES[case])
+    check_environment(CASES[case], runs=1500)
 
 
 def test_tallies_of_gaussian_blocks_have_the_exact_laws() -> None:

@@ -48,7 +48,7 @@ def test_totals_and_moments_are_those_of_a_loop(seed: int, shares: int, slots: i
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_the_shared_checks_hold(listed: bool) -> None:
-    check_environment(random_replay(1, listed=listed))
+    check_environment(random_replay(1, listed=listed), runs=1500)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -86,6 +86,17 @@ def test_large_blocks_draw_like_single_rounds() -> None:
     assert tallies.means[0] == pytest.approx(mean[0], abs=5 * deviation[0] / 5000**0.5)
     # the squared error of a variance from 5,000 draws is its fourth moment over 5,000: a tenth is far beyond
     assert tallies.spreads[0] / 5000 == pytest.approx(deviation[0] ** 2, rel=0.1)
+
+
+def test_short_blocks_are_drawn_together_as_one_after_the_other() -> None:
+    """Listed splits are looked up all at once; others block by block, from the same draws."""
+    plan = Plan(np.array([[4, 0, 0], [1, 2, 1], [0, 0, 4], [1, 2, 1]]), np.array([1, 7, 2, 9]))
+    together, apart = (
+        random_replay(3, scenarios=10, listed=listed).run(np.random.default_rng(0)).tally(plan)
+        for listed in (True, False)
+    )
+    np.testing.assert_allclose(together.means, apart.means)
+    np.testing.assert_allclose(together.spreads, apart.spreads, atol=1e-12)
 
 
 @pytest.mark.parametrize("policy", ["risk-ucb", "mv-ucb"])

@@ -37,13 +37,14 @@ FAST_LEARNERS = {
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("label", FAST_LEARNERS)
 def test_blocks_and_rounds_agree_in_mean_and_spread(small_problem: Problem, label: str) -> None:
-    """4,000 runs by blocks, 2,000 by rounds. Means within five standard errors; deviations within ten per cent.
+    """1,000 runs by blocks, 500 by rounds. Means within five standard errors; deviations within a fifth.
 
-    The relative error of a sample deviation is sqrt((kurtosis - 1) / (4 n)), about 3 % for n = 2,000 even at a
-    kurtosis of 8. Five per cent more spread in the blocks moves the means by 5 to 6 standard errors. The horizon is
-    long enough for all phases of every learner, and leaves 65 rounds or more to the last.
+    The relative error of a sample deviation is sqrt((kurtosis - 1) / (4 n)), about 6 % for n = 500 even at a
+    kurtosis of 8. Ten per cent more spread in the blocks moves the means by 5 to 6 standard errors. The horizon is
+    long enough for all phases of every learner, and leaves 65 rounds or more to the last. That blocks have exactly the
+    law of their rounds is checked draw by draw in the tests of environments.
     """
-    runs = {"blocks": 4000, "rounds": 2000}
+    runs = {"blocks": 1000, "rounds": 500}
     learner = {label: FAST_LEARNERS[label]}
     ways = [
         simulate(small_problem, learner, horizon=150, runs=count, seed=6, checkpoints=5, method=method).policies[label]
@@ -53,7 +54,7 @@ def test_blocks_and_rounds_agree_in_mean_and_spread(small_problem: Problem, labe
     deviations = [one.std_regret() for one in ways]
     error = np.sqrt(sum(one.std_regret() ** 2 / one.runs for one in ways))
     assert (np.abs(means[0] - means[1]) <= 5 * error).all()
-    np.testing.assert_allclose(deviations[0], deviations[1], rtol=0.1)
+    np.testing.assert_allclose(deviations[0], deviations[1], rtol=0.2)
     explored = [one.exploration.mean() for one in ways]
     assert explored[0] == pytest.approx(explored[1], rel=0.1)
 
@@ -157,13 +158,14 @@ def test_piecewise_runs_are_cut_at_changes_and_checkpoints() -> None:
 def test_autocorrelated_blocks_and_rounds_agree(small_problem: Problem, correlation: float) -> None:
     environment = Autocorrelated(small_problem, correlation)
     ways = [
-        simulate(environment, ["rise"], horizon=150, runs=800, seed=3, checkpoints=4, method=method).policies["rise"]
+        simulate(environment, ["rise"], horizon=150, runs=300, seed=3, checkpoints=4, method=method).policies["rise"]
         for method in ("blocks", "rounds")
     ]
-    error = np.sqrt(sum(one.std_regret() ** 2 for one in ways) / 800)
+    error = np.sqrt(sum(one.std_regret() ** 2 for one in ways) / 300)
     assert (np.abs(ways[0].mean_regret() - ways[1].mean_regret()) <= 5 * error).all()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_keeps_finished_runs(small_problem: Problem) -> None:
     def stop_in_the_second_policy(label: str, done: int, runs: int) -> None:
         if label == "uniform" and done == 3:
@@ -177,6 +179,7 @@ def test_interrupt_keeps_finished_runs(small_problem: Problem) -> None:
     np.testing.assert_array_equal(result.policies["uniform"].regret, whole.policies["uniform"].regret[:3])
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_signal_keeps_what_is_finished(small_problem: Problem) -> None:
     """A real SIGINT after the second run: finished runs count, and the usual handler is back afterwards."""
 
@@ -190,6 +193,7 @@ def test_a_signal_keeps_what_is_finished(small_problem: Problem) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_signal_stops_at_once(small_problem: Problem) -> None:
     def interrupt_twice(label: str, done: int, runs: int) -> None:
         if done == 2:
@@ -207,6 +211,7 @@ def test_runs_outside_the_main_thread(small_problem: Problem) -> None:
     assert result.policies["rise"].runs == 2
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_before_anything_is_finished_is_an_interrupt(small_problem: Problem, monkeypatch) -> None:
     monkeypatch.setattr(Rise, "propose", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):

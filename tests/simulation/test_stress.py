@@ -37,7 +37,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_passes_the_shared_checks(case: str) -> None:
-    check_environment(CASES[case], runs=2000)
+    check_environment(CASES[case], runs=1500)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -52,7 +52,7 @@ def best_of(problem: Problem) -> int:
 
 
 def test_passes_the_shared_checks() -> None:
-    check_environment(FLOW, runs=2000)
+    check_environment(FLOW, runs=1500)
 
 
 @pytest.mark.parametrize("method", ["auto", "rounds"])

@@ -28,40 +28,89 @@ def naive_fit(
     rounds: Sequence[Round], base_variance: float, vague: Matrix, prior: Belief | None = None, floor: float = 0.3
 ) -> Belief:
     """Both weighted fits, one reward at a time."""
-    nothing = np.zeros(len(vague))
-    scale = vague + (prior.mean_precision * prior.variance if prior else 0)
-    pull = prior.mean_precision @ prior.mean_coef * prior.variance if prior else nothing
-    precision, center = _solved([(a, x, 1.0) for a, x in rounds], scale, pull)
-    squares, freedom, count = (prior.variance * prior.rounds, prior.rounds, prior.rounds) if prior else (0.0, 0.0, 0.0)
+    dim = len(vague)
+    by_action: dict[tuple[float, ...], list[float]] = {}
     for a, x in rounds:
-        squares += (x - a @ center) ** 2
-        freedom += max(1 - a @ np.linalg.inv(precision) @ a, 0.0)
-        count += 1
-    usual = base_variance if base_variance > 0 else 1.0
-    typical = squares / freedom if freedom > 1 and squares > 1e-12 * usual * freedom else usual
-    variances = [typical] * len(rounds)
+        by_action.setdefault(tuple(a), []).append(x)
+    mean_center = prior.mean_coef if prior else np.zeros(dim)
+    var_center = prior.var_coef if prior else np.zeros(dim)
+
+    typical = _typical(rounds, by_action, base_variance, vague, prior)
+    signals = [(np.mean(xs) - np.dot(a, mean_center)) ** 2 - typical / len(xs) for a, xs in by_action.items()]
+    var_signals = [(typical - base_variance - np.dot(a, var_center)) ** 2 for a in by_action]
+    mean_known = vague / (typical + max(float(np.mean(signals)) if rounds else 0.0, 0.0))
+    var_known = vague / (2 * typical**2 + (float(np.mean(var_signals)) if rounds else 0.0))
     if prior:
-        variances = [max(a @ prior.var_coef + base_variance, floor * typical) for a, _ in rounds]
+        mean_known, var_known = mean_known + prior.mean_precision, var_known + prior.var_precision
+
+    variances = [max(a @ var_center + base_variance, floor * typical) if prior else typical for a, _ in rounds]
     for _ in range(3):
         of_mean = [(a, x, 1 / v) for (a, x), v in zip(rounds, variances, strict=True)]
-        known = prior.mean_precision if prior else 0
-        pull = prior.mean_precision @ prior.mean_coef if prior else nothing
-        mean_precision, mean_coef = _solved(of_mean, vague / typical + known, pull)
-        covariance = np.linalg.inv(mean_precision)
-        of_variance = []
-        for (a, x), v in zip(rounds, variances, strict=True):
-            free = max(1 - a @ covariance @ a / v, 0.05)
-            of_variance.append((a, (x - a @ mean_coef) ** 2 / free - base_variance, free / (2 * v**2)))
-        known = prior.var_precision if prior else 0
-        pull = prior.var_precision @ prior.var_coef if prior else nothing
-        var_precision, var_coef = _solved(of_variance, vague / (2 * typical**2) + known, pull)
+        mean_precision, mean_coef = _solved(of_mean, mean_known, mean_center)
+        errors = _squared_errors(rounds, by_action, mean_coef, mean_precision, variances)
+        of_variance = [
+            (a, square / free - base_variance, free / (2 * v**2))
+            for (a, _), v, (square, free) in zip(rounds, variances, errors, strict=True)
+            if free > 0
+        ]
+        var_precision, var_coef = _solved(of_variance, var_known, var_center)
         variances = [max(a @ var_coef + base_variance, floor * typical) for a, _ in rounds]
+    count = len(rounds) + (prior.rounds if prior else 0)
     return Belief(mean_coef, mean_precision, var_coef, var_precision, typical, count)
 
 
-def _solved(weighted: list[tuple[Vector, float, float]], known: Matrix, pull: Vector) -> tuple[Matrix, Vector]:
-    precision, moment = known.copy(), pull.copy()
+def _typical(
+    rounds: Sequence[Round],
+    by_action: dict[tuple[float, ...], list[float]],
+    base_variance: float,
+    vague: Matrix,
+    prior: Belief | None,
+) -> float:
+    """Squared errors of all rewards, and those behind the prior, per degree of freedom."""
+    known, center = 1e-9 * vague, np.zeros(len(vague))
+    if prior:
+        known, center = known + prior.mean_precision * prior.variance, prior.mean_coef
+    precision, coef = _solved([(a, x, 1.0) for a, x in rounds], known, center)
+    squares, freedom = (prior.variance * prior.rounds, prior.rounds) if prior else (0.0, 0.0)
+    for square, free in _squared_errors(rounds, by_action, coef, precision, [1.0] * len(rounds)):
+        squares, freedom = squares + square, freedom + free
+    if freedom > 0.5:
+        return squares / freedom
+    if prior:
+        return prior.variance
+    size = float(np.mean([np.mean(rewards) ** 2 for rewards in by_action.values()])) if rounds else 0.0
+    return base_variance or size or 1.0
+
+
+def _squared_errors(
+    rounds: Sequence[Round],
+    by_action: dict[tuple[float, ...], list[float]],
+    coef: Vector,
+    precision: Matrix,
+    variances: list[float],
+) -> list[tuple[float, float]]:
+    """Squared error of each reward, and how much of a degree of freedom it is.
+
+    Its distance from the mean of its action counts, and that mean's from the fit if such distances are no surprise.
+    """
+    covariance = np.linalg.inv(precision)
+    within, fitted = [], []
+    for (a, x), v in zip(rounds, variances, strict=True):
+        same = by_action[tuple(a)]
+        within.append(((x - np.mean(same)) ** 2, 1 - 1 / len(same)))
+        fitted.append(((np.mean(same) - a @ coef) ** 2, max(1 / len(same) - a @ covariance @ a / v, 0.0)))
+    free, left = sum(n for _, n in within), sum(n for _, n in fitted)
+    if free >= left > 0:
+        unit = sum(square / v for (square, _), v in zip(within, variances, strict=True)) / free
+        missed = sum(square / v for (square, _), v in zip(fitted, variances, strict=True)) / left
+        if missed > unit * (1 + 3 * np.sqrt(2 / free + 2 / left)):
+            return within
+    return [(one[0] + other[0], one[1] + other[1]) for one, other in zip(within, fitted, strict=True)]
+
+
+def _solved(weighted: list[tuple[Vector, float, float]], known: Matrix, center: Vector) -> tuple[Matrix, Vector]:
+    precision, moment = known.copy(), known @ center
     for a, target, weight in weighted:
-        precision += weight * np.outer(a, a)
-        moment += weight * target * a
+        precision = precision + weight * np.outer(a, a)
+        moment = moment + weight * target * a
     return precision, np.linalg.solve(precision, moment)

@@ -180,18 +180,20 @@ def demo(
     First the paper's policies, ours and the yardsticks on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
     Then a study, as `riskroute study` does it: recommendation, report and all numbers in OUT/study.
     """
-    from riskroute.cli.output import check_outputs, show, track
-    from riskroute.experiments.comparison import DEMO_POLICIES
-    from riskroute.experiments.comparison import demo as run_demo
+    from riskroute.cli.output import check_outputs, show, track_tasks, waiting
 
     check_outputs({"--out": out / "regret.json"})
-    with track(len(DEMO_POLICIES) * 50) as progress:
-        result = run_demo(progress)
+    with waiting("loading, which takes longer the first time", lines=True):
+        from riskroute.experiments.comparison import DEMO_RUNS
+        from riskroute.experiments.comparison import demo as run_demo
+    with track_tasks(DEMO_RUNS, lines=True) as finished:
+        result = run_demo(finished=finished)
     show(result)
-    _write(result, out / "regret.json", out / "regret.parquet", out / "regret.png")
+    with waiting("drawing the curves", lines=True):
+        _write(result, out / "regret.json", out / "regret.parquet", out / "regret.png")
     from riskroute.cli.study import run_study
 
-    for path in run_study(None, out / "study")[0]:
+    for path in run_study(None, out / "study", lines=True)[0]:
         typer.echo(f"wrote {path}")
     typer.echo(f"open {out / 'study' / 'report.html'} in a browser to see why")
 

@@ -53,7 +53,9 @@ def import_(
     files: Annotated[list[Path], typer.Argument(help="ITCH 5.0, LOBSTER, ticks, or tables of books (CSV, Parquet).")],
     out: Annotated[Path, typer.Option(help="Folder for the recordings.")] = Path("out/books"),
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
-    depth: Annotated[int, typer.Option(help="Levels per side.")] = 5,
+    depth: Annotated[
+        int | None, typer.Option(help="Levels per side to keep; all of the file if left out, up to 50 of ITCH.")
+    ] = None,
     hours: Annotated[str | None, typer.Option(help="New York times, FIRST-LAST; the whole file if left out.")] = None,
     date: DateOption = None,
     venue: Annotated[str | None, typer.Option(help="Market identifier code, if the file does not tell.")] = None,
@@ -80,7 +82,6 @@ def import_(
     require_market()
     from riskroute.market.importing import READERS, import_files
     from riskroute.market.reading import Wanted
-    from riskroute.results import aligned
 
     if format is not None:
         one_of("--format", format, tuple(READERS))
@@ -96,7 +97,7 @@ def import_(
         recordings = import_files(
             files, out, wanted, kind=format, max_unresolved=max_unresolved, max_crossed=max_crossed, progress=progress
         )
-    say(aligned(*_overview(recordings)))
+    _say_overview(recordings)
     say(f"wrote {len(recordings)} recordings to {out}")
 
 
@@ -123,7 +124,7 @@ def inspect(
     recordings = store.recordings()
     if not recordings:
         raise DataError(f"folder must hold imported market data, was {str(folder)!r} without any")
-    say(aligned(*_overview(recordings)))
+    _say_overview(recordings)
     found = {one.stem: quality(store, one) for one in recordings}
     formats = {"spread": ".4f", "bid_depth": ",.0f", "ask_depth": ",.0f", "one_sided": ".1%"}
     rows = [[stem, *(format(one[name], how) for name, how in formats.items())] for stem, one in found.items()]
@@ -149,6 +150,9 @@ def calibrate(
         typer.Option(help="Dark pool by mechanism, PRESENCE:TAIL[:SMALLEST], such as 0.4:1.5:10; repeat for more."),
     ] = None,
     fees: Annotated[Path | None, typer.Option(help="Fee schedule (.toml); profits are then net of fees.")] = None,
+    levels: Annotated[
+        int | None, typer.Option(help="Levels of a book that an order may walk; all that are recorded if left out.")
+    ] = None,
     date: DateOption = None,
     venue: Annotated[list[str] | None, typer.Option(help="Venue to use; repeat for more, all if left out.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write coefficients and evidence to this .json file.")] = None,
@@ -185,6 +189,7 @@ def calibrate(
             pools=[_pool(text, k) for k, text in enumerate(dark_pool or [], 1)],
             date=as_date(date),
             venues=venue or (),
+            levels=levels,
         )
     say(repr(found))
     for path in _save(found, json, out):
@@ -211,13 +216,17 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
         yield plot_fits(found.summary()["venues"], out / "fits.png", title=title)
 
 
-def _overview(recordings: list[Any]) -> tuple[list[str], list[list[str]]]:
+def _say_overview(recordings: list[Any]) -> None:
+    """Print what recordings hold, and what was left out of them."""
+    from riskroute.cli.output import say
+    from riskroute.results import aligned
+
     header = ["", "books", "levels", "events", "from (UTC)", "to (UTC)", "unresolved", "crossed", "source"]
     rows = [
         [
             one.stem,
             f"{one.snapshots:,}",
-            f"{one.depth}",
+            f"{one.levels}",
             f"{one.events:,}" if one.has_events else "none",
             one.first[11:19],
             one.last[11:19],
@@ -227,7 +236,10 @@ def _overview(recordings: list[Any]) -> tuple[list[str], list[list[str]]]:
         ]
         for one in recordings
     ]
-    return header, rows
+    say(aligned(header, rows))
+    for one in recordings:
+        if one.cut:
+            say(one.cut)
 
 
 def require_market() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from riskroute.simulation.tasks import Task
 
 PATTERNS_SHOWN = 10
+
+LINE_EVERY = 5.0
+"""Seconds between lines that say how far a command is, where they cannot be overwritten."""
 
 ENDINGS = {"--json": (".json",), "--parquet": (".parquet",), "--figure": (".png", ".pdf", ".svg")}
 
@@ -40,14 +44,36 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
 
 
 @contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """Show that something is being done, on standard error, if that is a terminal."""
+def waiting(text: str, *, lines: bool = False) -> Iterator[None]:
+    """Show that something is being done, on standard error, if that is a terminal or ``lines`` are wanted."""
     console = Console(stderr=True)
     if console.is_terminal:
         with console.status(text):
             yield
+    elif lines:
+        with _lines(lambda: text):
+            yield
     else:
         yield
+
+
+@contextmanager
+def _lines(state: Callable[[], str]) -> Iterator[None]:
+    """Say on standard error what is being done: at once, and again every few seconds."""
+    ended = threading.Event()
+
+    def speak() -> None:
+        say(state(), err=True)
+        while not ended.wait(LINE_EVERY):
+            say(state(), err=True)
+
+    speaker = threading.Thread(target=speak, daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        speaker.join()
 
 
 @contextmanager
@@ -58,11 +84,17 @@ def track(total: int, noun: str = "runs") -> Iterator[Callable[[str, int, int], 
 
 
 @contextmanager
-def track_tasks(total: int) -> Iterator[Callable[[Task], None]]:
-    """Progress bar over the runs of tasks, or nothing at all when standard error is not a terminal."""
-    with _bar(total) as advance:
+def track_tasks(total: int, *, lines: bool = False) -> Iterator[Callable[[Task], None]]:
+    """Progress bar over the runs of tasks; ``lines`` or nothing at all when standard error is not a terminal."""
+    done = 0
+    with ExitStack() as stack:
+        advance = stack.enter_context(_bar(total))
+        if lines and not Console(stderr=True).is_terminal:
+            stack.enter_context(_lines(lambda: f"playing: {done:,} of {total:,} runs"))
 
         def finished(task: Task) -> None:
+            nonlocal done
+            done += task.runs
             advance(task.label, task.runs)
 
         yield finished
@@ -74,7 +106,8 @@ def counting(noun: str) -> Iterator[Callable[[str, int], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,} " + noun))
+    plain = TextColumn("{task.description}", markup=False)  # names of files may have brackets
+    columns = (plain, BarColumn(), TextColumn("{task.completed:,} " + noun))
     with Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=None)
         yield lambda text, count: bar.update(task, completed=count, description=text)
@@ -82,7 +115,15 @@ def counting(noun: str) -> Iterator[Callable[[str, int], None]]:
 
 @contextmanager
 def _bar(total: int, noun: str = "runs") -> Iterator[Callable[[str, int], None]]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
     from rich.text import Text
 
     class Rate(ProgressColumn):
@@ -90,8 +131,9 @@ def _bar(total: int, noun: str = "runs") -> Iterator[Callable[[str, int], None]]
             return Text(f"{task.speed:,.1f}/s" if task.speed else "")
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), TextColumn(noun), Rate())
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
+    label, counts = TextColumn("{task.description:<14}", markup=False), (MofNCompleteColumn(), TextColumn(noun), Rate())
+    columns = (SpinnerColumn(), label, BarColumn(), *counts, TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=total)
         yield lambda text, runs: bar.update(task, advance=runs, description=text)
 
@@ -103,32 +145,32 @@ def say(text: str, *, err: bool = False) -> None:
 
 def show(result: SimulationResult) -> None:
     """Print what was played and the final standings."""
-    print_line = Console(soft_wrap=True, highlight=False).print
-    print_line(headline(result.config))
-    print_line(str(result))
-    print_line(f"best split: {' '.join(map(str, result.best))}")
+    say(headline(result.config))
+    say(str(result))
+    say(f"best split: {' '.join(map(str, result.best))}")
 
 
 def show_design(result: DesignResult) -> None:
     """Print how good a design is and what it consists of."""
-    design, write = result.design, Console(soft_wrap=True, highlight=False).print
-    write(f"{result.allocations!r}")
-    write(
+    design = result.design
+    say(f"{result.allocations!r}")
+    say(
         f"rank {design.rank}, largest leverage at most {design.bound:.6g}: within {design.excess:.3%} of the optimum, "
         f"{len(design)} allocations, {result.seconds:.2f} s",
     )
     patterns = result.patterns()
     for pattern, count, weight in patterns[:PATTERNS_SHOWN]:
-        write(f"  {weight:7.2%} on {count:>5} allocations of {pattern}")
+        say(f"  {weight:7.2%} on {count:>5} allocations of {pattern}")
     if len(patterns) > PATTERNS_SHOWN:
         rest = sum(weight for _, _, weight in patterns[PATTERNS_SHOWN:])
-        write(f"  {rest:7.2%} on {len(patterns) - PATTERNS_SHOWN} other patterns")
+        say(f"  {rest:7.2%} on {len(patterns) - PATTERNS_SHOWN} other patterns")
 
 
 def headline(config: dict[str, object]) -> str:
     """One line that says what was played."""
+    most = "up to " if config.get("fewer_runs") else ""
     return (
         f"{config['shares']} shares over {config['slots']} slots: {about(int(str(config['actions'])))} splits, "
-        f"{config['horizon']:,} rounds, {config['runs']} runs, risk tolerance {config['risk_tolerance']:g}, "
+        f"{config['horizon']:,} rounds, {most}{config['runs']} runs, risk tolerance {config['risk_tolerance']:g}, "
         f"instance {config['instance_seed']}, seed {config['seed']}"
     )

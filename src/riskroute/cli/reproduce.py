@@ -107,9 +107,9 @@ def _from_books(
 
     require_market()
     with waiting("reading order books" if data is not None else "making and reading a synthetic market"):
-        from riskroute.experiments.order_books import book_data, draw_books
+        from riskroute.experiments.order_books import LEVELS, book_data, draw_books
 
-        books = book_data(data, symbol, out, seed, date=as_date(date))
+        books = book_data(data, symbol, out, seed, depth=LEVELS, date=as_date(date))
     found = {}
     for name in names:
         done = draw_books(name, books, out, seed)

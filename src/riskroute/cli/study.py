@@ -53,14 +53,18 @@ def run_study(
     where: tuple[str, int | None, str | None] = ("local", None, None),
     *,
     resume: bool = False,
+    lines: bool = False,
 ) -> tuple[list[Path], dict[str, Any]]:
-    """Run a study, say what came out, and write the report; returns the files written, and all numbers."""
+    """Run a study, say what came out, and write the report; returns the files written, and all numbers.
+
+    With ``lines`` it says how far it is also where a bar cannot be drawn.
+    """
     from riskroute.cli.output import say, track_tasks, waiting
     from riskroute.report import require
 
     require_market()
     require("matplotlib", "plotly", "jinja2")
-    with waiting("reading market data and estimating venue models"):
+    with waiting("reading market data and estimating venue models", lines=lines):
         from riskroute.experiments.study import plan_study, play_study
         from riskroute.experiments.study_config import read_study
         from riskroute.simulation.engines import Engine
@@ -68,13 +72,14 @@ def run_study(
         wanted, engine = read_study(config), Engine(*where)
         data, cases = plan_study(wanted, out)
     runs = sum(panel.runs for case in cases for panel in case.panels.values())
-    with resumable(out), track_tasks(runs) as finished:
+    with resumable(out), track_tasks(runs, lines=lines) as finished:
         done = play_study(wanted, data, cases, out, engine, resume=resume, finished=finished)
-    from riskroute.report.study_page import remove_study, write_study
-    from riskroute.report.words import headline, summary_sentences
+    with waiting("writing the report", lines=lines):
+        from riskroute.report.study_page import remove_study, write_study
+        from riskroute.report.words import headline, summary_sentences
 
-    remove_study(out)  # pages of an earlier study must not stand beside new numbers
-    files = [*write_study(done.summary, out), *done.files]
+        remove_study(out)  # pages of an earlier study must not stand beside new numbers
+        files = [*write_study(done.summary, out), *done.files]
     for order in done.summary["orders"]:
         say(f"\n{headline(order, wanted.side)}")
         for sentence in summary_sentences(order):

@@ -9,6 +9,7 @@ from typing import Any
 from riskroute.experiments.book_claims import BOOK_CLAIMS
 from riskroute.experiments.claim import Claim
 from riskroute.experiments.regret_claims import REGRET_CLAIMS
+from riskroute.text import in_markdown_cell
 
 Summaries = Mapping[str, Mapping[str, Any]]
 """By experiment: what its JSON summary holds."""
@@ -38,8 +39,7 @@ def judge(summaries: Summaries) -> list[Verdict]:
 def markdown(verdicts: list[Verdict]) -> str:
     """One table row per claim."""
     lines = ["| where | the paper says | measured | agrees | remark |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {v.claim.where} | {v.claim.text} | {v.measured} | {'yes' if v.agrees else '**no**'} | {v.claim.remark} |"
-        for v in verdicts
-    ]
+    for v in verdicts:
+        measured, agrees = in_markdown_cell(v.measured), "yes" if v.agrees else "**no**"
+        lines.append(f"| {v.claim.where} | {v.claim.text} | {measured} | {agrees} | {v.claim.remark} |")
     return "\n".join(lines) + "\n"

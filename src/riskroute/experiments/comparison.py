@@ -8,12 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from riskroute.errors import InputError, one_of, whole_number
+from riskroute.experiments.panels import Panel, Scale
 from riskroute.learning.actions import Actions, as_action
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
 from riskroute.results import SimulationResult
 from riskroute.routing.instances import routing_actions
 from riskroute.routing.splits import about, count_splits, list_limit, list_splits
+from riskroute.simulation.engines import Engine, Finished, run_tasks
+from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import Progress, simulate
 
 PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
@@ -22,8 +25,13 @@ PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
 COMPARED = ("adaptive", *PAPER_POLICIES)
 """The recommended policy beside the paper's four."""
 
-DEMO_POLICIES = ("adaptive", "thompson", *PAPER_POLICIES, "greedy", "uniform")
+DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
 """Ours, the paper's four, and two yardsticks."""
+
+DEMO_SCALE = Scale(fewer={"adaptive": 20, "thompson": 20})
+"""50 runs of 100,000 rounds; 20 of the two policies that take a hundred times as long as RISE."""
+
+DEMO_RUNS = sum(map(DEMO_SCALE.runs_of, DEMO_POLICIES))
 
 
 def default_policies(slots: int, shares: int) -> tuple[str, ...]:
@@ -76,6 +84,11 @@ def _as_splits(result: SimulationResult, splits: np.typing.NDArray[np.int64]) ->
     return replace(result, policies=policies, best=as_action(splits[result.best]))
 
 
-def demo(progress: Progress | None = None) -> SimulationResult:
-    """The comparison `make demo` shows: 8 shares over 6 slots, 100,000 rounds, 50 runs."""
-    return compare(policies=DEMO_POLICIES, progress=progress)
+def demo(engine: Engine | None = None, finished: Finished | None = None) -> SimulationResult:
+    """The comparison `make demo` shows, 8 shares over 6 slots; played on all cores unless ``engine`` says otherwise."""
+    facts = {"slots": 6, "shares": 8, "instance_seed": 0}
+    environment = Environment(random_problem(routing_actions(8, 6, listed=True), 0))
+    panel = Panel("demo", "the demo", environment, DEMO_POLICIES, facts, DEMO_SCALE)
+    tasks = sorted(panel.tasks(), key=lambda task: task.first)  # unlike ones first: each worker compiles other kernels
+    result = panel.gather(tasks, run_tasks(tasks, engine or Engine(), finished=finished))
+    return _as_splits(result, list_splits(8, 6))

@@ -35,6 +35,9 @@ TITLES = {
 DEEP_QUANTITIES, QUANTITIES = tuple(range(10, 201, 10)), tuple(range(1, 11))
 """Shares: at the deepest venue alone, and where the thinnest must keep up."""
 
+LEVELS = 5
+"""Levels of a book that an order walks in the paper."""
+
 SHOWN_BUCKETS = 4
 WALKED = 0.7  # of all that the levels hold
 DARK_POOLS = 2
@@ -77,11 +80,14 @@ def book_data(
     out: Path,
     seed: int,
     *,
-    depth: int = 5,
+    depth: int | None = None,
     hours: tuple[dt.time, dt.time] = (dt.time(11), dt.time(13)),
     date: dt.date | None = None,
 ) -> BookData:
-    """Recorded books in ``data``; a synthetic market of ``hours`` is made and imported below ``out`` if None."""
+    """Recorded books in ``data``; if None, a synthetic market of ``hours`` is made and imported below ``out``.
+
+    ``depth`` levels of that market are kept, all if None.
+    """
     whole_number("seed", seed, minimum=0)
     if data is not None:
         store = Store(data)
@@ -121,14 +127,20 @@ def _figure1(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.Dat
     """Straight lines at the deepest venue, over a wide range of quantities."""
     return _fitted(
         calibrate(
-            data.store, data.symbol, quantities=DEEP_QUANTITIES, seed=seed, venues=(data.deepest,), date=data.date
+            data.store,
+            data.symbol,
+            quantities=DEEP_QUANTITIES,
+            seed=seed,
+            venues=(data.deepest,),
+            date=data.date,
+            levels=LEVELS,
         )
     )
 
 
 def _figure5(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
     """Straight lines at all venues."""
-    return _fitted(calibrate(data.store, data.symbol, quantities=QUANTITIES, seed=seed, date=data.date))
+    return _fitted(calibrate(data.store, data.symbol, quantities=QUANTITIES, seed=seed, date=data.date, levels=LEVELS))
 
 
 def _fitted(found: Calibration) -> tuple[dict[str, Any], str, polars.DataFrame]:
@@ -137,7 +149,15 @@ def _fitted(found: Calibration) -> tuple[dict[str, Any], str, polars.DataFrame]:
 
 def _table(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
     """The calibrated parameters, dark pools drawn relative to them, beside the paper's own."""
-    found = calibrate(data.store, data.symbol, quantities=QUANTITIES, seed=seed, dark_pools=DARK_POOLS, date=data.date)
+    found = calibrate(
+        data.store,
+        data.symbol,
+        quantities=QUANTITIES,
+        seed=seed,
+        dark_pools=DARK_POOLS,
+        date=data.date,
+        levels=LEVELS,
+    )
     rows = [
         {"source": source, "venue": one.name, "kind": one.kind}
         | {f"mean_{power}": one.mean[power - 1] for power in (1, 2)}
@@ -159,7 +179,7 @@ def _figure3(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.Dat
     venues, rows = {}, []
     for one in recordings:
         snapshots = data.store.snapshots(one, begin, end)
-        books = closest_books(snapshots, moments)
+        books = closest_books(snapshots, moments, levels=1)
         shown = books.found[:SHOWN_BUCKETS]
         stamps, mids = books.stamps[:SHOWN_BUCKETS][shown], books.mid[:SHOWN_BUCKETS][shown]
         course = _course(snapshots, begin, minutes)
@@ -203,7 +223,7 @@ def _walked(data: BookData, time: int, begin: int, end: int) -> dict[str, Any]:
     snapshots = data.store.snapshots(recording, begin, end)
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     row = int(np.abs(stamps - time).argmin())
-    book = books_at(snapshots, np.array([row]))
+    book = books_at(snapshots, np.array([row]), levels=LEVELS)
     prices, sizes = book.bid_px[0], book.bid_sz[0]
     shares = int(WALKED * sizes.sum())
     taken = np.clip(shares - (sizes.cumsum() - sizes), 0, sizes)

@@ -87,6 +87,8 @@ class Panel:
             by_task.setdefault(task.label, []).append(result)
         horizon, runs, seed = self.scale.horizon, self.scale.runs, self.scale.seed
         config = configuration(self.environment, self.chosen(), horizon, runs, seed)
+        fewer = {label: self.scale.runs_of(label) for label in by_task if self.scale.runs_of(label) < runs}
+        config |= {"fewer_runs": fewer} if fewer else {}
         found = {label: merged(parts) for label, parts in by_task.items()}
         return SimulationResult(self.facts | config, found, self.environment.last_comparator(horizon))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError
+from riskroute.errors import InputError, instance_of, path_of
 from riskroute.experiments.judging import judge_splits
 from riskroute.experiments.order_books import BookData, book_data
 from riskroute.experiments.panels import Panel, Scale, play_panels
@@ -40,7 +40,6 @@ from riskroute.simulation.replay import Replay
 from riskroute.simulation.tasks import Shelf
 
 ENVIRONMENTS = {"model": "the fitted model", "train": "the books trained on", "judge": "books not seen before"}
-DEPTH = 10
 
 WARM = "adaptive, warm"
 """The label of the policy that begins with what the training part taught."""
@@ -67,8 +66,10 @@ class StudyResult:
 
 def study_data(config: StudyConfig, out: Path) -> BookData:
     """Recorded books: made, imported, or found in a folder."""
+    instance_of("config", config, StudyConfig, "a StudyConfig")
+    out = path_of("out", out)
     if config.data == [SYNTHETIC]:
-        return book_data(None, config.symbol, out, config.seed, depth=max(DEPTH, config.levels), hours=_hours(config))
+        return book_data(None, config.symbol, out, config.seed, hours=_hours(config))
     paths = [Path(name) for name in config.data]
     folders = [path for path in paths if path.is_dir()]
     if folders and len(paths) > 1:
@@ -81,7 +82,7 @@ def study_data(config: StudyConfig, out: Path) -> BookData:
     import_files(
         paths,
         folder,
-        Wanted(symbols, depth=max(DEPTH, config.levels), date=config.date, venue=config.venue),
+        Wanted(symbols, date=config.date, venue=config.venue),
         max_unresolved=config.max_unresolved,
         max_crossed=config.max_crossed,
     )
@@ -136,7 +137,6 @@ def play_study(
     panels = [panel for case in cases for panel in case.panels.values()]
     played = play_panels(panels, Shelf(out / "tasks"), engine, resume=resume, finished=finished)
     orders = [_order(config, case, {name: next(played) for name in case.panels}) for case in cases]
-    first = cases[0].prepared
     summary = {
         "config": config.model_copy(update={"dark": config.pools}).model_dump(mode="json"),
         "versions": versions(),
@@ -145,9 +145,15 @@ def play_study(
             "symbol": data.symbol,
             "date": str(data.recordings[0].date),
             "side": config.side,
-            "mid": first.mid,
             "recordings": {
-                one.stem: {"books": one.snapshots, "events": one.events, "source": one.source}
+                one.stem: {
+                    "books": one.snapshots,
+                    "levels": one.levels,
+                    "deeper": one.deeper,
+                    "cut": one.cut,
+                    "events": one.events,
+                    "source": one.source,
+                }
                 for one in data.recordings
             },
         },
@@ -168,17 +174,20 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
     able = [name for name in policies if name not in YARDSTICKS] or list(policies)
     chosen = min(able, key=lambda name: policies[name]["train"]["mean_variance"])
     fits = {name: fit.summary() for name, fit in prepared.fits.items()}
-    terms = prepared.shares, prepared.mid, problem.risk_tolerance
+    mids = {part: prepared.mid(part) for part in PARTS}
     found = {
         name: {"allocation": [*split]}
-        | {part: judged[part][name] | in_money(judged[part][name], *terms) for part in PARTS}
+        | {
+            part: judged[part][name] | in_money(judged[part][name], prepared.shares, mids[part], problem.risk_tolerance)
+            for part in PARTS
+        }
         for name, split in splits.items()
     }
     return {
         "shares": prepared.shares,
         "risk_tolerance": problem.risk_tolerance,
         "lot": prepared.lot,
-        "mid": prepared.mid,
+        "mid": mids,
         "slots": prepared.slots,
         "kinds": [model.kind for model in prepared.models],
         "caps": prepared.caps.tolist(),

@@ -9,10 +9,22 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from riskroute.errors import InputError, one_of
-from riskroute.experiments.configs import Count, Counts, Names, Seed, Tolerances, all_different, read_toml, validated
+from riskroute.experiments.configs import (
+    Count,
+    Counts,
+    Name,
+    Names,
+    Seed,
+    Texts,
+    Tolerances,
+    all_different,
+    read_toml,
+    validated,
+)
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
 from riskroute.market.dark_pools import DarkPool
+from riskroute.market.reading import MOST_LEVELS
 from riskroute.market.sampling import SECOND, Window, hours_of, stamp_of
 
 SYNTHETIC = "synthetic"
@@ -26,13 +38,13 @@ class DarkConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str
+    name: Name
     presence: float
     tail: float
     smallest: Count = 1
     improvement: float = 0.0
     fee: float = 0.0
-    venue: str | None = None
+    venue: Name | None = None
 
     def pool(self) -> DarkPool:
         """The mechanism."""
@@ -59,10 +71,10 @@ class StudyConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    data: Names = [SYNTHETIC]
-    symbol: str | None = None
+    data: Texts = [SYNTHETIC]
+    symbol: Name | None = None
     date: dt.date | None = None
-    venue: str | None = None
+    venue: Name | None = None
     max_unresolved: Share = 0.01
     max_crossed: Share = 0.01
     side: Literal["sell", "buy"] = "sell"
@@ -72,16 +84,16 @@ class StudyConfig(BaseModel):
     limit: Names = []
     dark: list[DarkConfig] | None = None
     lot: Count | None = None
-    caps: dict[str, Count] = {}
+    caps: dict[Name, Count] = {}
     fees: Path | None = None
     train: Span = (dt.time(10, 40), dt.time(12))
     judge: Span = (dt.time(12), dt.time(13, 20))
     bucket_minutes: Annotated[float, Field(gt=0, le=600)] = 2.0
     repeats: Annotated[int, Field(ge=1, le=1000, strict=True)] = 10
-    levels: Annotated[int, Field(ge=1, le=50, strict=True)] = 10
+    levels: Annotated[int, Field(ge=1, le=MOST_LEVELS, strict=True)] | None = None
     horizon: Annotated[int, Field(ge=10, le=LONGEST_HORIZON, strict=True)] = 10_000
     runs: Count = 10
-    policies: Names = list(POLICIES_PLAYED)
+    policies: Texts = list(POLICIES_PLAYED)
     seed: Seed = 0
 
     @field_validator("policies")
@@ -178,7 +190,7 @@ train = "10:40-12:00"
 judge = "12:00-13:20"
 bucket_minutes = 2.0          # one book per bucket, venue and repeat; limit orders wait until the bucket ends
 repeats = 10                  # times drawn per bucket
-levels = 10                   # of the book that an order may walk
+# levels = 10                 # of a book that an order may walk, the best first; all that are recorded if left out
 
 # Learning.
 horizon = 10000               # orders routed one after the other

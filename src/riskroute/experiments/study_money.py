@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 
 def in_money(judged: Mapping[str, float], shares: int, mid: float, risk_tolerance: float) -> dict[str, float | None]:
-    """Costs of an order of which ``judged`` tells mean, variance, tail and excess.
+    """Costs of an order of which ``judged`` tells mean, variance, tail and excess; ``mid`` is that of the same books.
 
     >>> judged = {"mean": -0.5, "mean_error": 0.1, "mean_variance": 2.0, "mean_variance_error": 0.4, "tail": -1.5}
     >>> more = {"excess": 1.0, "excess_error": 0.2, "variance": 1.0}

@@ -96,10 +96,10 @@ class Prepared:
         """Share of the scenarios of a part that are not deep enough."""
         return float(1 - self.scenarios[part].whole(self.caps).mean())
 
-    @property
-    def mid(self) -> float:
-        """Middle price on average, in dollars."""
-        return float(np.nanmean(self.scenarios["train"].mids))
+    def mid(self, part: str) -> float:
+        """Middle price over the scenarios of `replay` on average, in dollars."""
+        scenarios = self.scenarios[part]
+        return float(np.nanmean(scenarios.mids[scenarios.whole(self.caps)]))
 
 
 def study_slots(config: StudyConfig, data: BookData) -> list[Slot]:

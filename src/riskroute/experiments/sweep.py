@@ -11,13 +11,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from riskroute.errors import InputError, one_of
+from riskroute.errors import InputError, instance_of, one_of, path_of
 from riskroute.experiments.comparison import must_list
 from riskroute.experiments.configs import (
     Count,
     Counts,
-    Names,
     Seed,
+    Texts,
     Tolerances,
     all_different,
     as_list,
@@ -61,7 +61,7 @@ class SweepConfig(BaseModel):
     risk_tolerances: Tolerances = [2.0]
     horizons: Annotated[list[Rounds], BeforeValidator(as_list), Field(min_length=1)] = [100_000]
     instances: Count | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)] = 1
-    policies: Annotated[Names, Field(min_length=1)] = ["adaptive", "rise"]
+    policies: Annotated[Texts, Field(min_length=1)] = ["adaptive", "rise"]
     parameters: dict[str, dict[str, Any]] = {}
     runs: Count = 10
     seed: Seed = 0
@@ -111,6 +111,7 @@ def _chosen(config: SweepConfig) -> dict[str, str | Policy]:
 
 def sweep_panels(config: SweepConfig) -> list[Panel]:
     """One panel per combination."""
+    instance_of("config", config, SweepConfig, "a SweepConfig")
     policies = _chosen(config)
     combinations = itertools.product(
         config.slots, config.shares, config.risk_tolerances, config.horizons, config.instance_numbers
@@ -161,7 +162,8 @@ def sweep(
     config: SweepConfig, out: Path, engine: Engine, *, resume: bool = False, finished: Finished | None = None
 ) -> Swept:
     """Play every combination; writes ``sweep.parquet`` (tidy), ``sweep.json`` (summary) and ``config.json``."""
-    panels = sweep_panels(config)
+    panels, out = sweep_panels(config), path_of("out", out)
+    instance_of("engine", engine, Engine, "an Engine")
     table, finals = TableWriter(out / "sweep.parquet"), []
     played = play_panels(panels, Shelf(out / "tasks"), engine, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):

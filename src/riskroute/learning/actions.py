@@ -12,11 +12,13 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute.errors import LARGEST, InputError, exact_array, finite_array, real_number, shown, whole_number
 from riskroute.learning.design import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
-from riskroute.seeding import digest, short_hash
+from riskroute.seeding import checked, digest, short_hash
 
+_WHOLE = np.dtype(np.int64)
+_LARGEST_SAMPLE = 10**8
 _SCORES_AT_ONCE = 1_000_000  # entries of a table of scores kept in memory
 
 Action = int | tuple[int, ...]
@@ -30,7 +32,21 @@ def as_action(row: NDArray[np.int64] | np.int64 | int) -> Action:
 
 def as_batch(*actions: Action) -> ActionBatch:
     """Turn plain handles into an action batch."""
-    return np.array(actions, dtype=np.int64)
+    if not actions:
+        return np.zeros(0, dtype=np.int64)
+    try:
+        batch: NDArray[np.int64] = np.array(actions)
+    except ValueError:  # vectors of different lengths
+        batch = np.zeros(0, dtype=np.int64)
+    if batch.dtype != _WHOLE or batch.size == 0 or batch.ndim > 2:
+        given = shown(actions[0] if len(actions) == 1 else actions)
+        raise InputError(f"an action must be a row number or a vector of whole numbers, was {given}")
+    return batch
+
+
+def sample_size(count: int) -> int:
+    """``count`` actions to draw, not more than memory holds easily."""
+    return whole_number("count", count, minimum=0, maximum=_LARGEST_SAMPLE)
 
 
 class ActionSet(ABC):
@@ -74,7 +90,7 @@ class ActionSet(ABC):
 
     def best_each(self, coefs: NDArray[np.float64]) -> ActionBatch:
         """Best action under each of several scores ``(n, dim)``."""
-        return as_batch(*(self.best(coef) for coef in coefs))
+        return as_batch(*(self.best(coef) for coef in finite_array("coefs", coefs, ndim=2)))
 
     @abstractmethod
     def design(self, tolerance: float) -> Design:
@@ -95,6 +111,13 @@ class ActionSet(ABC):
     @abstractmethod
     def listed(self) -> Actions:
         """Return the same set as an explicit list, or raise `InputError` when it is too large to list."""
+
+    def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
+        """Whether each of a batch of handles is a member; unless a set says more, whether it has features."""
+        try:
+            return np.ones(len(self.features(actions)), dtype=bool)
+        except InputError:
+            return np.zeros(len(actions), dtype=bool)
 
     def action_features(self, action: Action) -> NDArray[np.float64]:
         """Feature vector ``(dim,)`` of one action."""
@@ -122,7 +145,10 @@ class Actions(ActionSet):
         coordinates: int | None = None,
         handles: ActionBatch | None = None,
     ) -> None:
-        self.matrix = np.array(finite_array("features", features, ndim=2))  # a copy: designs are remembered
+        self.matrix = np.array(
+            finite_array("features", features, ndim=2, largest=LARGEST)
+        )  # a copy, as designs are kept
+        _check_small(self.matrix)
         self.dim = self.matrix.shape[1]
         self.coordinates = self.dim if coordinates is None else whole_number("coordinates", coordinates)
         self.members = np.arange(len(self.matrix))
@@ -167,7 +193,15 @@ class Actions(ActionSet):
 
     def rows_of(self, actions: ActionBatch) -> NDArray[np.int64]:
         """Rows of the matrix that belong to a batch of handles."""
-        return actions if self._names is None else self._names.rows_of(actions)
+        if self._names is None:
+            plain = type(actions) is np.ndarray and actions.dtype == _WHOLE and actions.ndim == 1
+            return actions if plain else exact_array("actions", actions, np.int64, (None,))
+        return self._names.rows_of(exact_array("actions", actions, np.int64, (None, self._names.handles.shape[1])))
+
+    def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
+        batch = exact_array("actions", actions, np.int64, (None, *self.handles.shape[1:]))
+        rows, found = (batch, True) if self._names is None else self._names.search(batch)
+        return np.isin(rows, self.members) & found
 
     @property
     def rows(self) -> NDArray[np.float64]:
@@ -181,7 +215,7 @@ class Actions(ActionSet):
         return f"actions:{self.size}x{self.dim}:{self.coordinates}:{self._digest}"
 
     def features(self, actions: ActionBatch) -> NDArray[np.float64]:
-        rows = self.rows_of(np.asarray(actions))
+        rows = self.rows_of(actions)
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
             raise InputError(f"actions must be row numbers below {len(self.matrix)}, was {rows.tolist()[:6]}")
         return self.matrix[rows]
@@ -210,6 +244,7 @@ class Actions(ActionSet):
 
     def action(self, position: int) -> Action:
         """Handle of the member at a position."""
+        position = whole_number("position", position, minimum=0, maximum=self.size - 1)
         return as_action(self._named(self.members[position : position + 1])[0])
 
     def design(self, tolerance: float) -> Design:
@@ -231,7 +266,7 @@ class Actions(ActionSet):
         return self._subset(np.sort(kept))
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        return self._named(self.members[rng.integers(self.size, size=whole_number("count", count, minimum=0))])
+        return self._named(self.members[checked(rng).integers(self.size, size=sample_size(count))])
 
     def listed(self) -> Actions:
         return self
@@ -242,6 +277,16 @@ class Actions(ActionSet):
         return subset
 
 
+def _check_small(features: NDArray[np.float64]) -> None:
+    """Refuse columns so small that nothing could be learned of their coefficients: squares of them vanish."""
+    size = np.abs(features).max(axis=0)
+    small = np.flatnonzero((size > 0) & (size < 1 / LARGEST))
+    if len(small):
+        raise InputError(
+            f"features must be 0 or reach {1 / LARGEST:g} in every column, was at most {size[small[0]]:g} in {small[0]}"
+        )
+
+
 class _Names:
     """Vector handles of the rows of a matrix, and the way back from a handle to its row.
 
@@ -249,9 +294,7 @@ class _Names:
     """
 
     def __init__(self, handles: ActionBatch, count: int) -> None:
-        self.handles = np.ascontiguousarray(handles, dtype=np.int64)
-        if self.handles.ndim != 2 or len(self.handles) != count:
-            raise InputError(f"handles must be {count} vectors of whole numbers, was of shape {self.handles.shape}")
+        self.handles = np.ascontiguousarray(exact_array("handles", handles, np.int64, (count, None)))
         for seed in range(8):
             self.factors = np.random.default_rng(seed).integers(1, 2**62, self.handles.shape[1], dtype=np.int64) * 2 + 1
             keys = self._keys(self.handles)
@@ -265,9 +308,14 @@ class _Names:
         with np.errstate(over="ignore"):
             return np.asarray((actions * self.factors).sum(axis=1))
 
-    def rows_of(self, actions: ActionBatch) -> NDArray[np.int64]:
-        place = np.searchsorted(self.keys, self._keys(np.asarray(actions)))
+    def search(self, actions: ActionBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where each handle must be if it is there, and whether it is."""
+        place = np.searchsorted(self.keys, self._keys(actions))
         rows = self.order[np.minimum(place, len(self.order) - 1)]
-        if not np.array_equal(self.handles[rows], actions):
+        return rows, (self.handles[rows] == actions).all(axis=1)
+
+    def rows_of(self, actions: ActionBatch) -> NDArray[np.int64]:
+        rows, found = self.search(actions)
+        if not found.all():
             raise InputError("actions must be members of the list they are looked up in")
         return rows

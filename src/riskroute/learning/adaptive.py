@@ -19,18 +19,20 @@ Every plan is made in four steps from the belief about the coefficients.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from riskroute.errors import real_number, whole_number
+from riskroute.errors import sized_number, whole_number
+from riskroute.learning import remembered
 from riskroute.learning.belief import LEAST_VARIANCE, Belief, draw
 from riskroute.learning.linear import LinearPolicy
-from riskroute.learning.plan import Plan
+from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policy import memory
 from riskroute.learning.rounding import even_counts
 from riskroute.learning.tally import ActionBatch
@@ -67,15 +69,19 @@ class Adaptive(LinearPolicy):
     portions: int = 8
     budget: float | None = None
 
-    calm: bool = memory(False)  # nothing was worth exploring in the last plan
+    calm: bool = memory(False, remembered.flag)  # nothing was worth exploring in the last plan
 
-    def begin(self) -> None:
-        real_number("patience", self.patience, above=0)
-        whole_number("draws", self.draws)
+    def check_parameters(self) -> None:
+        sized_number("patience", self.patience, above=0)
+        whole_number("draws", self.draws, maximum=MOST_DRAWS)
         whole_number("portions", self.portions)
         if self.budget is not None:
-            real_number("budget", self.budget, minimum=0)
-        super().begin()
+            sized_number("budget", self.budget, minimum=0)
+        super().check_parameters()
+
+    def in_units(self, factor: float) -> Self:
+        budget = None if self.budget is None else self.budget * factor**2
+        return dataclasses.replace(super().in_units(factor), budget=budget)
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         rivals, loss = self._rivals(belief)  # steps 1 and 2
@@ -149,7 +155,7 @@ class Duel:
         self.overlap = 1.0
         single = self._losses(*self._apart())
         self.loss = max(loss, float(single.max()))  # the draws may have missed the most dangerous rival
-        self.overlap = self.loss / max(float(single.sum()), 1e-300)
+        self.overlap = self.loss / (max(float(single.sum()), 1e-250 * self.loss) or 1.0)
 
     def mixture(self) -> tuple[int, float]:
         """The rival to mix with the leader, and its part of the rounds; the leader itself if no rival is worth it."""
@@ -158,7 +164,7 @@ class Duel:
         if not pays.any():
             return 0, 0.0
         more = worth[pays] - worth[0]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             parts = np.minimum(self.loss / self.costs[pays] - 2 * worth[0] / more, 1.0)
         ratio = (self.loss + parts * self.costs[pays]) ** 2 / (worth[0] + parts * more)
         ratio[parts <= 0] = np.inf

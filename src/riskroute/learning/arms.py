@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.errors import StateError
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.tally import Tallies, merge_into
+from riskroute.learning.tally import Tallies, merge_compiled
 
 
 @dataclass(kw_only=True)
@@ -22,9 +23,9 @@ class ArmPolicy(Policy):
 
     needs_list: ClassVar[bool] = True
 
-    counts: NDArray[np.int64] = memory()
-    means: NDArray[np.float64] = memory()
-    spreads: NDArray[np.float64] = memory()
+    counts: NDArray[np.int64] = memory(None, remembered.arm_counts)
+    means: NDArray[np.float64] = memory(None, remembered.arm_means)
+    spreads: NDArray[np.float64] = memory(None, remembered.arm_spreads)
 
     def begin(self) -> None:
         self.resume()
@@ -38,7 +39,7 @@ class ArmPolicy(Policy):
 
     def observe(self, tallies: Tallies) -> None:
         arms = np.searchsorted(self.arms.members, self.arms.rows_of(tallies.actions))
-        merge_into(self.counts, self.means, self.spreads, arms, tallies.counts, tallies.means, tallies.spreads)
+        merge_compiled(self.counts, self.means, self.spreads, arms, tallies.counts, tallies.means, tallies.spreads)
 
     def mean_variances(self) -> NDArray[np.float64]:
         """Empirical mean-variance of every arm, infinite for arms never played, ``(K,)``."""

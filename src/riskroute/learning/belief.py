@@ -1,16 +1,24 @@
 """A Gaussian belief about both coefficient vectors, from weighted least squares.
 
-A reward of variance ``v`` says ``1 / v`` about its mean, and its squared residual ``1 / (2 v^2)`` about its variance
+A reward of variance ``v`` says ``1 / v`` about its mean, and its squared error ``1 / (2 v^2)`` about its variance
 (exactly so for Gaussian rewards). Both fits weigh rewards by the variance they estimate, so they are repeated a few
-times. Squared residuals are divided by one minus their leverage, since the fitted mean follows the noise, and count
-as much less as that leaves of them.
+times.
 
-The vague belief before any reward is worth a fraction of one reward, spread over an optimal design. That makes it
-the same whatever the units of rewards and features are.
+Squared errors are of two kinds: of rewards around the mean of their own action, and of these means around the fit. The
+fit follows the rewards, so a mean of the second kind stands for one reward less its leverage. The second kind is left
+out where it is clearly larger than the first explains: then the prior is wrong or means are not linear in the features,
+and what the fit misses is not noise.
+
+Before any reward the belief is vague: worth a fraction of one reward, spread over an optimal design, around the
+coefficients of the prior or around zero. The variance of that reward is the noise plus the squared signal, that is the
+average squared distance of the actions' means from those coefficients. Without the signal it would be a firm belief in
+zero wherever means lie many noise deviations apart, and what the fit then misses would look like noise. With it the
+belief is the same whatever the units of rewards and features are.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from riskroute.errors import InputError, finite_array, real_number
+from riskroute.errors import InputError, exact_array, finite_array, real_number, sized_number
 from riskroute.learning.evidence import Evidence
 
 Vector = NDArray[np.float64]
@@ -27,7 +35,11 @@ Matrix = NDArray[np.float64]
 LEAST_VARIANCE = 0.1
 """Of an action, in parts of the typical one: no estimate makes an action safer than that."""
 
-_LEAST_FREEDOM = 0.05  # part of a reward that the fit leaves free, at least, when residuals are corrected
+_TRACE = 1e-9  # part of the vague belief that makes the fit behind the typical variance solvable, and no more than that
+_LEAST_FREEDOM = 0.5  # degrees of freedom without which the typical variance is not estimated
+_SURPRISE = 3.0  # standard deviations by which errors of the fit may exceed those within actions
+_LEAST = 1e-75  # variance that can be squared and divided by
+_NOISELESS = 1e-20  # squared errors below this part of squared rewards are rounding errors
 _ITERATIONS = 3
 _JITTER = 1e-9  # keeps directions in which no two actions differ from being singular
 _ROUNDING = 1e-12  # the same, beside directions in which very many rewards were seen
@@ -52,6 +64,14 @@ class Belief:
     variance: float
     rounds: float
 
+    def __post_init__(self) -> None:
+        dim = len(exact_array("mean_coef", self.mean_coef, np.float64, (None,)))
+        shapes = {"mean_coef": (dim,), "mean_precision": (dim, dim), "var_coef": (dim,), "var_precision": (dim, dim)}
+        for name, shape in shapes.items():
+            object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, shape))
+        for name in ("variance", "rounds"):
+            object.__setattr__(self, name, real_number(name, getattr(self, name), minimum=0))
+
     @property
     def dim(self) -> int:
         """Length of a coefficient vector."""
@@ -59,11 +79,13 @@ class Belief:
 
     def score(self, risk_tolerance: float) -> Vector:
         """Coefficients of the expected mean-variance, up to the constant."""
-        return self.var_coef - risk_tolerance * self.mean_coef
+        return self.var_coef - sized_number("risk_tolerance", risk_tolerance, smallest=0) * self.mean_coef
 
     def score_covariance(self, risk_tolerance: float) -> Matrix:
         """Covariance of those coefficients; mean and variance are estimated independently of each other."""
-        return self.var_covariance + risk_tolerance**2 * self.mean_covariance
+        return (
+            self.var_covariance + sized_number("risk_tolerance", risk_tolerance, smallest=0) ** 2 * self.mean_covariance
+        )
 
     @cached_property
     def mean_covariance(self) -> Matrix:
@@ -74,6 +96,18 @@ class Belief:
     def var_covariance(self) -> Matrix:
         """Covariance of the coefficients of the variance."""
         return _inverse(self.var_precision)
+
+    def in_units(self, factor: float) -> Belief:
+        """Return the same belief about rewards multiplied by ``factor``: of dollars, 100 makes one of cents."""
+        factor = real_number("factor", factor, above=0)
+        return Belief(
+            self.mean_coef * factor,
+            self.mean_precision / factor**2,
+            self.var_coef * factor**2,
+            self.var_precision / factor**4,
+            self.variance * factor**2,
+            self.rounds,
+        )
 
     def weakened(self, factor: float) -> Belief:
         """Return the same belief, as firm as ``factor`` times its rewards would make it: yesterday's, for today."""
@@ -102,39 +136,38 @@ def fit(
     vague: Matrix,
     prior: Belief | None = None,
     variance_floor: float = 0.3,
+    unit: float = 1.0,
 ) -> Belief:
-    """Say what rewards, and a prior, make one believe.
+    """Fit the belief to observed rewards, starting from an optional prior.
 
     Parameters
     ----------
     evidence : the rewards.
     base_variance : the known constant in the variance.
-    vague : information of the vague belief, in rewards of typical variance, ``(dim, dim)``; see `vague_information`.
+    vague : information of the vague belief, in rewards, ``(dim, dim)``; see `vague_information`.
     prior : what was believed before, beyond the vague belief.
     variance_floor : estimated variances are kept above this part of the typical one.
+    unit : the typical variance where neither rewards, nor the prior, nor the base variance say anything but zero.
     """
-    features, counts, means = evidence.features, evidence.counts, evidence.means
-    if prior is not None and prior.dim != features.shape[1]:
-        raise InputError(f"prior must have dimension {features.shape[1]}, was {prior.dim}")
-    typical, rounds = _typical_variance(evidence, base_variance, vague, prior)
-    variance = np.full(len(counts), typical)
-    about_mean = about_variance = None
-    if prior is not None:
-        about_mean, about_variance = (prior.mean_precision, prior.mean_coef), (prior.var_precision, prior.var_coef)
-        variance = np.maximum(features @ prior.var_coef + base_variance, variance_floor * typical)
+    features, counts, dim = evidence.features, evidence.counts, evidence.features.shape[1]
+    if prior is not None and prior.dim != dim:
+        raise InputError(f"prior must have dimension {dim}, was {prior.dim}")
+    typical, rounds = _typical_variance(evidence, base_variance, vague, prior, unit)
+    nothing, nowhere = np.zeros((dim, dim)), np.zeros(dim)
+    mean_known, mean_center = (nothing, nowhere) if prior is None else (prior.mean_precision, prior.mean_coef)
+    var_known, var_center = (nothing, nowhere) if prior is None else (prior.var_precision, prior.var_coef)
+    expected = features @ var_center + base_variance
+    signal = _average_square(evidence, evidence.means - features @ mean_center, noise=typical)
+    mean_known = mean_known + vague / (typical + signal)
+    var_known = var_known + vague / (2 * typical**2 + _average_square(evidence, typical - expected))
+    variance = np.full(len(counts), typical) if prior is None else np.maximum(expected, variance_floor * typical)
     for _ in range(_ITERATIONS):
-        mean_precision, mean_coef = _solve(features, counts / variance, means, vague / typical, about_mean)
-        lever = np.einsum("ij,ij->i", features, np.linalg.solve(mean_precision, features.T).T) / variance
-        residual = evidence.spreads / counts + (means - features @ mean_coef) ** 2
-        freedom = np.maximum(1 - lever, _LEAST_FREEDOM)
-        residual = residual / freedom
-        var_precision, var_coef = _solve(
-            features,
-            counts * freedom / (2 * variance**2),
-            residual - base_variance,
-            vague / (2 * typical**2),
-            about_variance,
-        )
+        weights = counts / variance
+        mean_precision, mean_coef = _solve(features, weights, weights * evidence.means, mean_known, mean_center)
+        squares, freedom = _squared_errors(evidence, mean_coef, _levers(features, mean_precision) / variance, variance)
+        weights = freedom / (2 * variance**2)
+        totals = (squares - freedom * base_variance) / (2 * variance**2)
+        var_precision, var_coef = _solve(features, weights, totals, var_known, var_center)
         variance = np.maximum(features @ var_coef + base_variance, variance_floor * typical)
     return Belief(mean_coef, mean_precision, var_coef, var_precision, typical, rounds)
 
@@ -147,38 +180,76 @@ def vague_information(features: Matrix, weights: Vector, rewards: float) -> Matr
     return information + _JITTER * (size if size > 0 else 1.0) * np.eye(len(information))
 
 
-def _solve(
-    features: Matrix, weights: Vector, targets: Vector, vague: Matrix, prior: tuple[Matrix, Vector] | None
-) -> tuple[Matrix, Vector]:
-    """Precision and centre after rewards of the given weights."""
-    weighted = features * weights[:, None]
-    precision = vague + weighted.T @ features
-    moment = weighted.T @ targets
-    if prior is not None:
-        precision, moment = precision + prior[0], moment + prior[0] @ prior[1]
+def _solve(features: Matrix, weights: Vector, totals: Vector, known: Matrix, center: Vector) -> tuple[Matrix, Vector]:
+    """Precision and centre after targets of the given weights, of a belief of precision ``known`` around ``center``.
+
+    ``totals`` are targets times weights. The step away from the old centre is refined once: the guard against rounding
+    would otherwise hold the new one back a little, which matters where means lie many noise deviations apart.
+    """
+    precision = known + (features * weights[:, None]).T @ features
     precision.flat[:: len(precision) + 1] *= 1 + _ROUNDING  # the diagonal
-    return precision, np.asarray(np.linalg.solve(precision, moment), dtype=np.float64)
+    step = np.zeros(len(center))
+    for _ in range(2):
+        missed = totals - weights * (features @ (center + step))
+        step = step + np.linalg.solve(precision, features.T @ missed - known @ step)
+    return precision, center + step
+
+
+def _levers(features: Matrix, precision: Matrix) -> Vector:
+    """Variance of each row's fitted value."""
+    return np.asarray(np.einsum("ij,ij->i", features, np.linalg.solve(precision, features.T).T))
+
+
+def _squared_errors(evidence: Evidence, coef: Vector, levers: Vector, variance: Vector) -> tuple[Vector, Vector]:
+    """Sum of squared errors of each row and the degrees of freedom behind it, given the leverage of one reward.
+
+    Errors within rows are right whatever the fit is. Errors of the fit are added to them unless they are clearly larger
+    than those within rows explain, in units of the ``variance`` of each row.
+    """
+    missed = evidence.counts * (evidence.means - evidence.features @ coef) ** 2
+    left = np.maximum(evidence.counts * (1 - levers) - evidence.free, 0.0)
+    inside, outside = float(evidence.free.sum()), float(left.sum())
+    if inside >= outside > 0:
+        explained = np.sum(evidence.spreads / variance) / inside * outside
+        if np.sum(missed / variance) > explained * (1 + _SURPRISE * math.sqrt(2 / inside + 2 / outside)):
+            return evidence.spreads, evidence.free
+    return evidence.spreads + missed, evidence.free + left
+
+
+def _average_square(evidence: Evidence, values: Vector, noise: float = 0.0) -> float:
+    """Average square of one value per row, less what is due to noise of that variance per reward, and at least zero.
+
+    Every row counts once, however often it was played.
+    """
+    if len(evidence) == 0:
+        return 0.0
+    counts, weights = evidence.counts, np.minimum(evidence.counts, 1.0)
+    squares = values**2 - noise * (1 - evidence.free / counts)
+    return max(float(np.sum(weights * squares) / np.sum(weights)), 0.0)
 
 
 def _typical_variance(
-    evidence: Evidence, base_variance: float, vague: Matrix, prior: Belief | None
+    evidence: Evidence, base_variance: float, vague: Matrix, prior: Belief | None, unit: float
 ) -> tuple[float, float]:
-    """Residual variance pooled over all rewards, per degree of freedom, and how many rewards there were."""
-    features, counts, means = evidence.features, evidence.counts, evidence.means
-    believed = None if prior is None else (prior.mean_precision * prior.variance, prior.mean_coef)
-    precision, center = _solve(features, counts, means, vague, believed)
-    squares = float(np.sum(evidence.spreads + counts * (means - features @ center) ** 2))
-    levers = np.einsum("ij,ij->i", features, np.linalg.solve(precision, features.T).T)
-    freedom = float(np.sum(counts * np.maximum(1 - levers, 0.0)))
-    rounds = evidence.rounds
+    """Variance pooled over all rewards, per degree of freedom, and how many rewards there were.
+
+    Where there are too few rewards to say, it is that of the prior; without a prior, the known constant; and if that is
+    zero, the average square of the rewards.
+    """
+    features, counts = evidence.features, evidence.counts
+    known, center = _TRACE * vague, np.zeros(len(vague))
+    squares = freedom = rounds = 0.0
     if prior is not None:
-        squares, freedom, rounds = (
-            squares + prior.variance * prior.rounds,
-            freedom + prior.rounds,
-            rounds + prior.rounds,
-        )
-    usual = base_variance if base_variance > 0 else 1.0
-    return (squares / freedom if freedom > 1 and squares > 1e-12 * usual * freedom else usual), rounds
+        known, center = known + prior.mean_precision * prior.variance, prior.mean_coef
+        squares, freedom, rounds = prior.variance * prior.rounds, prior.rounds, prior.rounds
+    precision, coef = _solve(features, counts, counts * evidence.means, known, center)
+    errors = _squared_errors(evidence, coef, _levers(features, precision), np.ones(len(counts)))
+    squares, freedom = squares + float(errors[0].sum()), freedom + float(errors[1].sum())
+    found = squares / freedom if freedom > _LEAST_FREEDOM else 0.0
+    size = _average_square(evidence, evidence.means)
+    found = found if found > _NOISELESS * size else 0.0
+    choices = (found, prior.variance if prior else 0.0, base_variance, size, unit, 1.0)
+    return next(choice for choice in choices if choice > _LEAST), rounds + evidence.rounds
 
 
 def _inverse(matrix: Matrix) -> Matrix:

@@ -3,7 +3,7 @@
 The optimal information matrix of a set of feature vectors is unique; the weights that make it often are not, least of
 all on symmetric sets. A solver then ends wherever rounding errors led it. Here its answer is replaced by
 
-1. the weights of least norm (`least_norm`), which are unique and share evenly between actions that play the same part,
+1. the weights of least norm (`least_norm`), which are unique and the same for actions that play the same part,
 2. moved to fewer actions where there are too many (`basic_weights`), in the order of the actions, and
 3. rounded (`on_grid`), so that the last bits of the computation are gone.
 
@@ -16,6 +16,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from riskroute.errors import check_array
+
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
@@ -25,9 +27,9 @@ CONTACT = 1e-5
 COARSE_GRID, FINE_GRID = 2.0**24, 2.0**40
 """Weights are multiples of the inverse: the coarse one is far above the solver's errors, which then rarely show."""
 
-_STEPS = 50
+_STEPS = 100
 _RESIDUAL = 1e-11  # of entries of the whitened information matrix, which are of order one
-_SINGULAR = 1e-10  # of the largest eigenvalue: those below belong to directions that no weight can move
+_DAMPING = 1e-9  # of the largest eigenvalue: no smaller one is believed
 _DEPENDENT = 1e-8  # entries of a column, beside those of order one, that count as zero
 _TIE = 1e-7
 
@@ -52,14 +54,14 @@ def least_norm(rows: Matrix, target: Vector) -> Vector | None:
     >>> least_norm(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([0.5, 0.5])).round(9).tolist()
     [0.5, 0.25, 0.25]
     """
-    multipliers = _pseudo_solve(rows, target)
+    multipliers = _damped_solve(rows, target)
     for _ in range(_STEPS):
         slack = rows @ multipliers
         weights = np.maximum(slack, 0.0)
         residual = rows.T @ weights - target
         if float(np.abs(residual).max()) <= _RESIDUAL:
             return np.asarray(weights)
-        direction = -_pseudo_solve(rows[slack > 0], residual)
+        direction = -_damped_solve(rows[slack > 0], residual)
         step = _descent(rows, target, multipliers, direction, float(residual @ direction))
         if step == 0:
             return None
@@ -67,11 +69,12 @@ def least_norm(rows: Matrix, target: Vector) -> Vector | None:
     return None
 
 
-def _pseudo_solve(rows: Matrix, target: Vector) -> Vector:
-    """Smallest ``x`` with ``(rows' rows) x`` as close to ``target`` as possible."""
-    values, vectors = np.linalg.eigh(rows.T @ rows)
-    kept = values > _SINGULAR * max(float(values[-1]), np.finfo(float).tiny)
-    return np.asarray(vectors[:, kept] @ ((vectors[:, kept].T @ target) / values[kept]))
+def _damped_solve(rows: Matrix, target: Vector) -> Vector:
+    """Solve ``(rows' rows) x = target``, with a little added to eigenvalues of zero."""
+    gram = rows.T @ rows
+    values, vectors = np.linalg.eigh(gram)
+    values = np.maximum(values, _DAMPING * max(float(values[-1]), np.finfo(float).tiny))
+    return np.asarray(vectors @ ((vectors.T @ target) / values))
 
 
 def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slope: float) -> float:
@@ -82,14 +85,13 @@ def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slo
         return float(0.5 * weights @ weights - target @ multipliers)
 
     now, step = dual(start), 1.0
-    while step > 1e-6:
+    while step > 1e-12:
         if dual(start + step * direction) <= now + 1e-4 * step * slope + 1e-15:
             return step
         step /= 2
     return 0.0
 
 
-@njit(cache=True)
 def basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     """Move weight between columns ``(q, n)``, keeping ``columns @ weights``, until at most ``limit`` have any.
 
@@ -97,12 +99,23 @@ def basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     until a column is empty (Caratheodory's argument). It moves so that the total does not grow, or, where the total
     stays, away from the later column. Entries of ``columns`` are to be of order one.
     """
+    check_array("columns", columns, np.float64, (None, None))
+    check_array("weights", weights, np.float64, columns.shape[1:])
+    moved: Vector = _basic_weights(columns, weights, limit)
+    return moved
+
+
+@njit(cache=True)
+def _basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     table = columns.copy()  # by Gauss-Jordan elimination: every column in terms of those in the basis
     weights = weights.copy()
     n_rows, n = table.shape
     basis = np.full(n_rows, -1)  # column that each row stands for
     for j in range(n):
-        if np.sum(weights > 0) <= limit:
+        used = 0
+        for k in range(n):
+            used += weights[k] > 0
+        if used <= limit:
             break
         if weights[j] <= 0:
             continue
@@ -115,10 +128,14 @@ def basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
             if row < 0:
                 continue
         basis[row] = j
-        table[row] /= table[row, j]
+        pivot = table[row, j]
+        for k in range(n):
+            table[row, k] /= pivot
         for i in range(n_rows):
-            if i != row and table[i, j] != 0:
-                table[i] -= table[i, j] * table[row]
+            factor = table[i, j]
+            if i != row and factor != 0:
+                for k in range(n):
+                    table[i, k] -= factor * table[row, k]
     return weights
 
 
@@ -138,9 +155,9 @@ def _move_along(table: Matrix, basis: NDArray[np.int64], weights: Vector, j: int
     for i in range(len(basis)):
         if basis[i] >= 0 and sign * table[i, j] < -_DEPENDENT:
             reach[i] = -weights[basis[i]] / (sign * table[i, j])
-    most = reach.min()
-    if sign > 0:
-        most = min(most, weights[j])
+    most = weights[j] if sign > 0 else np.inf
+    for i in range(len(basis)):
+        most = min(most, reach[i])
     leaving = -1
     for i in range(len(basis)):
         if reach[i] <= most * (1 + _TIE) and (leaving < 0 or basis[i] < basis[leaving]):

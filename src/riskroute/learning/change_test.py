@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, fdtr, fdtrc, ndtri, stdtr
 
 from riskroute.errors import real_number, whole_number
+from riskroute.learning import remembered
 from riskroute.learning.adaptive import Adaptive
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.evidence import Evidence
@@ -17,6 +18,7 @@ from riskroute.learning.linear import MOST_ROWS
 from riskroute.learning.policy import memory
 
 _SPANS = (1, 2, 4, 8, 16)  # plans back that are tested together
+_SHARPEST = 1e-12  # relative variance of a believed variance, at least: features of zero leave nothing to learn
 _KNOWN = 100.0  # rewards that must stand behind a believed variance before anything is compared with it
 
 Vector = NDArray[np.float64]
@@ -46,13 +48,18 @@ class ChangeTest(Adaptive):
     check_every: int = 250
     level: float = 1e-6
 
-    recent: list[Evidence] = memory()  # of the last plans, newest last
-    settled: Evidence = memory()  # of all plans before those
-    restarts: list[int] = memory()  # rounds after which exploration began anew
+    recent: list[Evidence] = memory(None, remembered.each(remembered.evidence))  # of the last plans, newest last
+    settled: Evidence = memory(None, remembered.evidence)  # of all plans before those
+    restarts: list[int] = memory(
+        None, remembered.each(remembered.past_round)
+    )  # rounds after which exploration began anew
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         whole_number("check_every", self.check_every)
         real_number("level", self.level, above=0, below=1)
+        super().check_parameters()
+
+    def begin(self) -> None:
         super().begin()
         self.recent, self.restarts = [], []
         self.settled = Evidence.none(self.known.actions.dim)
@@ -93,17 +100,31 @@ class ChangeTest(Adaptive):
         self.restarts.append(self.played)
 
     def _contradicted(self) -> int | None:
-        """Number of latest plans that contradict what was believed before the oldest recent one; None if none do."""
-        before = self.believed(self.settled)
-        if before.rounds < _KNOWN:
-            return None
+        """Number of latest plans that contradict what was believed before them; None if none do.
+
+        They are compared with what settled before all recent plans, so that a change some plans ago is not yet part of
+        it. Where that says too little about what is played now, all plans before them are taken.
+        """
+        settled = self.believed(self.settled)
         for span in _SPANS:
             if span <= len(self.recent):
-                latest = self.recent[-span].joined(*self.recent[len(self.recent) - span + 1 :])
+                earlier, latest = self.recent[:-span], self.recent[-span].joined(*self.recent[-span:][1:])
+                before = settled
+                if earlier and self._rewards_behind(settled, latest)[np.argmax(latest.counts)] < _KNOWN:
+                    before = self.believed(self.settled.joined(*earlier))
+                if before.rounds < _KNOWN:
+                    continue
                 distance, compared = self._distance(before, latest)
                 if compared and chdtrc(compared, distance) < self.level:
                     return span
         return None
+
+    def _rewards_behind(self, before: Belief, latest: Evidence) -> Vector:
+        """Number of rewards of each row that would make its variance as well known as it is believed to be."""
+        believed = latest.features @ before.var_coef + self.known.base_variance
+        variance = np.maximum(believed, LEAST_VARIANCE * before.variance)
+        blur = np.einsum("ij,ij->i", latest.features, np.linalg.solve(before.var_precision, latest.features.T).T)
+        return np.asarray(2 / np.maximum(blur / variance**2, _SHARPEST))
 
     def _distance(self, before: Belief, latest: Evidence) -> tuple[float, int]:
         """Squared distance of means and variances from what was believed, and how many were compared."""
@@ -111,7 +132,7 @@ class ChangeTest(Adaptive):
         believed = latest.features @ before.var_coef + self.known.base_variance
         variance = np.maximum(believed, floor)
         blur = latest.features @ np.linalg.solve(before.var_precision, latest.features.T)
-        rewards = 2 * variance**2 / np.diag(blur)  # that would make a variance as well known as it is
+        rewards = self._rewards_behind(before, latest)
         known = rewards >= _KNOWN
         lever = latest.features @ np.linalg.solve(before.mean_precision, latest.features.T)
         covariance = np.diag(variance / latest.counts) + lever

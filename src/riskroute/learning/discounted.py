@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.errors import real_number
+from riskroute.errors import sized_number
 from riskroute.learning.evidence import Evidence
 from riskroute.learning.thompson import Thompson
 
@@ -26,9 +26,9 @@ class Discounted(Thompson):
 
     halflife: float = 2000.0
 
-    def begin(self) -> None:
-        real_number("halflife", self.halflife, above=0)
-        super().begin()
+    def check_parameters(self) -> None:
+        sized_number("halflife", self.halflife, above=0)
+        super().check_parameters()
 
     def remember(self, news: Evidence) -> None:
         left = 0.5 ** (news.rounds / self.halflife)

@@ -14,7 +14,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _SURPRISE = 3.0  # standard deviations of its squared distance from the rewards that a prior is allowed
-_WEAKEST = 1e-6
+_WEAKEST = 1e-18  # means may be off by very many noise deviations, and then the prior must not be felt
 _TAILS = 2.0  # squared residuals vary by more than Gaussian ones would
 
 
@@ -30,11 +30,10 @@ def doubted(prior: Belief, evidence: Evidence, *, base_variance: float, vague: M
     variance = np.maximum(variance, evidence.spreads / counts)
     missed = evidence.means - features @ prior.mean_coef
     factor = _factor(prior.mean_precision, features, counts / variance, missed, vague / prior.variance)
-    free = np.maximum(counts - 1, 0.0)
-    missed = np.where(
-        free > 0, evidence.spreads / np.maximum(free, 1.0) - features @ prior.var_coef - base_variance, 0.0
-    )
-    weights = free / (2 * _TAILS * variance**2)
+    several = evidence.free > 0
+    found = np.divide(evidence.spreads, evidence.free, out=np.zeros(len(counts)), where=several)
+    missed = np.where(several, found - features @ prior.var_coef - base_variance, 0.0)
+    weights = evidence.free / (2 * _TAILS * variance**2)
     factor = min(factor, _factor(prior.var_precision, features, weights, missed, vague / (2 * prior.variance**2)))
     return prior if factor >= 1 else prior.weakened(factor)
 

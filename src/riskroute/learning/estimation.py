@@ -16,7 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, finite_array, real_number
+from riskroute.errors import (
+    InputError,
+    exact_array,
+    finite_array,
+    instance_of,
+    real_number,
+    true_or_false,
+)
 from riskroute.learning.tally import Tallies
 
 Vector = NDArray[np.float64]
@@ -32,9 +39,14 @@ class Estimate:
     mean_coef: Vector
     var_coef: Vector
 
+    def __post_init__(self) -> None:
+        mean_coef = exact_array("mean_coef", self.mean_coef, np.float64, (None,))
+        object.__setattr__(self, "mean_coef", mean_coef)
+        object.__setattr__(self, "var_coef", exact_array("var_coef", self.var_coef, np.float64, mean_coef.shape))
+
     def score(self, risk_tolerance: float) -> Vector:
         """Coefficients of the estimated mean-variance, up to the constant."""
-        return self.var_coef - risk_tolerance * self.mean_coef
+        return self.var_coef - real_number("risk_tolerance", risk_tolerance) * self.mean_coef
 
 
 class _Solver:
@@ -85,6 +97,7 @@ def least_squares(
     ([0.5, 0.25], [0.0, 1.0])
     """
     features, base_variance, ridge = _checked(features, tallies, base_variance, ridge)
+    true_or_false("corrected", corrected)
     counts = tallies.counts.astype(np.float64)
     solver = _Solver(features, counts, ridge)
     mean_coef = solver.solve(tallies.means)
@@ -112,6 +125,7 @@ def _residuals(
 
 
 def _checked(features: Matrix, tallies: Tallies, base_variance: float, ridge: float) -> tuple[Matrix, float, float]:
+    instance_of("tallies", tallies, Tallies, "Tallies")
     features = finite_array("features", features, ndim=2, length=len(tallies))
     counts = np.asarray(tallies.counts)
     if counts.dtype.kind not in "iu" or (counts < 1).any():

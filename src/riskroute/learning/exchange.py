@@ -12,6 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from riskroute.errors import InputError, check_array
+
 REFRESH = 256
 """Steps after which the inverse is computed anew, so that rank-one updates cannot drift."""
 
@@ -63,11 +65,46 @@ def _inverse_information(points: NDArray[np.float64], weights: NDArray[np.float6
             for a in range(r):
                 for b in range(r):
                     matrix[a, b] += weights[k] * points[k, a] * points[k, b]
-    inverse: NDArray[np.float64] = np.linalg.inv(matrix).astype(np.float64)
-    return inverse
+    return _inverse(matrix)
 
 
 @njit(cache=True)
+def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Inverse by Gauss-Jordan elimination with partial pivoting: the same bits whatever LAPACK is installed."""
+    r = len(matrix)
+    left = matrix.copy()
+    right = np.zeros((r, r))
+    for a in range(r):
+        right[a, a] = 1.0
+    for a in range(r):
+        row = a
+        for b in range(a + 1, r):
+            if abs(left[b, a]) > abs(left[row, a]):
+                row = b
+        pivot = left[row, a]
+        if pivot == 0:
+            raise ZeroDivisionError("points with weight must span the space")
+        for b in range(r):
+            left[row, b], left[a, b] = left[a, b], left[row, b] / pivot
+            right[row, b], right[a, b] = right[a, b], right[row, b] / pivot
+        for c in range(r):
+            factor = left[c, a]
+            if c != a and factor != 0:
+                for b in range(r):
+                    left[c, b] -= factor * left[a, b]
+                    right[c, b] -= factor * right[a, b]
+    return right
+
+
+@njit(cache=True)
+def _times(matrix: NDArray[np.float64], vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    product = np.zeros(len(matrix))
+    for a in range(len(matrix)):
+        for b in range(len(vector)):
+            product[a] += matrix[a, b] * vector[b]
+    return product
+
+
 def exchange(
     points: NDArray[np.float64], weights: NDArray[np.float64], tolerance: float, max_steps: int
 ) -> NDArray[np.float64]:
@@ -75,6 +112,18 @@ def exchange(
 
     ``points`` is ``(n, r)`` of full rank, best near-whitened; ``weights`` is ``(n,)`` with a spanning support.
     """
+    check_array("points", points, np.float64, (None, None))
+    check_array("weights", weights, np.float64, (len(points),))
+    if points.size == 0:
+        raise InputError(f"points must not be empty, was of shape {points.shape}")
+    improved: NDArray[np.float64] = _exchange(np.ascontiguousarray(points), weights, tolerance, max_steps)
+    return improved
+
+
+@njit(cache=True)
+def _exchange(
+    points: NDArray[np.float64], weights: NDArray[np.float64], tolerance: float, max_steps: int
+) -> NDArray[np.float64]:
     n, r = points.shape
     weights = weights.copy()
     inverse = _inverse_information(points, weights)
@@ -92,14 +141,18 @@ def exchange(
                 low = k
         if levers[high] <= r * (1 + tolerance) or high == low:
             return weights
-        to_high = inverse @ points[high]
-        to_low = inverse @ points[low]
-        cross = np.dot(points[low], to_high)
+        to_high = _times(inverse, points[high])
+        to_low = _times(inverse, points[low])
+        cross = 0.0
+        for a in range(r):
+            cross += points[low, a] * to_high[a]
         moved = exchange_step_compiled(levers[high], levers[low], cross, weights[low])
         weights[low] = weights[low] - moved if moved < weights[low] else 0.0
         weights[high] += moved
         gain = moved / (1 + moved * levers[high])
-        rest = to_low - gain * cross * to_high
+        rest = np.empty(r)
+        for a in range(r):
+            rest[a] = to_low[a] - gain * cross * to_high[a]
         loss = moved / (1 - moved * (levers[low] - gain * cross * cross))
         for a in range(r):
             for b in range(r):

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.errors import real_number
+from riskroute.errors import sized_number
 from riskroute.learning.belief import Belief
 from riskroute.learning.linear import RiskNeutral
 from riskroute.learning.plan import Plan
@@ -20,7 +20,7 @@ class LinUcb(RiskNeutral):
 
     Rewards are weighed by their estimated variance, so the bound is the estimate plus ``width`` deviations, and its
     theory applies to noise of variance one: ``width = sqrt(2 log(1 / delta) + log(det V / det V_0))`` with the
-    information ``V`` now and ``V_0`` of the vague belief.
+    information ``V`` now and ``V_0`` of the vague belief, as if its rewards had the typical variance.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class LinUcb(RiskNeutral):
     delta: float = 0.01
     width: float | None = None
 
-    def begin(self) -> None:
-        real_number("delta", self.delta, above=0, below=1)
+    def check_parameters(self) -> None:
+        sized_number("delta", self.delta, above=0, below=1)
         if self.width is not None:
-            real_number("width", self.width, minimum=0)
-        super().begin()
+            sized_number("width", self.width, minimum=0)
+        super().check_parameters()
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         listed = self.known.actions.listed()

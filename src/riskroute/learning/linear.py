@@ -1,21 +1,24 @@
-"""What policies have in common that learn both coefficient vectors from all rewards, on action sets of any size."""
+"""Base class of policies that learn both coefficient vectors from all rewards, on action sets of any size."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, StateError, real_number, whole_number
+from riskroute.errors import StateError, real_number, whole_number
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.belief import Belief, fit, vague_information
+from riskroute.learning.design import round_coordinates
 from riskroute.learning.doubt import doubted
 from riskroute.learning.evidence import Evidence
-from riskroute.learning.plan import Plan
+from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
 from riskroute.learning.rounding import exact_counts
 from riskroute.learning.tally import Tallies
@@ -25,6 +28,7 @@ Matrix = NDArray[np.float64]
 
 _DESIGN_TOLERANCE = 0.05
 _PSEUDO_REWARDS = 0.3  # rewards that the vague belief is worth
+_TIE = 1e-6  # actions this close to the farthest are as far, and the first of them is taken
 MOST_ROWS = 512  # rows of evidence kept as they are; more are summed up in a belief
 
 
@@ -46,29 +50,34 @@ class LinearPolicy(Policy):
 
     needs_horizon: ClassVar[bool] = False
     fixed_set: ClassVar[bool] = False
+    unit_free: ClassVar[bool] = True
 
     growth: float = 0.1
     start_rounds: int = 2
     prior: Belief | None = None
 
-    evidence: Evidence = memory()
-    vague: Matrix = memory()
-    base: Belief | None = memory()  # the prior, and what was summed up
-    belief: Belief | None = memory()
-    fresh: float = memory(0.0)  # rewards not yet in the belief
+    evidence: Evidence = memory(None, remembered.evidence)
+    vague: Matrix = memory(None, remembered.information)
+    base: Belief | None = memory(None, remembered.optional(remembered.belief))  # the prior, and what was summed up
+    belief: Belief | None = memory(None, remembered.optional(remembered.belief))
+    fresh: float = memory(0.0, remembered.part_of_played)  # rewards not yet in the belief
+
+    def check_parameters(self) -> None:
+        real_number("growth", self.growth, above=0, maximum=1)
+        whole_number("start_rounds", self.start_rounds, maximum=LONGEST_HORIZON)
+        if self.prior is not None:
+            remembered.check_belief("prior", self.prior, self.known.actions.dim)
 
     def begin(self) -> None:
-        real_number("growth", self.growth, above=0, maximum=1)
-        whole_number("start_rounds", self.start_rounds)
-        if self.prior is not None and not isinstance(self.prior, Belief):
-            raise InputError(f"prior must be a Belief, was {type(self.prior).__name__}")
         actions = self.known.actions
-        if self.prior is not None and self.prior.dim != actions.dim:
-            raise InputError(f"prior must have dimension {actions.dim}, was {self.prior.dim}")
         design = actions.design(_DESIGN_TOLERANCE)
         self.vague = vague_information(actions.features(design.actions), design.weights, _PSEUDO_REWARDS)
         self.base = self.belief = self.prior
         self.evidence = Evidence.none(actions.dim)
+
+    def in_units(self, factor: float) -> Self:
+        prior = None if self.prior is None else self.prior.in_units(factor)
+        return dataclasses.replace(self, prior=prior)
 
     @abstractmethod
     def explore(self, belief: Belief, rounds: int) -> Plan:
@@ -81,8 +90,10 @@ class LinearPolicy(Policy):
 
     def propose(self) -> Plan:
         if self.belief is None:
-            design = self.known.actions.design(_DESIGN_TOLERANCE)
-            return Plan(design.actions, exact_counts(design.weights, self.start_rounds * self.known.actions.dim))
+            actions = self.known.actions
+            design = actions.design(_DESIGN_TOLERANCE)
+            rounds = min(self.start_rounds * actions.dim, self.remaining)
+            return Plan(design.actions, start_counts(actions.features(design.actions), design.weights, rounds))
         rounds = min(self.due - math.floor(self.fresh), self.remaining)
         return self.explore(self.belief, max(rounds, 1))
 
@@ -118,7 +129,8 @@ class LinearPolicy(Policy):
         base, variance = self.base, self.known.base_variance
         if base is not None and self.prior is not None and np.array_equal(base.mean_coef, self.prior.mean_coef):
             base = doubted(base, evidence, base_variance=variance, vague=self.vague)
-        return fit(evidence, base_variance=variance, vague=self.vague, prior=base)
+        unit = self.known.risk_tolerance**2 or 1.0  # the only thing with a unit that is known for certain
+        return fit(evidence, base_variance=variance, vague=self.vague, prior=base, unit=unit)
 
     def recommend(self) -> Action:
         if self.belief is None:
@@ -131,6 +143,34 @@ class RiskNeutral(LinearPolicy):
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
         return -belief.mean_coef, belief.mean_covariance
+
+
+def start_counts(features: Matrix, weights: Vector, rounds: int) -> NDArray[np.int64]:
+    """Apportion ``rounds`` rounds to a design, features ``(n, dim)`` with weights ``(n,)``, so that they identify most.
+
+    If there are fewer rounds than actions in the design, those with the largest weights may all lie in a part of the
+    space. Actions that span the space come first then, each the one farthest from the span of those before it, and
+    the largest weights after them.
+
+    >>> weights = np.array([0.4, 0.35, 0.25])
+    >>> start_counts(np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 1.0]]), weights, 2).tolist()
+    [1, 0, 1]
+    >>> exact_counts(weights, 2).tolist()
+    [1, 1, 0]
+    """
+    if rounds >= len(weights):
+        return exact_counts(weights, rounds)
+    rows = features * np.sqrt(weights)[:, None]
+    rows = rows @ round_coordinates(rows)
+    counts = np.zeros(len(weights), dtype=np.int64)
+    for _ in range(min(rounds, rows.shape[1])):
+        far = np.einsum("ij,ij->i", rows, rows)
+        next_ = int(np.argmax(far >= (1 - _TIE) * far.max()))
+        counts[next_] = 1
+        direction = rows[next_] / np.sqrt(far[next_])
+        rows = rows - np.outer(rows @ direction, direction)
+    rest = np.where(counts > 0, 0.0, weights)
+    return counts + exact_counts(rest, rounds - int(counts.sum()))
 
 
 def spread_evenly(actions: NDArray[np.int64], rounds: int) -> Plan:

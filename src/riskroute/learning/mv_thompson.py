@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import real_number, whole_number
+from riskroute.errors import sized_number, whole_number
 from riskroute.learning.actions import Action
 from riskroute.learning.arms import ArmPolicy
-from riskroute.learning.plan import Plan
+from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.rounding import even_counts
 
 
@@ -43,10 +43,9 @@ class MvThompson(ArmPolicy):
     growth: float = 0.02
     draws: int = 64
 
-    def begin(self) -> None:
-        super().begin()
-        real_number("growth", self.growth, above=0)
-        whole_number("draws", self.draws)
+    def check_parameters(self) -> None:
+        sized_number("growth", self.growth, above=0)
+        whole_number("draws", self.draws, maximum=MOST_DRAWS)
 
     def propose(self) -> Plan:
         first = self.first_tries()

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.errors import real_number
+from riskroute.errors import real_number, sized_number
 from riskroute.learning.arms import IndexPolicy
 
 
@@ -41,9 +41,11 @@ class MvUcb(IndexPolicy):
     concentration: float = 2.0
     refresh: float = 0.01
 
-    def begin(self) -> None:
-        super().begin()
-        self._width()
+    def check_parameters(self) -> None:
+        sized_number("exponent", self.exponent, above=0)
+        sized_number("concentration", self.concentration, above=0)
+        if self.scale is not None:
+            sized_number("scale", self.scale, minimum=0)
         real_number("refresh", self.refresh, minimum=0, maximum=1)
 
     def resume(self) -> None:
@@ -68,6 +70,5 @@ class MvUcb(IndexPolicy):
         return max(math.ceil((1 + self.refresh) * played), played + 1)
 
     def _width(self) -> float:
-        scale = 2 + self.known.risk_tolerance if self.scale is None else real_number("scale", self.scale, minimum=0)
-        exponent = real_number("exponent", self.exponent, above=0)
-        return scale * math.sqrt(exponent / real_number("concentration", self.concentration, above=0))
+        scale = 2 + self.known.risk_tolerance if self.scale is None else self.scale
+        return scale * math.sqrt(self.exponent / self.concentration)

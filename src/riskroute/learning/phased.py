@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.errors import StateError, real_number
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action, ActionSet
-from riskroute.learning.plan import Plan
+from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
 from riskroute.learning.rounding import ceil_counts
 from riskroute.learning.tally import Tallies
@@ -26,8 +27,13 @@ class PhasedPolicy(Policy):
 
     design_tolerance: float = 0.01
 
-    cuts: list[tuple[NDArray[np.float64], float]] = memory()  # score and tolerance of every elimination so far
-    score: NDArray[np.float64] | None = memory()  # estimated score to recommend by
+    # score and tolerance of every elimination so far
+    cuts: list[tuple[NDArray[np.float64], float]] = memory(
+        None, remembered.each(remembered.pair(remembered.vector, remembered.amount))
+    )
+    score: NDArray[np.float64] | None = memory(
+        None, remembered.optional(remembered.vector)
+    )  # estimated score to recommend by
 
     @abstractmethod
     def _phase_rounds(self) -> float:
@@ -37,8 +43,10 @@ class PhasedPolicy(Policy):
     def _estimated_score(self, tallies: Tallies) -> NDArray[np.float64]:
         """Coefficients of what is to be small, ``(dim,)``, from the rewards of one phase."""
 
+    def check_parameters(self) -> None:
+        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
+
     def begin(self) -> None:
-        real_number("design_tolerance", self.design_tolerance, above=0)
         self.cuts = []
         self.resume()
 
@@ -56,7 +64,9 @@ class PhasedPolicy(Policy):
         if self.survivors.single:
             return Plan.repeat(self.recommend(), self.remaining)
         design = self.survivors.design(self.design_tolerance)  # step 1: in a basis of the survivors' span
-        return Plan(design.actions, ceil_counts(design.weights, self._phase_rounds()))  # step 2: play
+        return Plan(
+            design.actions, ceil_counts(design.weights, min(self._phase_rounds(), LONGEST_HORIZON))
+        )  # step 2: play
 
     def observe(self, tallies: Tallies) -> None:
         if self.survivors.single:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import real_number
+from riskroute.errors import sized_number
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.phased import PhasedPolicy
 from riskroute.learning.tally import Tallies
@@ -42,13 +42,13 @@ class PhasedElimination(PhasedPolicy):
     noise_variance: float | None = None
     delta: float | None = None
 
-    def begin(self) -> None:
-        real_number("constant", self.constant, above=0)
+    def check_parameters(self) -> None:
+        sized_number("constant", self.constant, above=0)
         if self.noise_variance is not None:
-            real_number("noise_variance", self.noise_variance, above=0)
+            sized_number("noise_variance", self.noise_variance, above=0)
         if self.delta is not None:
-            real_number("delta", self.delta, above=0, below=1)
-        super().begin()
+            sized_number("delta", self.delta, above=0, below=1)
+        super().check_parameters()
 
     def _phase_rounds(self) -> float:
         known = self.known

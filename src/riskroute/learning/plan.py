@@ -7,12 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, real_number, whole_number
+from riskroute.errors import LARGEST, InputError, exact_array, sized_number, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.rounding import exact_counts
-from riskroute.learning.tally import ActionBatch
+from riskroute.learning.tally import ActionBatch, are_counts, as_handles
 
 LONGEST_HORIZON = 10**12
+
+MOST_DRAWS = 10**6
+"""No policy draws more for one plan: draws are held in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +36,8 @@ class Setting:
         store = object.__setattr__
         if self.horizon is not None:
             store(self, "horizon", whole_number("horizon", self.horizon, maximum=LONGEST_HORIZON))
-        store(self, "risk_tolerance", real_number("risk_tolerance", self.risk_tolerance, minimum=0))
-        store(self, "base_variance", real_number("base_variance", self.base_variance, minimum=0))
+        store(self, "risk_tolerance", sized_number("risk_tolerance", self.risk_tolerance, minimum=0, smallest=0))
+        store(self, "base_variance", sized_number("base_variance", self.base_variance, minimum=0, largest=LARGEST**2))
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,18 @@ class Plan:
     actions: ActionBatch
     counts: NDArray[np.int64]
 
+    def __post_init__(self) -> None:
+        if not are_counts(self.actions, self.counts):
+            counts = exact_array("counts", self.counts, np.int64, (None,))
+            object.__setattr__(self, "actions", as_handles(self.actions, len(counts)))
+            object.__setattr__(self, "counts", counts)
+
     @classmethod
     def repeat(cls, action: Action, count: int) -> Plan:
         """Play one action ``count`` times."""
+        count = count if type(count) is int else whole_number("count", count, minimum=0)
+        if not 0 <= count <= LONGEST_HORIZON:
+            raise InputError(f"count must be from 0 to {LONGEST_HORIZON:,}, was {count}")
         return cls(as_batch(action), np.array([count], dtype=np.int64))
 
     @property
@@ -56,6 +68,12 @@ class Plan:
 
     def fitted(self, rounds: int) -> Plan:
         """Shrink the plan in proportion to at most ``rounds`` rounds, and leave out what is played zero times."""
+        if type(rounds) is not int:
+            rounds = whole_number("rounds", rounds, minimum=0)
         counts = self.counts if self.rounds <= rounds else exact_counts(self.counts.astype(float), rounds)
         played = counts > 0
+        if played.all():
+            return self if counts is self.counts else Plan(self.actions, counts)
+        if (counts < 0).any():
+            raise InputError(f"counts of a plan must not be negative, was {counts.min()}")
         return Plan(self.actions[played], counts[played])

@@ -12,24 +12,32 @@ Constructors only store parameters. `Policy.start` begins an episode; what a pol
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from riskroute.errors import InputError, StateError, real_number
+from riskroute.errors import LARGEST, InputError, RiskrouteError, StateError, described, instance_of, real_number, shown
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action, ActionSet, as_action
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
+from riskroute.learning.remembered import Check
 from riskroute.learning.state import decode, encode
 from riskroute.learning.tally import Tallies, Tally
+from riskroute.seeding import generator
 
 STATE_VERSION = 1
 
 
-def memory(default: Any = None) -> Any:
-    """Declare a field that a policy learns: not a parameter, and part of its saved state."""
-    return dataclasses.field(init=False, repr=False, compare=False, default=default, metadata={"memory": True})
+def memory(default: Any = None, check: Check | None = None) -> Any:
+    """Declare a field that a policy learns: not a parameter, and part of its saved state.
+
+    ``check`` refuses values of a restored state that cannot be; see `riskroute.learning.remembered`.
+    """
+    metadata = {"memory": True, "check": check}
+    return dataclasses.field(init=False, repr=False, compare=False, default=default, metadata=metadata)
 
 
 @dataclass(kw_only=True)
@@ -40,11 +48,17 @@ class Policy(ABC):
     needs_list: ClassVar[bool] = False  # whether the policy looks at every action one by one
     needs_horizon: ClassVar[bool] = True  # whether it must know how many rounds there will be
     fixed_set: ClassVar[bool] = True  # whether it needs the same action set in every round
+    unit_free: ClassVar[bool] = False  # whether it decides alike whatever the unit of rewards is, see `in_units`
 
     setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
-    played: int = memory(0)
-    pending: Plan | None = memory()
-    partial: list[Tally] = memory()  # tallies of the pending plan, entry by entry, in the one-round form
+    played: int = memory(0, remembered.rounds_played)
+    pending: Plan | None = memory(None, remembered.optional(remembered.plan))
+    partial: list[Tally] = memory(
+        None, remembered.begun
+    )  # tallies of the pending plan, entry by entry, in the one-round form
+
+    def check_parameters(self) -> None:  # noqa: B027 - not every policy has parameters
+        """Raise `InputError` for parameters that cannot be; called when an episode begins or is restored."""
 
     def begin(self) -> None:  # noqa: B027 - not every policy has something to prepare
         """Set up what is learned, at the start of an episode."""
@@ -85,13 +99,16 @@ class Policy(ABC):
 
     def start(self, setting: Setting, seed: int | np.random.SeedSequence | None = 0) -> Self:
         """Begin an episode, forgetting any earlier one."""
-        self.setting = setting
-        self.rng = np.random.default_rng(seed)
+        self._prepare(instance_of("setting", setting, Setting, "a Setting"), generator(seed))
+        self.begin()
+        return self
+
+    def _prepare(self, setting: Setting, rng: np.random.Generator) -> None:
+        self.setting, self.rng = setting, rng
         self._reset()
         if self.needs_horizon and setting.horizon is None:
             raise InputError(f"horizon must be given to {self.name}, was None")
-        self.begin()
-        return self
+        self.check_parameters()
 
     def _reset(self) -> None:
         for item in dataclasses.fields(self):
@@ -114,12 +131,14 @@ class Policy(ABC):
     def learn(self, tallies: Tallies) -> None:
         """Take back one tally per entry of the plan, in its order."""
         plan = self.plan()
+        instance_of("tallies", tallies, Tallies, "Tallies")
         if not (np.array_equal(tallies.counts, plan.counts) and np.array_equal(tallies.actions, plan.actions)):
             raise InputError("tallies must match the plan's actions and counts, entry by entry")
-        if not (
-            np.isfinite(tallies.means).all() and np.isfinite(tallies.spreads).all() and (tallies.spreads >= 0).all()
-        ):
+        size, spread = float(np.abs(tallies.means).max()), float(tallies.spreads.max())
+        if not (math.isfinite(size) and math.isfinite(spread) and tallies.spreads.min() >= 0):
             raise InputError("tallies must have finite means and finite, non-negative spreads")
+        if max(size, math.sqrt(spread / plan.rounds)) > LARGEST:
+            raise InputError(f"rewards must be at most {LARGEST:g} in size, had means up to {size:g}")
         if self.partial:
             raise StateError("the plan is being played round by round: finish it with update()")
         self._finish(tallies)
@@ -140,9 +159,9 @@ class Policy(ABC):
         plan = self.plan()
         entry = self._entry(plan)
         expected = as_action(plan.actions[entry])
-        if action != expected:
-            raise InputError(f"action must be the one select() returned, {expected}, was {action}")
-        reward = real_number("reward", reward)
+        if not _equal(action, expected):
+            raise InputError(f"action must be the one select() returned, {expected}, was {shown(action)}")
+        reward = real_number("reward", reward, minimum=-LARGEST, maximum=LARGEST)
         if entry == len(self.partial):
             self.partial.append(Tally())
         self.partial[entry] = self.partial[entry].merge(Tally(1, reward, 0.0))
@@ -156,6 +175,7 @@ class Policy(ABC):
         played of it is learned. Policies that reason about one set as a whole refuse.
         """
         known = self.known
+        instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
         if actions is known.actions or actions.fingerprint == known.actions.fingerprint:
             return
         if self.fixed_set:
@@ -179,6 +199,14 @@ class Policy(ABC):
     def clone(self) -> Self:
         """Return an unstarted policy with the same parameters."""
         return type(self)(**self.parameters)
+
+    def in_units(self, factor: float) -> Self:
+        """Return an unstarted policy with the same parameters, for rewards multiplied by ``factor``.
+
+        The setting must be the same in these units too: the risk tolerance times ``factor``, the base variance times
+        its square. A policy that is ``unit_free`` then decides alike.
+        """
+        return self.clone()
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on later, as plain JSON-able values."""
@@ -204,27 +232,51 @@ class Policy(ABC):
     @classmethod
     def restore(cls, state: dict[str, Any], actions: ActionSet) -> Self:
         """Rebuild the policy of a saved state, over the same action set."""
+        if not isinstance(state, dict):
+            raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
+        instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
         for key, expected in (("version", STATE_VERSION), ("policy", cls.name)):
             if state.get(key) != expected:
                 raise StateError(f"state {key} must be {expected!r}, was {state.get(key)!r}")
         try:
             return cls._rebuilt(state, actions)
         except (KeyError, TypeError, AttributeError, InputError) as error:
-            raise StateError(f"state of {cls.name} must be one that state() returned: {error!r}") from error
+            what = str(error) if isinstance(error, RiskrouteError) else repr(error)
+            raise StateError(f"state of {cls.name} must be one that state() returned: {what}") from error
 
     @classmethod
     def _rebuilt(cls, state: dict[str, Any], actions: ActionSet) -> Self:
-        saved = dict(state["setting"])
+        saved = dict(instance_of("setting", state["setting"], dict, "a dictionary"))
         if (there := saved.pop("actions")) != actions.fingerprint:
             raise StateError(f"state belongs to the action set {there}, was given {actions.fingerprint}")
-        policy = cls(**decode(state["parameters"]))
-        policy.setting = Setting(actions=actions, **saved)
-        policy.rng = np.random.default_rng(0)
-        policy.rng.bit_generator.state = state["random"]
-        remembered = {item.name for item in dataclasses.fields(cls) if item.metadata.get("memory")}
-        if set(state["memory"]) != remembered:
-            raise StateError(f"state memory must hold {sorted(remembered)}, had {sorted(state['memory'])}")
-        for name, value in state["memory"].items():
-            setattr(policy, name, decode(value))
+        parameters = decode(instance_of("parameters", state["parameters"], dict, "a dictionary"))
+        expected = {item.name for item in dataclasses.fields(cls) if item.init}
+        if set(parameters) != expected:
+            raise StateError(f"state parameters must be {sorted(expected)}, was {sorted(parameters)}")
+        policy = cls(**parameters)
+        policy._prepare(Setting(actions=actions, **saved), _as_saved(state["random"]))
+        fields = {item.name: item for item in dataclasses.fields(cls) if item.metadata.get("memory")}
+        given = instance_of("memory", state["memory"], dict, "a dictionary")
+        if set(given) != set(fields):
+            raise StateError(f"state memory must hold {sorted(fields)}, had {sorted(given)}")
+        for name, item in fields.items():  # in the order of declaration: the plan is known before what was played of it
+            value = decode(given[name])
+            if item.metadata["check"] is not None:
+                item.metadata["check"](name, value, policy)
+            setattr(policy, name, value)
         policy.resume()
         return policy
+
+
+def _equal(action: Any, expected: Action) -> bool:
+    return isinstance(action, int | np.integer | tuple) and bool(action == expected)
+
+
+def _as_saved(state: Any) -> np.random.Generator:
+    """Generator in a saved state."""
+    rng = np.random.default_rng(0)
+    try:
+        rng.bit_generator.state = state
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"random must be a saved generator, was {described(state)} ({error!r})") from None
+    return rng

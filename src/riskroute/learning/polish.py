@@ -10,7 +10,7 @@ point, and its solutions are sparse. A handful of steps reach 1e-9.
 from __future__ import annotations
 
 import numpy as np
-import scipy.optimize
+import scipy
 from numpy.typing import NDArray
 
 from riskroute.learning.exchange import information, inverse_root

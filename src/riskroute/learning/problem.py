@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute.errors import LARGEST, InputError, finite_array, real_number, sized_number, true_or_false, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 
+_REACH = LARGEST / 1000  # of means and deviations: noise adds to them
 _SLACK = 1e-9  # room for rounding in the norm and sign checks
 
 
@@ -47,19 +48,34 @@ class Problem:
         store = object.__setattr__
         store(self, "mean_coef", finite_array("mean_coef", self.mean_coef, ndim=1, length=dim).copy())
         store(self, "var_coef", finite_array("var_coef", self.var_coef, ndim=1, length=dim).copy())
-        store(self, "base_variance", real_number("base_variance", self.base_variance, minimum=0))
-        store(self, "risk_tolerance", real_number("risk_tolerance", self.risk_tolerance, minimum=0))
-        if self.check_norms:
+        store(
+            self,
+            "base_variance",
+            sized_number("base_variance", self.base_variance, minimum=0, largest=_REACH**2, smallest=0),
+        )
+        store(self, "risk_tolerance", sized_number("risk_tolerance", self.risk_tolerance, minimum=0, smallest=0))
+        if true_or_false("check_norms", self.check_norms):
             for name, norm, limit in self._norms():
                 if norm > limit * (1 + _SLACK):
                     raise InputError(
                         f"{name} must have norm at most {limit:g}, was {norm:.6g}; "
                         "scale it down (Problem.scaled does) or pass check_norms=False"
                     )
+        self._check_reach()
         riskless = self.actions.best(self.var_coef)
         least = float(self.variances(as_batch(riskless))[0])
         if least < -_SLACK * max(1.0, self.base_variance):
             raise InputError(f"variance must be non-negative for every action, was {least:.6g} for action {riskless}")
+
+    def _check_reach(self) -> None:
+        """Refuse coefficients whose rewards, or their squares, could leave the range that policies accept."""
+        norm = self.actions.largest_norm()
+        for name, coef, most in (("mean_coef", self.mean_coef, _REACH), ("var_coef", self.var_coef, _REACH**2)):
+            size = float(np.abs(coef).max())
+            if size and math.log10(size) + math.log10(norm or 1.0) > math.log10(most):
+                raise InputError(
+                    f"{name} times a feature must be at most {most:g} in size, was up to {size:g} * {norm:g}"
+                )
 
     def _norms(self) -> list[tuple[str, float, float]]:
         return [

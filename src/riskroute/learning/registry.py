@@ -56,8 +56,7 @@ def make_policy(name: str, **parameters: Any) -> Policy:
 
 def restore_policy(state: dict[str, Any], actions: ActionSet) -> Policy:
     """Rebuild a policy of any kind from its saved state, over the same action set."""
-    try:
-        kind = POLICIES[state["policy"]]
-    except (KeyError, TypeError):
-        raise StateError("state must name a known policy under 'policy'") from None
-    return kind.restore(state, actions)
+    name = state.get("policy") if isinstance(state, dict) else None
+    if not isinstance(name, str) or name not in POLICIES:
+        raise StateError("state must name a known policy under 'policy'")
+    return POLICIES[name].restore(state, actions)

@@ -11,11 +11,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute.errors import finite_array, one_of, whole_number
+from riskroute.errors import InputError, check_array, finite_array, one_of, real_number, whole_number
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.tally import Tally, merge_moments_compiled
 
 Vector = NDArray[np.float64]
+
+MOST_CHECKPOINTS = 10**6
 
 
 def path_mean_variance(rewards: Vector, risk_tolerance: float) -> float:
@@ -78,7 +80,6 @@ def _harmonic(n: float) -> float:
     return float(total + np.log(n) + 0.57721566490153286061 + 0.5 / n - tail)
 
 
-@njit(cache=True)
 def block_curves(
     counts: NDArray[np.int64],
     reward_means: Vector,
@@ -106,6 +107,45 @@ def block_curves(
     actions were chosen, for any ``c`` known beforehand; ``anchors`` holds the ``c`` of every checkpoint. Near the
     path's mean it leaves little noise in what remains.
     """
+    check_array("counts", counts, np.int64, (None,))
+    for name, values in (
+        ("reward_means", reward_means),
+        ("reward_spreads", reward_spreads),
+        ("true_means", true_means),
+        ("true_variances", true_variances),
+        ("gaps", gaps),
+    ):
+        check_array(name, values, np.float64, counts.shape)
+    check_array("checkpoints", checkpoints, np.int64, (None,))
+    check_array("anchors", anchors, np.float64, checkpoints.shape)
+    if len(checkpoints) == 0:
+        raise InputError("checkpoints must not be empty")
+    xi, pseudo, luck = _block_curves(
+        counts,
+        reward_means,
+        reward_spreads,
+        true_means,
+        true_variances,
+        gaps,
+        checkpoints,
+        anchors,
+        real_number("risk_tolerance", risk_tolerance),
+    )
+    return xi, pseudo, luck
+
+
+@njit(cache=True)
+def _block_curves(
+    counts: NDArray[np.int64],
+    reward_means: Vector,
+    reward_spreads: Vector,
+    true_means: Vector,
+    true_variances: Vector,
+    gaps: Vector,
+    checkpoints: NDArray[np.int64],
+    anchors: Vector,
+    risk_tolerance: float,
+) -> tuple[Vector, Vector, Vector]:
     xi = np.zeros(len(checkpoints))
     pseudo = np.zeros(len(checkpoints))
     luck = np.zeros(len(checkpoints))
@@ -146,7 +186,7 @@ def checkpoint_rounds(horizon: int, count: int = 100, spacing: str = "both") -> 
     [250, 500, 750, 1000]
     """
     whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
-    whole_number("checkpoints", count)
+    whole_number("checkpoints", count, maximum=MOST_CHECKPOINTS)
     log = np.geomspace(1, horizon, count) if count > 1 else np.array([horizon], dtype=float)
     linear = np.linspace(horizon / count, horizon, count)
     both = np.concatenate([log[::-1][::2], linear[::-1][::2]])

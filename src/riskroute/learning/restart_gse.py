@@ -9,11 +9,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import StateError, one_of, whole_number
+from riskroute.errors import StateError, one_of, real_number, whole_number
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.design import Design
 from riskroute.learning.estimation import least_squares
-from riskroute.learning.plan import Plan
+from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
 from riskroute.learning.rounding import exact_counts
 from riskroute.learning.tally import Tallies
@@ -37,6 +38,7 @@ class RestartGse(Policy):
     """
 
     name: ClassVar[str] = "restart-gse"
+    unit_free: ClassVar[bool] = True
 
     mode: str = "practical"
     cycle: int | None = None
@@ -44,16 +46,20 @@ class RestartGse(Policy):
     objective: str = "mean"
     design_tolerance: float = 0.01
 
-    cycle_start: int = memory(0)
-    halvings: list[NDArray[np.float64]] = memory()  # score of every halving in this cycle
-    latest: Action | None = memory()  # winner of the last finished search
+    cycle_start: int = memory(0, remembered.past_round)
+    # score of every halving in this cycle
+    halvings: list[NDArray[np.float64]] = memory(None, remembered.each(remembered.vector))
+    latest: Action | None = memory(None, remembered.optional(remembered.member))  # winner of the last finished search
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
+        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
         one_of("mode", self.mode, ("practical", "theory"))
         one_of("objective", self.objective, ("mean", "mean-variance"))
         for name, value in (("cycle", self.cycle), ("budget", self.budget)):
             if value is not None:
-                whole_number(name, value)
+                whole_number(name, value, maximum=LONGEST_HORIZON)
+
+    def begin(self) -> None:
         self.halvings = []
         self.resume()
 

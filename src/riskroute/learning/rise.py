@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import StateError, one_of, real_number
+from riskroute.errors import StateError, one_of, real_number, sized_number, true_or_false
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.design import Design
 from riskroute.learning.estimation import least_squares
@@ -40,6 +41,7 @@ class Rise(Policy):
     """
 
     name: ClassVar[str] = "rise"
+    unit_free: ClassVar[bool] = True
 
     mode: str = "practical"
     explore_multiplier: float | None = None
@@ -49,17 +51,19 @@ class Rise(Policy):
     design_tolerance: float = 0.01
     corrected: bool = False
 
-    committed: Action | None = memory()
+    committed: Action | None = memory(None, remembered.optional(remembered.member))
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
+        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
+        true_or_false("corrected", self.corrected)
         one_of("mode", self.mode, ("practical", "theory"))
-        real_number("constant", self.constant, above=0)
+        sized_number("constant", self.constant, above=0)
         if self.explore_multiplier is not None:
-            real_number("explore_multiplier", self.explore_multiplier, above=0)
+            sized_number("explore_multiplier", self.explore_multiplier, above=0)
         if self.delta is not None:
-            real_number("delta", self.delta, above=0, below=1)
+            sized_number("delta", self.delta, above=0, below=1)
         if self.epsilon is not None:
-            real_number("epsilon", self.epsilon, above=0)
+            sized_number("epsilon", self.epsilon, above=0)
 
     def propose(self) -> Plan:
         if self.committed is not None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import one_of, real_number
+from riskroute.errors import one_of, sized_number, true_or_false
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.phased import PhasedPolicy
 from riskroute.learning.tally import Tallies
@@ -45,18 +45,21 @@ class RisePlusPlus(PhasedPolicy):
     delta: float | None = None
     corrected: bool = False
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
+        true_or_false("corrected", self.corrected)
         one_of("mode", self.mode, tuple(CONSTANTS))
         if self.ridge is not None:
-            real_number("ridge", self.ridge, minimum=0)
-        super().begin()
-        self._phase_rounds()
+            sized_number("ridge", self.ridge, minimum=0)
+        if self.delta is not None:
+            sized_number("delta", self.delta, above=0, below=1)
+        if self.constant is not None:
+            sized_number("constant", self.constant, above=0)
+        super().check_parameters()
 
     def _phase_rounds(self) -> float:
         dim, horizon = self.known.actions.dim, self.horizon
-        delta = 1 / horizon if self.delta is None else real_number("delta", self.delta, above=0, below=1)
+        delta = 1 / horizon if self.delta is None else self.delta
         constant = CONSTANTS[self.mode][0] if self.constant is None else self.constant
-        real_number("constant", constant, above=0)
         width = constant * dim * math.log(horizon / delta) / self._accuracy()
         return max(width**2 * math.log(max(dim, 2)) * dim, 1.0)
 

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.errors import StateError, real_number
+from riskroute.errors import StateError, sized_number
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.arms import ArmPolicy
 from riskroute.learning.plan import Plan
@@ -26,14 +27,18 @@ class RiskExpExp(ArmPolicy):
     """
 
     name: ClassVar[str] = "risk-exp-exp"
+    unit_free: ClassVar[bool] = True
 
     divisor: float = 14.0
 
-    committed: Action | None = memory()
+    committed: Action | None = memory(None, remembered.optional(remembered.member))
+
+    def check_parameters(self) -> None:
+        sized_number("divisor", self.divisor, above=0)
 
     def explore_rounds(self) -> int:
         """Rounds of exploration, not limited to the horizon."""
-        per_arm: float = (self.horizon / real_number("divisor", self.divisor, above=0)) ** (2 / 3)
+        per_arm: float = (self.horizon / self.divisor) ** (2 / 3)
         return math.ceil(len(self.handles) * per_arm - 1e-9)
 
     def propose(self) -> Plan:

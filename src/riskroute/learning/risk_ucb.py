@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.errors import real_number
+from riskroute.errors import sized_number
 from riskroute.learning.arms import IndexPolicy
 
 
@@ -30,15 +30,16 @@ class RiskUcb(IndexPolicy):
     divisor: float = 2.0
     delta: float | None = None
 
-    def begin(self) -> None:
-        super().begin()
-        self.bonus_at(0)
+    def check_parameters(self) -> None:
+        sized_number("divisor", self.divisor, above=0)
+        if self.scale is not None:
+            sized_number("scale", self.scale, minimum=0)
+        if self.delta is not None:
+            sized_number("delta", self.delta, above=0, maximum=1)
 
     def bonus_at(self, played: int) -> float:
         """Width of the confidence bound of an arm played once: the same in all rounds."""
         known = self.known
         delta = self.horizon**-2.0 if self.delta is None else self.delta
         scale = 5 + known.risk_tolerance if self.scale is None else self.scale
-        real_number("delta", delta, above=0, maximum=1)
-        real_number("scale", scale, minimum=0)
-        return scale * math.sqrt(math.log(1 / delta) / real_number("divisor", self.divisor, above=0))
+        return scale * math.sqrt(math.log(1 / delta) / self.divisor)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riskroute.errors import whole_number
+from riskroute.learning import remembered
 from riskroute.learning.evidence import Evidence
 from riskroute.learning.policy import memory
 from riskroute.learning.thompson import Thompson
@@ -27,10 +28,16 @@ class SlidingWindow(Thompson):
 
     window: int = 5000
 
-    pieces: list[tuple[int, Evidence]] = memory()  # round in which its first plan ended, and evidence, of each piece
+    # of each piece: the round in which its first plan ended, and evidence
+    pieces: list[tuple[int, Evidence]] = memory(
+        None, remembered.each(remembered.pair(remembered.past_round, remembered.evidence))
+    )
+
+    def check_parameters(self) -> None:
+        whole_number("window", self.window)
+        super().check_parameters()
 
     def begin(self) -> None:
-        whole_number("window", self.window)
         self.pieces = []
         super().begin()
 

@@ -6,7 +6,9 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from riskroute.errors import InputError, described, exact_array, instance_of, one_of
 from riskroute.learning.belief import Belief
 from riskroute.learning.evidence import Evidence
 from riskroute.learning.plan import Plan
@@ -34,23 +36,36 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """Undo `encode`."""
+    """Undo `encode`; `InputError` for what `encode` cannot have written."""
     if isinstance(value, list):
         return [decode(item) for item in value]
     if not isinstance(value, dict):
         return value
     if "array" in value:
-        return np.array(value["array"], dtype=value["dtype"]).reshape(value["shape"])
+        return _array(value)
     if "tuple" in value:
-        return tuple(decode(item) for item in value["tuple"])
-    if "tally" in value:
-        return Tally(*value["tally"])
-    if "plan" in value:
-        return Plan(**decode(value["plan"]))
-    if "tallies" in value:
-        return Tallies(**decode(value["tallies"]))
-    if "belief" in value:
-        return Belief(**decode(value["belief"]))
-    if "evidence" in value:
-        return Evidence(**decode(value["evidence"]))
+        return tuple(decode(item) for item in instance_of("tuple", value["tuple"], list, "a list"))
+    for name, kind in _RECORDS.items():
+        if name in value:
+            fields, names = value[name], [item.name for item in dataclasses.fields(kind)]
+            if kind is Tally and isinstance(fields, list) and len(fields) == len(names):
+                fields = dict(zip(names, fields, strict=True))
+            if not isinstance(fields, dict) or set(fields) != set(names):
+                raise InputError(f"{name} must have {', '.join(names)}, was {described(fields)}")
+            return kind(**decode(fields))
     return {key: decode(item) for key, item in value.items()}
+
+
+_RECORDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in (Tally, Tallies, Plan, Belief, Evidence)}
+_TYPES: dict[str, Any] = {"int64": np.int64, "float64": np.float64}
+
+
+def _array(saved: dict[str, Any]) -> NDArray[Any]:
+    """An array from its entries, type and shape."""
+    dtype = _TYPES[one_of("dtype of an array", saved.get("dtype"), tuple(_TYPES))]
+    shape = instance_of("shape of an array", saved.get("shape"), list, "a list")
+    if not shape or not all(type(length) is int and length >= 0 for length in shape):
+        raise InputError(f"shape of an array must be whole numbers, was {shape!r}")
+    if saved.get("array") == [] and shape[0] == 0 and max(shape) < 2**31:  # an empty list does not tell other lengths
+        return np.zeros(shape, dtype=dtype)
+    return exact_array("array", saved.get("array"), dtype, tuple(shape))

@@ -15,8 +15,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from riskroute.errors import InputError, exact_array, instance_of, list_of, real_number, whole_number
+
 ActionBatch = NDArray[np.int64]
 """Handles of several actions: the first axis runs over actions."""
+
+_WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
 
 Number = TypeVar("Number", np.int64, np.float64)
 """How many rewards: a whole number, or a fraction of rewards half forgotten."""
@@ -50,16 +54,24 @@ class Tally:
     mean: float = 0.0
     spread: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not (type(self.count) is int and type(self.mean) is type(self.spread) is float):
+            object.__setattr__(self, "count", whole_number("count", self.count, minimum=0))
+            object.__setattr__(self, "mean", real_number("mean", self.mean))
+            object.__setattr__(self, "spread", real_number("spread", self.spread, minimum=0))
+
     @classmethod
     def of(cls, rewards: Iterable[float]) -> Tally:
         """Tally ``rewards`` one by one, in the order (and with the rounding) of a live router."""
         tally = cls()
-        for reward in rewards:
-            tally = tally.merge(cls(1, float(reward), 0.0))
+        for reward in list_of("rewards", rewards, object, "numbers"):
+            tally = tally.merge(cls(1, real_number("a reward", reward), 0.0))
         return tally
 
     def merge(self, other: Tally) -> Tally:
         """Return the tally of both sets of rewards together."""
+        if type(other) is not Tally:
+            instance_of("other", other, Tally, "a Tally")
         count, mean, spread = merge_moments(self.count, self.mean, self.spread, other.count, other.mean, other.spread)
         return Tally(int(count), mean, spread)
 
@@ -77,13 +89,24 @@ class Tallies:
     means: NDArray[np.float64]
     spreads: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        if not are_tallies(self.actions, self.counts, self.means, self.spreads):
+            counts = exact_array("counts", self.counts, np.int64, (None,))
+            store = object.__setattr__
+            store(self, "actions", as_handles(self.actions, len(counts)))
+            store(self, "counts", counts)
+            store(self, "means", exact_array("means", self.means, np.float64, counts.shape))
+            store(self, "spreads", exact_array("spreads", self.spreads, np.float64, counts.shape))
+
     def __len__(self) -> int:
         return len(self.counts)
 
     @classmethod
     def of(cls, actions: ActionBatch, tallies: Iterable[Tally]) -> Tallies:
         """Gather single tallies, one per action handle."""
-        rows = list(tallies)
+        rows = tallies if type(tallies) is list else list_of("tallies", tallies, Tally, "tallies")
+        if not all(type(row) is Tally for row in rows):
+            list_of("tallies", rows, Tally, "tallies")
         return cls(
             actions,
             np.array([t.count for t in rows], dtype=np.int64),
@@ -93,6 +116,11 @@ class Tallies:
 
     def joined(self, other: Tallies) -> Tallies:
         """Return the entries of both, one after the other (the same action may then appear twice)."""
+        instance_of("other", other, Tallies, "Tallies")
+        if self.actions.shape[1:] != other.actions.shape[1:]:
+            raise InputError(
+                f"other must have handles like {self.actions[:1].tolist()}, had {other.actions[:1].tolist()}"
+            )
         return Tallies(
             np.concatenate([self.actions, other.actions]),
             np.concatenate([self.counts, other.counts]),
@@ -108,11 +136,46 @@ class Tallies:
         >>> merged.actions.tolist(), merged.counts.tolist(), merged.means.tolist(), merged.spreads.tolist()
         ([2, 4], [1, 2], [5.0, 2.0], [0.0, 2.0])
         """
+        if len(self) and self.counts.min() < 0:
+            raise InputError(f"counts must not be negative, was {self.counts.min()}")
         actions, group = np.unique(self.actions, axis=0, return_inverse=True)
         return Tallies(actions, *merge_groups(group.reshape(-1), len(actions), self.counts, self.means, self.spreads))
 
 
-@njit(cache=True)
+def as_handles(value: Any, length: int) -> ActionBatch:
+    """Return ``value`` as a batch of ``length`` handles: whole numbers, or vectors of them."""
+    first = value[0] if isinstance(value, list | tuple) and value else None
+    several = getattr(value, "ndim", 1) == 2 or isinstance(first, list | tuple | np.ndarray)
+    return exact_array("actions", value, np.int64, (length, None) if several else (length,))
+
+
+def are_tallies(handles: Any, counts: Any, means: Any, spreads: Any) -> bool:
+    """Whether these are arrays of the types and lengths that `Tallies` need; looks at nothing else."""
+    return are_moments(counts, means, spreads) and are_counts(handles, counts)
+
+
+def are_counts(handles: Any, counts: Any) -> bool:
+    """Whether these are arrays of handles ``(n,)`` or ``(n, m)`` and of as many counts, as 64-bit whole numbers."""
+    return (
+        type(handles) is type(counts) is np.ndarray
+        and handles.dtype == counts.dtype == _WHOLE
+        and 1 <= handles.ndim <= 2
+        and counts.ndim == 1
+        and len(handles) == len(counts)
+    )
+
+
+def are_moments(counts: Any, means: Any, spreads: Any) -> bool:
+    """Whether these are arrays of equal length ``(n,)``, counts of 64-bit numbers of either kind, the rest floats."""
+    return (
+        type(counts) is type(means) is type(spreads) is np.ndarray
+        and counts.ndim == means.ndim == spreads.ndim == 1
+        and len(counts) == len(means) == len(spreads)
+        and means.dtype == spreads.dtype == _REAL
+        and (counts.dtype == _WHOLE or counts.dtype == _REAL)
+    )
+
+
 def merge_into(
     counts: NDArray[Any],
     means: NDArray[np.float64],
@@ -123,6 +186,30 @@ def merge_into(
     more_spreads: NDArray[np.float64],
 ) -> None:
     """Merge tally ``i`` of the second three arrays into tally ``where[i]`` of the first three, in order, in place."""
+    if not are_moments(counts, means, spreads):
+        raise InputError("counts, means and spreads must be arrays of 64-bit numbers of equal length, and were not")
+    _check_groups(where, more, more_means, more_spreads)
+    merge_compiled(counts, means, spreads, where, more, more_means, more_spreads)
+
+
+@njit(cache=True)
+def merge_compiled(
+    counts: NDArray[Any],
+    means: NDArray[np.float64],
+    spreads: NDArray[np.float64],
+    where: NDArray[np.int64],
+    more: NDArray[Any],
+    more_means: NDArray[np.float64],
+    more_spreads: NDArray[np.float64],
+) -> None:
+    """`merge_into` without a look at types: for arrays of which they are known."""
+    if not (
+        len(counts) == len(means) == len(spreads) and len(where) == len(more) == len(more_means) == len(more_spreads)
+    ):
+        raise InputError("tallies must be arrays of equal length, some were not")
+    for i in range(len(where)):
+        if not 0 <= where[i] < len(counts):
+            raise InputError("tallies must be merged into places that exist, one was out of range")
     for i in range(len(where)):
         k = where[i]
         total, means[k], spreads[k] = merge_moments_compiled(
@@ -139,7 +226,15 @@ def merge_groups(
     spreads: NDArray[np.float64],
 ) -> tuple[NDArray[Number], NDArray[np.float64], NDArray[np.float64]]:
     """Merge tallies of the same group ``0 .. n_groups - 1``, in order; counts may be fractions."""
+    _check_groups(group, counts, means, spreads)
     merged: NDArray[Number] = np.zeros(n_groups, dtype=counts.dtype)
     merged_means, merged_spreads = np.zeros(n_groups), np.zeros(n_groups)
-    merge_into(merged, merged_means, merged_spreads, group, counts, means, spreads)
+    merge_compiled(merged, merged_means, merged_spreads, group, counts, means, spreads)
     return merged, merged_means, merged_spreads
+
+
+def _check_groups(group: Any, counts: Any, means: Any, spreads: Any) -> None:
+    if not are_moments(counts, means, spreads):
+        raise InputError("tallies must be arrays of 64-bit numbers of equal length, and were not")
+    if not (type(group) is np.ndarray and group.dtype == _WHOLE and group.ndim == 1 and len(group) == len(counts)):
+        raise InputError(f"groups must be {len(counts)} 64-bit whole numbers, one per tally, and were not")

@@ -8,7 +8,7 @@ from typing import ClassVar
 from riskroute.errors import real_number, whole_number
 from riskroute.learning.belief import Belief, draw
 from riskroute.learning.linear import LinearPolicy, spread_evenly
-from riskroute.learning.plan import Plan
+from riskroute.learning.plan import MOST_DRAWS, Plan
 
 
 @dataclass(kw_only=True)
@@ -37,10 +37,10 @@ class Thompson(LinearPolicy):
     draws: int = 32
     width: float = 1.0
 
-    def begin(self) -> None:
-        whole_number("draws", self.draws)
+    def check_parameters(self) -> None:
+        whole_number("draws", self.draws, maximum=MOST_DRAWS)
         real_number("width", self.width, minimum=1e-9, maximum=1e9)
-        super().begin()
+        super().check_parameters()
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         center, covariance = self.objective(belief)

@@ -1,16 +1,20 @@
 """Tournament trees: the smallest of many values, kept up to date as one value at a time changes.
 
 The winner is at the root. After a change one path is replayed: ``log2`` of the number of values, not all of them.
+
+Arrays are copied element by element, here and in other kernels: numba takes three seconds to compile an assignment to
+a slice, nearly all of them for the text of an error about shapes.
+These functions are compiled within the kernels that call them; called from Python they are plain Python.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 
-@njit(cache=True)
+@register_jitable
 def build_tree(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Tournament tree over ``values``, whose length is a power of two; the root, entry 1, holds the first minimum."""
     size = len(values)
@@ -23,7 +27,7 @@ def build_tree(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return winners
 
 
-@njit(cache=True)
+@register_jitable
 def replay(winners: NDArray[np.int64], values: NDArray[np.float64], leaf: int) -> None:
     """Restore the tree after ``values[leaf]`` has changed."""
     node = (len(values) + leaf) // 2
@@ -33,12 +37,13 @@ def replay(winners: NDArray[np.int64], values: NDArray[np.float64], leaf: int) -
         node //= 2
 
 
-@njit(cache=True)
+@register_jitable
 def padded(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """``values`` followed by infinities up to a power of two."""
     size = 1
     while size < len(values):
         size *= 2
     result = np.full(size, np.inf)
-    result[: len(values)] = values
+    for k in range(len(values)):
+        result[k] = values[k]
     return result

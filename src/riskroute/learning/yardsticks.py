@@ -8,10 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.errors import InputError, StateError, real_number, whole_number
+from riskroute.errors import InputError, StateError, list_of, real_number, sized_number, whole_number
+from riskroute.learning import remembered
 from riskroute.learning.actions import Action, as_action
 from riskroute.learning.estimation import least_squares
-from riskroute.learning.plan import Plan
+from riskroute.learning.plan import LONGEST_HORIZON, MOST_DRAWS, Plan
 from riskroute.learning.policy import Policy, memory
 from riskroute.learning.tally import Tallies
 
@@ -21,14 +22,20 @@ class Oracle(Policy):
     """Play what the comparator of the regret plays: a schedule of (first round, action), rounds counted from 0."""
 
     name: ClassVar[str] = "oracle"
+    unit_free: ClassVar[bool] = True
     needs_horizon: ClassVar[bool] = False
 
     schedule: tuple[tuple[int, Action], ...] = ()
 
-    def begin(self) -> None:
-        starts = [start for start, _ in self.schedule]
+    def check_parameters(self) -> None:
+        pairs = list_of("schedule", self.schedule, tuple, "pairs of a first round and an action")
+        if any(len(pair) != 2 or type(pair[0]) is not int for pair in pairs):
+            raise InputError(f"schedule must be pairs of a first round and an action, was {self.schedule}")
+        starts = [start for start, _ in pairs]
         if not starts or starts[0] != 0 or starts != sorted(set(starts)):
             raise InputError(f"schedule must start at round 0 and ascend, was {self.schedule}")
+        for _, action in pairs:
+            remembered.member("an action of the schedule", action, self)
 
     def propose(self) -> Plan:
         later = [start for start, _ in self.schedule if start > self.played]
@@ -47,15 +54,16 @@ class Uniform(Policy):
     """Play an action drawn uniformly at random, every round anew."""
 
     name: ClassVar[str] = "uniform"
+    unit_free: ClassVar[bool] = True
     needs_horizon: ClassVar[bool] = False
     fixed_set: ClassVar[bool] = False
 
     batch: int = 1024
 
-    latest: Action | None = memory()
+    latest: Action | None = memory(None, remembered.optional(remembered.handle))
 
-    def begin(self) -> None:
-        whole_number("batch", self.batch)
+    def check_parameters(self) -> None:
+        whole_number("batch", self.batch, maximum=MOST_DRAWS)
 
     def propose(self) -> Plan:
         drawn = self.known.actions.sample(self.rng, min(self.batch, self.remaining))
@@ -83,6 +91,7 @@ class Greedy(Policy):
     """
 
     name: ClassVar[str] = "greedy"
+    unit_free: ClassVar[bool] = True
     needs_horizon: ClassVar[bool] = False
 
     tries: int = 2
@@ -90,17 +99,19 @@ class Greedy(Policy):
     ridge: float = 1e-3
     design_tolerance: float = 0.01
 
-    seen: Tallies | None = memory()
+    seen: Tallies | None = memory(None, remembered.optional(remembered.tallies))
 
-    def begin(self) -> None:
-        whole_number("tries", self.tries)
-        real_number("growth", self.growth, above=0)
+    def check_parameters(self) -> None:
+        whole_number("tries", self.tries, maximum=LONGEST_HORIZON)
+        sized_number("growth", self.growth, above=0)
+        sized_number("ridge", self.ridge, minimum=0)
+        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
 
     def propose(self) -> Plan:
         if self.seen is None:
             design = self.known.actions.design(self.design_tolerance)
             return Plan(design.actions, np.full(len(design), self.tries, dtype=np.int64))
-        return Plan.repeat(self.recommend(), math.ceil(self.growth * self.played))
+        return Plan.repeat(self.recommend(), math.ceil(min(self.growth * self.played, self.remaining)))
 
     def observe(self, tallies: Tallies) -> None:
         self.seen = (tallies if self.seen is None else self.seen.joined(tallies)).by_action()

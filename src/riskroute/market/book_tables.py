@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import polars
@@ -11,9 +12,10 @@ import polars
 from riskroute.errors import DataError, InputError, RiskrouteError
 from riskroute.market.csv_stream import as_frame, csv_frames, csv_members, reading
 from riskroute.market.itch import date_of, one_of_many
-from riskroute.market.reading import YEARS, Part, Wanted, as_snapshots, one_line, stamped
+from riskroute.market.reading import MOST_LEVELS, YEARS, Part, Wanted, as_snapshots, one_line, stamped
 from riskroute.market.sampling import NEW_YORK
-from riskroute.market.tables import TIME, level_columns
+from riskroute.market.tables import TIME, level_columns, levels_kept
+from riskroute.text import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
 
 ALIASES = {
     "ts_event": ("timestamp", "time", "datetime", "ts"),
@@ -26,7 +28,8 @@ ALIASES = {
 }
 """Other names of columns that are understood without being told, in upper or lower case."""
 
-_ROWS = 100_000
+_ROWS, _COLUMNS = 100_000, 24  # of a piece; fewer rows where there are more columns
+_LEVELS = level_columns(MOST_LEVELS + 1)  # one more than can be kept, to see that there is one
 _UNITS = {"ns": 1, "us": 1000, "ms": 1_000_000}
 _REACH = int(dt.datetime(YEARS[-1] + 1, 1, 1, tzinfo=dt.UTC).timestamp()) * 10**9
 
@@ -39,19 +42,21 @@ class TableReader:
     def __init__(self, path: Path, wanted: Wanted) -> None:
         self.source, self.wanted = path, wanted
         self._names: dict[str, str] = {}
-        first = next(self._frames(), None)
+        with closing(self._frames()) as frames:
+            first = next(frames, None)
         if first is None or not first.height:
             raise DataError(f"{path} must hold a header and at least one row, was empty")
         self._names = self._columns(first.columns)
         known = [name for name in self._names if name.startswith("bid_px_")]
-        levels = next(depth for depth in range(len(known), -1, -1) if set(level_columns(depth)) <= set(self._names))
-        if not levels:
+        whole = (depth for depth in range(len(known), -1, -1) if set(level_columns(depth)) <= set(self._names))
+        self.levels = next(whole)
+        if not self.levels:
             missing = [name for name in level_columns(1) if name not in self._names]
             raise DataError(
                 f"{path} must have columns for {', '.join(missing)} (other names: --column bid_px_00=NAME), "
                 f"was {', '.join(first.columns)}"
             )
-        self.depth = min(wanted.depth, levels)
+        self.depth = wanted.kept(self.levels)
         stamps = self._stamps(first[self._names["ts_event"]])
         moment = stamps[0] if stamps[0] is not None else None
         day = wanted.date or (moment.astimezone(NEW_YORK).date() if moment else date_of(path.name))
@@ -68,17 +73,21 @@ class TableReader:
             table = table.with_columns(ts_event=self._stamps(table["ts_event"])).with_row_index("sequence", row + 1)
             row += frame.height
             latest = self._check(table, latest)
-            for (venue, symbol), mine in self._labelled(table).group_by(["venue", "symbol"], maintain_order=True):
-                seen[str(symbol)] = None
-                if not self.wanted.symbols or symbol in self.wanted.symbols:
-                    whole = as_snapshots(stamped(mine, str(venue), str(symbol)), self.depth)
-                    yield Part(str(venue), str(symbol), self.wanted.within(whole, self.date))
+            labelled = self._labelled(table)
+            seen |= dict.fromkeys(labelled["symbol"].drop_nulls().unique(maintain_order=True))
+            wanted = self._named(labelled)
+            for (venue, symbol), mine in wanted.group_by(["venue", "symbol"], maintain_order=True):
+                if mine.height:
+                    known = min(self.depth + 1, self.levels)
+                    whole = as_snapshots(stamped(mine, str(venue), str(symbol)), known)
+                    kept, deeper = levels_kept(self.wanted.within(whole, self.date), self.depth)
+                    yield Part(str(venue), str(symbol), kept, deeper=deeper)
         for absent in [symbol for symbol in self.wanted.symbols if seen and symbol not in seen]:
             one_of_many("symbol", absent, tuple(seen), self.source.name)
 
     def _columns(self, given: list[str]) -> dict[str, str]:
         """Our names to theirs, for the columns that are there."""
-        ours = [*ALIASES, *level_columns(50)]
+        ours = [*ALIASES, *_LEVELS]
         for name, theirs in self.wanted.columns.items():
             if name not in ours:
                 raise InputError(f"column must be one of ts_event, venue, symbol, bid_px_00, ..., was {name!r}")
@@ -94,7 +103,7 @@ class TableReader:
             raise DataError(f"{self.source} must have a column for ts_event, was {', '.join(given)}")
         return found
 
-    def _frames(self) -> Iterator[polars.DataFrame]:
+    def _frames(self) -> Generator[polars.DataFrame]:
         try:
             import pyarrow
             from pyarrow.parquet import ParquetFile
@@ -105,14 +114,15 @@ class TableReader:
             if len(members) != 1:
                 raise DataError(f"{self.source} must hold one CSV file, was {len(members)}")
             labels = dict.fromkeys(("venue", "symbol"), pyarrow.string())
-            kinds = dict.fromkeys(level_columns(50), pyarrow.float64()) | labels
+            kinds = dict.fromkeys(_LEVELS, pyarrow.float64()) | labels
             types = {theirs: kinds[ours] for ours, theirs in self._names.items() if ours in kinds}
             yield from csv_frames(self.source, members[0], types, header=True)
             return
         with reading(self.source):
             try:
                 with ParquetFile(self.source) as file:
-                    for batch in file.iter_batches(_ROWS):
+                    wide = max(file.metadata.num_columns, _COLUMNS)
+                    for batch in file.iter_batches(max(_ROWS * _COLUMNS // wide, 1)):
                         if batch.num_rows:
                             yield as_frame(batch)
             except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
@@ -158,12 +168,19 @@ class TableReader:
         table = table.with_columns(polars.col("symbol").str.to_uppercase())
         if self.wanted.venue is not None:
             table = table.filter(polars.col("venue") == self.wanted.venue)
-        rules = {"venue": r"^[A-Za-z0-9.\-]{1,16}$", "symbol": r"^[!-.0-~]{1,16}$"}  # they become parts of file names
-        named = [polars.col(name).str.contains(rule).fill_null(False) for name, rule in rules.items()]
-        odd = table.filter(~polars.all_horizontal(named))
-        if odd.height:
-            values = odd.select("venue", "symbol").row(0)
-            raise DataError(f"row {odd['sequence'][0]} of {self.source.name} must name venue and symbol, was {values}")
+        return table
+
+    def _named(self, table: polars.DataFrame) -> polars.DataFrame:
+        """The rows of wanted symbols; refuses those that do not name their venue and symbol, whatever others say."""
+        if self.wanted.symbols:
+            table = table.filter(polars.col("symbol").is_in(self.wanted.symbols).fill_null(True))
+        for name, longest in (("venue", LONGEST_VENUE), ("symbol", LONGEST_SYMBOL)):
+            for value in table[name].unique(maintain_order=True):
+                if not is_name(value, longest=longest):
+                    row = table.filter(polars.col(name).eq_missing(value))["sequence"][0]
+                    expected = f"as {name} {name_rule(longest)}"
+                    hint = "; symbols that are not asked for may be anything" if name == "symbol" and value else ""
+                    raise DataError(f"row {row} of {self.source.name} must have {expected}, was {value!r}{hint}")
         return table
 
     def _check(self, table: polars.DataFrame, latest: int) -> int:

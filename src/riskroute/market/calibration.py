@@ -10,10 +10,11 @@ from typing import Any
 import polars
 
 from riskroute._version import __version__
-from riskroute.errors import DataError, InputError, one_of, whole_number
+from riskroute.errors import DataError, InputError, day_of, instance_of, list_of, one_of, whole_number
 from riskroute.market.cost import SIDES, as_quantities
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import Fit, fit_profits
+from riskroute.market.reading import MOST_LEVELS
 from riskroute.market.sampling import Window, draw_moments
 from riskroute.market.slots import Slot, Terms, VenueTables
 from riskroute.market.store import Recording, Store
@@ -37,6 +38,16 @@ class Calibration:
     kinds: dict[str, str]
     skipped: dict[str, str]
     dark: list[VenueModel]
+
+    def __post_init__(self) -> None:
+        for name in ("config", "fits", "kinds", "skipped"):
+            instance_of(name, getattr(self, name), dict, "a dictionary")
+        list_of("fits", self.fits.values(), Fit, "fits")
+        object.__setattr__(self, "dark", list_of("dark", self.dark, VenueModel, "venue models"))
+        if not set(self.fits) <= set(self.kinds):
+            raise InputError(
+                f"kinds must have an entry for every fit, was without {sorted(set(self.fits) - set(self.kinds))}"
+            )
 
     @property
     def models(self) -> list[VenueModel]:
@@ -90,7 +101,7 @@ def calibrate(
     pools: Sequence[DarkPool] = (),
     date: dt.date | None = None,
     venues: Sequence[str] = (),
-    levels: int = 5,
+    levels: int | None = None,
 ) -> Calibration:
     """Estimate what orders of given quantities earn at every recorded venue, against the middle of its own book.
 
@@ -102,9 +113,17 @@ def calibrate(
     fees : makes profits net of fees.
     dark_pools : how many to add, with moments drawn relative to the lit venues.
     pools : mechanisms of dark pools; what they leave crosses at the venue with the most books.
-    levels : of the book that orders may walk.
+    levels : of the book that orders may walk; all that are recorded if None.
     """
-    asked, part = as_quantities(quantities), window or Window()
+    instance_of("store", store, Store, "a Store")
+    part = Window() if window is None else instance_of("window", window, Window, "a Window")
+    if fees is not None:
+        instance_of("fees", fees, FeeSchedule, "a FeeSchedule")
+    pools = list_of("pools", pools, DarkPool, "dark pools")
+    orders = list_of("orders", orders, object, "market or limit")
+    if levels is not None:
+        whole_number("levels", levels, maximum=MOST_LEVELS)
+    asked = as_quantities(quantities)
     if len(asked) < 2:
         raise InputError(f"quantities must be at least two, was {list(quantities)}")
     one_of("side", side, SIDES)
@@ -113,15 +132,15 @@ def calibrate(
         raise InputError("orders must be market, limit or both, was none")
     for kind in orders:
         one_of("orders", kind, ORDERS)
-    if date is not None and not isinstance(date, dt.date):
-        raise InputError(f"date must be a day, was {date!r}")
+    if date is not None:
+        day_of("date", date)
     recordings = store.of_symbol(symbol, date, venues)
     day = recordings[0].date
     moments = draw_moments(day, part, seed)
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"pools must have different names, was {[pool.name for pool in pools]}")
     terms = Terms(asked, side, fees, levels)
-    tables = {one.venue: VenueTables(store, one, part) for one in recordings}
+    tables = {one.venue: VenueTables(store, one, part, [moments]) for one in recordings}
     fits: dict[str, Fit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}

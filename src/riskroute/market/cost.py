@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, one_of, whole_number
+from riskroute.errors import InputError, one_of, shown, whole_number
 from riskroute.market.sampling import Books, Floats
 
 SIDES = ("sell", "buy")
@@ -21,7 +21,7 @@ def as_quantities(values: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64
     try:
         given = list(values)
     except TypeError:
-        raise InputError(f"quantities must be a list of positive integers, was {values!r}") from None
+        raise InputError(f"quantities must be a list of positive integers, was {shown(values)}") from None
     quantities = [whole_number("quantities", value, maximum=10**9) for value in given]
     if not quantities or sorted(set(quantities)) != quantities:
         raise InputError(f"quantities must be different and rising, was {quantities}")
@@ -37,11 +37,16 @@ def walk_levels(prices: Floats, sizes: Floats, quantities: NDArray[np.int64]) ->
     >>> walk_levels(np.array([[10.0, 9.0]]), np.array([[2.0, 1.0]]), np.array([1, 3, 4])).tolist()
     [[10.0, 29.0, nan]]
     """
-    there = np.where(np.isnan(prices), 0.0, sizes)
-    ends = there.cumsum(axis=1)
-    taken = np.clip(quantities[..., None] - (ends - there)[:, None, :], 0.0, there[:, None, :])
-    money = (taken * np.nan_to_num(prices)[:, None, :]).sum(axis=2)
-    return np.where(ends[:, -1:] >= quantities, money, np.nan)
+    there, priced = np.where(np.isnan(prices), 0.0, sizes), np.nan_to_num(prices)
+    above = np.zeros((len(there), 1))  # shares on better levels
+    money = np.zeros(np.broadcast_shapes(above.shape, quantities.shape))
+    for level in range(there.shape[1]):
+        if (above >= quantities).all():
+            break
+        shares = there[:, level, None]
+        money += np.clip(quantities - above, 0.0, shares) * priced[:, level, None]
+        above = above + shares
+    return np.where(there.sum(axis=1, keepdims=True) >= quantities, money, np.nan)
 
 
 def market_profits(books: Books, quantities: NDArray[np.int64], side: str = "sell") -> Floats:

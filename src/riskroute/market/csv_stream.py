@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -43,19 +44,55 @@ def csv_frames(
     except ImportError:
         raise RiskrouteError("CSV files need more packages: pip install 'riskroute[market]'") from None
 
+    def refused(text: str) -> DataError:
+        return DataError(f"{path} must be a table of numbers as described, was: {one_line(text, 300)} (in {member})")
+
     names = None if header else list(types)
-    read = csv.ReadOptions(block_size=BLOCK, column_names=names, use_threads=False)  # with threads errors tell no row
-    convert = csv.ConvertOptions(column_types=dict(types))
-    with reading(path, member), ExitStack() as stack:
-        file = stack.enter_context(_opened(path, member))
-        try:
-            batches = stack.enter_context(csv.open_csv(file, read_options=read, convert_options=convert))
-            for batch in batches:
-                if batch.num_rows:
-                    yield as_frame(batch)
-        except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
-            text = one_line(error, 300)
-            raise DataError(f"{path} must be a table of numbers as described, was: {text} (in {member})") from error
+    kinds, rows = dict(types), 0
+    with reading(path, member), _opened(path, member) as file:
+        for block in _blocks(file, path):
+            # With threads errors tell no row.
+            read = csv.ReadOptions(block_size=len(block), column_names=names, use_threads=False)
+            convert = csv.ConvertOptions(column_types=kinds)
+            try:
+                table = csv.read_csv(pyarrow.BufferReader(block), read_options=read, convert_options=convert)
+                frame = as_frame(table)
+            except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
+                raise refused(_counted(str(error), rows)) from error
+            rows += frame.height + (names is None)
+            names, kinds = table.schema.names, dict(zip(table.schema.names, table.schema.types, strict=True))
+            if frame.height:
+                yield frame
+        if not rows:
+            raise refused("Empty CSV file")
+
+
+def _blocks(file: Any, path: Path) -> Iterator[bytes]:
+    """A file in pieces of whole lines, read by the thread that asks for them.
+
+    Arrow's own stream reads ahead in a thread of its library. Such a thread ends the whole process if Python closes
+    down while it reads from one of Python's files, which happens when a small file is refused.
+    """
+    rest = b""
+    while block := file.read(BLOCK):
+        whole = rest + block
+        cut = max(whole.rfind(b"\n"), whole.rfind(b"\r")) + 1
+        if not cut and len(whole) >= BLOCK:
+            raise DataError(f"{path} must have lines of less than {BLOCK:,} bytes, was one of more")
+        if whole[:cut].strip(b"\r\n"):
+            yield whole[:cut]
+        rest = whole[cut:]
+    if rest:
+        yield rest
+
+
+def _counted(text: str, before: int) -> str:
+    """What Arrow said of a row of a piece, with the row's number in the whole file.
+
+    >>> _counted("CSV parse error: Row #2: Expected 8 columns, got 3", 100)
+    'CSV parse error: Row #102: Expected 8 columns, got 3'
+    """
+    return re.sub(r"\bRow #(\d+)", lambda found: f"Row #{int(found[1]) + before}", text, count=1)
 
 
 def as_frame(batch: Any) -> polars.DataFrame:

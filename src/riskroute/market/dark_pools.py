@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, one_of, real_number, whole_number
+from riskroute.errors import InputError, list_of, one_of, real_number, sized_number, whole_number
 from riskroute.market.cost import DECIMALS, SIDES, as_quantities, walk_levels
 from riskroute.market.sampling import Books, Floats
 from riskroute.routing.venues import VenueModel
 from riskroute.seeding import stream
+from riskroute.text import as_name
 
 Whole = NDArray[np.int64]
 
@@ -36,6 +37,7 @@ def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int
     >>> [(pool.name, round(pool.mean[0], 3), round(pool.variance[1], 3)) for pool in generated_dark_pools(lit)]
     [('Dark 1', -0.01, 0.066), ('Dark 2', -0.01, 0.051)]
     """
+    lit = list_of("lit", lit, VenueModel, "venue models")
     if not lit or any(model.kind == "dark" for model in lit):
         raise InputError(f"lit must hold lit venues, at least one, was {[(m.name, m.kind) for m in lit]}")
     best = max(lit, key=lambda model: model.mean)
@@ -93,12 +95,11 @@ class DarkPool:
 
     def __post_init__(self) -> None:
         real_number("presence", self.presence, minimum=0.0, maximum=1.0)
-        real_number("tail", self.tail, above=0.0)
+        sized_number("tail", self.tail, above=0.0)
         whole_number("smallest", self.smallest, maximum=10**9)
         real_number("improvement", self.improvement, minimum=-1.0, maximum=1.0)
-        real_number("fee", self.fee)
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"name must be a text that is not empty, was {self.name!r}")
+        sized_number("fee", self.fee, smallest=0)
+        as_name("name", self.name)
 
     def profits(
         self,
@@ -117,7 +118,7 @@ class DarkPool:
         """
         one_of("side", side, SIDES)
         wanted = as_quantities(quantities)
-        taker_fee = real_number("taker_fee", taker_fee)
+        taker_fee = sized_number("taker_fee", taker_fee, smallest=0)
         direction, other = (1, "bid") if side == "sell" else (-1, "ask")
         buckets, joinable = len(books.stamps), np.isfinite(books.mid)
         hidden = self.hidden_sizes(whole_number("draws", draws, maximum=10**6) * buckets, seed=seed)
@@ -136,7 +137,7 @@ class DarkPool:
     def hidden_sizes(self, count: int, *, seed: int) -> Whole:
         """Draw hidden sizes, ``(count,)``, 0 where there is none; the first are the same however many are drawn."""
         rng = np.random.default_rng(stream(seed, "hidden sizes", self.name))
-        there, height = rng.random((whole_number("count", count, minimum=0), 2)).T
+        there, height = rng.random((whole_number("count", count, minimum=0, maximum=10**8), 2)).T
         # Bounded before the power is taken: with a small tail exponent it would leave the range of floats.
         growth = np.minimum(-np.log1p(-height) / self.tail, math.log(LARGEST_SIZE / self.smallest))
         return np.where(there < self.presence, np.floor(self.smallest * np.exp(growth)), 0.0).astype(np.int64)

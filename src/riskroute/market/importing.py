@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from riskroute.errors import DataError, InputError, one_of, real_number
+from riskroute.errors import DataError, InputError, function_of, instance_of, list_of, one_of, path_of, real_number
 from riskroute.market.book_tables import TableReader
 from riskroute.market.csv_stream import csv_members
 from riskroute.market.itch import ItchReader
@@ -66,11 +66,16 @@ def import_files(
     }
     if kind is not None:
         one_of("kind", kind, tuple(READERS))
-    if not paths:
+    files = [path_of("a file", path) for path in list_of("files", paths, object, "paths")]
+    out = path_of("out", out)
+    instance_of("wanted", wanted, Wanted, "a Wanted")
+    if progress is not None:
+        function_of("progress", progress)
+    if not files:
         raise InputError("files must be at least one, was none")
     writers: dict[tuple[str, str, str], RecordingWriter] = {}
     try:
-        for path in dict.fromkeys(map(Path, paths)):
+        for path in dict.fromkeys(files):
             reader = READERS[kind or detect(path)](path, wanted)
             mine = _read(reader, out, writers, progress)
             _judge(reader, [writers[key].recording for key in mine], limits)
@@ -107,6 +112,7 @@ def _read(
             writer.add_events(part.events)
         writer.recording.references += part.references
         writer.recording.unresolved += part.unresolved
+        writer.recording.deeper += part.deeper
         count += part.snapshots.height
         if progress is not None:
             progress(reader.source.name, count)

@@ -17,14 +17,15 @@ import numpy as np
 import polars
 
 from riskroute.errors import DataError, InputError, RiskrouteError
-from riskroute.market.reading import YEARS, Part, Wanted, as_events, stamped
+from riskroute.market.reading import ITCH_LEVELS, YEARS, Part, Wanted, as_events, stamped
 from riskroute.market.sampling import stamp_of
+from riskroute.market.tables import level_columns, levels_kept
 
 VENUES = {"BX": "XBOS", "PSX": "XPSX", "NASDAQ": "XNAS"}
 """Names of NASDAQ's three exchanges in file names."""
 
-ROWS = 100_000
-"""Rows per part, about: memory against speed."""
+ROWS, BYTES, FEW = 100_000, 1 << 21, 10
+"""Rows per part, about, and bytes read at once: for books of ``FEW`` levels, and less for deeper ones."""
 
 _DATES = (
     (r"^(\d{2})(\d{2})(\d{4})\.NASDAQ_ITCH", (3, 1, 2)),
@@ -62,17 +63,23 @@ def venue_of(name: str) -> str:
 
 
 class ItchReader:
-    """Books and events of some symbols of a day file."""
+    """Books and events of some symbols of a day file.
+
+    One level more than is kept is read where that is possible, to count the books that have it. At `ITCH_LEVELS` it is
+    not, and books that have as many are counted.
+    """
 
     name = "itch"
 
     def __init__(self, path: Path, wanted: Wanted) -> None:
-        self.source, self.wanted, self.depth = path, wanted, wanted.depth
+        self.source, self.wanted, self.depth = path, wanted, wanted.kept(ITCH_LEVELS)
         day = wanted.date or date_of(path.name)
         if day is None:
             raise InputError(f"date must be given where the file name does not tell it, was None for {path.name!r}")
         self.date, self.venue = day, wanted.venue or venue_of(path.name)
         self.stats: dict[str, Any] = {}
+        self._known = min(self.depth + 1, ITCH_LEVELS)
+        self._latest: dict[int, dict[str, Any]] = {}
 
     def parts(self) -> Iterator[Part]:
         """Parts of all wanted symbols, as they come."""
@@ -100,11 +107,12 @@ class ItchReader:
             import itch_book
         except ImportError:
             raise RiskrouteError("ITCH files need more packages: pip install 'riskroute[market]'") from None
-        feed = itch_book.open(str(self.source), date=self.date, chunk_bytes=1 << 21)
-        tables = ("depth", "messages", "symbols")
+        wide = max(self._known, FEW)
+        feed = itch_book.open(str(self.source), date=self.date, chunk_bytes=BYTES * FEW // wide)
+        tables, rows = ("depth", "messages", "symbols"), ROWS * FEW // wide
         with warnings.catch_warnings(), feed:
             warnings.simplefilter("ignore")  # of symbols that are not there; said with more detail here
-            yield from feed.batches(tables=tables, rows=ROWS, depth=self.depth, symbols=self.wanted.symbols or "?")
+            yield from feed.batches(tables=tables, rows=rows, depth=self._known, symbols=self.wanted.symbols or "?")
         self.stats = feed.stats or {}
         if self.stats.get("malformed") or self.stats.get("unknown"):
             odd = self.stats["malformed"] + self.stats["unknown"]
@@ -166,15 +174,36 @@ class ItchReader:
         snapshots = depth.with_columns(
             polars.col("ts_event").cast(polars.Datetime("ns", "UTC")), polars.col(prices).fill_nan(None)
         ).rename({"seq": "sequence"})
+        whole = stamped(snapshots, self.venue, symbol)
+        kept, deeper = self._kept(self.wanted.within(whole.filter(self._changes(locate, whole)), self.date))
         refers, unresolved = _one_of(chosen["action"], "FCM"), _one_of(chosen["side"], "N")
         return Part(
             self.venue,
             symbol,
-            self.wanted.within(stamped(snapshots, self.venue, symbol), self.date),
+            kept,
             self.wanted.within(self._events(symbol, chosen, ~unresolved), self.date),
             int(refers.sum()),
             int((refers & unresolved).sum()),
+            deeper,
         )
+
+    def _kept(self, snapshots: polars.DataFrame) -> tuple[polars.DataFrame, int]:
+        """The levels to keep, and how many books have more; as many, where more are not told."""
+        kept, deeper = levels_kept(snapshots, self.depth)
+        return (kept, deeper) if self._known > self.depth else (kept, levels_kept(snapshots, self.depth - 1)[1])
+
+    def _changes(self, locate: int, snapshots: polars.DataFrame) -> polars.Series:
+        """Which books differ from the one before in a level that is kept, and not just in the one beyond."""
+        changed = np.full(snapshots.height, self._known == self.depth)
+        if self._known > self.depth and snapshots.height:
+            before = self._latest.get(locate)
+            changed[0] = before is None
+            for name in level_columns(self.depth):
+                column = snapshots[name]
+                earlier = column.shift(1) if before is None else column.shift(1, fill_value=before[name])
+                changed |= column.ne_missing(earlier).to_numpy()
+            self._latest[locate] = snapshots.row(-1, named=True)
+        return polars.Series(changed)
 
     def _events(self, symbol: str, messages: dict[str, Any], known: Any) -> polars.DataFrame:
         applied = known & ~(_one_of(messages["action"], "AM") & (messages["remaining"] == 0))

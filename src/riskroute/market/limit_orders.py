@@ -39,7 +39,7 @@ def limit_profits(
     rule: str = "price-time",
     maker_fee: float = 0.0,
     taker_fee: float = 0.0,
-    levels: int = 5,
+    levels: int | None = None,
 ) -> LimitOutcome:
     """Profit from limit orders at the best price of their own side, left in the book until their bucket ends.
 
@@ -57,7 +57,7 @@ def limit_profits(
         was added before the first one is known only from what happens to it.
     rule : ``price-time``, first come, first served, or ``pro-rata``, every trade shared in proportion to size.
     maker_fee, taker_fee : dollars per share filled at the limit, and per share that crosses; a rebate is negative.
-    levels : how deep the rest may reach into the last book.
+    levels : how deep the rest may reach into the last book; all of its levels if None.
 
     >>> from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
     >>> book = [10.00, 50, 10.02, 5]  # five shares are offered at 10.02
@@ -73,7 +73,8 @@ def limit_profits(
     one_of("rule", rule, RULES)
     wanted = as_quantities(quantities)
     maker_fee, taker_fee = real_number("maker_fee", maker_fee), real_number("taker_fee", taker_fee)
-    whole_number("levels", levels)
+    if levels is not None:
+        whole_number("levels", levels)
     own, other, direction = ("ask", "bid", 1) if side == "sell" else ("bid", "ask", -1)
 
     rows = closest_rows(snapshots, moments)

@@ -15,6 +15,7 @@ from riskroute.market.csv_stream import csv_frames, csv_members
 from riskroute.market.itch import date_of
 from riskroute.market.reading import Part, Wanted, as_events, as_snapshots, dollars, stamped
 from riskroute.market.sampling import stamp_of
+from riskroute.market.tables import levels_kept
 
 _NAME = re.compile(
     r"(?P<symbol>[A-Za-z.\-]+)_(?P<date>\d{4}-\d{2}-\d{2})_.*(?P<kind>message|orderbook)_(?P<depth>\d{1,4})"
@@ -44,7 +45,7 @@ class LobsterReader:
         if found is None:
             raise DataError(f"{path} must have a name such as AMZN_2012-06-21_34200000_57600000_message_5.csv")
         self.levels = int(found["depth"])
-        self.depth = min(wanted.depth, self.levels)
+        self.depth = wanted.kept(self.levels)
         day = wanted.date or date_of(found["date"])
         if day is None or not 1 <= self.levels <= 1000:
             raise DataError(f"{path} must tell its day and number of levels in its name, was {found[0]!r}")
@@ -69,14 +70,11 @@ class LobsterReader:
             row += some.height
             stamps = self._stamps(message)
             keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
-            snapshots = as_snapshots(self._own(polars.concat([keys, _priced(book)], how="horizontal")), self.depth)
+            known = min(self.depth + 1, self.levels)
+            snapshots = as_snapshots(self._own(polars.concat([keys, _priced(book)], how="horizontal")), known)
+            kept, deeper = levels_kept(self.wanted.within(snapshots, self.date), self.depth)
             events = self._events(message.with_columns(ts_event=stamps))
-            yield Part(
-                self.venue,
-                self.symbol,
-                self.wanted.within(snapshots, self.date),
-                self.wanted.within(events, self.date),
-            )
+            yield Part(self.venue, self.symbol, kept, self.wanted.within(events, self.date), deeper=deeper)
 
     def _own(self, frame: polars.DataFrame) -> polars.DataFrame:
         return stamped(frame, self.venue, self.symbol)

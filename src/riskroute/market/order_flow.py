@@ -16,6 +16,8 @@ from numba import njit
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from riskroute.errors import InputError
+
 BID, ASK = 0, 1
 ADD, ATTRIBUTED, EXECUTE, EXECUTE_AT, CANCEL, DELETE, REPLACE, TRADE = (ord(letter) for letter in "AFECXDUP")
 
@@ -28,8 +30,7 @@ Orders are numbered from 0 as they come. A hidden trade has order -1; only a rep
 FEWEST_LEVELS = 6
 """Levels a side that withdrawals leave alone: one more than the five that are usually looked at."""
 
-_NOW, _COUNT, _CREATED, _FREE = 0, 1, 2, 3
-_LIVE, _LEVELS, _QUOTED = 4, 6, 8  # one per side each
+_NOW, _COUNT, _CREATED, _FREE, _LIVE, _LEVELS, _QUOTED = 0, 1, 2, 3, 4, 6, 8  # the last three one per side each
 _ATTRIBUTED_SHARE, _PRICED_SHARE, _TRIES = 0.02, 0.06, 4
 
 Integers = NDArray[np.int64]
@@ -366,13 +367,12 @@ def simulate(
 ) -> Integers:
     """Messages ``(n, 7)`` of one symbol on one venue, in the order of time, from ``begin`` and before ``end``.
 
-    ``quotes (K, 2)`` are best bid and best ask in ticks, each for ``step`` nanoseconds. The book is empty at the
-    beginning and filled within a second.
+    ``quotes (K, 2)`` are best bid and ask in ticks, each for ``step`` nanoseconds. The book fills within a second.
     """
+    if quotes.shape[0] == 0 or quotes.shape[1] != 2 or step < 1 or character.orders < 1:
+        raise InputError("quotes must be rows of bid and ask for steps of time, and there must be orders")
     margin = character.furthest + FEWEST_LEVELS + 1
-    low, high = quotes[0, BID], quotes[0, ASK]
-    for i in range(len(quotes)):
-        low, high = min(low, quotes[i, BID]), max(high, quotes[i, ASK])
+    low, high = quotes[:, BID].min(), quotes[:, ASK].max()
     book = _empty_book(character, rng, low - margin, high - low + 2 * margin + 1)
     state, out = book.state, np.empty((4096, OLD + 1), np.int64)
     room = 4 * len(book.free)  # a move may withdraw every order, and bring as many

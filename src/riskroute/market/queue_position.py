@@ -12,7 +12,7 @@ import polars
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute.errors import DataError
+from riskroute.errors import DataError, InputError, check_array
 from riskroute.market.tables import EVENT_SCHEMA
 
 Whole = NDArray[np.int64]
@@ -192,7 +192,6 @@ def _better_change(events: SideEvents, row: int, price: int) -> int:
     return change
 
 
-@njit(cache=True)
 def volume_behind(events: SideEvents, begin: int, end: int, sequence: int, price: int, ahead: int) -> int:
     """Volume that trades once everything ``ahead`` of us is gone: what an order at our place gets, whatever its size.
 
@@ -201,6 +200,12 @@ def volume_behind(events: SideEvents, begin: int, end: int, sequence: int, price
     order that meets us we get what exceeds the volume ahead, at our price and at better ones. There is none unless the
     recording is crossed, or has lost sight of orders; they stay ahead then, as recorded.
     """
+    _check_rows(events, begin, end)
+    return int(_volume_behind(events, begin, end, sequence, price, ahead))
+
+
+@njit(cache=True)
+def _volume_behind(events: SideEvents, begin: int, end: int, sequence: int, price: int, ahead: int) -> int:
     volume, better = 0, 0
     for row in range(begin, end):
         gone_price, size = events.gone_prices[row], events.gone_sizes[row]
@@ -221,7 +226,6 @@ def volume_behind(events: SideEvents, begin: int, end: int, sequence: int, price
     return volume
 
 
-@njit(cache=True)
 def shared_volume(events: SideEvents, begin: int, end: int, price: int, others: int, quantities: Whole) -> Whole:
     """Shares that orders of ``quantities (Q,)`` get of the trades in rows ``begin`` to ``end``, each on its own.
 
@@ -230,6 +234,14 @@ def shared_volume(events: SideEvents, begin: int, end: int, price: int, others: 
     followed as the data have them. Fractions of shares are dropped. Better prices are served first, as in
     `volume_behind`.
     """
+    _check_rows(events, begin, end)
+    check_array("quantities", quantities, np.int64, (None,))
+    filled: Whole = _shared_volume(events, begin, end, price, others, quantities)
+    return filled
+
+
+@njit(cache=True)
+def _shared_volume(events: SideEvents, begin: int, end: int, price: int, others: int, quantities: Whole) -> Whole:
     filled = np.zeros(len(quantities), dtype=np.int64)
     volume, shown, stamp, better = 0, 0, 0, 0
     for row in range(begin, end + 1):
@@ -256,3 +268,13 @@ def shared_volume(events: SideEvents, begin: int, end: int, price: int, others: 
         if (events.actions[row] == ADDED or events.actions[row] == REPLACED) and events.prices[row] == price:
             others += events.sizes[row]
     return filled
+
+
+def _check_rows(events: SideEvents, begin: int, end: int) -> None:
+    """Refuse events of different lengths, and rows that they do not have."""
+    check_array("stamps", events.stamps, np.int64, (None,))
+    rows = len(events.stamps)
+    for name, values in zip(SideEvents._fields, events, strict=True):
+        check_array(name, values, np.int64, (rows,))
+    if not 0 <= begin <= end <= rows:
+        raise InputError(f"rows must be within 0 and {rows}, was {begin} to {end}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +10,16 @@ from typing import Protocol
 
 import polars
 
-from riskroute.errors import DataError, InputError, whole_number
+from riskroute.errors import DataError, InputError, day_of, instance_of, list_of, shown, whole_number
 from riskroute.market.sampling import stamp_of
 from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
+from riskroute.text import LONGEST_SYMBOL, as_name
 
-MOST_LEVELS = 50
+MOST_LEVELS = 1000
+"""Levels per side that are kept at most."""
+
+ITCH_LEVELS = 50
+"""Levels per side of an ITCH file that are kept at most: itch-book tells no more."""
 
 YEARS = range(1970, 2262)
 """What 64 bits of nanoseconds can tell, in whole years."""
@@ -28,14 +32,14 @@ class Wanted:
     Parameters
     ----------
     symbols : names; a reader whose files hold one symbol takes that one if empty.
-    depth : levels per side, at most those of the source.
+    depth : levels per side to keep; all of the source if None.
     start, end : New York times of the first snapshot and of the end; all if None.
     date, venue : if the file does not tell, or to overrule it. ``venue`` is a market identifier code such as XNAS.
     columns : for tables with names of their own: ours to theirs, for example ``{"bid_px_00": "BestBid"}``.
     """
 
     symbols: tuple[str, ...] = ()
-    depth: int = 5
+    depth: int | None = None
     start: dt.time | None = None
     end: dt.time | None = None
     date: dt.date | None = None
@@ -43,19 +47,32 @@ class Wanted:
     columns: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        whole_number("depth", self.depth, maximum=MOST_LEVELS)
+        if self.depth is not None:
+            whole_number("depth", self.depth, maximum=MOST_LEVELS)
         if isinstance(self.symbols, str):
             raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
-        object.__setattr__(self, "symbols", tuple(dict.fromkeys(symbol.upper() for symbol in self.symbols)))
-        for symbol in self.symbols:
-            if not re.fullmatch(r"[!-.0-~]{1,16}", symbol):  # it becomes part of file names
-                raise InputError(f"symbol must be a short name, was {symbol!r}")
-        if self.venue is not None and not (self.venue.isalnum() and len(self.venue) == 4 and self.venue.isupper()):
-            raise InputError(f"venue must be a market identifier code such as XNAS, was {self.venue!r}")
+        names = list_of("symbols", self.symbols, str, "names")
+        names = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in names]
+        object.__setattr__(self, "symbols", tuple(dict.fromkeys(names)))
+        if self.venue is not None and not (
+            isinstance(self.venue, str) and self.venue.isalnum() and len(self.venue) == 4 and self.venue.isupper()
+        ):
+            raise InputError(f"venue must be a market identifier code such as XNAS, was {shown(self.venue)}")
+        for name in ("start", "end"):
+            moment = getattr(self, name)
+            if moment is not None and not (isinstance(moment, dt.time) and moment.tzinfo is None):
+                raise InputError(f"{name} must be a New York time such as 11:00, was {shown(moment)}")
+        columns = instance_of("columns", self.columns, dict, "a dictionary of our names to those of the file")
+        if not all(isinstance(name, str) for pair in columns.items() for name in pair):
+            raise InputError(f"columns must map names to names, was {shown(columns)}")
         if self.start is not None and self.end is not None and self.start >= self.end:
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
-        if self.date is not None and self.date.year not in YEARS:
+        if self.date is not None and day_of("date", self.date).year not in YEARS:
             raise InputError(f"date must be between {YEARS[0]} and {YEARS[-1]}, was {self.date}")
+
+    def kept(self, levels: int) -> int:
+        """Levels per side to keep of a source that has ``levels``."""
+        return min(self.depth or MOST_LEVELS, levels, MOST_LEVELS)
 
     def within(self, frame: polars.DataFrame, day: dt.date) -> polars.DataFrame:
         """Rows of the part of the day that is wanted."""
@@ -71,7 +88,8 @@ class Wanted:
 class Part:
     """A piece of a recording, in the order of time: snapshots, events if the source has them, and what was counted.
 
-    ``references`` counts messages that refer to an order, ``unresolved`` those whose order is not in the file.
+    ``references`` counts messages that refer to an order, ``unresolved`` those whose order is not in the file, and
+    ``deeper`` snapshots that had more levels than were kept.
     """
 
     venue: str
@@ -80,10 +98,11 @@ class Part:
     events: polars.DataFrame | None = None
     references: int = 0
     unresolved: int = 0
+    deeper: int = 0
 
 
 class Reader(Protocol):
-    """Reads one file, or the files that belong together."""
+    """Reads one file, or the files that belong together; ``depth`` is the number of levels it keeps."""
 
     name: str
     source: Path
@@ -101,13 +120,13 @@ def stamped(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFram
 
 def as_snapshots(frame: polars.DataFrame, depth: int) -> polars.DataFrame:
     """The frame in the columns and types of a snapshot table: no level without both a price and a size."""
-    schema = snapshot_schema(depth)
+    schema, given = snapshot_schema(depth), frame.schema
     levels, fractions = [], []
     for level in range(depth):
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
             there = (polars.col(price) > 0) & polars.col(price).is_finite() & (polars.col(size) != 0)
-            if not frame.schema[size].is_integer():
+            if not given[size].is_integer():
                 fractions.append(there & (polars.col(size) % 1 != 0))
             levels += [
                 polars.when(there).then(polars.col(price)).alias(price),
@@ -147,6 +166,6 @@ def _typed(
     return typed
 
 
-def one_line(error: BaseException, most: int = 200) -> str:
+def one_line(error: BaseException | str, most: int = 200) -> str:
     """What a library said, short and without line breaks."""
     return " ".join(str(error).split())[:most]

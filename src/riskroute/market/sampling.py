@@ -13,7 +13,7 @@ import numpy as np
 import polars
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, whole_number
+from riskroute.errors import InputError, day_of, shown, whole_number
 from riskroute.market.tables import depth_of
 from riskroute.seeding import stream
 
@@ -60,7 +60,7 @@ class Window:
         for name in ("start", "end"):
             moment = getattr(self, name)
             if not isinstance(moment, dt.time) or moment.tzinfo is not None:
-                raise InputError(f"{name} of the window must be a New York time such as 11:00, was {moment!r}")
+                raise InputError(f"{name} of the window must be a New York time such as 11:00, was {shown(moment)}")
         if self.start >= self.end:
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
         if np.diff(self.edges(dt.date(2000, 1, 3))).min() < 1:
@@ -68,6 +68,7 @@ class Window:
 
     def edges(self, day: dt.date) -> Stamps:
         """Where buckets begin, and the end: ``(buckets + 1,)`` UTC nanoseconds."""
+        day_of("day", day)
         begin, step = stamp_of(day, self.start), np.arange(self.buckets + 1)
         # in whole numbers, as floats of this size are 256 apart
         whole, rest = divmod(stamp_of(day, self.end) - begin, self.buckets)
@@ -135,21 +136,28 @@ def closest_rows(snapshots: polars.DataFrame, moments: Moments) -> Stamps:
     return rows
 
 
-def closest_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5) -> Books:
+def closest_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int | None = None) -> Books:
     """The snapshots of `closest_rows`."""
     return books_at(snapshots, closest_rows(snapshots, moments), levels=levels)
 
 
-def last_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int = 5) -> Books:
-    """The last snapshot of each bucket."""
+def last_rows(snapshots: polars.DataFrame, moments: Moments) -> Stamps:
+    """Row of the last snapshot of each bucket, ``(B,)``, -1 if there is none."""
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     first, last = _spans(stamps, moments)
-    return books_at(snapshots, np.where(first <= last, last, -1), levels=levels)
+    return np.where(first <= last, last, -1)
 
 
-def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int = 5) -> Books:
-    """Books of some rows of a snapshot table; row -1 is no book."""
-    depth = min(depth_of(snapshots), whole_number("levels", levels))
+def last_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int | None = None) -> Books:
+    """The snapshots of `last_rows`."""
+    return books_at(snapshots, last_rows(snapshots, moments), levels=levels)
+
+
+def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> Books:
+    """Books of some rows of a snapshot table, at most ``levels`` deep if given; row -1 is no book."""
+    depth = depth_of(snapshots)
+    if levels is not None:
+        depth = min(depth, whole_number("levels", levels))
     found = rows >= 0
     chosen = snapshots[rows[found]]
     stamps = np.full(len(rows), -1, dtype=np.int64)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import DataError, InputError, one_of, whole_number
+from riskroute.errors import DataError, InputError, exact_array, instance_of, list_of, one_of, whole_number
 from riskroute.market.cost import SIDES
 from riskroute.market.fitting import Fit, fit_profits
+from riskroute.market.reading import MOST_LEVELS
 from riskroute.market.sampling import Floats, Window, closest_books, draw_moments
 from riskroute.market.slots import Slot, Terms, VenueTables
 from riskroute.market.store import Store
@@ -45,6 +46,31 @@ class Scenarios:
     repeats: int
     shared: tuple[SharedBook, ...] = ()
 
+    def __post_init__(self) -> None:
+        slots = tuple(list_of("slots", self.slots, Slot, "slots"))
+        profits = exact_array("profits", self.profits, np.float64, (len(slots), None, None))
+        scenarios = profits.shape[1]
+        if 0 in profits.shape or scenarios % whole_number("repeats", self.repeats):
+            raise InputError(
+                f"scenarios must be some, {self.repeats} in every bucket, profits had shape {profits.shape}"
+            )
+        arrays = {
+            "profits": profits,
+            "buckets": exact_array("buckets", self.buckets, np.int64, (scenarios,)),
+            "mids": exact_array("mids", self.mids, np.float64, (scenarios,)),
+            "depths": exact_array("depths", self.depths, np.float64, (len(slots), scenarios)),
+        }
+        shared = tuple(list_of("shared", self.shared, SharedBook, "shared books"))
+        for name, value in {**arrays, "slots": slots, "shared": shared}.items():
+            object.__setattr__(self, name, value)
+
+    def _caps(self, caps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return one quantity per slot when profits of all are known."""
+        given = exact_array("caps", caps, np.int64, (len(self.slots),))
+        if given.min() < 0 or given.max() > self.shares:
+            raise InputError(f"caps must be from 0 to {self.shares} shares, was {given.tolist()}")
+        return given
+
     @property
     def shares(self) -> int:
         """Largest quantity."""
@@ -57,7 +83,7 @@ class Scenarios:
 
     def deep(self, caps: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Where the book of each slot is deep enough for its cap, ``(slots, scenarios)``."""
-        return np.asarray(np.isfinite(self.profits[np.arange(len(caps)), :, caps]))
+        return np.asarray(np.isfinite(self.profits[np.arange(len(self.slots)), :, self._caps(caps)]))
 
     def whole(self, caps: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Scenarios that are deep enough for ``caps`` in every slot, ``(scenarios,)``."""
@@ -73,6 +99,7 @@ class Scenarios:
 
         A book that several cross has room for its depth once, beside what dark pools fill.
         """
+        caps = self._caps(caps)
         room = np.full(len(self.buckets), int(caps.sum()))
         for book in self.shared:
             most = caps[list(book.slots)]
@@ -86,7 +113,10 @@ class Scenarios:
 
     def fit(self, slot: int, cap: int, seed: int) -> Fit:
         """Mean and variance of the profit in a slot, fitted by the quantity and its square up to ``cap``."""
-        largest = max(int(cap), 2)
+        slot = whole_number("slot", slot, minimum=0, maximum=len(self.slots) - 1)
+        largest = max(whole_number("cap", cap, minimum=0, maximum=self.shares), 2)
+        if largest > self.shares:
+            raise DataError(f"{self.slots[slot].name}: profits must be known of two shares, was {self.shares}")
         quantities = np.unique(np.linspace(1, largest, min(FITTED, largest)).round().astype(np.int64))
         buckets = len(self.buckets) // self.repeats
         found = np.asarray(np.isfinite(self.profits[slot, :, 1]).reshape(self.repeats, buckets).any(axis=0))
@@ -98,6 +128,7 @@ class Scenarios:
 
     def models(self, caps: NDArray[np.int64], seed: int) -> tuple[list[VenueModel], dict[str, Fit]]:
         """One venue model per slot, with variances that are nowhere negative, and the fits behind them."""
+        caps = self._caps(caps)
         fits = {slot.name: self.fit(k, caps[k], seed) for k, slot in enumerate(self.slots)}
         kinds = {slot.name: "dark" if slot.pool is not None else slot.kind for slot in self.slots}
         largest = dict(zip(fits, np.maximum(caps, 2).tolist(), strict=True))
@@ -114,7 +145,7 @@ def sample_scenarios(
     repeats: int = 10,
     side: str = "sell",
     fees: FeeSchedule | None = None,
-    levels: int = 5,
+    levels: int | None = None,
     seed: int = 0,
     date: dt.date | None = None,
 ) -> Scenarios:
@@ -122,6 +153,13 @@ def sample_scenarios(
 
     Scenarios are those of all buckets for the first time drawn, then for the second.
     """
+    instance_of("store", store, Store, "a Store")
+    instance_of("window", window, Window, "a Window")
+    if fees is not None:
+        instance_of("fees", fees, FeeSchedule, "a FeeSchedule")
+    slots = list_of("slots", slots, Slot, "slots")
+    if levels is not None:
+        whole_number("levels", levels, maximum=MOST_LEVELS)
     one_of("side", side, SIDES)
     whole_number("repeats", repeats, maximum=10_000)
     whole_number("shares", shares, maximum=100_000)
@@ -134,9 +172,8 @@ def sample_scenarios(
     drawn = [draw_moments(day, window, _derived(seed, repeat)) for repeat in range(repeats)]
     hidden = [int(stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
     terms = Terms(np.arange(1, shares + 1), side, fees, levels)
-    venues = {
-        name: VenueTables(store, recordings[name], window) for name in dict.fromkeys(slot.venue for slot in slots)
-    }
+    names = dict.fromkeys(slot.venue for slot in slots)
+    venues = {name: VenueTables(store, recordings[name], window, drawn) for name in names}
     profits, crossed, depths = [], [], []
     for slot in slots:
         parts = [venues[slot.venue].outcome(slot, moments, terms, seed=hidden[k]) for k, moments in enumerate(drawn)]

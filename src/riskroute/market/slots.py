@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,12 +10,15 @@ import numpy as np
 import polars
 from numpy.typing import NDArray
 
+from riskroute.errors import InputError, instance_of, one_of
 from riskroute.market.cost import market_profits, stretched_profits
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.limit_orders import limit_profits
-from riskroute.market.sampling import Floats, Moments, Window, closest_books
+from riskroute.market.sampling import Floats, Moments, Window, closest_books, closest_rows, last_rows
 from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
+from riskroute.routing.venues import KINDS
+from riskroute.text import LONGEST_VENUE, as_name
 
 MATCHING = {"XPSX": "pro-rata"}
 """Venues that do not match by price and time."""
@@ -28,6 +32,14 @@ class Slot:
     kind: str = "market"
     pool: DarkPool | None = None
 
+    def __post_init__(self) -> None:
+        as_name("venue of a slot", self.venue, longest=LONGEST_VENUE)
+        one_of("kind of a slot", self.kind, KINDS)
+        if self.pool is not None:
+            instance_of("pool of a slot", self.pool, DarkPool, "a DarkPool")
+        elif self.kind == "dark":
+            raise InputError("pool of a dark slot must be a DarkPool, was None")
+
     @property
     def name(self) -> str:
         """As in tables: the venue, with the way of trading if that is not a market order."""
@@ -38,12 +50,12 @@ class Slot:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is traded, and on which terms: quantities, side, fees, and levels of the book that may be walked."""
+    """What is traded, and on which terms: quantities, side, fees, and levels of the book to walk, all if None."""
 
     quantities: NDArray[np.int64]
     side: str = "sell"
     fees: FeeSchedule | None = None
-    levels: int = 5
+    levels: int | None = None
 
 
 @dataclass(frozen=True)
@@ -60,12 +72,15 @@ class Outcome:
 
 
 class VenueTables:
-    """The tables of one venue and part of a day, read once."""
+    """The tables of one venue and part of a day, read once: of the snapshots those that ``drawn`` moments need."""
 
-    def __init__(self, store: Store, recording: Recording, window: Window) -> None:
+    def __init__(self, store: Store, recording: Recording, window: Window, drawn: Sequence[Moments]) -> None:
         self.store, self.recording = store, recording
         edges = window.edges(recording.date)
-        self.snapshots = store.snapshots(recording, int(edges[0]), int(edges[-1]))
+        times = store.times(recording, int(edges[0]), int(edges[-1]))
+        rows = np.concatenate([find(times, moments) for moments in drawn for find in (closest_rows, last_rows)])
+        stamps = times["ts_event"].cast(polars.Int64).to_numpy()
+        self.snapshots = store.snapshots_at(recording, stamps[rows[rows >= 0]])
 
     @cached_property
     def events(self) -> polars.DataFrame:

@@ -14,20 +14,27 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars
+from numpy.typing import NDArray
 
-from riskroute.errors import DataError, InputError, one_of
+from riskroute.errors import DataError, InputError, day_of, instance_of, list_of, one_of, path_of, whole_number
 from riskroute.market.parquet_stream import ParquetStream
-from riskroute.market.reading import one_line
-from riskroute.market.tables import EVENT_SCHEMA, crossed, snapshot_schema
+from riskroute.market.reading import ITCH_LEVELS, one_line
+from riskroute.market.tables import EVENT_SCHEMA, crossed, levels_used, snapshot_schema
 from riskroute.results import write_json
+from riskroute.text import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
 
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"
 
 
 @dataclass
 class Recording:
-    """What is known of one venue, symbol and day."""
+    """What is known of one venue, symbol and day.
+
+    ``depth`` is the number of levels per side that its table has room for, ``levels`` that of its deepest book.
+    ``deeper`` counts snapshots that had more levels in the file than were kept.
+    """
 
     venue: str
     symbol: str
@@ -43,17 +50,33 @@ class Recording:
     crossed: int = 0
     unresolved: int = 0
     references: int = 0
+    levels: int = 0
+    deeper: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        as_name("venue", self.venue, longest=LONGEST_VENUE)
+        as_name("symbol", self.symbol, longest=LONGEST_SYMBOL)
 
     @property
     def stem(self) -> str:
         """Beginning of its files' names."""
-        return f"{self.venue}_{self.symbol}_{self.date.isoformat()}"
+        return f"{in_file_name(self.venue)}_{in_file_name(self.symbol)}_{self.date.isoformat()}"
 
     @property
     def unresolved_share(self) -> float:
         """Share of the references to orders that the file does not hold."""
         return self.unresolved / self.references if self.references else 0.0
+
+    @property
+    def cut(self) -> str:
+        """A sentence about levels that were not kept; empty if there were none."""
+        if not self.deeper:
+            return ""
+        some = f"{self.deeper:,} of {self.snapshots:,} books of {self.stem} had"
+        if self.reader == "itch" and self.depth >= ITCH_LEVELS:
+            return f"{some} {self.depth} levels or more on a side; no more than {self.depth} are kept of an ITCH file."
+        return f"{some} more levels on a side than were kept ({self.depth})."
 
     @property
     def crossed_share(self) -> float:
@@ -73,6 +96,7 @@ class RecordingWriter:
         if frame.height:
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
+            one.levels = max(one.levels, levels_used(frame))
             one.snapshots += frame.height
             one.crossed += crossed(frame)
             one.first = one.first or str(frame["ts_event"][0])
@@ -138,7 +162,7 @@ class Store:
     """Recordings in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = Path(folder)
+        self.folder = path_of("folder", folder)
         if not self.folder.is_dir():
             raise InputError(f"folder must hold imported market data, was {str(folder)!r}, which is not a folder")
 
@@ -148,6 +172,9 @@ class Store:
 
     def of_symbol(self, symbol: str, date: dt.date | None = None, venues: Sequence[str] = ()) -> list[Recording]:
         """Recordings of a symbol on one day: the one that is there, or ``date``."""
+        if date is not None:
+            day_of("date", date)
+        venues = list_of("venues", venues, str, "venues")
         found = self.recordings()
         if not found:
             raise DataError(f"folder must hold imported market data, was {str(self.folder)!r} without any")
@@ -165,37 +192,55 @@ class Store:
 
     def snapshots(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
         """Snapshots of a recording, from ``begin`` and before ``end`` (UTC nanoseconds) if given."""
-        return self._table(recording, SNAPSHOTS, begin, end)
+        instance_of("recording", recording, Recording, "a recording of this store")
+        return self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), _between(begin, end))
+
+    def times(self, recording: Recording, begin: int, end: int) -> polars.DataFrame:
+        """The column ``ts_event`` of `snapshots` alone."""
+        return self._table(recording, SNAPSHOTS, ["ts_event"], _between(begin, end))
+
+    def snapshots_at(self, recording: Recording, stamps: NDArray[np.int64]) -> polars.DataFrame:
+        """All snapshots of some times (UTC nanoseconds): few of a large table, however deep its books are."""
+        there = _stamp().is_in(polars.Series(np.unique(stamps)).implode())
+        return self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), [there])
 
     def events(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
         """Events of a recording; an error if its source has none."""
-        if not recording.has_events:
+        if not instance_of("recording", recording, Recording, "a recording of this store").has_events:
             raise DataError(
                 f"limit orders need events, and {recording.stem} has none ({recording.reader} data hold snapshots only)"
             )
-        return self._table(recording, EVENTS, begin, end)
+        return self._table(recording, EVENTS, list(EVENT_SCHEMA), _between(begin, end))
 
-    def _table(self, recording: Recording, ending: str, begin: int | None, end: int | None) -> polars.DataFrame:
+    def _table(
+        self, recording: Recording, ending: str, columns: list[str], rules: Sequence[polars.Expr]
+    ) -> polars.DataFrame:
         path = self.folder / f"{recording.stem}{ending}"
-        stamp = polars.col("ts_event").cast(polars.Int64)
         try:
-            table = polars.scan_parquet(path, glob=False)
-            if begin is not None:
-                table = table.filter(stamp >= begin)
-            if end is not None:
-                table = table.filter(stamp < end)
-            return table.collect()
+            return polars.scan_parquet(path, glob=False).filter(*rules).select(columns).collect(engine="streaming")
         except (OSError, polars.exceptions.PolarsError) as error:
             raise DataError(
                 f"{path} must be a table that `riskroute market import` wrote: {one_line(error)}"
             ) from error
 
 
+def _stamp() -> polars.Expr:
+    return polars.col("ts_event").cast(polars.Int64)
+
+
+def _between(begin: int | None, end: int | None) -> list[polars.Expr]:
+    for name, edge in (("begin", begin), ("end", end)):
+        if edge is not None:
+            whole_number(name, edge, minimum=0, maximum=2**63 - 1)
+    rules = [_stamp() >= begin] if begin is not None else []
+    return [*rules, _stamp() < end] if end is not None else rules
+
+
 def _read_record(path: Path) -> Recording:
     try:
         fields = json.loads(path.read_text())
         one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
-        for name, value in asdict(Recording("", "", one.date, 0, "", "")).items():
+        for name, value in asdict(Recording("X", "X", one.date, 0, "", "")).items():
             if type(fields.get(name, value)) is not type(value) and name != "date":
                 raise TypeError(f"{name} must be of type {type(value).__name__}, was {fields[name]!r}")  # noqa: TRY301
         return one  # noqa: TRY300

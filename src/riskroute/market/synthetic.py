@@ -17,15 +17,16 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
-from riskroute.errors import InputError, one_of, real_number, whole_number
+from riskroute.errors import InputError, function_of, one_of, path_of, real_number, shown, whole_number
 from riskroute.market import order_flow as flow
 from riskroute.market.itch_messages import OrderMessages, encode, stock_directory, system_event, trading_begins
 from riskroute.market.sampling import SECOND, stamp_of
 from riskroute.results import write_whole
 from riskroute.seeding import stream
+from riskroute.text import LONGEST_VENUE, as_name
 
 MATCHING = ("price-time", "pro-rata")
 REFERENCE_PRICE = 270.0
@@ -94,9 +95,9 @@ class SyntheticVenue:
     sweep: float = 0.1
 
     def __post_init__(self) -> None:
-        for field in ("name", "file_name"):
-            if not (isinstance(getattr(self, field), str) and getattr(self, field)):
-                raise InputError(f"{field} must be a text that is not empty, was {getattr(self, field)!r}")
+        as_name("name", self.name, longest=LONGEST_VENUE)
+        if not (isinstance(self.file_name, str) and self.file_name):
+            raise InputError(f"file_name must be a text that is not empty, was {self.file_name!r}")
         if Path(dt.date(2000, 1, 1).strftime(self.file_name)).name != dt.date(2000, 1, 1).strftime(self.file_name):
             raise InputError(f"file_name must be a name without folders, was {self.file_name!r}")
         one_of("matching", self.matching, MATCHING)
@@ -184,6 +185,8 @@ def generate_market(
     progress : called with venue and symbol, number of these done and of all.
     """
     names = _checked(seed, symbols, hours, date, venues)
+    if progress is not None:
+        function_of("progress", progress)
     scaled = real_number("rate", rate, minimum=0.001, maximum=100)
     midnight = stamp_of(date, dt.time(0))
     begin, end = (stamp_of(date, moment) - midnight for moment in hours)
@@ -211,18 +214,18 @@ def _checked(
     names = (symbols,) if isinstance(symbols, str) or not isinstance(symbols, Sequence) else tuple(symbols)
     for name in names:
         if not (isinstance(name, str) and re.fullmatch("[A-Z0-9.]{1,8}", name)):
-            raise InputError(f"symbols must have 1 to 8 capital letters, digits or dots each, was {name!r}")
+            raise InputError(f"symbols must have 1 to 8 capital letters, digits or dots each, was {shown(name)}")
     if not names or len(set(names)) < len(names) or len(names) > 1000:
         raise InputError(f"symbols must be 1 to 1,000 different names, was {list(names)}")
     moments = tuple(hours) if isinstance(hours, Sequence) else ()
     plain = len(moments) == 2 and all(isinstance(moment, dt.time) and moment.tzinfo is None for moment in moments)
     if not (plain and moments[0] < moments[1]):
-        raise InputError(f"hours must be a time and a later one, New York, was {hours!r}")
+        raise InputError(f"hours must be a time and a later one, New York, was {shown(hours)}")
     if not isinstance(date, dt.date) or not 1970 < date.year < 2200:
-        raise InputError(f"date must be a day from 1971 to 2199, was {date!r}")
+        raise InputError(f"date must be a day from 1971 to 2199, was {shown(date)}")
     some = isinstance(venues, Sequence) and len(venues) > 0
     if not (some and all(isinstance(venue, SyntheticVenue) for venue in venues)):
-        raise InputError(f"venues must be one or more of SyntheticVenue, was {venues!r}")
+        raise InputError(f"venues must be one or more of SyntheticVenue, was {shown(venues)}")
     for field, values in (
         ("name", [venue.name for venue in venues]),
         ("file_name", [date.strftime(venue.file_name) for venue in venues]),
@@ -233,10 +236,10 @@ def _checked(
 
 
 def _folder(out: str | os.PathLike[str]) -> Path:
+    folder = path_of("out", out)
     try:
-        folder = Path(out)
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, TypeError) as error:
+    except OSError as error:
         raise InputError(f"out must be a folder that can be written to, was {out!r}") from error
     return folder
 
@@ -257,7 +260,7 @@ def _wandering(rng: np.random.Generator, steps: int, memory: float) -> Floats:
     kept = math.exp(-_STEP / SECOND / memory)
     shocks = rng.standard_normal(steps) * math.sqrt(1 - kept * kept)
     shocks[0] /= math.sqrt(1 - kept * kept)
-    return np.asarray(lfilter([1.0], [1.0, -kept], shocks))
+    return np.asarray(scipy.signal.lfilter([1.0], [1.0, -kept], shocks))
 
 
 def followed(values: Floats, patience: float) -> Integers:

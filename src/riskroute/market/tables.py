@@ -53,6 +53,26 @@ def snapshot_schema(depth: int) -> dict[str, polars.DataType | type[polars.DataT
     return KEY_SCHEMA | levels
 
 
+def levels_kept(frame: polars.DataFrame, depth: int) -> tuple[polars.DataFrame, int]:
+    """The frame without levels beyond ``depth``, and how many of its books have some.
+
+    >>> frame = polars.DataFrame({"bid_px_00": [1.0, 1.0], "bid_px_01": [0.5, None], "ask_px_01": [None, None]})
+    >>> kept, deeper = levels_kept(frame, 1)
+    >>> kept.columns, deeper
+    (['bid_px_00'], 1)
+    """
+    beyond = [name for name in frame.columns if name[:3] in ("bid", "ask") and int(name[7:]) >= depth]
+    there = [polars.col(name).is_not_null() for name in beyond if "_px_" in name]
+    deeper = int(frame.select(polars.any_horizontal(there).sum()).item()) if there else 0
+    return frame.drop(beyond), deeper
+
+
+def levels_used(frame: polars.DataFrame) -> int:
+    """Levels on a side that the deepest of the books has."""
+    used = (int(name[7:]) + 1 for name in frame.columns if "_px_" in name and frame[name].count())
+    return max(used, default=0)
+
+
 def depth_of(frame: polars.DataFrame) -> int:
     """Number of levels of a snapshot table."""
     depth = sum(name.startswith("bid_px_") for name in frame.columns)

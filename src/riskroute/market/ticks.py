@@ -125,10 +125,11 @@ def _remember(venues: Any, sides: Any, known: Any) -> None:
                 state[side], state[side + 1] = sides[k, side], sides[k, side + 1]
         if state[0] >= state[2] > 0:
             if sides[k, 2] == 0:
-                state[2:] = 0
+                state[2] = state[3] = 0
             elif sides[k, 0] == 0:
-                state[:2] = 0
-        sides[k] = state
+                state[0] = state[1] = 0
+        for side in range(4):
+            sides[k, side] = state[side]
 
 
 def _check(ticks: polars.DataFrame, latest: int, source: Path) -> int:

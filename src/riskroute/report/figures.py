@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, one_of
+from riskroute.errors import InputError, instance_of, one_of, path_of, shown
 from riskroute.report import require
 from riskroute.results import SimulationResult, write_whole
 
@@ -61,6 +61,11 @@ def band_of(curve: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.f
     return mean - BAND * deviation, mean + BAND * deviation
 
 
+def in_figure(text: str) -> str:
+    """A text as matplotlib draws it as it is: what stands between two dollar signs is no formula."""
+    return text.replace("$", r"\$")
+
+
 def label_of(name: str, curves: Curves) -> str:
     """Name of a policy, and how often it was played if less often than others."""
     runs, most = curves[name]["runs"], max(one["runs"] for one in curves.values())
@@ -70,7 +75,7 @@ def label_of(name: str, curves: Curves) -> str:
 def draw_regret(axes: Axes, curves: Curves) -> None:
     """Draw mean regret curves with bands into existing axes."""
     for name, one in curves.items():
-        rounds, label = one["checkpoints"], label_of(name, curves)
+        rounds, label = one["checkpoints"], in_figure(label_of(name, curves))
         style = "--" if name in YARDSTICKS else "-"
         (line,) = axes.plot(rounds, one["mean_regret"], style, color=COLOURS.get(name), linewidth=1.8, label=label)
         axes.fill_between(rounds, *band_of(one), color=line.get_color(), alpha=0.2, linewidth=0)
@@ -96,12 +101,14 @@ def unframe(axes: Axes) -> None:
 
 def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
     """Write a figure of the regret curves to ``path`` (.png, .pdf or .svg)."""
-    if not result.policies:
+    if not instance_of("result", result, SimulationResult, "a SimulationResult").policies:
         raise InputError("result must hold at least one policy to be drawn")
     figure = new_figure(8, 5)
     axes = figure.add_subplot()
     draw_regret(axes, result.summary()["policies"])
-    axes.set_title(title or _title(result), fontsize=11)
+    if title is not None and not (isinstance(title, str) and title.isprintable()):
+        raise InputError(f"title must be a text on one line, was {shown(title)}")
+    axes.set_title(_title(result) if title is None else title, fontsize=11, parse_math=False)
     return save_figure(figure, path)
 
 
@@ -112,8 +119,8 @@ def plot_panels(panels: Mapping[str, Curves], path: str | os.PathLike[str], *, c
     for k, (name, curves) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, min(columns, len(panels)), k + 1)
         draw_regret(axes, curves)
-        axes.set_title(name, fontsize=10)
-    figure.suptitle(title, fontsize=12)
+        axes.set_title(in_figure(name), fontsize=10)
+    figure.suptitle(in_figure(title), fontsize=12)
     return save_figure(figure, path)
 
 
@@ -162,7 +169,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write a figure, by the ending of ``path``."""
-    target = Path(path)
+    target = path_of("path", path)
     one_of("figure ending", target.suffix.lower(), (".png", ".pdf", ".svg"))
     return write_whole(target, lambda beside: figure.savefig(beside, dpi=150))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from riskroute.errors import InputError
-from riskroute.report.figures import new_figure, save_figure, tidy, unframe
+from riskroute.report.figures import in_figure, new_figure, save_figure, tidy, unframe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,14 +31,14 @@ def plot_fits(fits: Mapping[str, Mapping[str, Any]], path: str | os.PathLike[str
     for (name, fit), (left, right) in zip(fits.items(), rows, strict=True):
         quantities = np.array(fit["quantities"], dtype=float)
         _draw_line(left, quantities, np.array(fit["means"]))
-        left.set_title(f"{name}: mean, R² = {fit['r2_mean']:.3f}", fontsize=10)
+        left.set_title(f"{in_figure(name)}: mean, R² = {fit['r2_mean']:.3f}", fontsize=10)
         left.set_xlabel("quantity (shares)")
         left.set_ylabel("mean profit (dollars)")
         _draw_line(right, quantities**2, np.array(fit["variances"]))
-        right.set_title(f"{name}: variance, R² = {fit['r2_variance']:.3f}", fontsize=10)
+        right.set_title(f"{in_figure(name)}: variance, R² = {fit['r2_variance']:.3f}", fontsize=10)
         right.set_xlabel("squared quantity (shares²)")
         right.set_ylabel("variance of the profit (dollars²)")
-    figure.suptitle(title, fontsize=12)
+    figure.suptitle(in_figure(title), fontsize=12)
     return save_figure(figure, path)
 
 
@@ -60,7 +60,7 @@ def plot_sampling(picture: Mapping[str, Any], path: str | os.PathLike[str], *, t
     figure = new_figure(11, 7.5)
     above, below = figure.subplots(2, 1, height_ratios=(3, 2))
     for colour, (venue, course) in zip(VENUE_COLOURS, picture["venues"].items(), strict=False):
-        above.step(course["minutes"], course["mids"], where="post", color=colour, linewidth=1, label=venue)
+        above.step(course["minutes"], course["mids"], where="post", color=colour, linewidth=1, label=in_figure(venue))
         above.plot(course["matched"], course["matched_mids"], "o", color=colour, markersize=6)
     for k, edge in enumerate(picture["edges"]):
         above.axvline(edge, color="#777777", linewidth=1.2, label="bucket" if k == 0 else None)
@@ -76,9 +76,9 @@ def plot_sampling(picture: Mapping[str, Any], path: str | os.PathLike[str], *, t
     below.bar(labels, book["taken"], color=POINT, label=f"taken by {sum(book['taken']):,.0f} shares sold")
     below.set_xlabel(f"bid price (dollars); middle {book['mid']:.3f}")
     below.set_ylabel("shares")
-    below.set_title(f"one of these books ({book['venue']}), walked from the best bid down", fontsize=10)
+    below.set_title(f"one of these books ({in_figure(book['venue'])}), walked from the best bid down", fontsize=10)
     below.legend(frameon=False, loc="best")
     for axes in (above, below):
         unframe(axes)
-    figure.suptitle(title, fontsize=12)
+    figure.suptitle(in_figure(title), fontsize=12)
     return save_figure(figure, path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from riskroute.report import require
 from riskroute.report.figures import COLOURS, REGRET_LABEL, ROUND_LABEL, YARDSTICKS, Curves, band_of, label_of
 from riskroute.results import write_whole
+from riskroute.text import script_json
 
 REGRET_NOTE = "Mean regret over runs; the band is 20 % of the standard deviation."
 LIBRARY = "plotly.min.js"
@@ -119,6 +119,20 @@ def shape(kind: str, begin: float, end: float, *, width: float, **style: Any) ->
     } | style
 
 
+def in_script(charts: Mapping[str, Any]) -> str:
+    """Charts by the name of their box, as a page's script has them; texts in them are drawn as they are."""
+    return script_json(_drawn(charts))
+
+
+def _drawn(value: Any) -> Any:
+    """Plain values with the texts escaped, as plotly reads them as a kind of HTML."""
+    if isinstance(value, str):
+        return html.escape(value, quote=False)
+    if isinstance(value, Mapping):
+        return {name: _drawn(one) for name, one in value.items()}
+    return [_drawn(one) for one in value] if isinstance(value, list | tuple) else value
+
+
 def write_page(charts: Sequence[dict[str, Any]], path: Path, *, title: str, note: str) -> Path:
     """Write a page of charts; the charting library lies in the folder above."""
     require("plotly")
@@ -133,6 +147,6 @@ def write_page(charts: Sequence[dict[str, Any]], path: Path, *, title: str, note
         note=html.escape(note),
         library=LIBRARY,
         boxes="".join(f'<div class="chart" id="{name}"></div>' for name in named),
-        charts=json.dumps(named).replace("</", "<\\/"),
+        charts=in_script(named),
     )
     return write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))

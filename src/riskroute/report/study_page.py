@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from riskroute.report import require
+from riskroute.report.interactive import in_script
 from riskroute.report.study_charts import all_charts
 from riskroute.report.words import (
     dollars,
     headline,
+    known_levels,
     models_table,
     policies_table,
     split_text,
@@ -21,6 +23,7 @@ from riskroute.report.words import (
     summary_sentences,
 )
 from riskroute.results import write_whole
+from riskroute.text import in_markdown, in_markdown_cell
 
 PAGES = ("report.html", "report.md")
 TEMPLATES = Path(__file__).parent / "templates"
@@ -49,7 +52,7 @@ def write_study(summary: Mapping[str, Any], out: Path) -> list[Path]:
 
     loader = jinja2.FileSystemLoader(TEMPLATES)
     options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
-    plain = jinja2.Environment(loader=loader, autoescape=False, **options)
+    plain = jinja2.Environment(loader=loader, autoescape=False, finalize=_as_markdown, **options)
     safe = jinja2.Environment(loader=loader, autoescape=True, **options)
     facts = _facts(summary)
     charts: dict[str, Any] = {}
@@ -65,7 +68,7 @@ def write_study(summary: Mapping[str, Any], out: Path) -> list[Path]:
         **facts,
         orders=orders,
         library=_raw(get_plotlyjs()),
-        charts=_raw(json.dumps(charts).replace("</", "<\\/")),
+        charts=_raw(in_script(charts)),
     )
     text = plain.get_template("study.md.jinja").render(
         **facts, orders=[_order(order, summary, _markdown_table) for order in summary["orders"]]
@@ -89,8 +92,8 @@ def _facts(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "market": summary["market"],
         "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
-        "config": json.dumps(config, indent=1),
-        "limitations": LIMITATIONS,
+        "config": Markdown(json.dumps(config, indent=1)),
+        "limitations": [*LIMITATIONS, *known_levels(summary)],
         "fees": config["fees"] is not None,
         "train_hours": _hours(config["train"]),
         "judge_hours": _hours(config["judge"]),
@@ -154,7 +157,16 @@ def _long(cell: str) -> str:
     return ' class="long"' if len(cell) > 40 else ""
 
 
-def _markdown_table(table: Table) -> str:
+class Markdown(str):
+    """A text that is Markdown already."""
+
+
+def _as_markdown(value: Any) -> str:
+    """A value of the Markdown template, escaped unless it is Markdown already."""
+    return value if isinstance(value, Markdown) else in_markdown(str(value))
+
+
+def _markdown_table(table: Table) -> Markdown:
     header, rows = table
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return Markdown("\n".join("| " + " | ".join(map(in_markdown_cell, line)) + " |" for line in lines))

@@ -97,6 +97,13 @@ def _doubts(order: Mapping[str, Any]) -> list[str]:
     return said
 
 
+def known_levels(summary: Mapping[str, Any]) -> list[str]:
+    """Where books had more levels than the study knows."""
+    said = [one["cut"] for one in summary["market"]["recordings"].values() if one["cut"]]
+    levels = summary["config"]["levels"]
+    return said if levels is None else [*said, f"Levels of a book that an order may walk: {levels}, as configured."]
+
+
 def _appetite(order: Mapping[str, Any]) -> list[str]:
     """Between which risk tolerances the recommendation stays the same."""
     points = order["frontier"]

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, finite_array, real_number, whole_number
-from riskroute.learning.actions import Action, Actions, ActionSet, as_action
+from riskroute.errors import LARGEST, InputError, exact_array, finite_array, real_number, shown, whole_number
+from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch, sample_size
 from riskroute.learning.design import Design
 from riskroute.learning.tally import ActionBatch
 from riskroute.learning.wide import is_wide
@@ -28,6 +28,7 @@ from riskroute.routing.separable import best_exchange, minimise, table_maximum, 
 from riskroute.routing.splits import MOST_SLOTS, about, list_limit
 from riskroute.routing.survivors import Cut, survivors_of
 from riskroute.routing.symmetry import SlotGroups
+from riskroute.seeding import checked
 
 LISTED_DESIGN = 20_000
 """Sets up to this size are listed for their design; larger ones use symmetry."""
@@ -96,6 +97,8 @@ class Allocations(ActionSet):
         self.coordinates = self.slots
         self._largest = self._largest_size()
         self.scale = self._largest if scale is None else real_number("scale", scale, above=0)
+        if not 1 / LARGEST <= self.largest_norm() <= LARGEST:
+            raise InputError(f"scale must give features between {1 / LARGEST:g} and {LARGEST:g} in size, was {scale:g}")
         self._designs: dict[float, Design] = {}
 
     def _check_room(self, least: NDArray[np.int64], most: NDArray[np.int64]) -> None:
@@ -145,10 +148,7 @@ class Allocations(ActionSet):
         return np.hstack([shares, shares**2]) / self.scale
 
     def _checked(self, actions: ActionBatch) -> ActionBatch:
-        rows = np.asarray(actions)
-        if rows.ndim != 2 or rows.shape[1] != self.slots:
-            raise InputError(f"actions must be rows of {self.slots} amounts, was of shape {rows.shape}")
-        return rows
+        return exact_array("actions", actions, np.int64, (None, self.slots))
 
     def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
         """Whether each of some vectors of shares is an allocation of this set."""
@@ -224,15 +224,18 @@ class Allocations(ActionSet):
         return survivors_of(self, (), self.best(coef)).top(coef, count)
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        return self._rows(self.lattice.sample(rng, whole_number("count", count, minimum=0)))
+        return self._rows(self.lattice.sample(checked(rng), sample_size(count)))
 
     def rank(self, action: Action) -> int:
         """Number of allocations that come before this one in lexicographic order."""
-        row: NDArray[Any] = np.array([action]) if isinstance(action, tuple | list) else np.zeros((0, 0))
-        if row.shape != (1, self.slots) or row.dtype.kind not in "iu" or not self.contains(row)[0]:
-            raise InputError(
-                f"action must allocate {self.shares} shares to {self.slots} slots within their bounds, was {action}"
-            )
+        try:
+            row = as_batch(tuple(action) if isinstance(action, list) else action)
+            known = bool(self.contains(row)[0])
+        except InputError:
+            known = False
+        if not known:
+            expected = f"{self.shares} shares to {self.slots} slots within their bounds"
+            raise InputError(f"action must allocate {expected}, was {shown(action)}")
         return self.lattice.rank(row[0] // self.lot)
 
     def unrank(self, rank: int) -> Action:
@@ -258,8 +261,8 @@ def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> NDArray[np
     """One whole number per slot, from one for all, one each, or none."""
     if bounds is None:
         return np.full(slots, default, dtype=np.int64)
-    several = isinstance(bounds, Sequence) or np.ndim(bounds) > 0
-    given: list[Any] = list(cast(Sequence[int], bounds)) if several else [bounds] * slots
+    given: Any = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
+    given = list(given) if isinstance(given, Sequence) and not isinstance(given, str | bytes) else [given] * slots
     if len(given) != slots:
         raise InputError(f"{name} must be one number or {slots} of them, had {len(given)}")
     return np.array([min(whole_number(name, bound, minimum=0), MOST_SHARES) for bound in given], dtype=np.int64)

@@ -18,10 +18,10 @@ import os
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from riskroute.errors import DataError, InputError, real_number
+from riskroute.errors import DataError, InputError, day_of, instance_of, list_of, path_of, real_number
+from riskroute.text import LONGEST_VENUE, as_name
 
 _LARGEST = 10.0  # dollars per share; anything above is a mistake of units
 
@@ -36,8 +36,8 @@ class Fee:
     maker: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.since, dt.date) or isinstance(self.since, dt.datetime):
-            raise InputError(f"since of the fee of {self.venue} must be a day, was {self.since!r}")
+        as_name("venue of a fee", self.venue, longest=LONGEST_VENUE)
+        day_of(f"since of the fee of {self.venue}", self.since)
         for name in ("taker", "maker"):
             value = real_number(f"{name} fee of {self.venue}", getattr(self, name), minimum=-_LARGEST, maximum=_LARGEST)
             object.__setattr__(self, name, value)
@@ -57,13 +57,15 @@ class FeeSchedule:
     """
 
     def __init__(self, fees: Sequence[Fee]) -> None:
-        self.fees = sorted(fees, key=lambda fee: (fee.venue, fee.since))
+        self.fees = sorted(list_of("fees", fees, Fee, "fees"), key=lambda fee: (fee.venue, fee.since))
         for one, other in zip(self.fees, self.fees[1:], strict=False):
             if (one.venue, one.since) == (other.venue, other.since):
                 raise InputError(f"fees must have one entry per venue and day, was {one.venue} {one.since} twice")
 
     def fee(self, venue: str, day: dt.date) -> Fee:
         """The entry of a venue that holds on a day; an error if there is none."""
+        instance_of("venue", venue, str, "a text")
+        day_of("day", day)
         holding = [fee for fee in self.fees if fee.venue == venue and fee.since <= day]
         if not holding:
             known = ", ".join(f"{fee.venue} from {fee.since}" for fee in self.fees) or "none"
@@ -73,8 +75,9 @@ class FeeSchedule:
 
 def load_fees(path: str | os.PathLike[str]) -> FeeSchedule:
     """Read a schedule from a TOML file."""
+    file = path_of("path", path)
     try:
-        entries = tomllib.loads(Path(path).read_text(encoding="utf-8"))["fees"]
+        entries = tomllib.loads(file.read_text(encoding="utf-8"))["fees"]
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError) as error:
         raise DataError(f"{path} must be a TOML file of [[fees]]: {error}") from error
     if not isinstance(entries, list):

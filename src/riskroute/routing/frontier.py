@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from riskroute.errors import real_number, whole_number
+from riskroute.errors import function_of, instance_of, list_of, sized_number, whole_number
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.problem import Problem
 
@@ -44,6 +44,7 @@ def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100
     >>> [(point.risk_tolerance, point.action) for point in points]  # saves 2, for a variance of 0.5, then 1.5 more
     [(0.0, (2, 0)), (0.25, (1, 1)), (0.75, (0, 2))]
     """
+    instance_of("problem", problem, Problem, "a Problem")
 
     def best(risk_tolerance: float) -> Split:
         if math.isinf(risk_tolerance):
@@ -64,7 +65,8 @@ def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> 
     must be among them, with where they begin and end, if that takes more.
     """
     whole_number("most", most, minimum=2)
-    asked = [real_number("at", tolerance, minimum=0.0) for tolerance in at]
+    asked = [sized_number("at", one, minimum=0.0, smallest=0) for one in list_of("at", at, object, "risk tolerances")]
+    function_of("best", best)
     found = dict.fromkeys(best(tolerance) for tolerance in (0.0, math.inf, *asked))
     tied: set[tuple[object, object]] = set()
     while True:

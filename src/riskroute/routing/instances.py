@@ -8,11 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, real_number, whole_number
+from riskroute.errors import InputError, instance_of, list_of, real_number, shown, true_or_false, whole_number
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem, random_problem
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.splits import count_splits, largest_size, list_limit, split_actions
+
+LONGEST_FLOW = 10**8
+"""Rounds of an order flow that are drawn at most."""
 
 COMFORTABLE_LIST = 200_000
 """Sets up to this size are listed: looking up is then faster than working out."""
@@ -29,6 +32,7 @@ def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scal
     """
     if listed is None:
         listed = count_splits(shares, slots) <= list_limit(slots, COMFORTABLE_LIST)
+    true_or_false("listed", listed)
     return split_actions(shares, slots, scale=scale) if listed else Allocations(shares, slots, scale=scale)
 
 
@@ -62,17 +66,20 @@ def random_order_flow(
     >>> [problem.actions.size for problem in problems], sequence[:8].tolist()
     ([10, 56, 220], [2, 2, 0, 0, 2, 2, 0, 0])
     """
-    orders = [whole_number("sizes", size) for size in sizes]
+    orders = [whole_number("sizes", size) for size in list_of("sizes", sizes, object, "positive integers")]
     if not orders or len(set(orders)) < len(orders):
-        raise InputError(f"sizes must be different positive integers, was {list(sizes)}")
+        raise InputError(f"sizes must be different positive integers, was {shown(orders)}")
+    whole_number("length", length, maximum=LONGEST_FLOW)
     largest = max(orders)
     listed = count_splits(largest, slots) <= list_limit(slots, COMFORTABLE_LIST)  # all or none: handles are then alike
     sets = [routing_actions(size, slots, listed=listed, scale=largest_size(largest)) for size in orders]
     whole = random_problem(
         sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
     )
-    source = np.random.SeedSequence(seed).spawn(1)[0]  # the seed itself has drawn the coefficients
-    sequence = np.random.default_rng(source).integers(len(orders), size=whole_number("length", length))
+    source = np.random.SeedSequence(whole_number("seed", seed, minimum=0)).spawn(1)[
+        0
+    ]  # the seed itself has drawn the coefficients
+    sequence = np.random.default_rng(source).integers(len(orders), size=length)
     return [dataclasses.replace(whole, actions=actions) for actions in sets], sequence
 
 
@@ -90,7 +97,7 @@ def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> P
     >>> round(float(problem.variances(np.array([0]))[0]), 6)  # everything in the last slot
     0.001
     """
-    actions = problem.actions
+    actions = instance_of("problem", problem, Problem, "a Problem").actions
     if actions.dim != 2 * actions.coordinates:
         raise InputError(f"problem must be one of splits over slots, was {actions}")
     slots = actions.coordinates

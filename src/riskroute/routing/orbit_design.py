@@ -8,7 +8,7 @@ orbits. Newton's model of it is a non-negative least-squares problem with a hand
 from __future__ import annotations
 
 import numpy as np
-import scipy.optimize
+import scipy
 from numpy.typing import NDArray
 
 from riskroute.routing.symmetry import InvariantInformation, Orbit, Parts, SlotGroups

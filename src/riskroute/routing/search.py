@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from riskroute.errors import check_array
 from riskroute.routing.counting import Lattice
 from riskroute.routing.separable import convolve, tabulate
 
@@ -42,11 +44,11 @@ def enumerate_within(
     """
     arguments = _prepared(lattice, cuts, _SLACK)
     slots = len(lattice.lows)
-    count = traverse(*arguments, np.zeros((0, slots), dtype=np.int64), limit, visits)
+    count = _traverse(*arguments, np.zeros((0, slots), dtype=np.int64), limit, visits)
     if count < 0:
         return None
     rows = np.empty((count, slots), dtype=np.int64)
-    return rows if count == 0 or traverse(*arguments, rows, limit, visits) == count else None
+    return rows if count == 0 or _traverse(*arguments, rows, limit, visits) == count else None
 
 
 def count_within(
@@ -59,14 +61,14 @@ def count_within(
     if lattice.size >= 2**63:
         return None
     nothing = np.zeros((0, len(lattice.lows)), dtype=np.int64)
-    count = traverse(*_prepared(lattice, cuts, MEMBER_SLACK), nothing, 2**63 - 1, visits)
+    count = _traverse(*_prepared(lattice, cuts, MEMBER_SLACK), nothing, 2**63 - 1, visits)
     return None if count < 0 else int(count)
 
 
 def _prepared(
     lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], slack: float
 ) -> tuple[Vector, Vector, Vector, Vector, Vector, Units, Units, Units, int]:
-    """What `traverse` needs to know about a lattice and its cuts."""
+    """What `_traverse` needs to know about a lattice and its cuts."""
     alphas, betas, limits = stacked(cuts, len(lattice.lows), slack)
     cheapest, dearest = completions(lattice, alphas, betas), -completions(lattice, -alphas, -betas)
     return alphas, betas, limits, cheapest, dearest, lattice.ways, lattice.lows, lattice.highs, lattice.units
@@ -92,7 +94,7 @@ def completions(lattice: Lattice, alphas: Vector, betas: Vector) -> Vector:
 
 
 @njit(cache=True)
-def traverse(
+def _traverse(
     alphas: Vector,
     betas: Vector,
     limits: Vector,
@@ -140,7 +142,8 @@ def traverse(
             if ways[k + 1, after] > limit - count:
                 return -1
             if len(rows) > 0:
-                rows[count] = chosen
+                for j in range(slots):
+                    rows[count, j] = chosen[j]
             count += ways[k + 1, after]
             continue
         k += 1
@@ -149,7 +152,7 @@ def traverse(
     return -1
 
 
-@njit(cache=True)
+@register_jitable
 def allowed(
     scores: Vector, alphas: Vector, betas: Vector, limits: Vector, units: Units, i: int, j: int, amount: int
 ) -> bool:
@@ -163,7 +166,7 @@ def allowed(
     return True
 
 
-@njit(cache=True)
+@register_jitable
 def cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
     """Scores of one allocation under all cuts."""
     scores = np.zeros(len(alphas))
@@ -173,7 +176,6 @@ def cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
     return scores
 
 
-@njit(cache=True)
 def walk(
     start: Units,
     alphas: Vector,
@@ -191,6 +193,24 @@ def walk(
     A step picks two slots and an amount (log-uniform, whatever the state) and moves it if bounds and cuts allow; since
     the way back is as likely, the walk is in the long run uniform on all members that exchanges reach from the start.
     """
+    _check_shapes(start, alphas, betas, limits, lows, highs)
+    drawn: Units = _walk(start, alphas, betas, limits, lows, highs, count, burn_in, thin, rng)
+    return drawn
+
+
+@njit(cache=True)
+def _walk(
+    start: Units,
+    alphas: Vector,
+    betas: Vector,
+    limits: Vector,
+    lows: Units,
+    highs: Units,
+    count: int,
+    burn_in: int,
+    thin: int,
+    rng: np.random.Generator,
+) -> Units:
     slots = len(start)
     units = start.copy()
     scores = cut_scores(alphas, betas, units)
@@ -210,15 +230,26 @@ def walk(
                 units[i] -= amount
                 units[j] += amount
                 scores = cut_scores(alphas, betas, units)
-        drawn[n] = units
+        for k in range(slots):
+            drawn[n, k] = units[k]
     return drawn
 
 
-@njit(cache=True)
 def descend(
     start: Units, alpha: Vector, beta: Vector, alphas: Vector, betas: Vector, limits: Vector, lows: Units, highs: Units
 ) -> Units:
     """Move 1, 2, 4 .. units between two slots while that lowers ``sum alpha v + beta v^2`` and keeps the cuts."""
+    _check_shapes(start, alphas, betas, limits, lows, highs)
+    for name, cost in (("alpha", alpha), ("beta", beta)):
+        check_array(name, cost, np.float64, start.shape)
+    moved: Units = _descend(start, alpha, beta, alphas, betas, limits, lows, highs)
+    return moved
+
+
+@njit(cache=True)
+def _descend(
+    start: Units, alpha: Vector, beta: Vector, alphas: Vector, betas: Vector, limits: Vector, lows: Units, highs: Units
+) -> Units:
     slots = len(start)
     units = start.copy()
     better = True
@@ -241,3 +272,13 @@ def descend(
             units[best_j] += best_amount
             better = True
     return units
+
+
+def _check_shapes(start: Units, alphas: Vector, betas: Vector, limits: Vector, lows: Units, highs: Units) -> None:
+    """Refuse arrays that do not belong to the same slots and cuts."""
+    check_array("start", start, np.int64, (None,))
+    check_array("limits", limits, np.float64, (None,))
+    for name, bounds in (("lows", lows), ("highs", highs)):
+        check_array(name, bounds, np.int64, start.shape)
+    for name, costs in (("alphas", alphas), ("betas", betas)):
+        check_array(name, costs, np.float64, (len(limits), len(start)))

@@ -10,11 +10,13 @@ Among equally good solutions the lexicographically smallest is returned, by both
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError
+from riskroute.errors import InputError, check_array
 from riskroute.learning.tournament import build_tree, padded, replay
 
 Units = NDArray[np.int64]
@@ -25,6 +27,8 @@ LARGEST_TABLES = 30_000_000
 
 BLOCK = 1024
 _CLEAR = 1e-13  # of the costs added up: less than this between the best two is rounding
+
+_WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
 
 
 @njit(cache=True)
@@ -37,9 +41,16 @@ def _offer(value: float, j: int, second: Table, best: Table, choice: NDArray[np.
             choice[i] = j
 
 
-@njit(cache=True)
 def convolve(first: Table, second: Table, limit: int) -> tuple[Table, NDArray[np.int32]]:
     """(max, +) convolution: ``out[n] = max_j first[j] + second[n - j]`` for ``n <= limit``, and the smallest such j."""
+    check_array("first", first, np.float64, (None,))
+    check_array("second", second, np.float64, (None,))
+    best, choice = _convolve(first, second, limit)
+    return best, choice
+
+
+@njit(cache=True)
+def _convolve(first: Table, second: Table, limit: int) -> tuple[Table, NDArray[np.int32]]:
     best = np.full(limit + 1, -np.inf)
     choice = np.zeros(limit + 1, dtype=np.int32)
     for start in range(0, limit + 1, BLOCK):  # a block of results at a time: all it needs stays in the nearest cache
@@ -54,12 +65,18 @@ def convolve(first: Table, second: Table, limit: int) -> tuple[Table, NDArray[np
     return best, choice
 
 
-@njit(cache=True)
 def greedy_units(alpha: Table, beta: Table, units: int, lows: Units, highs: Units) -> Units:
     """Minimise ``sum alpha v + beta v^2`` with every ``beta >= 0``: give each unit where it costs least.
 
     Of equal costs the last slot takes the unit, which makes the result lexicographically smallest.
     """
+    _check_slots(alpha, beta, lows, highs)
+    chosen: Units = _greedy_units(alpha, beta, units, lows, highs)
+    return chosen
+
+
+@njit(cache=True)
+def _greedy_units(alpha: Table, beta: Table, units: int, lows: Units, highs: Units) -> Units:
     slots = len(alpha)
     chosen = lows.copy()
     cost = np.empty(slots)  # of one more unit, slots in reverse order so that ties go to the last
@@ -75,6 +92,22 @@ def greedy_units(alpha: Table, beta: Table, units: int, lows: Units, highs: Unit
         values[k] = alpha[j] + beta[j] * (2 * chosen[j] + 1) if chosen[j] < highs[j] else np.inf
         replay(winners, values, k)
     return chosen
+
+
+def _check_slots(alpha: Any, beta: Any, lows: Any, highs: Any) -> None:
+    """Refuse costs and bounds of different numbers of slots; the first test alone is cheap enough for every score."""
+    if (
+        type(alpha) is type(beta) is type(lows) is type(highs) is np.ndarray
+        and alpha.ndim == beta.ndim == lows.ndim == highs.ndim == 1
+        and len(alpha) == len(beta) == len(lows) == len(highs)
+        and alpha.dtype == beta.dtype == _REAL
+        and lows.dtype == highs.dtype == _WHOLE
+    ):
+        return
+    check_array("lows", lows, np.int64, (None,))
+    check_array("highs", highs, np.int64, lows.shape)
+    for name, cost in (("alpha", alpha), ("beta", beta)):
+        check_array(name, cost, np.float64, lows.shape)
 
 
 def tabulate(alpha: Table, beta: Table, lows: Units, highs: Units, units: int) -> list[Table]:
@@ -113,7 +146,7 @@ def table_maximum(tables: list[Table], units: int) -> tuple[float, Units]:
 
 
 @njit(cache=True)
-def convolve_two(
+def _convolve_two(
     table: Table, best: Table, second: Table, limit: int
 ) -> tuple[Table, Table, NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
     """Best and second best of ``table[j] + {best, second}[n - j]``, with the choices that lead to them."""
@@ -144,7 +177,7 @@ def two_best(tables: list[Table], units: int) -> tuple[Units, Units | None]:
     second = np.full(units + 1, -np.inf)
     steps = []
     for table in reversed(tables[:-1]):
-        best, second, *step = convolve_two(table, best, second, units)
+        best, second, *step = _convolve_two(table, best, second, units)
         steps.append(step)
     steps.reverse()
 
@@ -160,7 +193,6 @@ def two_best(tables: list[Table], units: int) -> tuple[Units, Units | None]:
     return follow(False), follow(True) if np.isfinite(second[units]) else None
 
 
-@njit(cache=True)
 def one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Units, bool]:
     """Minimise ``sum alpha v + beta v^2`` without upper bounds; also says whether the minimum is clearly the only one.
 
@@ -168,6 +200,13 @@ def one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Uni
     solution one of them is at its lower bound: at most one such slot takes more. The other slots are served greedily,
     and every amount left to the one is tried.
     """
+    _check_slots(alpha, beta, lows, lows)
+    chosen, clear = _one_concave(alpha, beta, units, lows)
+    return chosen, bool(clear)
+
+
+@njit(cache=True)
+def _one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Units, bool]:
     slots = len(alpha)
     free = units - lows.sum()
     convex = np.flatnonzero(beta >= 0)
@@ -208,11 +247,12 @@ def one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Uni
 
 def minimise(alpha: Table, beta: Table, units: int, lows: Units, highs: Units) -> Units:
     """Units that minimise ``sum alpha v + beta v^2``: greedy where that is exact, dynamic programming otherwise."""
+    _check_slots(alpha, beta, lows, highs)
     if (beta >= 0).all():
-        chosen: Units = greedy_units(alpha, beta, units, lows, highs)
+        chosen: Units = _greedy_units(alpha, beta, units, lows, highs)
         return chosen
     if (highs >= units).all():
-        chosen, clear = one_concave(alpha, beta, units, lows)
+        chosen, clear = _one_concave(alpha, beta, units, lows)
         if clear:
             return chosen
     return table_maximum(tabulate(alpha, beta, lows, highs, units), units)[1]

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError
+from riskroute.errors import InputError, check_array, described, exact_array, list_of, whole_number
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -38,16 +38,23 @@ class SharedBook:
     depths: Whole
 
     def __post_init__(self) -> None:
-        if self.crossing.ndim != 2 or self.rests.shape != (len(self.slots), *self.crossing.shape):
-            expected = (len(self.slots), *self.crossing.shape)
-            raise InputError(f"rests must have shape {expected}, was {self.rests.shape}")
-        if len(set(self.slots)) < 2:
-            raise InputError(f"slots that share a book must be at least two, was {self.slots}")
-        if self.depths.shape != self.crossing.shape[:1]:
-            raise InputError(f"depths must have shape {self.crossing.shape[:1]}, was {self.depths.shape}")
+        slots = tuple(whole_number("a slot", slot, minimum=0) for slot in list_of("slots", self.slots, object, "slots"))
+        if len(set(slots)) < 2:
+            raise InputError(f"slots that share a book must be at least two, was {slots}")
+        if len(set(slots)) < len(slots):
+            raise InputError(f"slots that share a book must be different, was {slots}")
+        crossing = exact_array("crossing", self.crossing, np.float64, (None, None))
+        rests = exact_array("rests", self.rests, np.int64, (len(slots), *crossing.shape))
+        if rests.size == 0 or rests.min() < 0 or rests.max() >= crossing.shape[1]:
+            raise InputError(f"rests must be whole numbers from 0 to {crossing.shape[1] - 1}, one was not")
+        depths = exact_array("depths", self.depths, np.float64, crossing.shape[:1])
+        for name, value in (("slots", slots), ("crossing", crossing), ("rests", rests), ("depths", depths)):
+            object.__setattr__(self, name, value)
 
     def of(self, scenarios: NDArray[np.bool_]) -> SharedBook:
         """The same in some of the scenarios."""
+        if not (isinstance(scenarios, np.ndarray) and scenarios.dtype == bool and scenarios.shape == self.depths.shape):
+            raise InputError(f"scenarios must be {len(self.depths)} truth values, was {described(scenarios)}")
         return SharedBook(self.slots, self.crossing[scenarios], self.rests[:, scenarios], self.depths[scenarios])
 
     @cached_property
@@ -55,12 +62,23 @@ class SharedBook:
         """Profit of what crosses from each slot, as if it were alone, ``(slots, scenarios, shares + 1)``."""
         return np.stack([np.take_along_axis(self.crossing, rests, axis=1) for rests in self.rests])
 
+    def _check(self, splits: Whole) -> None:
+        """Refuse splits that have other slots, or more shares in one, than the book knows of."""
+        check_array("splits", splits, np.int64, (None, None))
+        if splits.shape[1] <= max(self.slots):
+            raise InputError(f"splits must have slot {max(self.slots)}, had {splits.shape[1]} slots")
+        mine = splits[:, list(self.slots)]
+        if mine.size and (mine.min() < 0 or mine.max() >= self.crossing.shape[1]):
+            raise InputError(f"splits must put 0 to {self.crossing.shape[1] - 1} shares into a slot, one did not")
+
     def crossed(self, splits: Whole) -> Whole:
         """Shares that cross the book from all slots together, ``(n, scenarios)``."""
+        self._check(splits)
         return np.asarray(sum(rests.T[splits[:, slot]] for slot, rests in zip(self.slots, self.rests, strict=True)))
 
     def extra(self, splits: Whole) -> Floats:
         """Profit of crossing together above that of each alone, ``(n, scenarios)``: never positive on a real book."""
+        self._check(splits)
         together = self.crossing[np.arange(len(self.crossing)), self.crossed(splits)]
         return np.asarray(together - sum(a.T[splits[:, k]] for k, a in zip(self.slots, self._alone, strict=True)))
 

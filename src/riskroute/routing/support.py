@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy.optimize
+import scipy
 from numpy.typing import NDArray
 
 from riskroute.learning.canonical import FINE_GRID, basic_weights, least_norm, on_grid

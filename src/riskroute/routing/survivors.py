@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.errors import InputError, finite_array, real_number, whole_number
-from riskroute.learning.actions import Action, Actions, ActionSet, as_action
+from riskroute.learning.actions import Action, Actions, ActionSet, as_action, sample_size
 from riskroute.learning.design import Design
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.search import MEMBER_SLACK, count_within, descend, enumerate_within, stacked, walk
 from riskroute.routing.splits import list_limit
 from riskroute.routing.survivor_design import survivor_design
-from riskroute.seeding import digest, short_hash
+from riskroute.seeding import checked, digest, short_hash
 
 if TYPE_CHECKING:
     from riskroute.routing.allocations import Allocations
@@ -159,13 +159,13 @@ class Survivors(ActionSet):
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
         """Uniform draws: exact without cuts, ends of a long random walk with them."""
-        count = whole_number("count", count, minimum=0)
+        count = sample_size(count)
         if not self.cuts:
             return self.root.sample(rng, count)
         start = np.array(self.witness, dtype=np.int64) // self.root.lot
         lattice = self.root.lattice
         thin = 40 * self.root.slots
-        drawn = walk(start, *self._tables, lattice.lows, lattice.highs, count, 50 * thin, thin, rng)
+        drawn = walk(start, *self._tables, lattice.lows, lattice.highs, count, 50 * thin, thin, checked(rng))
         return np.asarray(drawn * self.root.lot)
 
     def within(self, coef: Vector, tolerance: float) -> ActionSet:

@@ -13,13 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.errors import DataError, InputError, finite_array, one_of
+from riskroute.errors import (
+    DataError,
+    InputError,
+    finite_array,
+    list_of,
+    one_of,
+    path_of,
+    sized_number,
+    whole_number,
+)
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem
 from riskroute.results import aligned, write_whole
-from riskroute.routing.allocations import Allocations
+from riskroute.routing.allocations import MOST_SHARES, Allocations
 from riskroute.routing.instances import COMFORTABLE_LIST, routing_actions
 from riskroute.routing.splits import largest_size, list_limit
+from riskroute.text import as_name
 
 UNITS = ("money", "norm-1")
 KINDS = ("market", "limit", "dark")
@@ -50,8 +60,7 @@ class VenueModel:
     variance_error: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"name must be a text that is not empty, was {self.name!r}")
+        as_name("name", self.name)
         one_of("kind", self.kind, KINDS)
         for field in ("mean", "variance", "mean_error", "variance_error"):
             value = getattr(self, field)
@@ -61,6 +70,7 @@ class VenueModel:
 
     def mean_of(self, shares: float) -> float:
         """Expected profit from ``shares``."""
+        shares = sized_number("shares", shares, smallest=0)
         return self.mean[0] * shares + self.mean[1] * shares**2
 
     def nonnegative(self, shares: int) -> VenueModel:
@@ -72,12 +82,14 @@ class VenueModel:
         (0.0, 0.008)
         """
         slope, square = self.variance
+        whole_number("shares", shares, maximum=MOST_SHARES)
         if min(self.variance_of(1), self.variance_of(shares)) >= 0 and (square >= 0 or slope >= 0):
             return self
         return dataclasses.replace(self, variance=(0.0, max(self.variance_of(shares), 0.0) / shares**2))
 
     def variance_of(self, shares: float) -> float:
         """Variance of the profit from ``shares``; negative where the fit is not to be believed."""
+        shares = sized_number("shares", shares, smallest=0)
         return self.variance[0] * shares + self.variance[1] * shares**2
 
 
@@ -108,6 +120,8 @@ def venue_problem(
     (7, 3)
     """
     one_of("units", units, UNITS)
+    lot, most_listed = whole_number("lot", lot), whole_number("most_listed", most_listed, minimum=0)
+    models = list_of("models", models, VenueModel, "venue models")
     if not models:
         raise InputError("models must hold at least one venue, was empty")
     names = [model.name for model in models]
@@ -117,7 +131,7 @@ def venue_problem(
     if lot == 1 and caps is None:
         actions, scale = routing_actions(shares, len(models)), largest_size(shares)
     else:
-        allocations = Allocations(shares, len(models), lot, caps if caps is None else np.asarray(caps).tolist())
+        allocations = Allocations(shares, len(models), lot, caps)
         scale = allocations.scale
         actions = allocations.listed() if allocations.size <= list_limit(len(models), most_listed) else allocations
     columns = [[getattr(model, field)[power] for model in models] for field in ("mean", "variance") for power in (0, 1)]
@@ -158,15 +172,15 @@ def parameter_table(models: Sequence[VenueModel]) -> str:
 
 def save_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, about: Sequence[str] = ()) -> Path:
     """Write models as a TOML file that people can read and edit; ``about`` are lines of comment at its head."""
-    lines = [f"# {line}" for text in about for line in text.splitlines()]
-    for model in models:
+    lines = [f"# {line}" for text in list_of("about", about, str, "texts") for line in text.splitlines()]
+    for model in list_of("models", models, VenueModel, "venue models"):
         lines += ["", "[[venues]]", f"name = {_quoted(model.name)}", f"kind = {_quoted(model.kind)}"]
         for field, comment in _FIELDS.items():
             pair = getattr(model, field)
             if pair is not None:
                 lines.append(f"{field} = [{pair[0]!r}, {pair[1]!r}]  # {comment}")
     whole = "\n".join(lines).lstrip("\n") + "\n"
-    return write_whole(Path(path), lambda beside: beside.write_text(whole, encoding="utf-8"))
+    return write_whole(path_of("path", path), lambda beside: beside.write_text(whole, encoding="utf-8"))
 
 
 def _quoted(text: str) -> str:
@@ -184,8 +198,9 @@ _FIELDS = {
 
 def load_models(path: str | os.PathLike[str]) -> list[VenueModel]:
     """Read models that `save_models` or a person wrote."""
+    file = path_of("path", path)
     try:
-        venues = tomllib.loads(Path(path).read_text(encoding="utf-8"))["venues"]
+        venues = tomllib.loads(file.read_text(encoding="utf-8"))["venues"]
         return [VenueModel(**venue) for venue in venues]
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise DataError(f"{path} must be a file of [[venues]] with name, mean and variance: {error}") from error

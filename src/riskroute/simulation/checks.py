@@ -5,6 +5,7 @@ Each raises `CheckError` (or the error met on the way) at the first property tha
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from functools import reduce
@@ -12,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.errors import InputError, RiskrouteError, StateError
+from riskroute.errors import InputError, RiskrouteError, StateError, instance_of, true_or_false, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch
+from riskroute.learning.linear import LinearPolicy
 from riskroute.learning.plan import Plan, Setting
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
@@ -23,6 +25,9 @@ from riskroute.simulation.runner import simulate
 
 HORIZON = 600
 EASY_HORIZON = 20_000
+STRONG_ROUNDS = 20  # per dimension
+UNITS = (2.0**-20, 2.0**20, 1e-6, 0.37, 1e6)
+UNITS_HORIZON = 200
 
 
 class CheckError(RiskrouteError, AssertionError):
@@ -45,11 +50,29 @@ def easy_problem() -> Problem:
     )
 
 
+def strong_problem(seed: int) -> Problem:
+    """Twenty actions of three positive features, whose means lie up to 10,000 noise deviations apart.
+
+    The best action is more than 100 deviations ahead of the next, and the best by the mean alone as well.
+    """
+    rng = np.random.default_rng(whole_number("seed", seed, minimum=0))
+    while True:
+        features, coef = rng.uniform(0.05, 1.0, (20, 3)), rng.standard_normal(3)
+        means = np.sort(features @ coef)
+        if means[-1] - means[-2] > 0.01 * (means[-1] - means[0]):
+            coef *= 1e4 / (means[-1] - means[0])
+            return Problem(actions=Actions(features), mean_coef=coef, var_coef=np.zeros(3), check_norms=False)
+
+
 def check_policy(policy: Policy, *, learns: bool = True) -> None:
     """Check seeding, save and restore, independence of clones, both forms of play, memory, learning and bad input.
 
-    ``learns=False`` leaves out the comparison with uniform play.
+    A policy that says it is ``unit_free`` must decide alike in every unit of reward, and a `LinearPolicy` must find the
+    best action soon where means lie thousands of noise deviations apart. ``learns=False`` leaves out the comparison
+    with uniform play and these strong signals.
     """
+    instance_of("policy", policy, Policy, "a Policy")
+    true_or_false("learns", learns)
     setting = Environment(easy_problem()).setting(HORIZON)
     _check_seeding(policy, setting)
     _check_restore(policy, setting)
@@ -58,8 +81,12 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     _check_memory(policy, setting)
     _check_edges(policy)
     _check_bad_input(policy, setting)
+    if policy.unit_free:
+        _check_units(policy, dataclasses.replace(setting, horizon=UNITS_HORIZON))
     if learns:
         _check_learning(policy)
+        if isinstance(policy, LinearPolicy):
+            _check_strong_signals(policy)
 
 
 def _rewards() -> Callable[[Action], float]:
@@ -191,6 +218,42 @@ def _check_learning(policy: Policy) -> None:
     )
 
 
+def _check_units(policy: Policy, setting: Setting) -> None:
+    """Play once, and then again in other units, with the same rewards in these units."""
+    rewards, reward = list[float](), _rewards()
+
+    def noted(action: Action) -> float:
+        rewards.append(reward(action))
+        return rewards[-1]
+
+    running = policy.clone().start(setting, 3)
+    decisions = [*_trace(running, UNITS_HORIZON, noted), running.recommend()]
+    for factor in UNITS:
+        other = dataclasses.replace(
+            setting, risk_tolerance=setting.risk_tolerance * factor, base_variance=setting.base_variance * factor**2
+        )
+        running = policy.in_units(factor).start(other, 3)
+        again = [*_trace(running, UNITS_HORIZON, _replay(factor * np.array(rewards))), running.recommend()]
+        _require(again == decisions, policy.name, f"decides alike when rewards are multiplied by {factor:g}")
+
+
+def _check_strong_signals(policy: LinearPolicy) -> None:
+    for seed in range(4):
+        problem = strong_problem(seed)
+        environment, rounds = Environment(problem), STRONG_ROUNDS * problem.actions.dim
+        running, run = (
+            policy.clone().start(environment.setting(rounds), seed),
+            environment.run(np.random.default_rng(seed)),
+        )
+        while running.remaining:
+            running.learn(run.tally(running.plan()))
+        _require(
+            running.recommend() == problem.best,
+            policy.name,
+            f"finds the best of 20 actions in {rounds} rounds where means lie 10,000 noise deviations apart",
+        )
+
+
 def _expect(error: type[Exception], call: Callable[[], Any], subject: object, property_: str) -> None:
     try:
         call()
@@ -201,7 +264,8 @@ def _expect(error: type[Exception], call: Callable[[], Any], subject: object, pr
 
 def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
     """Check that an action set's answers agree with each other."""
-    rng = np.random.default_rng(seed)
+    instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
+    rng = np.random.default_rng(whole_number("seed", seed, minimum=0))
     drawn = actions.sample(rng, 64)
     features = actions.features(drawn)
     _require(features.shape == (64, actions.dim), actions, "features have shape (n, dim)")
@@ -249,6 +313,9 @@ def check_environment(environment: Environment, *, runs: int = 4000, seed: int =
 
     Statistical: with fixed seeds and limits of five standard errors.
     """
+    instance_of("environment", environment, Environment, "an Environment")
+    whole_number("runs", runs, minimum=2, maximum=10**7)
+    seed = whole_number("seed", seed, minimum=0)
     path = [environment.comparators[k] for k in environment.piece_at(np.arange(8))]
     cuts = [0, *(t for t in range(1, 8) if t == 3 or path[t] != path[t - 1]), 8]
     plan = Plan(as_batch(*(path[t] for t in cuts[:-1])), np.diff(cuts))

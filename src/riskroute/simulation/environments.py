@@ -14,17 +14,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, one_of, real_number, whole_number
+from riskroute.errors import InputError, exact_array, instance_of, list_of, one_of, real_number, shown, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
-from riskroute.learning.plan import Setting
+from riskroute.learning.plan import LONGEST_HORIZON, Setting
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
 from riskroute.learning.yardsticks import Oracle
-from riskroute.seeding import coarse, short_hash, stream
+from riskroute.seeding import checked, coarse, short_hash, stream
 from riskroute.simulation.episodes import AutocorrelatedNoise, Noise, Run
 
 Vector = NDArray[np.float64]
+
+MOST_ROUNDS = 10**9
+"""Rounds of an episode whose noise is drawn at once."""
 
 
 class Environment:
@@ -43,8 +46,7 @@ class Environment:
     digests: ClassVar[tuple[str, ...]] = ("actions",)  # parts of the description that are hashes of numbers
 
     def __init__(self, problem: Problem) -> None:
-        if not isinstance(problem, Problem):
-            raise InputError(f"problem must be a Problem, was {type(problem).__name__}")
+        instance_of("problem", problem, Problem, "a Problem")
         self.pieces: tuple[Problem, ...] = (problem,)
         self.starts: tuple[int, ...] = (0,)
         self._tables: dict[int, tuple[Vector, Vector, Vector]] = {}
@@ -102,10 +104,11 @@ class Environment:
 
     def piece_at(self, rounds: int | NDArray[np.int64]) -> NDArray[np.int64]:
         """Piece that each of some rounds (counted from 0) falls in."""
-        return np.asarray(np.searchsorted(self.starts, rounds, side="right") - 1)
+        return np.asarray(np.searchsorted(self.starts, as_rounds(rounds), side="right") - 1)
 
     def rounds_in(self, rounds: NDArray[np.int64]) -> Vector:
         """How many of the first ``t`` rounds fall in each piece, for each ``t``, ``(len(rounds), pieces)``."""
+        rounds = exact_array("rounds", rounds, np.int64, (None,))
         ends = np.append(self.starts[1:], np.iinfo(np.int64).max)
         inside = np.clip(rounds[:, None] - np.array(self.starts), 0, ends - np.array(self.starts))
         return np.asarray(inside, dtype=np.float64)
@@ -116,8 +119,16 @@ class Environment:
 
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
         """Mean and standard deviation of the reward of each action, during the given piece."""
-        problem = self.pieces[piece]
+        problem = self._piece(piece)
         return problem.means(actions), np.sqrt(np.maximum(problem.variances(actions), 0.0))
+
+    def _piece_number(self, piece: int) -> int:
+        if type(piece) is int and 0 <= piece < len(self.pieces):
+            return piece
+        return whole_number("piece", piece, minimum=0, maximum=len(self.pieces) - 1)
+
+    def _piece(self, piece: int) -> Problem:
+        return self.pieces[self._piece_number(piece)]
 
     @cached_property
     def comparators(self) -> tuple[Action, ...]:
@@ -145,10 +156,12 @@ class Environment:
 
     def oracle_schedule(self, horizon: int) -> tuple[tuple[int, Action], ...]:
         """First round (from 0) and action of every stretch of the comparator."""
+        horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
         return tuple((start, a) for start, a in zip(self.starts, self.comparators, strict=True) if start < horizon)
 
     def last_comparator(self, horizon: int) -> Action:
         """Return the action the regret compares with in the last of ``horizon`` rounds."""
+        horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
         return self.comparators[int(self.piece_at(horizon - 1))]
 
     def expected_comparator(self, rounds: NDArray[np.int64]) -> Vector:
@@ -157,7 +170,7 @@ class Environment:
         Over stretches with means ``m`` and variances ``v``, with ``t`` rounds in all: the variances shrunk by the
         estimated mean, plus the spread of the means themselves, minus the risk tolerance times their sum.
         """
-        t = np.asarray(rounds, dtype=np.int64)
+        t = _past(rounds)
         inside = self.rounds_in(t)
         mean, variance = self._comparator_moments
         total = inside @ mean
@@ -166,7 +179,8 @@ class Environment:
 
     def comparator_means(self, rounds: NDArray[np.int64]) -> Vector:
         """Expected mean reward of the comparator over the first ``t`` rounds, for each ``t``."""
-        return np.asarray(self.rounds_in(rounds) @ self._comparator_moments[0] / rounds)
+        t = _past(rounds)
+        return np.asarray(self.rounds_in(t) @ self._comparator_moments[0] / t)
 
     def _shrinkage(self, t: NDArray[np.int64]) -> Vector:
         """Share of the variance left after subtracting the path's own mean: ``1 - 1/t`` for independent noise."""
@@ -174,22 +188,26 @@ class Environment:
 
     def gaps(self, actions: ActionBatch, piece: int = 0) -> Vector:
         """Mean-variance of each action above the comparator's, during the given piece."""
-        both = np.concatenate([as_batch(self.comparators[piece]), actions])
+        comparator = as_batch(self.comparators[self._piece_number(piece)])
+        both = np.concatenate([comparator, exact_array("actions", actions, np.int64, (None, *comparator.shape[1:]))])
         mean, deviation = self.moments(both, piece)
         value = deviation**2 - self.risk_tolerance * mean
         return np.asarray(value[1:] - value[0])
 
     def outcomes(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector, Vector]:
         """Mean, standard deviation and gap of each action, from a table if the action set is listed."""
-        offered = self.pieces[piece].actions
+        offered = self._piece(piece).actions
         if isinstance(offered, Actions):
             mean, deviation, gap = self.table(piece)
             rows = offered.rows_of(actions)
+            if len(rows) and (rows.min() < 0 or rows.max() >= len(mean)):
+                raise InputError(f"actions must be row numbers below {len(mean)}, was {rows.tolist()[:6]}")
             return mean[rows], deviation[rows], gap[rows]
         return *self.moments(actions, piece), self.gaps(actions, piece)
 
     def table(self, piece: int) -> tuple[Vector, Vector, Vector]:
         """Mean, standard deviation and gap by row of a listed action set, computed once per piece."""
+        piece = self._piece_number(piece)
         if piece not in self._tables:
             listed = self.pieces[piece].actions.listed()
             table = np.zeros((3, len(listed.matrix)))
@@ -199,13 +217,14 @@ class Environment:
 
     def noise(self, rng: np.random.Generator) -> Noise:
         """Source of the standardised noise of one episode."""
-        return Noise(rng)
+        return Noise(checked(rng))
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, NDArray[np.int64], Vector]:
         """All that decides the rewards of an episode, for a listed set of K actions.
 
         Means and standard deviations ``(P, K)`` of every action in every piece, and of every round its piece and noise.
         """
+        horizon = whole_number("horizon", horizon, maximum=MOST_ROUNDS)
         handles = self.actions.listed().handles
         tables = [self.outcomes(handles, k)[:2] for k in range(len(self.pieces))]
         means, deviations = (np.stack(table) for table in zip(*tables, strict=True))
@@ -213,7 +232,7 @@ class Environment:
 
     def run(self, rng: np.random.Generator) -> Run:
         """Return the rewards of one episode."""
-        return Run(self, rng)
+        return Run(self, checked(rng))
 
 
 class Autocorrelated(Environment):
@@ -249,7 +268,7 @@ class Autocorrelated(Environment):
         return np.asarray(1 - (t + 2 * pairs) / t.astype(float) ** 2)
 
     def noise(self, rng: np.random.Generator) -> Noise:
-        return AutocorrelatedNoise(rng, self.correlation)
+        return AutocorrelatedNoise(checked(rng), self.correlation)
 
 
 class PiecewiseStationary(Environment):
@@ -264,12 +283,13 @@ class PiecewiseStationary(Environment):
     """
 
     def __init__(self, problems: Sequence[Problem], changes: Sequence[int], *, comparator: str = "mean") -> None:
-        if len(problems) == 0:
+        problems = list_of("problems", problems, Problem, "problems")
+        if not problems:
             raise InputError("problems must not be empty")
         super().__init__(problems[0])
-        times = [whole_number("changes", change) for change in changes]
+        times = [whole_number("changes", change) for change in list_of("changes", changes, object, "rounds")]
         if len(times) != len(problems) - 1 or times != sorted(set(times)):
-            raise InputError(f"changes must be {len(problems) - 1} ascending rounds, was {list(changes)}")
+            raise InputError(f"changes must be {len(problems) - 1} ascending rounds, was {shown(times)}")
         for problem in problems[1:]:
             if self._told(problem) != self._told(problems[0]):
                 raise InputError("problems must share one action set, one risk tolerance and one base variance")
@@ -290,13 +310,30 @@ class PiecewiseStationary(Environment):
         return self.actions.best(-problem.mean_coef) if self.comparator == "mean" else problem.best
 
 
+def as_rounds(rounds: Any) -> Any:
+    """Return one round, or an array of rounds, when they are whole numbers."""
+    if type(rounds) is int and rounds <= LONGEST_HORIZON:
+        return rounds
+    if isinstance(rounds, int | np.integer):
+        return whole_number("rounds", rounds, minimum=-LONGEST_HORIZON, maximum=LONGEST_HORIZON)
+    return exact_array("rounds", rounds, np.int64, (None,))
+
+
+def _past(rounds: Any) -> NDArray[np.int64]:
+    """Return numbers of rounds played, at least one each."""
+    t = exact_array("rounds", rounds, np.int64, (None,))
+    if len(t) and (t.min() < 1 or t.max() > LONGEST_HORIZON):
+        raise InputError(f"rounds must be from 1 to {LONGEST_HORIZON:,}, was {t.min()} to {t.max()}")
+    return t
+
+
 def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence) -> tuple[int, ...]:
     """Draw ``count`` different change rounds uniformly from 1 .. horizon - 1, ascending.
 
     >>> random_changes(10, 9, seed=0)
     (1, 2, 3, 4, 5, 6, 7, 8, 9)
     """
-    whole_number("count", count, minimum=0, maximum=whole_number("horizon", horizon) - 1)
+    whole_number("count", count, minimum=0, maximum=whole_number("horizon", horizon, maximum=LONGEST_HORIZON) - 1)
     source = seed if isinstance(seed, np.random.SeedSequence) else stream(seed, "changes")
     drawn = np.random.default_rng(source).choice(np.arange(1, horizon), size=count, replace=False)
     return tuple(int(change) for change in np.sort(drawn))

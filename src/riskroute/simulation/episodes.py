@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.signal
+import scipy
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError
+from riskroute.errors import InputError, instance_of, shown
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.plan import Plan
 from riskroute.learning.tally import ActionBatch, Tallies, merge_groups
@@ -81,6 +81,9 @@ class Run:
 
     def tally(self, plan: Plan) -> Tallies:
         """Draw a whole plan, one tally per entry."""
+        instance_of("plan", plan, Plan, "a Plan")
+        if plan.rounds == 0 or plan.counts.min() < 1:
+            raise InputError(f"plan must play every action at least once, was {shown(plan.counts.tolist())}")
         return self.plan_blocks(plan, np.zeros(0, dtype=np.int64))[0]
 
     def plan_blocks(

@@ -11,13 +11,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from riskroute.errors import InputError, check_array, real_number
 from riskroute.learning.tally import merge_moments_compiled
 from riskroute.learning.tournament import build_tree, padded, replay
 
 Vector = NDArray[np.float64]
 
 
-@njit(cache=True)
 def index_episode(
     mean_table: Vector,
     deviation_table: Vector,
@@ -32,6 +32,31 @@ def index_episode(
     ``pieces`` holds the piece of every round, ``bonuses`` the bonus before it. This is
     `riskroute.learning.arms.IndexPolicy` in one loop, and decides exactly alike.
     """
+    check_array("mean_table", mean_table, np.float64, (None, None))
+    check_array("deviation_table", deviation_table, np.float64, mean_table.shape)
+    check_array("noise", noise, np.float64, (None,))
+    check_array("pieces", pieces, np.int64, noise.shape)
+    check_array("bonuses", bonuses, np.float64, noise.shape)
+    if mean_table.size == 0:
+        raise InputError(f"mean_table must not be empty, was of shape {mean_table.shape}")
+    arms, rewards, counts = _index_episode(
+        mean_table, deviation_table, pieces, noise, bonuses, real_number("risk_tolerance", risk_tolerance)
+    )
+    return arms, rewards, counts
+
+
+@njit(cache=True)
+def _index_episode(
+    mean_table: Vector,
+    deviation_table: Vector,
+    pieces: NDArray[np.int64],
+    noise: Vector,
+    bonuses: Vector,
+    risk_tolerance: float,
+) -> tuple[NDArray[np.int64], Vector, NDArray[np.int64]]:
+    for piece in pieces:
+        if not 0 <= piece < len(mean_table):
+            raise InputError("pieces must be rows of the tables, one was out of range")
     horizon = len(noise)
     n_arms = mean_table.shape[1]
     counts = np.zeros(n_arms, dtype=np.int64)

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError
+from riskroute.errors import InputError, exact_array, list_of, sized_number, whole_number
 from riskroute.learning.actions import Action, Actions, as_action, as_batch
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.shared_books import SharedBook
-from riskroute.simulation.environments import Environment
+from riskroute.seeding import checked
+from riskroute.simulation.environments import MOST_ROUNDS, Environment
 from riskroute.simulation.episodes import Run, Vector
 
 _STARTS = 8  # random splits that climbs start from
@@ -52,15 +53,16 @@ class Replay(Environment):
         if whole.ndim != 2 or not (isinstance(actions, Allocations) or (whole.sum(axis=1) == whole[0].sum()).all()):
             raise InputError(f"problem must be over splits of an order, was {actions}")
         slots, shares = whole.shape[1], int(whole[0].sum())
-        self.profits = np.ascontiguousarray(profits, dtype=np.float64)
-        if self.profits.ndim != 3 or self.profits.shape[::2] != (slots, shares + 1) or not self.profits.shape[1]:
+        given = exact_array("profits", profits, np.float64, (None,) * getattr(profits, "ndim", 3))
+        if given.ndim != 3 or given.shape[::2] != (slots, shares + 1) or not given.shape[1]:
             expected = f"({slots}, scenarios, {shares + 1})"
-            raise InputError(f"profits must have shape {expected}, was {self.profits.shape}")
+            raise InputError(f"profits must have shape {expected}, was {given.shape}")
+        self.profits = np.ascontiguousarray(given)
         highs = actions.lattice.highs * actions.lot if isinstance(actions, Allocations) else whole.max(axis=0)
         known = np.concatenate([self.profits[slot, :, : high + 1].ravel() for slot, high in enumerate(highs)])
         if np.isinf(self.profits).any() or np.isnan(known).any():
             raise InputError("profits must be finite wherever a split may put shares, was NaN or infinite somewhere")
-        self.shared = tuple(shared)
+        self.shared = tuple(list_of("shared", shared, SharedBook, "shared books"))
         for book in self.shared:
             if book.crossing.shape != self.profits.shape[1:] or not set(book.slots) <= set(range(slots)):
                 expected = f"of {self.profits.shape[1:]} and some of {slots} slots"
@@ -80,11 +82,11 @@ class Replay(Environment):
         return super().describe() | {"profits": digests, "shape": list(self.profits.shape), "shared": slots}
 
     def playable(self, method: str) -> str:
-        return "blocks" if method == "auto" and self._table is None else method
+        return "blocks" if method == "auto" and self.listed_totals is None else method
 
     def totals(self, actions: ActionBatch) -> Vector:
         """Profit of each split in every scenario, ``(n, scenarios)``."""
-        splits = np.atleast_2d(actions)
+        splits = self._splits(actions)
         total = np.zeros((len(splits), self.scenarios))
         for slot in range(splits.shape[1]):
             total += self.profits[slot].T[splits[:, slot]]
@@ -92,9 +94,17 @@ class Replay(Environment):
             total += book.extra(splits)
         return total
 
+    def _splits(self, actions: ActionBatch) -> ActionBatch:
+        """Return splits ``(n, slots)`` when what they put into a slot is known of."""
+        slots, _, amounts = self.profits.shape
+        splits = exact_array("actions", actions, np.int64, (None, slots))
+        if len(splits) and (splits.min() < 0 or splits.max() >= amounts):
+            raise InputError(f"actions must put 0 to {amounts - 1} shares into a slot, one did not")
+        return splits
+
     def values(self, action: Action) -> Vector:
         """Profit of one split in every scenario, ``(scenarios,)``; looked up if the splits are listed and few."""
-        table = self._table
+        table = self.listed_totals
         if table is None:
             return np.asarray(self.totals(as_batch(action))[0])
         return np.asarray(table[int(self.actions.listed().rows_of(as_batch(action))[0])])
@@ -102,12 +112,13 @@ class Replay(Environment):
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, NDArray[np.int64], Vector]:
         """Scenarios as pieces, without noise."""
         listed = self.actions.listed()
-        totals = self.totals(listed.handles) if self._table is None else self._table[listed.members]
+        totals = self.totals(listed.handles) if self.listed_totals is None else self.listed_totals[listed.members]
         means = np.ascontiguousarray(totals.T)
-        return means, np.zeros_like(means), rng.integers(self.scenarios, size=horizon), np.zeros(horizon)
+        whole_number("horizon", horizon, maximum=MOST_ROUNDS)
+        return means, np.zeros_like(means), checked(rng).integers(self.scenarios, size=horizon), np.zeros(horizon)
 
     @cached_property
-    def _table(self) -> Vector | None:
+    def listed_totals(self) -> Vector | None:
         """Totals of all splits by row, if they are listed and fit into memory easily."""
         actions = self.actions
         if not isinstance(actions, Actions) or len(actions.matrix) * self.scenarios > _CELLS:
@@ -118,11 +129,14 @@ class Replay(Environment):
 
     def beyond(self, action: Action) -> float:
         """Share of the scenarios in which a split crosses more of a book than its known levels hold."""
-        splits = as_batch(action)
+        splits = self._splits(as_batch(action))
         over = [book.beyond(splits)[0] for book in self.shared]
         return float(np.any(over, axis=0).mean()) if over else 0.0
 
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
+        actions = self._splits(actions)
+        if len(actions) == 0:
+            return np.zeros(0), np.zeros(0)
         step = max(_CELLS // self.scenarios, 1)
         means, deviations = [], []
         for start in range(0, len(actions), step):
@@ -134,7 +148,15 @@ class Replay(Environment):
     def mean_variance(self, actions: ActionBatch, risk_tolerance: float | None = None) -> Vector:
         """Mean-variance of each split over the scenarios; smaller is better. At tolerance infinity, minus the mean."""
         mean, deviation = self.moments(actions)
-        return _score(mean, deviation, self.risk_tolerance if risk_tolerance is None else risk_tolerance)
+        return _score(mean, deviation, self._tolerance(risk_tolerance))
+
+    def _tolerance(self, risk_tolerance: float | None) -> float:
+        """The problem's own tolerance if there is no other; infinity is one."""
+        if risk_tolerance is None:
+            return self.risk_tolerance
+        if isinstance(risk_tolerance, float) and risk_tolerance == np.inf:
+            return risk_tolerance
+        return sized_number("risk_tolerance", risk_tolerance, minimum=0, smallest=0)
 
     def _comparator(self, piece: int) -> Action:
         return self.best_split()
@@ -146,7 +168,7 @@ class Replay(Environment):
         """
         actions = self.actions
         if not isinstance(actions, Allocations):
-            tolerance = self.risk_tolerance if risk_tolerance is None else risk_tolerance
+            tolerance = self._tolerance(risk_tolerance)
             return actions.listed().action(int(_score(*self._listed_moments, tolerance).argmin()))
         full = (actions.best(-unit) for unit in np.eye(actions.dim)[: actions.slots])
         some = map(as_action, actions.sample(np.random.default_rng(0), _STARTS))
@@ -163,7 +185,7 @@ class Replay(Environment):
         actions = self.actions
         if not isinstance(actions, Allocations):
             raise InputError(f"splits must not be listed to climb among them, was {actions}")
-        split, lot = np.array(start), actions.lot
+        split, lot = self._splits(as_batch(start))[0], actions.lot
         value = float(self.mean_variance(split[None], risk_tolerance)[0])
         unit = np.eye(len(split), dtype=np.int64)
         moves = (unit[:, None] - unit[None, :]).reshape(-1, len(split))
@@ -179,7 +201,7 @@ class Replay(Environment):
         return as_action(split)
 
     def run(self, rng: np.random.Generator) -> Run:
-        return ReplayRun(self, rng)
+        return ReplayRun(self, checked(rng))
 
 
 def _score(mean: Vector, deviation: Vector, risk_tolerance: float) -> Vector:
@@ -198,7 +220,10 @@ class ReplayRun(Run):
     def draw_blocks(
         self, actions: ActionBatch, counts: NDArray[np.int64], mean: Vector, deviation: Vector
     ) -> tuple[Vector, Vector]:
-        scenarios = self.environment.scenarios
+        scenarios, table = self.environment.scenarios, self.environment.listed_totals
+        if table is not None and (counts < scenarios).all():
+            rows = self.environment.actions.listed().rows_of(actions)
+            return self._looked_up(table, rows, counts)
         center, spread = np.empty(len(counts)), np.empty(len(counts))
         even = np.full(scenarios, 1 / scenarios)
         for block, (action, count) in enumerate(zip(actions, counts, strict=True)):
@@ -212,3 +237,11 @@ class ReplayRun(Run):
                 center[block] = times @ values / count
                 spread[block] = times @ (values - center[block]) ** 2
         return center, spread
+
+    def _looked_up(self, table: Vector, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Vector, Vector]:
+        """Many short blocks at once, from the same draws as one after the other."""
+        scenario = self.rng.integers(len(table[0]), size=int(counts.sum()))
+        drawn = table[np.repeat(rows, counts), scenario]
+        first = np.cumsum(counts) - counts
+        center = np.add.reduceat(drawn, first) / counts
+        return center, np.add.reduceat((drawn - np.repeat(center, counts)) ** 2, first)

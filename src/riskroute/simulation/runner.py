@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from riskroute._version import __version__
-from riskroute.errors import InputError, one_of, whole_number
+from riskroute.errors import InputError, function_of, list_of, one_of, shown, whole_number
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.arms import IndexPolicy
 from riskroute.learning.mv_ucb import MvUcb
@@ -34,7 +34,9 @@ from riskroute.seeding import stream
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.interrupts import polite_interrupts
 from riskroute.simulation.kernels import index_episode
+from riskroute.text import LABEL_MARKS, as_name
 
+MOST_RUNS = 10**7
 METHODS = ("auto", "blocks", "rounds")
 INDEX_POLICIES = (RiskUcb, MvUcb)
 """Policies that the kernel plays; their subclasses may decide otherwise, and are played by their own methods."""
@@ -90,9 +92,11 @@ def simulate(
     """
     environment = problem if isinstance(problem, Environment) else Environment(problem)
     horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
-    runs = whole_number("runs", runs)
+    runs = whole_number("runs", runs, maximum=MOST_RUNS)
     seed = whole_number("seed", seed, minimum=0)
     one_of("method", method, METHODS)
+    if progress is not None:
+        function_of("progress", progress)
     rounds = checkpoint_rounds(horizon, checkpoints, spacing)
     chosen = by_label(policies, environment, horizon)
     comparator = environment.expected_comparator(rounds)
@@ -277,20 +281,22 @@ def by_label(
 ) -> dict[str, Policy]:
     """Policies by their labels; names become policies."""
     if isinstance(policies, str | Policy) or not isinstance(policies, Iterable):
-        raise InputError(f"policies must be a list of names or policies, was {policies!r}")
+        raise InputError(f"policies must be a list of names or policies, was {shown(policies)}")
     if isinstance(policies, Mapping):
         pairs = list(policies.items())
     else:
-        pairs = [(item if isinstance(item, str) else getattr(item, "name", str(item)), item) for item in policies]
+        listed = list_of("policies", policies, object, "names or policies")
+        pairs = [(item if isinstance(item, str) else getattr(item, "name", str(item)), item) for item in listed]
     chosen: dict[str, Policy] = {}
     for label, item in pairs:
         if label in chosen:
             raise InputError(f"policies must have different labels, {label!r} appeared twice")
-        if item == Oracle.name:
+        if isinstance(item, str) and item == Oracle.name:
             item = environment.oracle(horizon)
         chosen[label] = make_policy(item) if isinstance(item, str) else item
         if not isinstance(chosen[label], Policy):
-            raise InputError(f"policies must be names or policies, was {item!r}")
+            raise InputError(f"policies must be names or policies, was {shown(item)}")
+        as_name("label of a policy", label, marks=LABEL_MARKS)
     if not chosen:
         raise InputError("policies must name at least one policy")
     return chosen

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, real_number
+from riskroute.errors import InputError, real_number, sized_number
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Setting
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
+from riskroute.seeding import checked
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.episodes import Noise
 
@@ -41,7 +42,7 @@ class HeavyTailed(Environment):
         return super().describe() | {"degrees": self.degrees}
 
     def noise(self, rng: np.random.Generator) -> Noise:
-        return StudentNoise(rng, self.degrees)
+        return StudentNoise(checked(rng), self.degrees)
 
 
 class StudentNoise(Noise):
@@ -71,7 +72,7 @@ class BentVariance(Environment):
         super().__init__(problem)
         if problem.base_variance == 0:
             raise InputError("base_variance must be positive for a bent variance, was 0.0")
-        self.power = real_number("power", power, above=0)
+        self.power = sized_number("power", power, above=0, largest=10, smallest=0)
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"power": self.power}
@@ -90,7 +91,7 @@ class Mistold(Environment):
 
     def __init__(self, problem: Problem, factor: float = 2.0) -> None:
         super().__init__(problem)
-        self.factor = real_number("factor", factor, above=0)
+        self.factor = sized_number("factor", factor, above=0)
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"factor": self.factor}

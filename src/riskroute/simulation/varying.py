@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, StateError
+from riskroute.errors import InputError, StateError, exact_array, list_of, shown, whole_number
 from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.yardsticks import Oracle
-from riskroute.simulation.environments import Environment
+from riskroute.simulation.environments import MOST_ROUNDS, Environment, as_rounds
 
 
 class VaryingSets(Environment):
@@ -41,7 +41,8 @@ class VaryingSets(Environment):
     digests: ClassVar[tuple[str, ...]] = ("actions", "sets")
 
     def __init__(self, problems: Sequence[Problem], sequence: Sequence[int] | NDArray[np.int64]) -> None:
-        if len(problems) == 0:
+        problems = list_of("problems", problems, object, "problems")
+        if not problems:
             raise InputError("problems must not be empty")
         super().__init__(problems[0])
         for k, problem in enumerate(problems):
@@ -65,16 +66,19 @@ class VaryingSets(Environment):
         return self.pieces[int(self.sequence[0])].actions
 
     def piece_at(self, rounds: int | NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.asarray(self.sequence[rounds % len(self.sequence)])
+        return np.asarray(self.sequence[as_rounds(rounds) % len(self.sequence)])
 
     def rounds_in(self, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        rounds = exact_array("rounds", rounds, np.int64, (None,))
+        if len(rounds) == 0:
+            return np.zeros((0, len(self.pieces)))
         cycles, rest = np.divmod(rounds, len(self.sequence))
         count = len(self.pieces)
         begun = np.stack([np.bincount(self.sequence[:r], minlength=count) for r in rest])
         return (cycles[:, None] * np.bincount(self.sequence, minlength=count) + begun).astype(float)
 
     def playable(self, method: str) -> str:
-        if method == "blocks":
+        if isinstance(method, str) and method == "blocks":
             raise InputError("method must be auto or rounds where the action set changes, was 'blocks'")
         return "rounds"
 
@@ -83,7 +87,7 @@ class VaryingSets(Environment):
         return SetOracle(best=dict(zip(sets, self.comparators, strict=True)))
 
     def oracle_schedule(self, horizon: int) -> tuple[tuple[int, Action], ...]:
-        piece = self.piece_at(np.arange(horizon))
+        piece = self.piece_at(np.arange(whole_number("horizon", horizon, maximum=MOST_ROUNDS)))
         starts = np.flatnonzero(np.diff(piece, prepend=-1))
         return tuple((int(start), self.comparators[piece[start]]) for start in starts)
 
@@ -105,7 +109,7 @@ def _checked_sequence(sequence: Sequence[int] | NDArray[np.int64], count: int) -
     except ValueError:
         given = np.array(None)
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
-        raise InputError(f"sequence must be {expected}, was {sequence!r}")
+        raise InputError(f"sequence must be {expected}, was {shown(sequence)}")
     outside = given[(given < 0) | (given >= count)]
     if len(outside):
         raise InputError(f"sequence must be {expected}, was {outside[0]}")
@@ -120,7 +124,7 @@ class SetOracle(Oracle):
 
     best: Mapping[str, Action] = field(default_factory=dict)
 
-    def begin(self) -> None:
+    def check_parameters(self) -> None:
         self.recommend()
 
     def propose(self) -> Plan:

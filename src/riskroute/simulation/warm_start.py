@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, real_number, whole_number
+from riskroute.errors import InputError, exact_array, instance_of, real_number, whole_number
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.seeding import stream
 from riskroute.simulation.replay import Replay
@@ -33,6 +33,8 @@ def replay_belief(replay: Replay, buckets: NDArray[np.int64], *, firmness: float
     firmness : weight of the belief, up to 1. Errors within these books are all that is known; books to come may differ
         by more, and a belief that is too firm never finds out.
     """
+    instance_of("replay", replay, Replay, "a Replay")
+    buckets = exact_array("buckets", buckets, np.int64, (None,))
     names = np.unique(buckets)
     if np.shape(buckets) != (replay.scenarios,) or len(names) < 2:
         was = f"shape {np.shape(buckets)} with {len(names)} different"
@@ -43,7 +45,7 @@ def replay_belief(replay: Replay, buckets: NDArray[np.int64], *, firmness: float
     splits = np.unique(replay.actions.sample(rng, SPLITS), axis=0)
     drawn = resampled_buckets(buckets, RESAMPLES, rng)
     means, variances = _moments(replay.totals(splits), np.vstack([np.ones_like(drawn[:1]), drawn]))
-    typical = float(np.median(variances[0])) or 1.0
+    typical = float(np.median(variances[0])) or float(variances[0].max()) or problem.base_variance or 1.0
     noise = np.maximum(variances[0], LEAST_VARIANCE * typical)
     features = replay.actions.features(splits)
     about_mean = _fitted(features, means, 1 / noise)

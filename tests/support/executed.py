@@ -1,0 +1,42 @@
+"""What pages show, run in this process: most of the time of a process of its own would be its start."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import runpy
+import sys
+from collections.abc import Callable
+from glob import glob
+from pathlib import Path
+from unittest import mock
+
+from riskroute.cli.app import run
+
+
+def _printed(folder: Path, action: Callable[[], object], *, quiet: bool = False) -> str:
+    """What an action prints in a folder; nothing on standard error, if it should be ``quiet``."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        done = action()
+    assert not done, f"{done}\n{err.getvalue()}"
+    assert not quiet or not err.getvalue(), err.getvalue()
+    return out.getvalue()
+
+
+def run_code(code: str, folder: Path) -> str:
+    """What lines of Python print."""
+    return _printed(folder, lambda: exec(compile(code, "<page>", "exec"), {"__name__": "__main__"}))
+
+
+def run_script(path: Path, folder: Path, *arguments: str) -> str:
+    """What a script prints, which leaves standard error alone."""
+    with mock.patch.object(sys, "argv", [str(path), *arguments]):
+        return _printed(folder, lambda: runpy.run_path(str(path), run_name="__main__") and None, quiet=True)
+
+
+def run_command(command: str, folder: Path) -> str:
+    """What a command line that starts with ``riskroute`` prints; files are matched as a shell would."""
+    _, *words = command.split()
+    found = [name for word in words for name in (sorted(glob(word, root_dir=folder)) if "*" in word else [word])]
+    return _printed(folder, lambda: run(found))

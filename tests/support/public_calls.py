@@ -1,0 +1,327 @@
+"""Every public call with arguments that are right, and values that are wrong almost everywhere."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import riskroute as rr
+from riskroute.experiments import study_config, sweep
+
+Call = tuple[Callable[..., Any], dict[str, Any]]
+
+BAD: tuple[Any, ...] = (
+    None, True, 3, -1, 0, 3.5, float("nan"), float("inf"), 1e300, 1e-300, 10**30, "x", "", b"x", "\0",
+    [], {}, (), object(), [1, "x"], [[1.0], [2.0, 3.0]], [None], [object()], [1e300, -1e300],
+    np.zeros((2, 2, 2)), np.array(["a"]), np.array([]), np.array([np.nan, 1.0]), np.array(5),
+    dt, Path("/nonexistent/folder/file"), dt.datetime(2019, 3, 27, 11),
+)  # fmt: skip
+
+ACTIONS = rr.Actions([[0.6, 0.1], [0.1, 0.7], [0.4, 0.4]])
+SPLITS = rr.Allocations(shares=4, slots=3)
+SURVIVORS = rr.Allocations(shares=400, slots=6).within(np.linspace(-1.0, 1.0, 12), 0.4)
+PROBLEM = rr.Problem(actions=ACTIONS, mean_coef=[0.5, 0.1], var_coef=[0.2, 0.3])
+OVER_SPLITS = rr.random_problem(SPLITS, seed=1)
+ENVIRONMENT = rr.Environment(PROBLEM)
+MODELS = [rr.VenueModel("A", (-0.07, -0.0002), (0.0, 0.0006)), rr.VenueModel("B", (-0.05, 0.0), (0.0, 0.006))]
+TALLIES = rr.Tallies(np.array([0, 1]), np.array([2, 3]), np.array([0.5, 0.1]), np.array([1.0, 2.0]))
+BELIEF = rr.Belief(np.zeros(2), np.eye(2), np.zeros(2), np.eye(2), 1.0, 10.0)
+BOOK = {
+    "slots": (0, 2),
+    "crossing": np.array([[0.0, -1.0, -3.0, -6.0]]),
+    "rests": np.array([[[0, 1, 2, 3]], [[0, 0, 1, 2]]]),
+    "depths": np.array([2]),
+}
+DAY = dt.date(2019, 3, 27)
+SCHEDULE = rr.FeeSchedule([rr.Fee("XNAS", DAY, 0.003, -0.002)])
+SETTING = rr.Setting(actions=ACTIONS, horizon=50)
+
+
+def replay() -> rr.Replay:
+    return rr.Replay(OVER_SPLITS, np.random.default_rng(0).normal(size=(3, 6, 5)))
+
+
+def a_little(policy: rr.Policy) -> None:
+    """Play a few rounds, and plans."""
+    rng = np.random.default_rng(1)
+    for _ in range(12):
+        policy.update(policy.select(), float(rng.normal()))
+
+
+def started(name: str) -> Callable[..., Any]:
+    def start(**parameters: Any) -> None:
+        a_little(rr.make_policy(name, **parameters).start(SETTING))
+
+    return start
+
+
+def policies() -> Iterator[tuple[str, Call]]:
+    for name, kind in rr.POLICIES.items():
+        parameters = {key: item.default for key, item in inspect.signature(kind).parameters.items()}
+        if name == "oracle":
+            parameters["schedule"] = ((0, 1),)
+        yield f"make_policy {name}", (started(name), parameters)
+
+        def method(call: Callable[..., Any], kind: Any = kind, parameters: dict[str, Any] = parameters) -> Any:
+            return lambda **arguments: call(kind(**parameters), **arguments)
+
+        yield f"{kind.__name__}.start", (method(lambda policy, **a: policy.start(**a)), {"setting": SETTING, "seed": 3})
+        yield f"{kind.__name__}.learn", (method(_learn), {"tallies": "right"})
+        yield f"{kind.__name__}.update", (method(_update), {"action": "right", "reward": 0.3})
+        yield f"{kind.__name__}.offer", (method(_offer), {"actions": ACTIONS})
+        state = kind(**parameters).start(SETTING).state()
+        yield f"{kind.__name__}.restore", (kind.restore, {"state": state, "actions": ACTIONS})
+
+
+def _learn(policy: rr.Policy, tallies: Any) -> None:
+    plan = policy.start(SETTING).plan()
+    right = rr.Tallies(plan.actions, plan.counts, np.zeros(len(plan.counts)), np.zeros(len(plan.counts)))
+    policy.learn(right if isinstance(tallies, str) and tallies == "right" else tallies)
+
+
+def _update(policy: rr.Policy, action: Any, reward: Any) -> None:
+    policy.start(SETTING)
+    right = policy.select()
+    policy.update(right if isinstance(action, str) and action == "right" else action, reward)
+
+
+def _offer(policy: rr.Policy, actions: Any) -> None:
+    policy.start(SETTING).offer(actions)
+    policy.select()
+
+
+def action_sets() -> Iterator[tuple[str, Call]]:
+    for name, actions in (("Actions", ACTIONS), ("Allocations", SPLITS), ("Survivors", SURVIVORS)):
+        coef = np.linspace(-1.0, 1.0, actions.dim)
+        best = actions.best(coef)
+        batch = np.array([best])
+        yield f"{name}.features", (actions.features, {"actions": batch})
+        yield f"{name}.contains", (actions.contains, {"actions": batch})
+        yield f"{name}.action_features", (actions.action_features, {"action": best})
+        yield f"{name}.best", (actions.best, {"coef": coef})
+        yield f"{name}.best_each", (actions.best_each, {"coefs": coef[None]})
+        yield f"{name}.within", (actions.within, {"coef": coef, "tolerance": 0.1})
+        if actions is not SURVIVORS:  # there they take their time
+            yield f"{name}.design", (actions.design, {"tolerance": 0.1})
+            yield f"{name}.top", (actions.top, {"coef": coef, "count": 2})
+        yield f"{name}.sample", (actions.sample, {"rng": np.random.default_rng(0), "count": 2})
+    yield "Actions", (rr.Actions, {"features": [[1.0, 2.0], [0.5, 0.0]], "coordinates": 2, "handles": [[1, 2], [2, 3]]})
+    yield "Actions.scaled", (rr.Actions.scaled, {"features": [[1.0, 2.0], [0.5, 0.0]], "coordinates": 2})
+    yield "Actions.action", (ACTIONS.action, {"position": 1})
+    yield "Actions.rows_of", (ACTIONS.rows_of, {"actions": np.array([1])})
+    yield "Actions.scores", (ACTIONS.scores, {"coef": np.ones(2)})
+    yield "Allocations", (
+        rr.Allocations, {"shares": 6, "slots": 3, "lot": 2, "caps": [6, 4, 4], "minimums": 0, "scale": 40.0},
+    )  # fmt: skip
+    for method in ("two_best", "margin", "separable"):
+        yield f"Allocations.{method}", (getattr(SPLITS, method), {"coef": np.ones(6)})
+    yield "Allocations.rank", (SPLITS.rank, {"action": (1, 1, 2)})
+    yield "Allocations.unrank", (SPLITS.unrank, {"rank": 3})
+    yield "Allocations.listed_rows", (SPLITS.listed_rows, {"allocations": np.array([[1, 1, 2]])})
+    yield "g_optimal", (rr.g_optimal, {"features": [[1.0, 2.0], [0.5, 0.0]], "tolerance": 0.1})
+    yield "count_splits", (rr.count_splits, {"shares": 4, "slots": 3})
+    yield "list_splits", (rr.list_splits, {"shares": 4, "slots": 3})
+    yield "split_actions", (rr.split_actions, {"shares": 4, "slots": 3, "scale": 20.0})
+    yield "routing_actions", (rr.routing_actions, {"shares": 4, "slots": 3, "listed": True, "scale": 20.0})
+    yield "check_actions", (rr.check_actions, {"actions": ACTIONS, "seed": 1})
+
+
+def learning() -> Iterator[tuple[str, Call]]:
+    yield "Setting", (
+        rr.Setting, {"actions": ACTIONS, "horizon": 10, "risk_tolerance": 1.0, "base_variance": 1.0},
+    )  # fmt: skip
+    yield "Plan", (rr.Plan, {"actions": [0, 1], "counts": [3, 2]})
+    yield "Plan.repeat", (rr.Plan.repeat, {"action": 1, "count": 3})
+    yield "Plan.fitted", (rr.Plan([0, 1], [3, 2]).fitted, {"rounds": 4})
+    yield "Tally", (rr.Tally, {"count": 2, "mean": 0.5, "spread": 1.0})
+    yield "Tally.of", (rr.Tally.of, {"rewards": [1.0, 2.0]})
+    yield "Tally.merge", (rr.Tally(1, 2.0, 0.0).merge, {"other": rr.Tally(1, 2.0, 0.0)})
+    arrays = {"actions": [0, 1], "counts": [2, 3], "means": [0.5, 0.1], "spreads": [1.0, 2.0]}
+    yield "Tallies", (lambda **a: rr.Tallies(**a).by_action(), arrays)
+    yield "Tallies.of", (rr.Tallies.of, {"actions": [0], "tallies": [rr.Tally(1, 2.0, 0.0)]})
+    yield "Tallies.joined", (TALLIES.joined, {"other": TALLIES})
+    yield "Design", (rr.Design, {"actions": [0, 1], "weights": [0.5, 0.5], "bound": 2.0, "rank": 2})
+    yield "Estimate", (rr.Estimate, {"mean_coef": [0.5], "var_coef": [0.1]})
+    yield "Estimate.score", (rr.Estimate([0.5], [0.1]).score, {"risk_tolerance": 2.0})
+    yield (
+        "least_squares",
+        (
+            rr.least_squares,
+            {"features": np.eye(2), "tallies": TALLIES, "base_variance": 1.0, "ridge": 0.1, "corrected": False},
+        ),
+    )
+    fields = {
+        "mean_coef": [0.0, 0.0],
+        "mean_precision": np.eye(2),
+        "var_coef": [0.0, 0.0],
+        "var_precision": np.eye(2),
+        "variance": 1.0,
+        "rounds": 10.0,
+    }
+    yield "Belief", (lambda **a: a_little(rr.Adaptive(prior=rr.Belief(**a)).start(SETTING)), fields)
+    yield "Belief.weakened", (BELIEF.weakened, {"factor": 0.5})
+    yield "Belief.score", (BELIEF.score, {"risk_tolerance": 2.0})
+    yield "Belief.score_covariance", (BELIEF.score_covariance, {"risk_tolerance": 2.0})
+    coefs = {"mean_coef": [0.5, 0.1], "var_coef": [0.2, 0.3], "base_variance": 1.0, "risk_tolerance": 2.0}
+    yield "Problem", (rr.Problem, {"actions": ACTIONS, **coefs, "check_norms": True})
+    yield "Problem unchecked", (lambda **a: rr.Problem(**a, check_norms=False).gaps(), {"actions": ACTIONS, **coefs})
+    yield "Problem.scaled", (rr.Problem.scaled, {"actions": ACTIONS, **coefs})
+    for method in ("means", "variances", "mean_variances", "gaps"):
+        yield f"Problem.{method}", (getattr(PROBLEM, method), {"actions": np.array([1])})
+    yield "random_problem", (
+        rr.random_problem, {"actions": ACTIONS, "seed": 1, "risk_tolerance": 2.0, "base_variance": 1.0},
+    )  # fmt: skip
+    state = rr.Uniform().start(SETTING).state()
+    yield "make_policy", (lambda name: rr.make_policy(name), {"name": "rise"})
+    yield "restore_policy", (rr.restore_policy, {"state": state, "actions": ACTIONS})
+    yield "check_policy", (rr.check_policy, {"policy": rr.Uniform(), "learns": False})
+
+
+def routing() -> Iterator[tuple[str, Call]]:
+    yield (
+        "random_routing_problem",
+        (
+            rr.random_routing_problem,
+            {"shares": 3, "slots": 3, "seed": 1, "risk_tolerance": 2.0, "base_variance": 1.0},
+        ),
+    )
+    flow = {"sizes": [2, 3], "slots": 3, "seed": 0, "length": 10, "risk_tolerance": 2.0, "base_variance": 1.0}
+    yield "random_order_flow", (rr.random_order_flow, flow)
+    yield "riskless_slot", (rr.riskless_slot, {"problem": OVER_SPLITS, "slot": 1, "remaining": 0.001})
+    model = {"name": "A", "mean": (-0.1, 0.0), "variance": (0.0, 0.1), "kind": "market"}
+    errors = {"mean_error": (0.1, 0.1), "variance_error": (0.1, 0.1)}
+    yield "VenueModel", (rr.VenueModel, model | errors)
+    for method in ("mean_of", "variance_of", "nonnegative"):
+        yield f"VenueModel.{method}", (getattr(rr.VenueModel("A", (-0.1, 0.0), (-0.02, 0.01)), method), {"shares": 10})
+    problem = {
+        "models": MODELS, "shares": 6, "units": "money", "risk_tolerance": 2.0, "base_variance": 1.0, "lot": 2,
+        "caps": [6, 4], "most_listed": 100,
+    }  # fmt: skip
+    yield "venue_problem", (rr.venue_problem, problem)
+    yield "Fee", (rr.Fee, {"venue": "XNAS", "since": DAY, "taker": 0.003, "maker": -0.002})
+    yield "FeeSchedule", (rr.FeeSchedule, {"fees": SCHEDULE.fees})
+    yield "FeeSchedule.fee", (SCHEDULE.fee, {"venue": "XNAS", "day": DAY})
+    yield "SharedBook", (rr.SharedBook, BOOK)
+    book = rr.SharedBook(**BOOK)
+    for method in ("crossed", "extra", "beyond"):
+        yield f"SharedBook.{method}", (getattr(book, method), {"splits": np.array([[2, 0, 1]])})
+    yield "SharedBook.of", (book.of, {"scenarios": np.array([True])})
+    yield "risk_frontier", (rr.risk_frontier, {"problem": OVER_SPLITS, "at": [1.0], "most": 5})
+    yield "trace_frontier", (rr.trace_frontier, {"best": lambda rho: (0, 1.0, 2.0), "at": [1.0], "most": 5})
+
+
+def simulation() -> Iterator[tuple[str, Call]]:
+    rounds, batch, rng = np.array([1, 5]), np.array([0, 1]), np.random.default_rng(0)
+    yield "Environment", (rr.Environment, {"problem": PROBLEM})
+    methods: dict[str, dict[str, Any]] = {
+        "setting": {"horizon": 10},
+        "piece_at": {"rounds": rounds},
+        "rounds_in": {"rounds": rounds},
+        "playable": {"method": "auto"},
+        "moments": {"actions": batch, "piece": 0},
+        "gaps": {"actions": batch, "piece": 0},
+        "outcomes": {"actions": batch, "piece": 0},
+        "table": {"piece": 0},
+        "oracle": {"horizon": 10},
+        "oracle_schedule": {"horizon": 10},
+        "last_comparator": {"horizon": 10},
+        "expected_comparator": {"rounds": rounds},
+        "comparator_means": {"rounds": rounds},
+        "noise": {"rng": rng},
+        "reward_tables": {"rng": rng, "horizon": 10},
+        "run": {"rng": rng},
+    }
+    varying = rr.VaryingSets([PROBLEM, PROBLEM], [0, 1, 1])
+    pieces = rr.PiecewiseStationary([PROBLEM, PROBLEM], [4])
+    for environment in (ENVIRONMENT, varying, pieces, rr.Autocorrelated(PROBLEM, 0.3), rr.HeavyTailed(PROBLEM)):
+        for method, arguments in methods.items():
+            yield f"{type(environment).__name__}.{method}", (getattr(environment, method), arguments)
+    yield "Run.reward", (lambda action: ENVIRONMENT.run(np.random.default_rng(0)).reward(action), {"action": 1})
+    plan = rr.Plan([0, 1], [2, 3])
+    yield "Run.tally", (lambda plan: ENVIRONMENT.run(np.random.default_rng(0)).tally(plan), {"plan": plan})
+
+    def played(kind: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda **arguments: rr.simulate(kind(**arguments), ["uniform", "oracle"], horizon=20, runs=1)
+
+    yield "Autocorrelated", (played(rr.Autocorrelated), {"problem": PROBLEM, "correlation": 0.3, "scale": "variance"})
+    yield (
+        "PiecewiseStationary",
+        (
+            played(rr.PiecewiseStationary),
+            {"problems": [PROBLEM, PROBLEM], "changes": [4], "comparator": "mean"},
+        ),
+    )
+    yield "VaryingSets", (played(rr.VaryingSets), {"problems": [PROBLEM, PROBLEM], "sequence": [0, 1, 1]})
+    yield "HeavyTailed", (played(rr.HeavyTailed), {"problem": PROBLEM, "degrees": 3.0})
+    yield "BentVariance", (played(rr.BentVariance), {"problem": PROBLEM, "power": 1.5})
+    yield "Mistold", (played(rr.Mistold), {"problem": PROBLEM, "factor": 2.0})
+    yield "random_changes", (rr.random_changes, {"horizon": 10, "count": 2, "seed": 0})
+    yield (
+        "simulate",
+        (
+            rr.simulate,
+            {
+                "problem": PROBLEM,
+                "policies": ["uniform", rr.Greedy()],
+                "horizon": 20,
+                "runs": 2,
+                "seed": 1,
+                "checkpoints": 5,
+                "spacing": "log",
+                "method": "auto",
+                "progress": lambda policy, done, all_: None,
+            },
+        ),
+    )
+    yield "check_environment", (rr.check_environment, {"environment": ENVIRONMENT, "runs": 50, "seed": 0})
+    profits, shared = np.random.default_rng(0).normal(size=(3, 1, 4)), [rr.SharedBook(**BOOK)]
+    small = rr.random_problem(rr.Allocations(3, 3), seed=1)
+    yield "Replay", (rr.Replay, {"problem": small, "profits": profits, "shared": shared})
+    split = {"actions": np.array([[1, 1, 2]])}
+    yield "Replay.totals", (replay().totals, split)
+    yield "Replay.moments", (replay().moments, split | {"piece": 0})
+    yield "Replay.mean_variance", (replay().mean_variance, split | {"risk_tolerance": 2.0})
+    yield "Replay.values", (replay().values, {"action": (1, 1, 2)})
+    yield "Replay.beyond", (replay().beyond, {"action": (1, 1, 2)})
+    yield "Replay.climb", (replay().climb, {"start": (1, 1, 2), "risk_tolerance": 2.0})
+    yield "Replay.best_split", (replay().best_split, {"risk_tolerance": 2.0})
+    yield (
+        "replay_belief",
+        (
+            rr.replay_belief,
+            {"replay": replay(), "buckets": np.array([0, 0, 1, 1, 2, 2]), "firmness": 0.1, "seed": 0},
+        ),
+    )
+
+
+def results() -> Iterator[tuple[str, Call]]:
+    whole = rr.simulate(PROBLEM, ["uniform"], horizon=20, runs=2)
+    one = whole.policies["uniform"]
+    fields = {name: getattr(one, name) for name in inspect.signature(rr.PolicyResult).parameters}
+    yield "PolicyResult", (lambda **a: rr.PolicyResult(**a).digest(0), fields)
+    yield (
+        "SimulationResult",
+        (
+            lambda **a: repr(rr.SimulationResult(**a)),
+            {"config": whole.config, "policies": whole.policies, "best": 0, "interrupted": False},
+        ),
+    )
+
+
+def experiments() -> Iterator[tuple[str, Call]]:
+    small: dict[str, Any] = {"policies": ["uniform"], "shares": 2, "slots": 2, "horizons": 10, "runs": 1}
+    config = sweep.checked_config(small)
+    yield "SweepConfig", (lambda **values: sweep.checked_config(values), small | {"seed": 1, "parameters": {}})
+    yield "checked_config", (sweep.checked_config, {"values": small})
+    yield "sweep_panels", (sweep.sweep_panels, {"config": config})
+    yield "read_study", (study_config.read_study, {"path": None})
+    yield "checked_study", (study_config.checked_study, {"values": {}})
+
+
+PARTS = (policies, action_sets, learning, routing, simulation, results, experiments)
+CALLS = {name: call for part in PARTS for name, call in part()}

@@ -1,0 +1,246 @@
+"""Compiled code reads and writes memory unchecked, so every way into it looks at types and shapes first."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import riskroute
+from riskroute.errors import InputError
+from riskroute.learning.canonical import basic_weights
+from riskroute.learning.exchange import exchange
+from riskroute.learning.regret import block_curves
+from riskroute.learning.tally import Tallies, merge_groups, merge_into
+from riskroute.market.order_flow import Character, simulate_compiled
+from riskroute.market.queue_position import SideEvents, shared_volume, volume_behind
+from riskroute.routing.search import descend, walk
+from riskroute.routing.separable import convolve, greedy_units, minimise, one_concave
+from riskroute.simulation.kernels import index_episode
+
+WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
+RNG = np.random.default_rng(0)
+EVENTS = SideEvents(*(np.zeros(3, dtype=np.int64) for _ in SideEvents._fields))
+CHARACTER = Character(1e9, 2, 10, 5, 0.3, 2.0, 4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, False)
+
+
+def behind(begin: int, end: int, **fields: Any) -> int:
+    return volume_behind(EVENTS._replace(**fields), begin, end, 0, 0, 0)
+
+
+def shared(begin: int, end: int, quantities: Any, **fields: Any) -> Any:
+    return shared_volume(EVENTS._replace(**fields), begin, end, 0, 0, quantities)
+
+
+KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "merge_into": (
+        merge_into,
+        {
+            "counts": np.array([1, 2]),
+            "means": np.zeros(2),
+            "spreads": np.zeros(2),
+            "where": np.array([0, 1, 0]),
+            "more": WHOLE,
+            "more_means": REAL,
+            "more_spreads": REAL,
+        },
+    ),
+    "merge_groups": (
+        merge_groups,
+        {"group": np.array([0, 1, 0]), "n_groups": 2, "counts": WHOLE, "means": REAL, "spreads": REAL},
+    ),
+    "index_episode": (
+        index_episode,
+        {
+            "mean_table": np.zeros((2, 3)),
+            "deviation_table": np.ones((2, 3)),
+            "pieces": np.array([0, 1, 1, 0]),
+            "noise": np.zeros(4),
+            "bonuses": np.ones(4),
+            "risk_tolerance": 2.0,
+        },
+    ),
+    "block_curves": (
+        block_curves,
+        {
+            "counts": np.array([1, 2, 3]),
+            "reward_means": REAL,
+            "reward_spreads": REAL,
+            "true_means": REAL,
+            "true_variances": REAL,
+            "gaps": REAL,
+            "checkpoints": np.array([1, 6]),
+            "anchors": np.zeros(2),
+            "risk_tolerance": 2.0,
+        },
+    ),
+    "exchange": (
+        exchange,
+        {"points": np.eye(3)[:, :2], "weights": np.array([0.5, 0.5, 0.0]), "tolerance": 0.1, "max_steps": 10},
+    ),
+    "basic_weights": (basic_weights, {"columns": np.eye(3)[:2].copy(), "weights": np.full(3, 0.3), "limit": 2}),
+    "convolve": (convolve, {"first": REAL, "second": REAL, "limit": 3}),
+    "greedy_units": (
+        greedy_units,
+        {"alpha": REAL, "beta": REAL, "units": 4, "lows": np.zeros(3, np.int64), "highs": np.full(3, 4)},
+    ),
+    "minimise": (
+        minimise,
+        {"alpha": REAL, "beta": REAL, "units": 4, "lows": np.zeros(3, np.int64), "highs": np.full(3, 4)},
+    ),
+    "one_concave": (one_concave, {"alpha": REAL, "beta": -REAL, "units": 4, "lows": np.zeros(3, np.int64)}),
+    "walk": (
+        walk,
+        {
+            "start": WHOLE,
+            "alphas": np.zeros((2, 3)),
+            "betas": np.zeros((2, 3)),
+            "limits": np.ones(2),
+            "lows": np.zeros(3, np.int64),
+            "highs": np.full(3, 4),
+            "count": 2,
+            "burn_in": 2,
+            "thin": 2,
+            "rng": RNG,
+        },
+    ),
+    "descend": (
+        descend,
+        {
+            "start": WHOLE,
+            "alpha": REAL,
+            "beta": REAL,
+            "alphas": np.zeros((2, 3)),
+            "betas": np.zeros((2, 3)),
+            "limits": np.ones(2),
+            "lows": np.zeros(3, np.int64),
+            "highs": np.full(3, 4),
+        },
+    ),
+    "volume_behind": (behind, {"begin": 0, "end": 3, **EVENTS._asdict()}),
+    "shared_volume": (shared, {"begin": 0, "end": 3, "quantities": WHOLE, **EVENTS._asdict()}),
+}
+
+
+def spoiled(array: np.ndarray) -> dict[str, Any]:
+    """The array in shapes and types that it must not have."""
+    other = np.float32 if array.dtype == np.float64 else np.int32
+    return {
+        "shorter": array[:-1],
+        "longer": np.concatenate([array, array[-1:]]),
+        "another axis": array[..., None],
+        "flat": array.ravel()[:1].reshape(()),
+        "another type": array.astype(other),
+        "objects": array.astype(object),
+        "a list": array.tolist(),
+        "nothing": None,
+    }
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
+    kernel, arguments = KERNELS[name]
+    kernel(**arguments)
+    for field, value in arguments.items():
+        if not isinstance(value, np.ndarray):
+            continue
+        for what, wrong in spoiled(value).items():
+            any_length = ("convolve", "first"), ("convolve", "second"), ("shared_volume", "quantities")
+            if (name, field) in (*any_length, ("basic_weights", "columns")) and what in ("shorter", "longer"):
+                continue
+            with pytest.raises(InputError) as error:
+                kernel(**arguments | {field: wrong})
+            assert "\n" not in str(error.value), (field, what)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("merge_into", {"where": np.array([0, 2, 0])}, "places that exist"),
+        ("merge_into", {"where": np.array([0, -1, 0])}, "places that exist"),
+        ("merge_groups", {"n_groups": 1}, "places that exist"),
+        ("index_episode", {"pieces": np.array([0, 2, 0, 0])}, "pieces must be rows of the tables"),
+        ("index_episode", {"pieces": np.array([0, -1, 0, 0])}, "pieces must be rows of the tables"),
+        ("index_episode", {"mean_table": np.zeros((0, 3)), "deviation_table": np.zeros((0, 3))}, "must not be empty"),
+        ("index_episode", {"mean_table": np.zeros((2, 0)), "deviation_table": np.zeros((2, 0))}, "must not be empty"),
+        ("block_curves", {"checkpoints": WHOLE[:0], "anchors": REAL[:0]}, "checkpoints must not be empty"),
+        ("exchange", {"points": np.zeros((0, 2)), "weights": np.zeros(0)}, "points must not be empty"),
+        ("volume_behind", {"begin": -1}, "rows must be within 0 and 3, was -1 to 3"),
+        ("shared_volume", {"end": 4}, "rows must be within 0 and 3, was 0 to 4"),
+    ],
+)
+def test_places_that_do_not_exist_do_not_get_in(name: str, changes: dict[str, Any], message: str) -> None:
+    kernel, arguments = KERNELS[name]
+    with pytest.raises(InputError, match=message):
+        kernel(**arguments | changes)
+
+
+def test_nothing_is_merged_if_one_place_does_not_exist() -> None:
+    counts, means, spreads = np.array([1, 2]), np.zeros(2), np.zeros(2)
+    with pytest.raises(InputError):
+        merge_into(counts, means, spreads, np.array([0, 5]), np.array([3, 3]), np.ones(2), np.ones(2))
+    assert (counts.tolist(), means.tolist(), spreads.tolist()) == ([1, 2], [0.0, 0.0], [0.0, 0.0])
+
+
+@pytest.mark.parametrize("quotes", [np.zeros((0, 2), np.int64), np.zeros((4, 1), np.int64), np.zeros((4, 3), np.int64)])
+def test_order_flow_needs_quotes(quotes: np.ndarray) -> None:
+    with pytest.raises(InputError, match="quotes must be rows of bid and ask"):
+        simulate_compiled(RNG, CHARACTER, quotes, 0, 10, 1)
+
+
+def compiled(tree: ast.Module) -> set[str]:
+    """Names of functions of a module that are compiled as they are."""
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and "njit" in "".join(map(ast.dump, node.decorator_list)):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign) and "njit" in ast.dump(node.value):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
+
+
+def test_no_module_calls_the_compiled_code_of_another() -> None:
+    """What a module compiles it calls itself, with arrays it has made or checked."""
+    root = Path(riskroute.__file__).parent
+    trees = {path: ast.parse(path.read_text()) for path in root.rglob("*.py")}
+    kernels = {
+        (f"riskroute.{'.'.join(path.relative_to(root).with_suffix('').parts)}", name)
+        for path, tree in trees.items()
+        for name in compiled(tree)
+    }
+    imported = {
+        (node.module, alias.name)
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert kernels & imported == {
+        ("riskroute.learning.tally", "merge_compiled"),  # refuses lengths and places itself
+        ("riskroute.learning.tally", "merge_moments_compiled"),  # takes numbers only, no arrays
+        ("riskroute.learning.exchange", "exchange_step_compiled"),  # the same
+    }
+
+
+ARRAYS = {"actions": np.array([0, 1]), "counts": np.array([2, 3]), "means": np.zeros(2), "spreads": np.ones(2)}
+
+
+@pytest.mark.parametrize("field", ARRAYS)
+def test_tallies_of_different_lengths_are_refused(field: str) -> None:
+    for wrong in (ARRAYS[field][:1], np.concatenate([ARRAYS[field]] * 2), ARRAYS[field][:0]):
+        with pytest.raises(InputError, match=r"must have shape \(\d,\), was \(\d,\)"):
+            Tallies(**ARRAYS | {field: wrong})
+
+
+def test_tallies_of_other_types_are_converted_where_nothing_is_lost() -> None:
+    tallies = Tallies([0, 1], np.array([2, 3], dtype=np.int32), [0, 1], np.ones(2, dtype=np.float32))
+    assert [getattr(tallies, name).dtype for name in ARRAYS] == [np.int64, np.int64, np.float64, np.float64]
+    for field in ("actions", "counts"):
+        with pytest.raises(InputError, match=f"{field} must be whole numbers, was float64"):
+            Tallies(**ARRAYS | {field: np.array([0.5, 1.0])})
+    with pytest.raises(InputError, match="counts must not be negative, was -3"):
+        Tallies(**ARRAYS | {"counts": np.array([3, -3])}).by_action()

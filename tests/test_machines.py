@@ -1,0 +1,107 @@
+"""The same numbers on every machine: the commands are run as processors of other makers would round.
+
+BLAS kernels, NumPy's vector loops, compiled kernels and the C library are told, by environment variables, to do without
+what this processor has. Their sums then differ in the last bits, as they do on other hardware.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+from places import ROOT
+
+PROGRAM = ROOT / "tests" / "support" / "printed_numbers.py"
+DIGITS = 1e-4
+"""Four significant digits."""
+
+_VECTORS = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]  # what NumPy can be told to do without
+_AVX512 = [name for name in _VECTORS if "512" in name or name == "X86_V4"]
+MACHINES = {
+    "haswell": {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": " ".join(_AVX512)},
+    "skylake": {"OPENBLAS_CORETYPE": "SkylakeX"},
+    "nehalem": {"OPENBLAS_CORETYPE": "Nehalem", "NPY_DISABLE_CPU_FEATURES": " ".join(_VECTORS)},
+    "prescott": {"OPENBLAS_CORETYPE": "Prescott", "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4"},
+    "generic": {"NUMBA_CPU_NAME": "generic", "OPENBLAS_CORETYPE": "Prescott"},
+}
+_NEEDS = {"haswell": "avx2", "skylake": "avx512f", "nehalem": "sse4_2"}  # of the processor, to run another's code
+
+
+def processor_flags() -> set[str]:
+    """What this processor can do, as Linux tells it; nothing where it does not."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return set()
+    return set(next((line for line in text.splitlines() if line.startswith("flags")), "").split())
+
+
+def outcome(folder: Path, environment: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    """What the program prints, and its JSON files, in a given environment."""
+    folder.mkdir()
+    settings = {key: value for key, value in os.environ.items() if not key.startswith("COV_")} | environment
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), str(folder)], env=settings, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    files = {path: folder / path for path in ("table.json", "sweep/sweep.json", "study/study.json")}
+    return _without_times(done.stdout, folder), {name: json.loads(path.read_text()) for name, path in files.items()}
+
+
+def _without_times(text: str, folder: Path) -> str:
+    """The printed text without names of files, and without the seconds at the end of the first table's rows."""
+    table, rest = text.replace(str(folder), "FOLDER").split("best split", 1)
+    return "\n".join(line.rsplit(maxsplit=1)[0] for line in table.splitlines()) + "\nbest split" + rest
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """The outcome on this machine as it is."""
+    return outcome(tmp_path_factory.mktemp("usual") / "out", {})
+
+
+def differences(ours: Any, theirs: Any, where: str = "") -> Iterator[str]:
+    """Places where two JSON values differ by more than four digits, or at all if they are no numbers."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in ours.keys() | theirs.keys():
+            if "seconds" not in key:
+                yield from differences(ours.get(key), theirs.get(key), f"{where}/{key}")
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        for i, pair in enumerate(zip(ours, theirs, strict=True)):
+            yield from differences(*pair, f"{where}/{i}")
+    elif isinstance(ours, float) and isinstance(theirs, float):
+        if abs(ours - theirs) > DIGITS * max(abs(ours), abs(theirs)) and max(abs(ours), abs(theirs)) > 1e-9:
+            yield f"{where}: {ours} and {theirs}"
+    elif ours != theirs:
+        yield f"{where}: {ours} and {theirs}"
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_machine_prints_the_same_numbers(machine: str, usual: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
+    if _NEEDS.get(machine, "") not in {"", *processor_flags()}:
+        pytest.skip(f"this processor cannot run the code of a {machine}: no {_NEEDS[machine]}")
+    text, files = outcome(tmp_path / "out", MACHINES[machine])
+    assert list(differences(usual[1], files)) == []
+    assert split_numbers(text)[0] == split_numbers(usual[0])[0]
+    assert split_numbers(text)[1] == pytest.approx(split_numbers(usual[0])[1], rel=1e-2)  # a last digit may turn
+
+
+def split_numbers(text: str) -> tuple[list[str], list[float]]:
+    """The words of a text, and the numbers between them."""
+    number = r"-?\d[\d,]*\.?\d*"
+    return re.split(number, text), [float(found.replace(",", "")) for found in re.findall(number, text)]
+
+
+def test_differences_are_found() -> None:
+    ours = {"a": [1.0, {"b": 2.0}], "seconds": 3.0, "best": [8, 0], "zero": 1e-17}
+    assert list(differences(ours, {"a": [1.00005, {"b": 2.0}], "seconds": 9.0, "best": [8, 0], "zero": 0.0})) == []
+    assert len(list(differences(ours, {"a": [1.0002, {"b": 2.0}], "best": [7, 0], "zero": 0.0, "more": 1}))) == 3

@@ -1,0 +1,67 @@
+"""Every public call with one argument after the other replaced by something that does not belong there.
+
+The call works all the same, or one sentence of riskroute's own errors says what was wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import riskroute as rr
+from public_calls import BAD, CALLS, Call
+from public_market_calls import MARKET_CALLS, of_files, of_recordings
+
+
+def mistakes(function: Callable[..., Any], arguments: dict[str, Any], *bad: Any) -> Iterator[str]:
+    """What is raised by calls with one argument replaced, other than one sentence of ours."""
+    function(**arguments)
+    for name in arguments:
+        for value in (*BAD, *bad):
+            try:
+                function(**arguments | {name: value})
+            except rr.RiskrouteError as error:
+                if "\n" in str(error):
+                    yield f"{name}={value!r}: several lines: {error}"
+            except Exception as error:
+                yield f"{name}={value!r}: {error!r}"
+
+
+ALONE = CALLS | MARKET_CALLS
+"""Calls that need no files."""
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_what_does_not_belong_there_is_named(name: str) -> None:
+    assert list(mistakes(*ALONE[name])) == []
+
+
+@pytest.fixture(scope="module")
+def recorded(half_hour: rr.Store) -> dict[str, Call]:
+    return of_recordings(half_hour)
+
+
+@pytest.fixture(scope="module")
+def filed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Call]:
+    return of_files(tmp_path_factory.mktemp("filed"))
+
+
+def test_of_recordings(recorded: dict[str, Call], tmp_path: Path) -> None:
+    found = {name: list(mistakes(*call, tmp_path)) for name, call in recorded.items()}
+    assert {name: some for name, some in found.items() if some} == {}
+
+
+def test_of_files(filed: dict[str, Call], tmp_path: Path) -> None:
+    found = {name: list(mistakes(*call, tmp_path)) for name, call in filed.items()}
+    assert {name: some for name, some in found.items() if some} == {}
+
+
+def test_every_public_name_is_called(recorded: dict[str, Call], filed: dict[str, Call]) -> None:
+    called = {name.split(".")[0].split(" ")[0] for name in (*ALONE, *recorded, *filed)}
+    called |= {kind.__name__ for kind in rr.POLICIES.values()}
+    not_called = {"POLICIES", "Action", "ActionSet", "Policy", "__version__"}
+    not_called |= {"RiskrouteError", "InputError", "DataError", "StateError"}
+    assert set(rr.__all__) - called == not_called
