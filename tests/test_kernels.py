@@ -221,7 +221,8 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
     }
     assert kernels & imported == {
         ("riskroute.learning.tally", "merge_compiled"),  # refuses lengths and places itself
-        ("riskroute.learning.tally", "merge_moments_compiled"),  # takes numbers only
+        ("riskroute.learning.tally", "merge_moments_compiled"),  # takes numbers only, no arrays
+        ("riskroute.learning.exchange", "exchange_step_compiled"),  # the same
     }
 
 
