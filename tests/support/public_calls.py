@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import riskroute as rr
+from riskroute.experiments import study_config, sweep
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 
@@ -312,5 +313,15 @@ def results() -> Iterator[tuple[str, Call]]:
     )
 
 
-PARTS = (policies, action_sets, learning, routing, simulation, results)
+def experiments() -> Iterator[tuple[str, Call]]:
+    small: dict[str, Any] = {"policies": ["uniform"], "shares": 2, "slots": 2, "horizons": 10, "runs": 1}
+    config = sweep.checked_config(small)
+    yield "SweepConfig", (lambda **values: sweep.checked_config(values), small | {"seed": 1, "parameters": {}})
+    yield "checked_config", (sweep.checked_config, {"values": small})
+    yield "sweep_panels", (sweep.sweep_panels, {"config": config})
+    yield "read_study", (study_config.read_study, {"path": None})
+    yield "checked_study", (study_config.checked_study, {"values": {}})
+
+
+PARTS = (policies, action_sets, learning, routing, simulation, results, experiments)
 CALLS = {name: call for part in PARTS for name, call in part()}

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
-from riskroute.errors import InputError
+from riskroute.errors import InputError, instance_of, path_of, shown
 from riskroute.text import is_name, name_rule
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -40,6 +40,7 @@ Names = Annotated[list[Name], BeforeValidator(as_list)]
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Values of a TOML file."""
+    path = path_of("config", path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -50,6 +51,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def validated(model: type[Model], values: dict[str, Any]) -> Model:
     """Make a configuration of plain values."""
+    instance_of("config", values, dict, "a dictionary")
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -60,7 +62,7 @@ def all_different(name: str, values: list[Any]) -> None:
     """Refuse a list that has a value twice."""
     twice = [value for value in values if values.count(value) > 1]
     if twice:
-        raise InputError(f"{name} must have different values, was {twice[0]!r} twice")
+        raise InputError(f"{name} must have different values, was {shown(twice[0])} twice")
 
 
 def _explained(model: type[BaseModel], error: ValidationError) -> str:
@@ -72,10 +74,10 @@ def _explained(model: type[BaseModel], error: ValidationError) -> str:
         field = f"name in {'.'.join(map(str, first['loc'][:-2]))}"
     if first["type"] == "extra_forbidden":
         known = f": fields are {', '.join(model.model_fields)}" if len(first["loc"]) == 1 else ""
-        return f"{field} must be left out, was {first['input']!r}{known}"
+        return f"{field} must be left out, was {shown(first['input'])}{known}"
     if first["type"] == "too_short":
         return f"{field} must have at least one value, was []"
     if first["type"] == "missing":
         return f"{field} must be given, was missing"
     expected = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return f"{field} must be {expected}, was {first['input']!r}"
+    return f"{field} must be {expected}, was {shown(first['input'])}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError
+from riskroute.errors import InputError, instance_of, path_of
 from riskroute.experiments.judging import judge_splits
 from riskroute.experiments.order_books import BookData, book_data
 from riskroute.experiments.panels import Panel, Scale, play_panels
@@ -66,6 +66,8 @@ class StudyResult:
 
 def study_data(config: StudyConfig, out: Path) -> BookData:
     """Recorded books: made, imported, or found in a folder."""
+    instance_of("config", config, StudyConfig, "a StudyConfig")
+    out = path_of("out", out)
     if config.data == [SYNTHETIC]:
         return book_data(None, config.symbol, out, config.seed, hours=_hours(config))
     paths = [Path(name) for name in config.data]

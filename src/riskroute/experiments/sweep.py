@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from riskroute.errors import InputError, one_of
+from riskroute.errors import InputError, instance_of, one_of, path_of
 from riskroute.experiments.comparison import must_list
 from riskroute.experiments.configs import (
     Count,
@@ -111,6 +111,7 @@ def _chosen(config: SweepConfig) -> dict[str, str | Policy]:
 
 def sweep_panels(config: SweepConfig) -> list[Panel]:
     """One panel per combination."""
+    instance_of("config", config, SweepConfig, "a SweepConfig")
     policies = _chosen(config)
     combinations = itertools.product(
         config.slots, config.shares, config.risk_tolerances, config.horizons, config.instance_numbers
@@ -161,7 +162,8 @@ def sweep(
     config: SweepConfig, out: Path, engine: Engine, *, resume: bool = False, finished: Finished | None = None
 ) -> Swept:
     """Play every combination; writes ``sweep.parquet`` (tidy), ``sweep.json`` (summary) and ``config.json``."""
-    panels = sweep_panels(config)
+    panels, out = sweep_panels(config), path_of("out", out)
+    instance_of("engine", engine, Engine, "an Engine")
     table, finals = TableWriter(out / "sweep.parquet"), []
     played = play_panels(panels, Shelf(out / "tasks"), engine, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):

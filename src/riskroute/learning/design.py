@@ -21,11 +21,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from riskroute.errors import RiskrouteError, finite_array, real_number
+from riskroute.errors import RiskrouteError, exact_array, finite_array, real_number, whole_number
 from riskroute.learning.canonical import COARSE_GRID, CONTACT, FINE_GRID, basic_weights, least_norm, on_grid, products
 from riskroute.learning.exchange import exchange, inverse_root
 from riskroute.learning.polish import polish
-from riskroute.learning.tally import ActionBatch
+from riskroute.learning.tally import ActionBatch, as_handles
 
 Matrix = NDArray[np.float64]
 
@@ -55,6 +55,13 @@ class Design:
     weights: NDArray[np.float64]
     bound: float
     rank: int
+
+    def __post_init__(self) -> None:
+        weights = exact_array("weights", self.weights, np.float64, (None,))
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "actions", as_handles(self.actions, len(weights)))
+        object.__setattr__(self, "bound", real_number("bound", self.bound, minimum=0))
+        object.__setattr__(self, "rank", whole_number("rank", self.rank, minimum=0))
 
     @property
     def excess(self) -> float:

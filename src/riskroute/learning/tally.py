@@ -144,9 +144,8 @@ class Tallies:
 
 def as_handles(value: Any, length: int) -> ActionBatch:
     """Return ``value`` as a batch of ``length`` handles: whole numbers, or vectors of them."""
-    several = getattr(value, "ndim", 1) == 2 or (
-        isinstance(value, list | tuple) and bool(value) and np.ndim(value[0]) == 1
-    )
+    first = value[0] if isinstance(value, list | tuple) and value else None
+    several = getattr(value, "ndim", 1) == 2 or isinstance(first, list | tuple | np.ndarray)
     return exact_array("actions", value, np.int64, (length, None) if several else (length,))
 
 
