@@ -28,8 +28,8 @@ COMPARED = ("adaptive", *PAPER_POLICIES)
 DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
 """Ours, the paper's four, and two yardsticks."""
 
-DEMO_SCALE = Scale(fewer={"adaptive": 20, "thompson": 20})
-"""50 runs of 100,000 rounds; 20 of the two policies that take a hundred times as long as RISE."""
+DEMO_SCALE = Scale(fewer={"adaptive": 10, "thompson": 10})
+"""50 runs of 100,000 rounds; 10 of the two policies that take a hundred times as long as RISE."""
 
 DEMO_RUNS = sum(map(DEMO_SCALE.runs_of, DEMO_POLICIES))
 
