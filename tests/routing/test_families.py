@@ -83,7 +83,7 @@ CASES: dict[str, tuple[list[int], list[Orbit]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_families_are_disjoint_members_of_their_orbits(name: str) -> None:
     kind, orbits = CASES[name]
-    groups = SlotGroups.of(6, np.zeros(len(kind), dtype=np.int64), np.where(np.array(kind) == 1, 5, 6))
+    groups = SlotGroups.of(6, np.zeros(len(kind), dtype=np.int64), np.where(np.array(kind) == 1, 6, 5))
     weights = np.array([0.5, 0.5])
     information = InvariantInformation.of(groups, Parts.of(groups, orbits), weights)
     families = balanced_families(information, orbits, weights, 8, seed=0)

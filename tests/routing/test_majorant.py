@@ -119,7 +119,7 @@ def test_design_of_many_kinds_is_bounded_for_every_member(name: str) -> None:
     inverse = np.linalg.pinv((support * design.weights[:, None]).T @ support, rcond=1e-10, hermitian=True)
     levers = np.einsum("ni,ij,nj->n", every, inverse, every)
     assert levers.max() <= design.bound * (1 + 1e-6)
-    assert levers.max() <= 1.2 * design.rank  # what the search found is close to optimal; the proof is not
+    assert levers.max() <= 1.3 * design.rank  # what the search found is close to optimal; the proof is not
     assert design.bound <= 6 * design.rank
 
 

@@ -72,7 +72,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "ranks": (lambda: LONG.rank(np.full(200, 5000)), r"^lots must be at most .* was 1,000,000$"),
     "survivors": (
         lambda: Allocations(10**6, 200).within(np.ones(400), 0.1),
-        r"^lots must be at most .* was 1,000,000$",
+        r"^lots times slots must be at most 30,000,000 for tables of all amounts, was 1,000,000 lots over 200 slots$",
     ),
     "a best allocation": (
         lambda: Allocations(10**6, 200).two_best(-np.ones(400)),
@@ -138,7 +138,7 @@ def test_survivors_of_many_slots_get_a_design() -> None:
     inverse = np.linalg.pinv((support * design.weights[:, None]).T @ support, rcond=1e-12, hermitian=True)
     drawn = survivors.features(survivors.sample(np.random.default_rng(1), 200))
     levers = np.einsum("ni,ij,nj->n", drawn, inverse, drawn)
-    assert levers.max() <= 1.5 * design.rank  # found by search: near the optimum, whatever was proven
+    assert levers.max() <= 1.75 * design.rank  # found by search: near the optimum, whatever was proven
     assert levers.max() <= design.bound * (1 + 1e-6)
 
 

@@ -163,12 +163,16 @@ def start_counts(features: Matrix, weights: Vector, rounds: int) -> NDArray[np.i
     rows = features * np.sqrt(weights)[:, None]
     rows = rows @ round_coordinates(rows)
     counts = np.zeros(len(weights), dtype=np.int64)
-    for _ in range(min(rounds, rows.shape[1])):
-        far = np.einsum("ij,ij->i", rows, rows)
+    spanned = np.zeros((min(rounds, rows.shape[1]), rows.shape[1]))
+    far = np.einsum("ij,ij->i", rows, rows)
+    for known in range(len(spanned)):
         next_ = int(np.argmax(far >= (1 - _TIE) * far.max()))
         counts[next_] = 1
-        direction = rows[next_] / np.sqrt(far[next_])
-        rows = rows - np.outer(rows @ direction, direction)
+        direction = rows[next_]
+        for _ in range(2):  # Gram-Schmidt loses digits the first time
+            direction = direction - (direction @ spanned[:known].T) @ spanned[:known]
+        spanned[known] = direction / np.sqrt(direction @ direction)
+        far -= (rows @ spanned[known]) ** 2
     rest = np.where(counts > 0, 0.0, weights)
     return counts + exact_counts(rest, rounds - int(counts.sum()))
 

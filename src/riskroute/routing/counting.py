@@ -72,9 +72,8 @@ class Lattice:
         digits = (math.lgamma(places + 1) - math.lgamma(slots + 1) - math.lgamma(self.free + 1)) / math.log(2)
         limit = int(LARGEST_COUNTS / rows / (44 + digits / 7.5))  # of whole numbers with so many binary digits
         if self.free > limit:
-            raise InputError(
-                f"lots must be at most {limit:,} over {slots} slots to count allocations or draw them, was {self.free:,}"
-            )
+            what = f"over {slots} slots to count allocations or draw them"
+            raise InputError(f"lots must be at most {limit:,} {what}, was {self.free:,}")
 
     @cached_property
     def ways(self) -> Units:

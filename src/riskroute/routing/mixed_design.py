@@ -38,14 +38,16 @@ def mixed_design(lattice: Lattice, tolerance: float) -> Design | None:
     highs, units = np.minimum(lattice.highs, lattice.units), lattice.units
     scale = np.maximum(highs, 1).astype(np.float64)
     tolerance = max(tolerance, COARSEST)
-    candidates = np.unique(_first_candidates(highs, units, np.random.default_rng(0)), axis=0)
+    rng = np.random.default_rng(0)
+    candidates = np.unique(_first_candidates(highs, units, rng), axis=0)
     weights, goal = np.ones(len(candidates)), _FIRST_GOAL
     for left in reversed(range(_ROUNDS)):
         features = np.hstack([candidates / scale, (candidates / scale) ** 2])
         found = wide_design(features, goal, weights)
         used = found.weights > 0
         support = candidates[used]
-        climbed, levers = climb(support, found.form(), scale, highs, units)
+        starts = np.concatenate([support, _first_candidates(highs, units, rng)])
+        climbed, levers = climb(starts, found.form(), scale, highs, units)
         highest = float(levers.max()) / found.rank - 1
         if left == 0 or (highest <= tolerance and goal <= tolerance):
             break

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from riskroute.errors import check_array
 from riskroute.routing.counting import Lattice
-from riskroute.routing.separable import convolve, tabulate
+from riskroute.routing.separable import check_table_size, convolve, tabulate
 
 Vector = NDArray[np.float64]
 Units = NDArray[np.int64]
@@ -84,6 +84,7 @@ def stacked(cuts: Sequence[tuple[Vector, Vector, float]], slots: int, slack: flo
 def completions(lattice: Lattice, alphas: Vector, betas: Vector) -> Vector:
     """Least cost at which the slots from ``k`` on can take ``n`` units, for every cut: ``(L, m + 1, units + 1)``."""
     slots = len(lattice.lows)
+    check_table_size(slots, lattice.units)
     costs = np.full((len(alphas), slots + 1, lattice.units + 1), np.inf)
     costs[:, slots, 0] = 0.0
     for i, (alpha, beta) in enumerate(zip(alphas, betas, strict=True)):

@@ -110,13 +110,18 @@ def _check_slots(alpha: Any, beta: Any, lows: Any, highs: Any) -> None:
         check_array(name, cost, np.float64, lows.shape)
 
 
-def tabulate(alpha: Table, beta: Table, lows: Units, highs: Units, units: int) -> list[Table]:
-    """Tables ``-(alpha_k v + beta_k v^2)`` for ``v = 0 .. min(high_k, units)``, minus infinity below ``low_k``."""
-    if len(alpha) * (units + 1) > LARGEST_TABLES:
+def check_table_size(slots: int, units: int) -> None:
+    """Refuse tables of all amounts of every slot that would not fit, before memory is taken."""
+    if slots * (units + 1) > LARGEST_TABLES:
         raise InputError(
             f"lots times slots must be at most {LARGEST_TABLES:,} for tables of all amounts, "
-            f"was {units:,} lots over {len(alpha)} slots"
+            f"was {units:,} lots over {slots} slots"
         )
+
+
+def tabulate(alpha: Table, beta: Table, lows: Units, highs: Units, units: int) -> list[Table]:
+    """Tables ``-(alpha_k v + beta_k v^2)`` for ``v = 0 .. min(high_k, units)``, minus infinity below ``low_k``."""
+    check_table_size(len(alpha), units)
     tables = []
     for k in range(len(alpha)):
         v = np.arange(min(int(highs[k]), units) + 1, dtype=np.float64)

@@ -46,11 +46,13 @@ def survivor_design(survivors: Survivors, tolerance: float) -> Design:
     for left in reversed(range(_ROUNDS)):
         found = wide_design(survivors.features(candidates), tolerance)
         support = candidates[found.weights > 0]
-        climbed = np.array([_climb(survivors, start, found) for start in support[:: -(-len(support) // _STARTS)]])
+        high = _highest(survivors, survivors.sample(rng, draws), found)
+        starts = [*support[:: -(-len(support) // _STARTS)], *high[:_STARTS]]
+        climbed = np.array([_climb(survivors, start, found) for start in starts])
         levers = np.sum((survivors.features(climbed) @ found.whitening) ** 2, axis=1)
         if left == 0 or levers.max() <= found.rank * (1 + tolerance) * (1 + _COARSEST):
             break
-        candidates = np.unique(np.concatenate([candidates, climbed]), axis=0)
+        candidates = np.unique(np.concatenate([candidates, climbed, high]), axis=0)
     index, weights, whitening = few(survivors.features(candidates), found)
     support, rank = candidates[index], whitening.shape[1]
     bound = _bound(survivors, whitening) if _spans(survivors, survivors.features(support), rank) else np.inf
@@ -61,6 +63,13 @@ def _spans(survivors: Survivors, features: Matrix, rank: int) -> bool:
     """Whether it is proven that every survivor lies in the span of the support, whose features are given."""
     unseen = np.linalg.svd(np.linalg.qr(features, mode="r"))[2][rank:]
     return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
+
+
+def _highest(survivors: Survivors, drawn: Units, design: WideDesign) -> Units:
+    """Those draws whose leverages are above the rank, the highest first."""
+    levers = np.round(np.sum((survivors.features(drawn) @ design.whitening) ** 2, axis=1) / design.rank, 9)
+    order = np.argsort(-levers, kind="stable")
+    return drawn[order[levers[order] > 1]]
 
 
 def _climb(survivors: Survivors, start: Units, design: WideDesign) -> Units:
