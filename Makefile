@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 ROOMS  := $(patsubst src/riskroute/%/__init__.py,%,$(wildcard src/riskroute/*/__init__.py))
 
+BENCHMARKS := design allocations runner reproduction market fuzz_market peers
+
 # What is made once and used again lies in the checkout: compiled kernels, fonts, settings of libraries.
 CACHE := $(CURDIR)/.cache
 export NUMBA_CACHE_DIR := $(CACHE)/numba
@@ -18,8 +20,8 @@ help:
 	@echo "make demo      compare the policies, then split an order on a synthetic market; report in out/demo/study"
 	@echo "make test      lint, types, room rules and tests; make test ROOM=learning runs the tests of one room only"
 	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"
-	@echo "make bench     speed: optimal design, the runner, peer libraries"
-	@echo "make evidence  the recommended policy against the paper's, on instances it was not tuned on (about 25 minutes)"
+	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick: does it run?)"
+	@echo "make evidence  the recommended policy and the study on instances they were not tuned on (about 30 minutes)"
 	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
 	@echo "make docs      the documentation site, in out/site"
 	@echo "make readme    write the demo's real output into README.md"
@@ -66,17 +68,17 @@ test: $(VENV)/.installed-dev
 	$(PYTEST) --cov --cov-report=term
 endif
 
+# All of them run even if one misses a target; make then fails at the end.
 bench: $(VENV)/.installed-bench,market,report
-	$(BIN)/python benchmarks/design.py
-	$(BIN)/python benchmarks/allocations.py
-	$(BIN)/python benchmarks/runner.py
-	$(BIN)/python benchmarks/reproduction.py
-	$(BIN)/python benchmarks/market.py
-	$(BIN)/python benchmarks/peers.py
+	@status=0; for name in $(BENCHMARKS); do \
+	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py $(BENCHFLAGS) || { status=1; echo "$$name.py failed"; }; \
+	done; exit $$status
 
 evidence: $(VENV)/.installed-market,report
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/evidence.py
-	$(BIN)/python docs/refresh.py readme
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/variants.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study.py
+	$(BIN)/python docs/refresh.py evidence
 
 reproduction: $(VENV)/.installed-market,report
 	mkdir -p out/reproduce

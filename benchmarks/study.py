@@ -26,7 +26,7 @@ from timing import leave, print_heading, print_table, say, sized, verdict
 
 RISK_TOLERANCE = 2.0  # the default
 SEEDS = range(sized(10, 1))
-TRUTH = range(1000, sized(1020, 1001))
+TRUTH = range(1000, sized(1020, 1002))
 SMALLER: dict[str, Any] = sized(
     {}, {"train": "11:00-11:08", "judge": "11:08-11:16", "bucket_minutes": 1.0, "repeats": 2, "horizon": 300}
 )
@@ -98,10 +98,10 @@ def main() -> None:
     """Compare for small orders, which have targets, and for large ones, which have none."""
     print_heading("The study, ten synthetic markets", ["riskroute", "numpy"])
     with tempfile.TemporaryDirectory() as folder:
-        checks = compare(10, sized(10, 1), Path(folder))
+        checks = compare(10, sized(10, 2), Path(folder))
         for text, holds in checks.items():
             say(f"{text}: {verdict(holds)}")
-        for text in compare(1000, sized(4, 1), Path(folder)):
+        for text in compare(sized(1000, 30), sized(4, 2), Path(folder)):
             say(text)
     leave([], checks.values())
 

@@ -1,4 +1,8 @@
-"""Write real output into the documentation: `make readme` and `make reproduction`."""
+"""Write real output into the documentation: `python docs/refresh.py readme | reproduction | benchmarks | evidence`.
+
+``make readme`` and ``make reproduction`` run what they write down; ``make evidence`` ends with it. After a complete
+``make bench``, ``python docs/refresh.py benchmarks`` copies its printouts from ``out/bench``.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,10 @@ def between_markers(path: Path, marker: str, text: str) -> None:
     """Replace what stands between ``<!-- marker -->`` and ``<!-- /marker -->``."""
     block = f"<!-- {marker} -->\n{text}\n<!-- /{marker} -->"
     pattern = f"<!-- {marker} -->.*<!-- /{marker} -->"
-    path.write_text(re.sub(pattern, lambda _: block, path.read_text(), flags=re.DOTALL))
+    text, found = re.subn(pattern, lambda _: block, path.read_text(), flags=re.DOTALL)
+    if found != 1:
+        sys.exit(f"{path} must have one place marked {marker}, has {found}")
+    path.write_text(text)
 
 
 def readme() -> None:
@@ -35,13 +42,20 @@ def readme() -> None:
     words = "\n".join(line for line in said.splitlines() if not line.startswith("wrote "))
     for page in (ROOT / "README.md", ROOT / "docs" / "study.md"):
         between_markers(page, "study", f"```text\n{words.strip()}\n```")
-    printout = _printed(str(ROOT / "benchmarks" / "study.py"))
-    between_markers(ROOT / "docs" / "study.md", "study-evidence", f"```text\n{printout.strip()}\n```")
 
 
 def _printed(*words: str) -> str:
     """What a Python command prints."""
     return subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+
+
+def printouts(page: str, *names: str) -> None:
+    """Copy printouts of complete runs of benchmarks to their markers in a page of docs."""
+    for name in names:
+        printout = ROOT / "out" / "bench" / f"{name}.txt"
+        if not printout.exists():
+            sys.exit(f"{printout.relative_to(ROOT)} is missing: run the whole of benchmarks/{name}.py first")
+        between_markers(ROOT / "docs" / page, f"bench-{name}", f"```text\n{printout.read_text().strip()}\n```")
 
 
 def reproduction(folder: Path) -> None:
@@ -59,8 +73,19 @@ def reproduction(folder: Path) -> None:
         shutil.copy(folder / name / f"{name}.png", IMAGES / f"{name}.png")
 
 
+BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers")
+
 if __name__ == "__main__":
-    if sys.argv[1] == "readme":
-        readme()
-    else:
-        reproduction(Path(sys.argv[2]))
+    match sys.argv[1:]:
+        case ["readme"]:
+            readme()
+        case ["reproduction", folder]:
+            reproduction(Path(folder))
+        case ["benchmarks"]:
+            printouts("benchmarks.md", *BENCHMARKS)
+        case ["evidence"]:
+            printouts("evidence.md", "evidence")
+            printouts("policies.md", "variants")
+            printouts("study.md", "study")
+        case _:
+            sys.exit(__doc__)

@@ -1,0 +1,90 @@
+"""Benchmarks: every one runs in its quick mode, is run in full by some target of the Makefile, and has its printout."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from places import ROOT
+
+FOLDER = ROOT / "benchmarks"
+SHARED = {"crowd", "timing"}
+"""Modules the benchmarks import; not benchmarks themselves."""
+
+BENCHMARKS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)
+UNPRINTED = {"fuzz_market"}
+"""Benchmarks without a printout in the documentation: nothing to compare, only something to find."""
+
+
+def run_quickly(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(FOLDER / f"{name}.py"), "--quick", *words]
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_runs_in_its_quick_mode(name: str) -> None:
+    kept = ROOT / "out" / "bench" / f"{name}.txt"
+    before = kept.read_text() if kept.exists() else None
+    done = run_quickly(name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stdout.splitlines()) > 3
+    assert (kept.read_text() if kept.exists() else None) == before, "a quick run is no printout"
+
+
+def test_what_is_shared_is_no_benchmark() -> None:
+    for name in SHARED:
+        assert "__main__" not in (FOLDER / f"{name}.py").read_text()
+
+
+def test_the_makefile_runs_every_benchmark_in_full() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    listed = re.search(r"^BENCHMARKS := (.*)$", makefile, flags=re.MULTILINE)
+    assert listed
+    named = re.findall(r"benchmarks/(\w+)\.py", makefile)
+    assert sorted([*listed[1].split(), *named]) == BENCHMARKS
+
+
+def test_every_printout_has_its_place_in_the_documentation() -> None:
+    pages = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+    for name in set(BENCHMARKS) - UNPRINTED:
+        assert pages.count(f"<!-- bench-{name} -->") == pages.count(f"<!-- /bench-{name} -->") == 1, name
+
+
+@pytest.mark.parametrize("what", ["benchmarks", "evidence"])
+def test_refreshing_copies_printouts_and_refuses_without_them(what: str, tmp_path: Path) -> None:
+    """In a copy of what the script touches."""
+    (tmp_path / "docs").mkdir()
+    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "docs" / "refresh.py"]:
+        (tmp_path / "docs" / page.name).write_text(page.read_text())
+    command = [sys.executable, str(tmp_path / "docs" / "refresh.py"), what]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert re.fullmatch(r"out/bench/\w+\.txt is missing: run the whole of benchmarks/\w+\.py first\n", refused.stderr)
+    (tmp_path / "out" / "bench").mkdir(parents=True)
+    for name in BENCHMARKS:
+        (tmp_path / "out" / "bench" / f"{name}.txt").write_text(f"the printout of {name}\n")
+    assert subprocess.run(command, check=False).returncode == 0
+    pages = {path.name: path.read_text() for path in (tmp_path / "docs").glob("*.md")}
+    place = {"benchmarks": ("benchmarks.md", "allocations"), "evidence": ("evidence.md", "evidence")}[what]
+    assert f"<!-- bench-{place[1]} -->\n```text\nthe printout of {place[1]}\n```\n" in pages[place[0]]
+
+
+def test_a_part_of_the_evidence_that_is_not_there_is_refused() -> None:
+    done = run_quickly("evidence", "7")
+    assert done.returncode == 2
+    assert "part must be a number from 1 to 6, was 7" in done.stderr
+
+
+def test_one_part_of_the_evidence() -> None:
+    done = run_quickly("evidence", "3")
+    assert done.returncode == 0
+    assert "3. growth" in done.stdout
+    assert "1. figure 2" not in done.stdout
