@@ -69,7 +69,7 @@ def _highest(survivors: Survivors, drawn: Units, design: WideDesign) -> Units:
     """Those draws whose leverages are above the rank, the highest first."""
     levers = np.round(np.sum((survivors.features(drawn) @ design.whitening) ** 2, axis=1) / design.rank, 9)
     order = np.argsort(-levers, kind="stable")
-    return drawn[order[levers[order] > 1]]
+    return np.asarray(drawn[order[levers[order] > 1]])
 
 
 def _climb(survivors: Survivors, start: Units, design: WideDesign) -> Units:
