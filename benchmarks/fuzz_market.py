@@ -30,7 +30,7 @@ import polars
 
 from riskroute.errors import RiskrouteError
 from riskroute.market.importing import import_files
-from riskroute.market.reading import Wanted
+from riskroute.market.readers.reading import ImportOptions
 from timing import leave, print_heading, say, sized
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
@@ -73,7 +73,7 @@ TYPES = (
 EXTREMES = (float("nan"), float("inf"), -1.0, 1.5, 2.0**32, 2.0**62, 1e300, 0.0)
 
 Splitter = Callable[[bytes], list[bytes]]
-Valid = tuple[dict[str, bytes], str, Wanted]
+Valid = tuple[dict[str, bytes], str, ImportOptions]
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Case:
     """Files that belong together, the one to import first, and what is asked of it."""
 
     files: dict[str, bytes]
-    wanted: Wanted
+    wanted: ImportOptions
 
 
 def damaged(kind: str, rng: np.random.Generator) -> Case:
@@ -206,9 +206,9 @@ def _lines(data: bytes) -> list[bytes]:
     return data.splitlines(keepends=True)
 
 
-def _some_wanted(rng: np.random.Generator, symbols: tuple[str, ...], most: int, **others: Any) -> Wanted:
+def _some_wanted(rng: np.random.Generator, symbols: tuple[str, ...], most: int, **others: Any) -> ImportOptions:
     hours = {"start": dt.time(9, 30, 5), "end": dt.time(9, 30, 25)} if rng.random() < 0.1 else {}
-    return Wanted(symbols, int(_pick(rng, (1, 2, 5, most))), **hours, **others)
+    return ImportOptions(symbols, int(_pick(rng, (1, 2, 5, most))), **hours, **others)
 
 
 def _itch(rng: np.random.Generator) -> Valid:

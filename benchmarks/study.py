@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.experiments.judging import judge_splits
-from riskroute.experiments.study import plan_study, play_study, study_data
-from riskroute.experiments.study_config import checked_study
-from riskroute.experiments.study_orders import NAIVE, PARTS, RECOMMENDED, prepare
+from riskroute.experiments.study.config import checked_study
+from riskroute.experiments.study.judging import judge_splits
+from riskroute.experiments.study.orders import NAIVE, PARTS, RECOMMENDED, prepare
+from riskroute.experiments.study.study import plan_study, play_study, study_data
 from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.engines import Engine

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crowd import final_regret, geometric_mean, side_by_side
 from riskroute import Adaptive, Belief, Greedy, Policy, Thompson, random_routing_problem
-from riskroute.learning.adaptive import Duel
+from riskroute.learning.policies.adaptive import Duel
 from riskroute.learning.tally import ActionBatch
 from timing import leave, print_heading, print_table, say, sized
 

@@ -251,7 +251,7 @@ def _recorded(shares: int) -> Scenarios:
     with TemporaryDirectory() as folder:
         hours = (dt.time(10, 50), dt.time(13))
         files = rr.generate_market(Path(folder), seed=0, symbols=("QVEX",), hours=hours)
-        rr.import_files(files, Path(folder) / "books", rr.Wanted(("QVEX",)))
+        rr.import_files(files, Path(folder) / "books", rr.ImportOptions(("QVEX",)))
         return sample_scenarios(rr.Store(Path(folder) / "books"), "QVEX", slots, shares, rr.Window(), repeats=5)
 
 

@@ -27,7 +27,7 @@ class EpsilonGreedy(rr.Policy):
 
     def propose(self) -> rr.Plan:
         """A plan is a tenth of all rounds before it: the more is known, the less often estimates need refreshing."""
-        design = self.known.actions.design(0.05)
+        design = self.setting.actions.design(0.05)
         if self.seen is None:
             return rr.Plan(design.actions, np.full(len(design), 2))
         rounds = self.played // 10 + 1
@@ -41,9 +41,9 @@ class EpsilonGreedy(rr.Policy):
     def recommend(self) -> rr.Action:
         if self.seen is None:
             raise rr.StateError("epsilon-greedy has not played yet")
-        features = self.known.actions.features(self.seen.actions)
-        estimate = rr.least_squares(features, self.seen, self.known.base_variance, ridge=1e-3)
-        return self.known.actions.best(estimate.score(self.known.risk_tolerance))
+        features = self.setting.actions.features(self.seen.actions)
+        estimate = rr.least_squares(features, self.seen, self.setting.base_variance, ridge=1e-3)
+        return self.setting.actions.best(estimate.score(self.setting.risk_tolerance))
 
 
 if __name__ == "__main__":

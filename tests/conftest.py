@@ -13,9 +13,9 @@ from hypothesis import settings
 
 from riskroute import (
     Actions,
+    ImportOptions,
     Problem,
     Store,
-    Wanted,
     generate_market,
     import_files,
     random_problem,
@@ -44,7 +44,7 @@ def half_hour(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Half an hour of the synthetic market, 10:55 to 11:25: books of one symbol at three venues."""
     out = tmp_path_factory.mktemp("half_hour")
     files = generate_market(out, seed=3, symbols=("QVEX",), hours=(dt.time(10, 55), dt.time(11, 25)))
-    import_files(files, out / "books", Wanted(("QVEX",)))
+    import_files(files, out / "books", ImportOptions(("QVEX",)))
     return Store(out / "books")
 
 

@@ -11,15 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riskroute.errors import (
-    InputError,
-    RiskrouteError,
-    StateError,
-    finite_array,
-    one_of,
-    real_number,
-    whole_number,
-)
+from riskroute.errors import InputError, RiskrouteError, StateError
+from riskroute.validation import finite_array, one_of, real_number, whole_number
 
 
 def message_of(check: Any, *arguments: Any, **limits: Any) -> str:

@@ -12,12 +12,12 @@ import pytest
 
 import riskroute
 from riskroute.errors import InputError
-from riskroute.learning.canonical import basic_weights
-from riskroute.learning.exchange import exchange
+from riskroute.learning.design.canonical import basic_weights
+from riskroute.learning.design.vertex_exchange import exchange
 from riskroute.learning.regret import block_curves
 from riskroute.learning.tally import Tallies, merge_groups, merge_into
-from riskroute.market.order_flow import Character, simulate_compiled
 from riskroute.market.queue_position import SideEvents, shared_volume, volume_behind
+from riskroute.market.synthetic.order_flow import Character, simulate_compiled
 from riskroute.routing.search import descend, walk
 from riskroute.routing.separable import convolve, greedy_units, minimise, one_concave
 from riskroute.simulation.kernels import index_episode
@@ -222,7 +222,7 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
     assert kernels & imported == {
         ("riskroute.learning.tally", "merge_compiled"),  # refuses lengths and places itself
         ("riskroute.learning.tally", "merge_moments_compiled"),  # takes numbers only, no arrays
-        ("riskroute.learning.exchange", "exchange_step_compiled"),  # the same
+        ("riskroute.learning.design.vertex_exchange", "exchange_step_compiled"),  # the same
     }
 
 

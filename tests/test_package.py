@@ -41,7 +41,7 @@ def test_unknown_names_are_attribute_errors() -> None:
 
 def test_learning_does_not_know_what_is_traded() -> None:
     """The learning room is pure mathematics: these words belong to the rooms above it."""
-    for path in (Path(riskroute.__file__).parent / "learning").glob("*.py"):
+    for path in (Path(riskroute.__file__).parent / "learning").rglob("*.py"):
         found = re.findall(
             r"\b(?:shares?|venues?|prices?|trad(?:er|ing)s?|allocations?)\b", path.read_text(), re.IGNORECASE
         )

@@ -10,8 +10,8 @@ import pytest
 
 from executed import run_code, run_command
 from places import ROOT
-from riskroute.experiments.claims import CLAIMS
 from riskroute.experiments.comparison import demo
+from riskroute.experiments.paper.claims import CLAIMS
 from riskroute.experiments.sweep import checked_config
 from riskroute.simulation.engines import Engine
 

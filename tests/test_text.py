@@ -18,15 +18,15 @@ from pages import Page, cells_of
 from riskroute import simulate
 from riskroute.cli.app import run as command
 from riskroute.errors import InputError, RiskrouteError
-from riskroute.experiments.claim import Claim
-from riskroute.experiments.claims import Verdict, markdown
-from riskroute.experiments.study_config import checked_study
+from riskroute.experiments.paper.claim import Claim
+from riskroute.experiments.paper.claims import Verdict, markdown
+from riskroute.experiments.study.config import checked_study
 from riskroute.learning.problem import Problem
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.reading import Wanted
+from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.slots import Slot
 from riskroute.market.store import Recording
-from riskroute.market.synthetic import generate_market
+from riskroute.market.synthetic.generate import generate_market
 from riskroute.report.figures import plot_panels
 from riskroute.report.fits import plot_fits
 from riskroute.report.interactive import regret_chart, write_page
@@ -93,8 +93,8 @@ _ENTRIES: dict[str, Callable[[str], Any]] = {
     "DarkPool": lambda name: DarkPool(0.5, 1.0, name=name),
     "Slot": Slot,
     "Fee": lambda name: Fee(name, dt.date(2019, 1, 1), 0.0, 0.0),
-    "Wanted symbol": lambda name: Wanted((name,)),
-    "Wanted venue": lambda name: Wanted(venue=name),
+    "ImportOptions symbol": lambda name: ImportOptions((name,)),
+    "ImportOptions venue": lambda name: ImportOptions(venue=name),
     "Recording venue": lambda name: Recording(name, "ACME", dt.date(2019, 1, 1), 1, "", "table"),
     "Recording symbol": lambda name: Recording("XNAS", name, dt.date(2019, 1, 1), 1, "", "table"),
     "study symbol": lambda name: checked_study({"symbol": name}),

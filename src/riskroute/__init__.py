@@ -13,45 +13,45 @@ from riskroute.errors import DataError, InputError, RiskrouteError, StateError
 
 if TYPE_CHECKING:
     from riskroute.learning.actions import Action, Actions, ActionSet
-    from riskroute.learning.adaptive import Adaptive
     from riskroute.learning.belief import Belief
-    from riskroute.learning.change_test import ChangeTest
-    from riskroute.learning.design import Design, g_optimal
-    from riskroute.learning.discounted import Discounted
+    from riskroute.learning.design.g_optimal import Design, g_optimal
     from riskroute.learning.estimation import Estimate, least_squares
-    from riskroute.learning.lin_thompson import LinThompson
-    from riskroute.learning.lin_ucb import LinUcb
-    from riskroute.learning.mv_thompson import MvThompson
-    from riskroute.learning.mv_ucb import MvUcb
-    from riskroute.learning.phased_elimination import PhasedElimination
     from riskroute.learning.plan import Plan, Setting
+    from riskroute.learning.policies.adaptive import Adaptive
+    from riskroute.learning.policies.change_test import ChangeTest
+    from riskroute.learning.policies.discounted import Discounted
+    from riskroute.learning.policies.lin_thompson import LinThompson
+    from riskroute.learning.policies.lin_ucb import LinUcb
+    from riskroute.learning.policies.mv_thompson import MvThompson
+    from riskroute.learning.policies.mv_ucb import MvUcb
+    from riskroute.learning.policies.phased_elimination import PhasedElimination
+    from riskroute.learning.policies.restart_gse import RestartGse
+    from riskroute.learning.policies.rise import Rise
+    from riskroute.learning.policies.rise_plus_plus import RisePlusPlus
+    from riskroute.learning.policies.risk_exp_exp import RiskExpExp
+    from riskroute.learning.policies.risk_ucb import RiskUcb
+    from riskroute.learning.policies.sliding_window import SlidingWindow
+    from riskroute.learning.policies.thompson import Thompson
+    from riskroute.learning.policies.yardsticks import Greedy, Oracle, Uniform
     from riskroute.learning.policy import Policy
     from riskroute.learning.problem import Problem, random_problem
     from riskroute.learning.registry import POLICIES, make_policy, restore_policy
-    from riskroute.learning.restart_gse import RestartGse
-    from riskroute.learning.rise import Rise
-    from riskroute.learning.rise_plus_plus import RisePlusPlus
-    from riskroute.learning.risk_exp_exp import RiskExpExp
-    from riskroute.learning.risk_ucb import RiskUcb
-    from riskroute.learning.sliding_window import SlidingWindow
     from riskroute.learning.tally import Tallies, Tally
-    from riskroute.learning.thompson import Thompson
-    from riskroute.learning.yardsticks import Greedy, Oracle, Uniform
     from riskroute.market.calibration import Calibration, calibrate
+    from riskroute.market.clock import Window
     from riskroute.market.dark_pools import DarkPool, generated_dark_pools
     from riskroute.market.importing import import_files
-    from riskroute.market.reading import Wanted
-    from riskroute.market.sampling import Window
+    from riskroute.market.readers.reading import ImportOptions
     from riskroute.market.scenarios import Scenarios, sample_scenarios
     from riskroute.market.slots import Slot
     from riskroute.market.store import Store
-    from riskroute.market.synthetic import generate_market
+    from riskroute.market.synthetic.generate import generate_market
     from riskroute.report.figures import plot_regret
     from riskroute.results import PolicyResult, SimulationResult
     from riskroute.routing.allocations import Allocations
     from riskroute.routing.fees import Fee, FeeSchedule, load_fees
     from riskroute.routing.frontier import risk_frontier, trace_frontier
-    from riskroute.routing.instances import random_order_flow, random_routing_problem, riskless_slot, routing_actions
+    from riskroute.routing.instances import random_order_sizes, random_routing_problem, riskless_slot, routing_actions
     from riskroute.routing.shared_books import SharedBook
     from riskroute.routing.splits import count_splits, list_splits, split_actions
     from riskroute.routing.venues import VenueModel, load_models, save_models, venue_problem
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from riskroute.simulation.environments import Autocorrelated, Environment, PiecewiseStationary, random_changes
     from riskroute.simulation.replay import Replay
     from riskroute.simulation.runner import simulate
-    from riskroute.simulation.stress import BentVariance, HeavyTailed, Mistold
-    from riskroute.simulation.varying import VaryingSets
+    from riskroute.simulation.stress import HeavyTailed, NonlinearVariance, WrongBaseVariance
+    from riskroute.simulation.varying import ChangingActionSets
     from riskroute.simulation.warm_start import replay_belief
 
 _HOMES = {
@@ -69,23 +69,23 @@ _HOMES = {
         "ActionSet",
         "Actions",
     ),
-    "learning.adaptive": ("Adaptive",),
+    "learning.policies.adaptive": ("Adaptive",),
     "learning.belief": ("Belief",),
-    "learning.change_test": ("ChangeTest",),
-    "learning.design": (
+    "learning.policies.change_test": ("ChangeTest",),
+    "learning.design.g_optimal": (
         "Design",
         "g_optimal",
     ),
-    "learning.discounted": ("Discounted",),
+    "learning.policies.discounted": ("Discounted",),
     "learning.estimation": (
         "Estimate",
         "least_squares",
     ),
-    "learning.lin_thompson": ("LinThompson",),
-    "learning.lin_ucb": ("LinUcb",),
-    "learning.mv_thompson": ("MvThompson",),
-    "learning.mv_ucb": ("MvUcb",),
-    "learning.phased_elimination": ("PhasedElimination",),
+    "learning.policies.lin_thompson": ("LinThompson",),
+    "learning.policies.lin_ucb": ("LinUcb",),
+    "learning.policies.mv_thompson": ("MvThompson",),
+    "learning.policies.mv_ucb": ("MvUcb",),
+    "learning.policies.phased_elimination": ("PhasedElimination",),
     "learning.plan": (
         "Plan",
         "Setting",
@@ -100,18 +100,18 @@ _HOMES = {
         "make_policy",
         "restore_policy",
     ),
-    "learning.restart_gse": ("RestartGse",),
-    "learning.rise": ("Rise",),
-    "learning.rise_plus_plus": ("RisePlusPlus",),
-    "learning.risk_exp_exp": ("RiskExpExp",),
-    "learning.risk_ucb": ("RiskUcb",),
-    "learning.sliding_window": ("SlidingWindow",),
+    "learning.policies.restart_gse": ("RestartGse",),
+    "learning.policies.rise": ("Rise",),
+    "learning.policies.rise_plus_plus": ("RisePlusPlus",),
+    "learning.policies.risk_exp_exp": ("RiskExpExp",),
+    "learning.policies.risk_ucb": ("RiskUcb",),
+    "learning.policies.sliding_window": ("SlidingWindow",),
     "learning.tally": (
         "Tallies",
         "Tally",
     ),
-    "learning.thompson": ("Thompson",),
-    "learning.yardsticks": (
+    "learning.policies.thompson": ("Thompson",),
+    "learning.policies.yardsticks": (
         "Greedy",
         "Oracle",
         "Uniform",
@@ -125,7 +125,7 @@ _HOMES = {
         "generated_dark_pools",
     ),
     "market.importing": ("import_files",),
-    "market.reading": ("Wanted",),
+    "market.readers.reading": ("ImportOptions",),
     "market.sampling": ("Window",),
     "market.scenarios": (
         "Scenarios",
@@ -133,7 +133,7 @@ _HOMES = {
     ),
     "market.slots": ("Slot",),
     "market.store": ("Store",),
-    "market.synthetic": ("generate_market",),
+    "market.synthetic.generate": ("generate_market",),
     "report.figures": ("plot_regret",),
     "results": (
         "PolicyResult",
@@ -147,7 +147,7 @@ _HOMES = {
     ),
     "routing.frontier": ("risk_frontier", "trace_frontier"),
     "routing.instances": (
-        "random_order_flow",
+        "random_order_sizes",
         "random_routing_problem",
         "riskless_slot",
         "routing_actions",
@@ -178,11 +178,11 @@ _HOMES = {
     "simulation.replay": ("Replay",),
     "simulation.runner": ("simulate",),
     "simulation.stress": (
-        "BentVariance",
+        "NonlinearVariance",
         "HeavyTailed",
-        "Mistold",
+        "WrongBaseVariance",
     ),
-    "simulation.varying": ("VaryingSets",),
+    "simulation.varying": ("ChangingActionSets",),
     "simulation.warm_start": ("replay_belief",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -196,9 +196,9 @@ __all__ = [
     "Allocations",
     "Autocorrelated",
     "Belief",
-    "BentVariance",
     "Calibration",
     "ChangeTest",
+    "ChangingActionSets",
     "DarkPool",
     "DataError",
     "Design",
@@ -209,12 +209,13 @@ __all__ = [
     "FeeSchedule",
     "Greedy",
     "HeavyTailed",
+    "ImportOptions",
     "InputError",
     "LinThompson",
     "LinUcb",
-    "Mistold",
     "MvThompson",
     "MvUcb",
+    "NonlinearVariance",
     "Oracle",
     "PhasedElimination",
     "PiecewiseStationary",
@@ -241,10 +242,9 @@ __all__ = [
     "Tally",
     "Thompson",
     "Uniform",
-    "VaryingSets",
     "VenueModel",
-    "Wanted",
     "Window",
+    "WrongBaseVariance",
     "__version__",
     "calibrate",
     "check_actions",
@@ -262,7 +262,7 @@ __all__ = [
     "make_policy",
     "plot_regret",
     "random_changes",
-    "random_order_flow",
+    "random_order_sizes",
     "random_problem",
     "random_routing_problem",
     "replay_belief",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, exact_array, instance_of, list_of, path_of, real_number
+from riskroute.arrays import Floats, Integers
+from riskroute.errors import InputError
+from riskroute.files import write_whole
+from riskroute.text import aligned, number
+from riskroute.validation import exact_array, instance_of, list_of, path_of, real_number
 
 if TYPE_CHECKING:
     import polars
@@ -29,12 +31,12 @@ class PolicyResult:
     and ``recommended`` lists those; ``seconds`` is the time all runs took.
     """
 
-    checkpoints: NDArray[np.int64]
-    regret: NDArray[np.float64]
-    pseudo_regret: NDArray[np.float64]
-    luck: NDArray[np.float64]
+    checkpoints: Integers
+    regret: Floats
+    pseudo_regret: Floats
+    luck: Floats
     recommended: list[Any]
-    exploration: NDArray[np.int64]
+    exploration: Integers
     seconds: float
 
     def __post_init__(self) -> None:
@@ -59,7 +61,7 @@ class PolicyResult:
         return len(self.regret)
 
     @property
-    def steady_regret(self) -> NDArray[np.float64]:
+    def steady_regret(self) -> Floats:
         """Regret without luck, ``(R, C)``: of the same expectation, without the noise of the rewards.
 
         A round of noise ``e``, true mean ``mu`` and true variance ``v`` adds ``e^2 - v - risk_tolerance e +
@@ -71,15 +73,15 @@ class PolicyResult:
         """
         return np.asarray(self.regret - self.luck)
 
-    def mean_regret(self) -> NDArray[np.float64]:
+    def mean_regret(self) -> Floats:
         """Average regret over runs at each checkpoint, ``(C,)``."""
         return np.asarray(self.regret.mean(axis=0))
 
-    def std_regret(self) -> NDArray[np.float64]:
+    def std_regret(self) -> Floats:
         """Sample standard deviation of the regret over runs, ``(C,)``; zero for a single run."""
         return _deviation(self.regret)
 
-    def quantiles(self) -> dict[float, NDArray[np.float64]]:
+    def quantiles(self) -> dict[float, Floats]:
         """Quantiles of the regret over runs at each checkpoint."""
         return dict(zip(QUANTILES, np.quantile(self.regret, QUANTILES, axis=0), strict=True))
 
@@ -215,43 +217,6 @@ class SimulationResult:
         raise InputError(f"path must end in .json or .parquet, was {target.name!r}")
 
 
-def _deviation(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+def _deviation(curves: Floats) -> Floats:
     """Sample standard deviation over runs ``(C,)`` of curves ``(R, C)``; zero for a single run."""
     return np.asarray(curves.std(axis=0, ddof=1)) if len(curves) > 1 else np.zeros(curves.shape[1])
-
-
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out a table for a terminal: the first column to the left, the others to the right."""
-    widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
-    lines = [
-        "  ".join(
-            text.ljust(w) if k == 0 else text.rjust(w) for k, (text, w) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in [header, *rows]
-    ]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
-
-
-def number(value: float) -> str:
-    """Whole numbers with commas while they are short, powers of ten when not."""
-    return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
-
-
-def write_json(target: Path, content: Any) -> Path:
-    """Write plain values as JSON that people can read too."""
-    return write_whole(target, lambda beside: beside.write_text(json.dumps(content, indent=1) + "\n"))
-
-
-def write_whole(target: Path, write: Any) -> Path:
-    """Write a file beside ``target`` and rename it, so that no reader ever meets half of it."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
-        try:
-            write(beside)
-            beside.replace(target)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"path must be writable, was {str(target)!r}: {error.strerror or error}") from error
-    return target

@@ -11,9 +11,10 @@ import json
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, described, instance_of, whole_number
+from riskroute.arrays import Floats
+from riskroute.errors import InputError, described
+from riskroute.validation import instance_of, whole_number
 
 _GRID = 2.0**32  # steps between zero and the largest entry of a column
 
@@ -61,7 +62,7 @@ def short_hash(value: Any, digits: int = 16) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:digits]
 
 
-def digest(matrix: NDArray[np.float64]) -> str:
+def digest(matrix: Floats) -> str:
     """Hash of a matrix ``(n, d)`` whose entries count as equal when they differ by rounding errors only.
 
     Every column is rounded to a grid of 2^-32 of its largest entry.

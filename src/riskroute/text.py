@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from riskroute.errors import InputError, shown
@@ -103,3 +104,20 @@ def in_markdown_cell(text: str) -> str:
 
 
 _ENTITIES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("|"): "&#124;", ord("~"): "&#126;"}
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lay out a table for a terminal: the first column to the left, the others to the right."""
+    widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
+    lines = [
+        "  ".join(
+            text.ljust(w) if k == 0 else text.rjust(w) for k, (text, w) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in [header, *rows]
+    ]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def number(value: float) -> str:
+    """Whole numbers with commas while they are short, powers of ten when not."""
+    return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"

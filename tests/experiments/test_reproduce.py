@@ -12,12 +12,12 @@ import pytest
 
 from riskroute import InputError, simulate
 from riskroute.cli.app import run as command
-from riskroute.experiments import nonstationary
-from riskroute.experiments.claims import CLAIMS, judge, markdown
 from riskroute.experiments.comparison import COMPARED
-from riskroute.experiments.order_books import TITLES as BOOK_TITLES
-from riskroute.experiments.panels import Scale, TableWriter
-from riskroute.experiments.reproduce import EXTRA_LINES, TITLES, plan_experiments, reproduce, standings
+from riskroute.experiments.panels import RunSize, TableWriter
+from riskroute.experiments.paper import nonstationary
+from riskroute.experiments.paper.claims import CLAIMS, judge, markdown
+from riskroute.experiments.paper.order_books import TITLES as BOOK_TITLES
+from riskroute.experiments.paper.reproduce import EXTRA_LINES, TITLES, plan_experiments, reproduce, standings
 from riskroute.learning.regret import checkpoint_rounds
 from riskroute.seeding import stream
 from riskroute.simulation.engines import Engine
@@ -159,7 +159,7 @@ def test_more_runs_later_go_on_from_the_first_ones(tmp_path: Path) -> None:
 
 
 def test_the_story_is_the_first_run_of_the_panel() -> None:
-    scale = Scale(20_000, 1, 3)
+    scale = RunSize(20_000, 1, 3)
     story, (panel,) = nonstationary.story(scale), nonstationary.panels(scale, ["restart-gse"])
     rounds = checkpoint_rounds(scale.horizon, nonstationary.CHECKPOINTS, "linear")
     instance = panel.environment.stream_name
@@ -172,7 +172,7 @@ def test_the_story_is_the_first_run_of_the_panel() -> None:
 
 
 def test_the_story_of_a_run_is_consistent() -> None:
-    scale = Scale(horizon=20_000, runs=1, seed=3)
+    scale = RunSize(horizon=20_000, runs=1, seed=3)
     world = nonstationary.environment(scale.horizon)
     for label in nonstationary.STORIES:
         story = nonstationary.story(scale, label)
@@ -195,7 +195,7 @@ def test_the_shortest_horizons_are_no_trouble(horizon: int, tmp_path: Path) -> N
 
 def test_enough_exploration_concentrates_the_gaps() -> None:
     """Over five runs of 100,000 rounds the mean positive gap was 0.62 in windows and after changes, 0.16 elsewhere."""
-    stories = [nonstationary.story(Scale(seed=seed)) for seed in range(3)]
+    stories = [nonstationary.story(RunSize(seed=seed)) for seed in range(3)]
     inside, elsewhere = (np.mean([one[name] for one in stories]) for name in ("gap_inside", "gap_elsewhere"))
     assert inside > 2 * elsewhere
 

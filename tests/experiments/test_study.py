@@ -21,13 +21,13 @@ from market_files import csv_text
 from places import SHARED_DATA
 from riskroute import Allocations, DataError, InputError, Problem
 from riskroute.cli.app import run as command
-from riskroute.experiments.judging import best_single, judge_splits
-from riskroute.experiments.study import study_data
-from riskroute.experiments.study_config import TEMPLATE, checked_study
-from riskroute.experiments.study_orders import Prepared, prepare
+from riskroute.experiments.study.config import TEMPLATE, checked_study
+from riskroute.experiments.study.judging import best_single, judge_splits
+from riskroute.experiments.study.orders import PreparedOrder, prepare
+from riskroute.experiments.study.study import study_data
 from riskroute.market.importing import import_files
-from riskroute.market.reading import Wanted
-from riskroute.market.synthetic import generate_market
+from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.synthetic.generate import generate_market
 from riskroute.report.words import models_table, summary_sentences
 from riskroute.simulation.replay import Replay
 
@@ -275,7 +275,7 @@ def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> N
     assert again == summary_of(study)
 
 
-def data_of(config: dict[str, Any], out: Path) -> Prepared:
+def data_of(config: dict[str, Any], out: Path) -> PreparedOrder:
     """A synthetic market of half an hour, prepared for the first order size."""
     wanted = checked_study({"train": "10:40-10:56", "judge": "10:56-11:12", "repeats": 3} | config)
     return prepare(wanted, study_data(wanted, out), wanted.shares[0])
@@ -313,7 +313,7 @@ def test_a_day_is_chosen_among_several(tmp_path: Path) -> None:
         date = dt.date.fromisoformat(day)
         hours = (dt.time(10, 40), dt.time(10, 50))
         files = generate_market(tmp_path / day, symbols=("QVEX",), hours=hours, date=date, rate=0.3)
-        import_files(files, tmp_path / "books", Wanted(("QVEX",)))
+        import_files(files, tmp_path / "books", ImportOptions(("QVEX",)))
     config = checked_study({"data": str(tmp_path / "books"), "date": dt.date(2019, 3, 28)})
     assert {one.date for one in study_data(config, tmp_path).recordings} == {dt.date(2019, 3, 28)}
 

@@ -14,11 +14,11 @@ import pytest
 from market_files import csv_text
 from pages import Page, cells_of
 from riskroute import DataError, InputError
-from riskroute.experiments.study import plan_study, play_study, study_data
-from riskroute.experiments.study_config import checked_study
-from riskroute.experiments.study_orders import Prepared, prepare
+from riskroute.experiments.study.config import checked_study
+from riskroute.experiments.study.orders import PreparedOrder, prepare
+from riskroute.experiments.study.study import plan_study, play_study, study_data
 from riskroute.market.importing import import_files
-from riskroute.market.reading import Wanted
+from riskroute.market.readers.reading import ImportOptions
 from riskroute.report.study_page import write_study
 from riskroute.simulation.engines import Engine
 
@@ -47,7 +47,7 @@ def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50
     return path
 
 
-def prepared_books(folder: Path, *venues: Path, **values: Any) -> Prepared:
+def prepared_books(folder: Path, *venues: Path, **values: Any) -> PreparedOrder:
     config = checked_study({"data": [str(path) for path in venues], **HOURS} | values)
     return prepare(config, study_data(config, folder / "out"), config.shares[0])
 
@@ -142,7 +142,7 @@ def test_a_report_says_where_levels_are_missing(summary: dict[str, Any], tmp_pat
         deep = table.with_columns(polars.lit(value).alias(column) for column, value in levels.items())
         deep.write_csv(tmp_path / f"{name}_20190327.csv")
     files = sorted(tmp_path.glob("*.csv"))
-    import_files(files, tmp_path / "books", Wanted(depth=1))
+    import_files(files, tmp_path / "books", ImportOptions(depth=1))
     small = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["uniform"], "levels": 1}
     config = checked_study({"data": str(tmp_path / "books"), **HOURS, **small})
     data, cases = plan_study(config, tmp_path / "out")

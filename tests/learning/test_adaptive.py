@@ -25,8 +25,8 @@ from riskroute import (
     simulate,
 )
 from riskroute.learning.actions import as_action
-from riskroute.learning.adaptive import Duel
-from riskroute.learning.rounding import even_counts
+from riskroute.learning.design.rounding import even_counts
+from riskroute.learning.policies.adaptive import Duel
 
 Vector = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def some_policy(horizon: int = 10_000, dim: int = 4, **parameters: float) -> Ada
 def duel(seed: int, loss: float = 0.02, firmness: float = 30.0, count: int = 12, **parameters: float) -> Duel:
     """A random duel; the leader comes first."""
     policy, belief = some_policy(**parameters), some_belief(seed, 4, firmness)
-    order = np.argsort(policy.known.actions.listed().scores(belief.score(2.0)), kind="stable")
+    order = np.argsort(policy.setting.actions.listed().scores(belief.score(2.0)), kind="stable")
     return Duel(policy, belief, order[:count], loss)
 
 
@@ -112,7 +112,7 @@ def test_mixtures_of_every_kind_were_compared() -> None:
 def test_costs_are_gaps_and_squared_differences_of_means() -> None:
     policy, belief = some_policy(), some_belief(1, 4)
     fight = duel(1)
-    rows = policy.known.actions.listed().matrix
+    rows = policy.setting.actions.listed().matrix
     order = np.argsort(rows @ (belief.var_coef - 2 * belief.mean_coef), kind="stable")[:12]
     for k, action in enumerate(order):
         apart = rows[action] - rows[order[0]]
@@ -165,8 +165,8 @@ def test_portions_are_nearly_equal() -> None:
 
 def behind_of_plan(policy: Adaptive) -> Vector:
     """How far behind the leader each action of the plan is believed to be."""
-    score = policy.belief.score(policy.known.risk_tolerance)
-    actions = policy.known.actions
+    score = policy.belief.score(policy.setting.risk_tolerance)
+    actions = policy.setting.actions
     best = float(actions.action_features(actions.best(score)) @ score)
     return np.asarray(actions.features(policy.plan().actions) @ score - best)
 
@@ -245,9 +245,9 @@ def test_without_a_horizon_as_many_rounds_are_ahead_as_were_played() -> None:
 def test_rivals_are_the_best_actions_of_draws_with_the_leader_first() -> None:
     policy, belief = some_policy(draws=4000), some_belief(5, 4)
     rivals, loss = policy._rivals(belief)
-    assert rivals[0] == policy.known.actions.best(belief.score(2.0))
+    assert rivals[0] == policy.setting.actions.best(belief.score(2.0))
     assert len(set(rivals.tolist())) == len(rivals)
-    rows = policy.known.actions.listed().matrix
+    rows = policy.setting.actions.listed().matrix
     rng = np.random.default_rng(0)
     drawn = rng.multivariate_normal(belief.score(2.0), belief.score_covariance(2.0), 20_000) @ rows.T
     spared = drawn[:, rivals[0]] - drawn.min(axis=1)

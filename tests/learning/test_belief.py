@@ -1,4 +1,4 @@
-"""Evidence and belief: against a twin that loops over single rewards, in other units, calibrated, with little data."""
+"""Observations and belief against a twin that loops over single rewards; other units, calibration, little data."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from naive_fit import Round, evidence_of, naive_fit
 from riskroute import Actions, Belief, InputError, Setting, Tallies, Tally, Thompson, least_squares
-from riskroute.learning import linear
 from riskroute.learning.belief import draw, fit, vague_information
-from riskroute.learning.evidence import Evidence
+from riskroute.learning.observations import Observations
+from riskroute.learning.policies import linear_policy
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -38,16 +38,16 @@ def random_rounds(seed: int, count: int, features: Matrix = ROWS) -> list[Round]
     return [(a, float(a @ THETA + e)) for a, e in zip(rows, noise, strict=True)]
 
 
-def simulated(rng: np.random.Generator, counts: NDArray[np.int64]) -> Evidence:
-    """Evidence of Gaussian rewards, drawn as such: a normal mean and an independent chi-squared spread."""
+def simulated(rng: np.random.Generator, counts: NDArray[np.int64]) -> Observations:
+    """Observations of Gaussian rewards, drawn as such: a normal mean and an independent chi-squared spread."""
     spread = 2 * rng.standard_gamma((counts - 1) / 2)
     means = ROWS @ THETA + np.sqrt(VARIANCES / counts) * rng.standard_normal(len(counts))
-    return Evidence(ROWS, counts.astype(float), means, VARIANCES * spread)
+    return Observations(ROWS, counts.astype(float), means, VARIANCES * spread)
 
 
-def exact(counts: NDArray[np.int64]) -> Evidence:
-    """Evidence whose mean and whose mean squared deviation are just those of the model."""
-    return Evidence(ROWS, counts.astype(float), ROWS @ THETA, counts * VARIANCES)
+def exact(counts: NDArray[np.int64]) -> Observations:
+    """Observations whose mean and whose mean squared deviation are just those of the model."""
+    return Observations(ROWS, counts.astype(float), ROWS @ THETA, counts * VARIANCES)
 
 
 def close(found: Belief, expected: Belief, rel: float = 1e-8) -> None:
@@ -98,7 +98,7 @@ def test_faded_evidence_counts_less_and_then_not_at_all() -> None:
 @settings(max_examples=30)
 def test_degrees_of_freedom_are_those_of_weighted_rewards(seed: int, factors: list[float]) -> None:
     """Weights w leave ``sum(w) - sum(w^2) / sum(w)``, so that spreads over them are the variance on average."""
-    found, weights = Evidence.none(3), list[tuple[tuple[float, ...], float]]()
+    found, weights = Observations.none(3), list[tuple[tuple[float, ...], float]]()
     for k, factor in enumerate(factors):
         rounds = random_rounds(seed + k, 9)
         found = found.faded(factor).joined(evidence_of(rounds, 3))
@@ -112,8 +112,8 @@ def test_degrees_of_freedom_are_those_of_weighted_rewards(seed: int, factors: li
 
 def test_no_evidence_joins_like_nothing() -> None:
     some = evidence_of(random_rounds(2, 10), 3)
-    assert Evidence.none(3).rounds == len(Evidence.none(3)) == 0
-    for both in (some.joined(Evidence.none(3)), Evidence.none(3).joined(some)):
+    assert Observations.none(3).rounds == len(Observations.none(3)) == 0
+    for both in (some.joined(Observations.none(3)), Observations.none(3).joined(some)):
         np.testing.assert_array_equal(both.features, some.features)
         np.testing.assert_array_equal(both.spreads, some.spreads)
 
@@ -163,7 +163,7 @@ def test_with_equal_variances_it_is_the_plain_fit() -> None:
     """Weights then hardly differ, so the centre of the mean is that of the paper's estimator."""
     tallies = Tallies(np.arange(7), COUNTS * 100, ROWS @ THETA + 0.01 * np.arange(7), COUNTS * 100.0)
     plain = least_squares(ROWS, tallies, 1.0, corrected=True)
-    found = fit(Evidence.of(ROWS, tallies), base_variance=1.0, vague=HARDLY)
+    found = fit(Observations.of(ROWS, tallies), base_variance=1.0, vague=HARDLY)
     assert np.abs(found.mean_coef - plain.mean_coef).max() < 0.02 * np.sqrt(np.diag(found.mean_covariance)).min()
 
 
@@ -206,7 +206,7 @@ def test_a_prior_is_as_good_as_its_rewards(count: int) -> None:
 
 def test_a_prior_without_rewards_stays_what_it_is() -> None:
     prior = fit(evidence_of(random_rounds(4, 500), 3), base_variance=BASE, vague=VAGUE)
-    found = fit(Evidence.none(3), base_variance=BASE, vague=HARDLY, prior=prior)
+    found = fit(Observations.none(3), base_variance=BASE, vague=HARDLY, prior=prior)
     close(found, prior, rel=1e-9)
 
 
@@ -288,10 +288,10 @@ def test_few_or_constant_rewards_leave_it_sound(rewards: list[float], base: floa
 def test_variances_that_fall_below_zero_do_not_spoil_the_fit() -> None:
     """The last action's variance extrapolates to less than nothing: its weight stays that of the floor."""
     features = np.array([[1.0, 0.0], [1.0, 0.5], [1.0, 1.0]])
-    evidence = Evidence(
+    observations = Observations(
         features, np.array([500.0, 500.0, 1.0]), np.array([0.0, 0.1, 0.2]), np.array([2000.0, 5.0, 0.0])
     )
-    found = fit(evidence, base_variance=0.0, vague=1e-9 * np.eye(2))
+    found = fit(observations, base_variance=0.0, vague=1e-9 * np.eye(2))
     assert features[2] @ found.var_coef < 0
     for precision in (found.mean_precision, found.var_precision):
         assert np.linalg.eigvalsh(precision).min() > 0
@@ -302,11 +302,11 @@ def test_directions_that_no_action_tells_apart_stay_harmless_for_ever() -> None:
     """A column twice, and 10^12 rewards: covariances stay positive definite, and scores are as without the copy."""
     features = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     for count in (10.0, 1e6, 1e12):
-        evidence = Evidence(features, np.full(2, count), np.array([0.5, 0.1]), count * np.array([2.0, 3.0]))
+        observations = Observations(features, np.full(2, count), np.array([0.5, 0.1]), count * np.array([2.0, 3.0]))
         vague = vague_information(features, np.full(2, 0.5), 0.3)
-        found = fit(evidence, base_variance=1.0, vague=vague)
+        found = fit(observations, base_variance=1.0, vague=vague)
         drawn = draw(np.random.default_rng(1), found.score(2.0), found.score_covariance(2.0), 2000)
-        single = fit(dataclasses.replace(evidence, features=np.eye(2)), base_variance=1.0, vague=0.15 * np.eye(2))
+        single = fit(dataclasses.replace(observations, features=np.eye(2)), base_variance=1.0, vague=0.15 * np.eye(2))
         np.testing.assert_allclose(features @ found.score(2.0), single.score(2.0), rtol=1e-6, atol=1e-9)
         spread = (drawn @ features.T).std(axis=0) / np.sqrt(np.diag(single.score_covariance(2.0)))
         np.testing.assert_allclose(spread, 1.0, atol=0.1)  # five standard errors of 1 / sqrt(2 * 2000)
@@ -340,14 +340,14 @@ def wide_set() -> Actions:
 def test_summing_up_changes_the_belief_only_slightly(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
     beliefs, rows = [], []
     for most in (10**6, 15):
-        monkeypatch.setattr(linear, "MOST_ROWS", most)
+        monkeypatch.setattr(linear_policy, "MOST_ROWS", most)
         policy = Thompson(growth=0.05).start(Setting(actions=wide_set(), base_variance=BASE))
         for tallies in batches(6, rounds):
             policy.observe(tallies)
         policy.refresh()
         assert policy.belief is not None
         beliefs.append(policy.belief)
-        rows.append(len(policy.evidence))
+        rows.append(len(policy.observations))
     whole, summed = beliefs
     assert rows[0] > 55
     assert rows[1] < 30
@@ -368,6 +368,6 @@ def test_bad_factor(factor: Any) -> None:
 
 def test_bad_priors_are_named() -> None:
     with pytest.raises(InputError, match=r"^prior must have dimension 2, was 3$"):
-        fit(Evidence.none(2), base_variance=1.0, vague=np.eye(2), prior=naive_fit([], BASE, VAGUE))
+        fit(Observations.none(2), base_variance=1.0, vague=np.eye(2), prior=naive_fit([], BASE, VAGUE))
     with pytest.raises(InputError, match=r"^features must be finite, was nan at \[0, 0\]$"):
         vague_information(np.array([[math.nan]]), np.ones(1), 0.3)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from riskroute.learning.canonical import FINE_GRID, basic_weights, least_norm, on_grid, products
-from riskroute.learning.design import g_optimal
+from riskroute.learning.design.canonical import FINE_GRID, basic_weights, least_norm, on_grid, products
+from riskroute.learning.design.g_optimal import g_optimal
 from riskroute.routing.splits import list_splits, split_actions
 
 Matrix = NDArray[np.float64]

@@ -30,7 +30,7 @@ from riskroute import (
     simulate,
 )
 from riskroute.learning.belief import fit
-from riskroute.learning.evidence import Evidence
+from riskroute.learning.observations import Observations
 
 EYE = Setting(actions=Actions(np.eye(3)))
 PRIOR = Belief(np.array([0.5, 0.1, 0.0]), 200 * np.eye(3), np.zeros(3), 100 * np.eye(3), 1.0, 600.0)
@@ -66,13 +66,13 @@ def test_discounted_weights_halve_with_every_halflife() -> None:
     policy.observe(tallied(0, 64, mean=0.7))
     for _ in range(4):
         policy.observe(tallied(1, 25))
-    np.testing.assert_allclose(policy.evidence.counts[::-1], [32.0, 25 * (1 + 0.5**0.25 + 0.5**0.5 + 0.5**0.75)])
+    np.testing.assert_allclose(policy.observations.counts[::-1], [32.0, 25 * (1 + 0.5**0.25 + 0.5**0.5 + 0.5**0.75)])
     policy.observe(tallied(2, 200))
-    np.testing.assert_allclose(policy.evidence.counts[-1], 8.0)
-    np.testing.assert_allclose(policy.evidence.means[-1], 0.7)
-    np.testing.assert_allclose(policy.evidence.spreads[-1], 8.0)
+    np.testing.assert_allclose(policy.observations.counts[-1], 8.0)
+    np.testing.assert_allclose(policy.observations.means[-1], 0.7)
+    np.testing.assert_allclose(policy.observations.spreads[-1], 8.0)
     policy.observe(tallied(2, 10_000))
-    assert policy.evidence.counts.tolist() == pytest.approx([10_000 + 200 * 0.5**100])
+    assert policy.observations.counts.tolist() == pytest.approx([10_000 + 200 * 0.5**100])
 
 
 def test_discounted_believes_what_the_faded_evidence_says() -> None:
@@ -81,9 +81,9 @@ def test_discounted_believes_what_the_faded_evidence_says() -> None:
     run = environment.run(np.random.default_rng(1))
     while policy.played < 1500:
         policy.learn(run.tally(policy.plan()))
-    expected = fit(policy.evidence, base_variance=1.0, vague=policy.vague)
+    expected = fit(policy.observations, base_variance=1.0, vague=policy.vague)
     np.testing.assert_allclose(policy.belief.mean_precision, expected.mean_precision)
-    assert policy.belief.rounds == pytest.approx(policy.evidence.rounds)
+    assert policy.belief.rounds == pytest.approx(policy.observations.rounds)
     assert policy.belief.rounds < 300 / np.log(2) + policy.due  # as many rewards as ever count
 
 
@@ -98,7 +98,7 @@ def test_discounted_forgets_its_prior_at_the_same_speed() -> None:
 
 
 def test_sliding_window_is_thompson_fitted_on_the_last_window() -> None:
-    """The evidence is at any time that of the last rewards, a window's worth up to a sixteenth and a plan."""
+    """The observations is at any time that of the last rewards, a window's worth up to a sixteenth and a plan."""
     problem, window = random_routing_problem(3, 3, seed=5), 320
     environment = Environment(problem)
     policy = SlidingWindow(window=window).start(environment.setting(2500), seed=2)
@@ -111,14 +111,14 @@ def test_sliding_window_is_thompson_fitted_on_the_last_window() -> None:
             reward = run.reward(action)
             policy.update(action, reward)
             history.append((rows[action], reward))
-        kept = int(policy.evidence.rounds)
+        kept = int(policy.observations.rounds)
         if policy.played <= window * 15 / 16:
             assert kept == policy.played
         assert min(window * 15 / 16 - longest, policy.played) <= kept <= window + longest
         expected = evidence_of(history[-kept:], 6)
-        np.testing.assert_array_equal(policy.evidence.counts, expected.counts)
-        np.testing.assert_allclose(policy.evidence.means, expected.means)
-        np.testing.assert_allclose(policy.evidence.spreads, expected.spreads, atol=1e-9)
+        np.testing.assert_array_equal(policy.observations.counts, expected.counts)
+        np.testing.assert_allclose(policy.observations.means, expected.means)
+        np.testing.assert_allclose(policy.observations.spreads, expected.spreads, atol=1e-9)
         if policy.fresh == 0 and policy.played % 5 == 0:
             twin = naive_fit(history[-kept:], 1.0, policy.vague)
             np.testing.assert_allclose(policy.belief.mean_coef, twin.mean_coef, rtol=1e-6, atol=1e-9)
@@ -174,9 +174,9 @@ def test_alarm_when_little_has_settled() -> None:
     """Three rewards of each action settled, and 15 plans of one action since: the next one is held to these."""
     policy = ChangeTest().start(Setting(actions=EYE.actions, horizon=10_000))
     policy.settled = evidence_of([(row, x) for row in np.eye(3) for x in (-1.0, 0.0, 1.0)], 3)
-    policy.recent = [Evidence.of(np.eye(3)[:1], tallied(0, 250)) for _ in range(15)]
+    policy.recent = [Observations.of(np.eye(3)[:1], tallied(0, 250)) for _ in range(15)]
     for mean, alarm in ((0.25, None), (0.8, 1)):
-        policy.recent.append(Evidence.of(np.eye(3)[:1], tallied(0, 250, mean)))
+        policy.recent.append(Observations.of(np.eye(3)[:1], tallied(0, 250, mean)))
         assert policy._contradicted() == alarm
         policy.recent.pop()
 
@@ -192,13 +192,13 @@ def test_an_alarm_keeps_the_latest_plans_only_and_explores_anew() -> None:
     run = CHANGING.run(np.random.default_rng(1))
     while not policy.restarts or policy.restarts[-1] < 5000:
         assert policy.plan().rounds <= 100 or policy.belief is None
-        assert policy.settled.joined(*policy.recent).rounds == policy.evidence.rounds
+        assert policy.settled.joined(*policy.recent).rounds == policy.observations.rounds
         policy.learn(run.tally(policy.plan()))
     assert policy.restarts[-1] == policy.played
-    assert policy.evidence.rounds == sum(part.rounds for part in policy.recent) <= 16 * 100
+    assert policy.observations.rounds == sum(part.rounds for part in policy.recent) <= 16 * 100
     assert len(policy.settled) == 0
     assert len(policy.recent) in (1, 2, 4, 8, 16)
-    assert policy.belief.rounds == policy.evidence.rounds
+    assert policy.belief.rounds == policy.observations.rounds
     assert policy.ahead() == 0
     policy.learn(run.tally(policy.plan()))
     assert policy.ahead() == policy.played - policy.restarts[-1]

@@ -15,8 +15,8 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from riskroute.errors import InputError, RiskrouteError
-from riskroute.learning import design as design_module
-from riskroute.learning.design import (
+from riskroute.learning.design import g_optimal as design_module
+from riskroute.learning.design.g_optimal import (
     Design,
     DesignError,
     g_optimal,

@@ -8,8 +8,8 @@ import pytest
 from naive_fit import evidence_of
 from riskroute import Belief
 from riskroute.learning.belief import fit, vague_information
-from riskroute.learning.doubt import doubted
-from riskroute.learning.evidence import Evidence
+from riskroute.learning.observations import Observations
+from riskroute.learning.prior_check import temper
 
 ROWS = np.random.default_rng(9).uniform(0.2, 1.0, size=(7, 3))
 THETA, PHI, BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.5, 0.2]), 0.05
@@ -17,7 +17,9 @@ VAGUE = vague_information(ROWS, np.full(7, 1 / 7), 0.3)
 ALLOWED = 3 + 3 * 6**0.5
 
 
-def rewards(seed: int, count: int, *, theta: np.ndarray = THETA, phi: np.ndarray = PHI, unit: float = 1.0) -> Evidence:
+def rewards(
+    seed: int, count: int, *, theta: np.ndarray = THETA, phi: np.ndarray = PHI, unit: float = 1.0
+) -> Observations:
     """Gaussian rewards of random rows, counted by row."""
     rng = np.random.default_rng(seed)
     rows = ROWS[rng.integers(len(ROWS), size=count)]
@@ -29,20 +31,20 @@ def yesterday(count: int = 400, *, unit: float = 1.0) -> Belief:
     return fit(rewards(100, count, unit=unit), base_variance=unit**2 * BASE, vague=VAGUE)
 
 
-def weakened_by(prior: Belief, evidence: Evidence, *, unit: float = 1.0) -> float:
-    found = doubted(prior, evidence, base_variance=unit**2 * BASE, vague=VAGUE)
+def weakened_by(prior: Belief, observations: Observations, *, unit: float = 1.0) -> float:
+    found = temper(prior, observations, base_variance=unit**2 * BASE, vague=VAGUE)
     np.testing.assert_array_equal(found.mean_coef, prior.mean_coef)
     np.testing.assert_allclose(found.var_precision, prior.var_precision * (found.rounds / prior.rounds))
     return found.rounds / prior.rounds
 
 
-def mean_distance(prior: Belief, evidence: Evidence, factor: float) -> float:
+def mean_distance(prior: Belief, observations: Observations, factor: float) -> float:
     """Squared distance of the rewards' own estimate of the mean coefficients from the prior's."""
-    features, counts = evidence.features, evidence.counts
+    features, counts = observations.features, observations.counts
     variance = np.maximum(features @ prior.var_coef + BASE, 0.1 * prior.variance)
-    variance = np.maximum(variance, evidence.spreads / counts)
+    variance = np.maximum(variance, observations.spreads / counts)
     precision = VAGUE / prior.variance + (features * (counts / variance)[:, None]).T @ features
-    pull = features.T @ (counts / variance * (evidence.means - features @ prior.mean_coef))
+    pull = features.T @ (counts / variance * (observations.means - features @ prior.mean_coef))
     apart = np.linalg.solve(precision, pull)
     return float(apart @ np.linalg.inv(np.linalg.inv(precision) + np.linalg.inv(factor * prior.mean_precision)) @ apart)
 
@@ -57,11 +59,11 @@ def test_rewards_that_agree_raise_no_doubt() -> None:
 
 @pytest.mark.parametrize("shift", [0.5, 1.0, 3.0])
 def test_the_prior_is_weakened_until_the_rewards_are_no_surprise(shift: float) -> None:
-    prior, evidence = yesterday(), rewards(1, 500, theta=THETA + shift)
-    factor = weakened_by(prior, evidence)
+    prior, observations = yesterday(), rewards(1, 500, theta=THETA + shift)
+    factor = weakened_by(prior, observations)
     assert factor < 1
-    assert mean_distance(prior, evidence, 1.0) > ALLOWED
-    assert mean_distance(prior, evidence, factor) == pytest.approx(ALLOWED, rel=0.06)  # steps of five per cent
+    assert mean_distance(prior, observations, 1.0) > ALLOWED
+    assert mean_distance(prior, observations, factor) == pytest.approx(ALLOWED, rel=0.06)  # steps of five per cent
 
 
 def test_more_contradiction_is_more_doubt() -> None:
@@ -74,9 +76,9 @@ def test_more_contradiction_is_more_doubt() -> None:
 
 @pytest.mark.parametrize("shift", [1e3, 1e6])
 def test_a_prior_that_is_off_by_very_many_deviations_is_not_felt(shift: float) -> None:
-    evidence = rewards(1, 60, theta=THETA + shift)
-    left = doubted(yesterday(), evidence, base_variance=BASE, vague=VAGUE)
-    alone, both = (fit(evidence, base_variance=BASE, vague=VAGUE, prior=prior) for prior in (None, left))
+    observations = rewards(1, 60, theta=THETA + shift)
+    left = temper(yesterday(), observations, base_variance=BASE, vague=VAGUE)
+    alone, both = (fit(observations, base_variance=BASE, vague=VAGUE, prior=prior) for prior in (None, left))
     off = both.mean_coef - alone.mean_coef
     assert off @ alone.mean_precision @ off < 1.1 * ALLOWED  # as far as no surprise is
 
@@ -87,7 +89,7 @@ def test_variances_raise_doubt_too() -> None:
 
 def test_no_rewards_raise_no_doubt() -> None:
     prior = yesterday()
-    assert doubted(prior, Evidence.none(3), base_variance=BASE, vague=VAGUE) is prior
+    assert temper(prior, Observations.none(3), base_variance=BASE, vague=VAGUE) is prior
 
 
 @pytest.mark.parametrize("unit", [1e-3, 1e4])

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from riskroute.learning import polish as polish_module
-from riskroute.learning.exchange import (
+from riskroute.learning.design import newton_polish as polish_module
+from riskroute.learning.design.newton_polish import polish
+from riskroute.learning.design.vertex_exchange import (
     REFRESH,
     exchange,
     exchange_step,
@@ -22,7 +23,6 @@ from riskroute.learning.exchange import (
     information,
     inverse_root,
 )
-from riskroute.learning.polish import polish
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from riskroute import POLICIES, Allocations, Oracle, Setting, make_policy, simulate
-from riskroute.errors import InputError, finite_array, real_number, sized_number, whole_number
+from riskroute.errors import InputError
 from riskroute.learning.actions import Actions
-from riskroute.learning.design import g_optimal, spanning_start
+from riskroute.learning.design.g_optimal import g_optimal, spanning_start
+from riskroute.learning.design.rounding import ceil_counts, exact_counts
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.problem import Problem
-from riskroute.learning.rounding import ceil_counts, exact_counts
 from riskroute.learning.tally import Tallies, Tally
 from riskroute.routing.splits import list_splits
+from riskroute.validation import finite_array, real_number, sized_number, whole_number
 
 
 def tallies(*rows):
@@ -29,7 +30,7 @@ def test_ties_go_to_the_earlier_entry_and_more_rounds_take_none_away():
 
 
 def test_rounds_beyond_int64_end():
-    code = "import numpy, riskroute.learning.rounding as r; r.exact_counts(numpy.array([0.5, 0.5]), 10**19)"
+    code = "import numpy, riskroute.learning.design.rounding as r; r.exact_counts(numpy.array([0.5, 0.5]), 10**19)"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=20, capture_output=True, text=True)
     assert "InputError" in done.stderr
 

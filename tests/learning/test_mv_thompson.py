@@ -19,7 +19,7 @@ from riskroute import (
     check_policy,
     simulate,
 )
-from riskroute.learning.mv_thompson import MvThompson
+from riskroute.learning.policies.mv_thompson import MvThompson
 
 
 def naive_draw(history: dict[int, list[float]], rho: float, rng: np.random.Generator) -> int:

@@ -18,7 +18,7 @@ from riskroute import (
     random_problem,
     simulate,
 )
-from riskroute.learning.mv_ucb import MvUcb
+from riskroute.learning.policies.mv_ucb import MvUcb
 
 
 def naive_choice(history: dict[int, list[float]], t: int, rho: float) -> int:

@@ -14,6 +14,7 @@ from riskroute import (
     Adaptive,
     Allocations,
     ChangeTest,
+    ChangingActionSets,
     Discounted,
     InputError,
     LinThompson,
@@ -25,19 +26,18 @@ from riskroute import (
     SlidingWindow,
     StateError,
     Thompson,
-    VaryingSets,
     list_splits,
-    random_order_flow,
+    random_order_sizes,
     random_problem,
     restore_policy,
     routing_actions,
     simulate,
 )
-from riskroute.learning.linear import LinearPolicy
+from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.routing.splits import largest_size
 
 SIZES = [2, 4, 7]
-PROBLEMS, SEQUENCE = random_order_flow(SIZES, slots=3, seed=1, length=997)
+PROBLEMS, SEQUENCE = random_order_sizes(SIZES, slots=3, seed=1, length=997)
 SETS = [problem.actions for problem in PROBLEMS]
 KINDS: list[type[LinearPolicy]] = [Thompson, Adaptive, LinThompson, LinUcb, Discounted, SlidingWindow, ChangeTest]
 
@@ -68,9 +68,9 @@ def test_learning_carries_over_from_set_to_set(kind: type[LinearPolicy]) -> None
     rounds, _ = rounds_of(policy, 250)
     policy.offer(SETS[int(SEQUENCE[249] + 1) % 3])  # ends the last plan
     everything = evidence_of(rounds, 6)
-    np.testing.assert_allclose(policy.evidence.features, everything.features)
-    np.testing.assert_allclose(policy.evidence.counts, everything.counts)
-    np.testing.assert_allclose(policy.evidence.spreads, everything.spreads, atol=1e-9)
+    np.testing.assert_allclose(policy.observations.features, everything.features)
+    np.testing.assert_allclose(policy.observations.counts, everything.counts)
+    np.testing.assert_allclose(policy.observations.spreads, everything.spreads, atol=1e-9)
     policy.refresh()
     twin = naive_fit(rounds, 1.0, policy.vague)
     np.testing.assert_allclose(policy.belief.mean_coef, twin.mean_coef, rtol=1e-6)
@@ -96,11 +96,11 @@ def test_what_was_played_of_a_plan_is_learned() -> None:
         policy.update(policy.select(), 0.1 * k)
     assert policy.played == 0
     policy.offer(SETS[1])
-    assert policy.played == policy.evidence.rounds == policy.belief.rounds == 7
+    assert policy.played == policy.observations.rounds == policy.belief.rounds == 7
     played = np.repeat(SETS[2].features(plan.actions), plan.counts, axis=0)[:7]
     expected = evidence_of([(a, 0.1 * k) for k, a in enumerate(played)], 6)
-    np.testing.assert_allclose(policy.evidence.features, expected.features)
-    np.testing.assert_allclose(policy.evidence.means, expected.means)
+    np.testing.assert_allclose(policy.observations.features, expected.features)
+    np.testing.assert_allclose(policy.observations.means, expected.means)
 
 
 def test_offering_the_same_set_changes_nothing() -> None:
@@ -149,7 +149,7 @@ def test_another_dimension_is_refused(kind: type[LinearPolicy]) -> None:
 
 def test_thompson_and_adaptive_lose_less_than_uniform_play_on_an_order_flow() -> None:
     """Averages of 2 runs were about 900, 570 and 100, give or take 100."""
-    flow = VaryingSets(PROBLEMS, SEQUENCE)
+    flow = ChangingActionSets(PROBLEMS, SEQUENCE)
     result = simulate(flow, ["uniform", "thompson", "adaptive"], horizon=2000, runs=2, seed=2, checkpoints=4)
     uniform, thompson, adaptive = (one.steady_regret[:, -1].mean() for one in result.policies.values())
     assert thompson < 0.9 * uniform
@@ -194,8 +194,8 @@ def test_bad_scales_are_named(scale: float, listed: bool) -> None:
 
 
 def test_large_sets_that_are_not_listed_can_be_offered() -> None:
-    problems, sequence = random_order_flow([50, 400], slots=8, seed=0, length=10)
-    result = simulate(VaryingSets(problems, sequence), [Thompson()], horizon=40, runs=1, checkpoints=2)
+    problems, sequence = random_order_sizes([50, 400], slots=8, seed=0, length=10)
+    result = simulate(ChangingActionSets(problems, sequence), [Thompson()], horizon=40, runs=1, checkpoints=2)
     assert sum(result.policies["thompson"].recommended[0]) == [50, 400][sequence[39 % 10]]
 
 
@@ -214,7 +214,7 @@ def test_a_first_set_that_shows_little_does_no_harm() -> None:
     first = dataclasses.replace(PROBLEMS[0], actions=Actions(PROBLEMS[0].actions.listed().matrix[:1]))
     nothing = dataclasses.replace(PROBLEMS[0], actions=Actions(np.zeros((1, 6))))
     for odd in (first, nothing):
-        flow = VaryingSets([odd, *PROBLEMS], [0, *(SEQUENCE[:200] + 1)])
+        flow = ChangingActionSets([odd, *PROBLEMS], [0, *(SEQUENCE[:200] + 1)])
         result = simulate(flow, ["uniform", "thompson"], horizon=1200, runs=2, seed=2, checkpoints=4)
         uniform, thompson = (one.steady_regret[:, -1].mean() for one in result.policies.values())
         assert thompson < uniform

@@ -23,7 +23,7 @@ from riskroute import (
     random_routing_problem,
     simulate,
 )
-from riskroute.learning.phased_elimination import PhasedElimination
+from riskroute.learning.policies.phased_elimination import PhasedElimination
 
 
 def naive_phases(problem: Problem, horizon: int, constant: float, variance: float, run: Any) -> list[list[int]]:

@@ -186,7 +186,7 @@ class _Broken(Policy):
         self.place = 0
 
     def propose(self) -> Plan:
-        return Plan.repeat(self.place % self.known.actions.size, 1)
+        return Plan.repeat(self.place % self.setting.actions.size, 1)
 
     def observe(self, tallies: Tallies) -> None:
         self.place += 1
@@ -201,10 +201,10 @@ class _Lazy(Rise):
     name = "test-lazy"
 
     def propose(self) -> Plan:
-        return Plan.repeat(self.known.actions.size - 1, self.remaining)
+        return Plan.repeat(self.setting.actions.size - 1, self.remaining)
 
     def observe(self, tallies: Tallies) -> None:
-        self.committed = self.known.actions.size - 1
+        self.committed = self.setting.actions.size - 1
 
 
 def test_check_suite_catches_a_policy_that_hides_state() -> None:

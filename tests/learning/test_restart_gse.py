@@ -20,7 +20,7 @@ from riskroute import (
     random_problem,
     simulate,
 )
-from riskroute.learning.rounding import exact_counts
+from riskroute.learning.design.rounding import exact_counts
 
 
 def run_to_the_end(policy: RestartGse) -> list[tuple[int, int]]:

@@ -21,7 +21,7 @@ from riskroute import (
     simulate,
 )
 from riskroute.learning.actions import as_batch
-from riskroute.learning.tournament import build_tree, padded, replay
+from riskroute.learning.policies.tournament import build_tree, padded, update
 from riskroute.simulation.environments import Autocorrelated
 from riskroute.simulation.kernels import index_episode
 
@@ -133,7 +133,7 @@ def test_tournament_root_is_the_first_minimum(values: list[int], changes: list[t
     assert winners[1] == np.argmin(index)
     for leaf, value in changes:
         index[leaf % len(values)] = value
-        replay(winners, index, leaf % len(values))
+        update(winners, index, leaf % len(values))
         assert winners[1] == np.argmin(index)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from riskroute.errors import InputError
-from riskroute.learning.rounding import ceil_counts, exact_counts
+from riskroute.learning.design.rounding import ceil_counts, exact_counts
 
 positive_weights = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=8).map(np.array)
 weights_with_zeros = (

@@ -22,8 +22,8 @@ from riskroute import (
     Thompson,
 )
 from riskroute.learning.belief import fit, vague_information
-from riskroute.learning.evidence import Evidence
-from riskroute.learning.linear import LinearPolicy, start_counts
+from riskroute.learning.observations import Observations
+from riskroute.learning.policies.linear_policy import LinearPolicy, start_counts
 
 Matrix = NDArray[np.float64]
 
@@ -178,14 +178,14 @@ def test_a_short_horizon_is_used_to_learn_as_much_as_it_can(horizon: int) -> Non
     first = policy.plan()
     assert first.rounds == min(horizon, 12)
     assert np.linalg.matrix_rank(rows[first.actions]) == min(horizon, 6)
-    assert policy.known.actions.design(0.05).rank == 6
+    assert policy.setting.actions.design(0.05).rank == 6
 
 
-def evidence_with(means: Matrix, rows: Matrix, counts: Matrix, seed: int = 0) -> Evidence:
+def evidence_with(means: Matrix, rows: Matrix, counts: Matrix, seed: int = 0) -> Observations:
     """Rewards of variance one around the given means."""
     rng = np.random.default_rng(seed)
     noise = rng.standard_normal(len(means)) / np.sqrt(counts)
-    return Evidence(rows, counts, means + noise, 2 * rng.standard_gamma((counts - 1) / 2))
+    return Observations(rows, counts, means + noise, 2 * rng.standard_gamma((counts - 1) / 2))
 
 
 ROWS = np.random.default_rng(2).uniform(0.1, 1.0, (12, 3))
@@ -197,8 +197,8 @@ THETA = np.array([1.0, -2.0, 0.5])
 @pytest.mark.parametrize("count", [2.0, 40.0, 1e5])
 def test_the_vague_belief_does_not_hold_strong_signals_back(signal: float, count: float) -> None:
     """Beside two rewards per action or more, it moves the coefficients by a tenth of a deviation at most."""
-    evidence = evidence_with(signal * ROWS @ THETA, ROWS, np.full(12, count))
-    found, without = (fit(evidence, base_variance=1.0, vague=vague) for vague in (VAGUE, 1e-12 * VAGUE))
+    observations = evidence_with(signal * ROWS @ THETA, ROWS, np.full(12, count))
+    found, without = (fit(observations, base_variance=1.0, vague=vague) for vague in (VAGUE, 1e-12 * VAGUE))
     off = found.mean_coef - without.mean_coef
     assert off @ found.mean_precision @ off < 0.01
     assert 0.3 < found.variance < 2.5
@@ -209,7 +209,7 @@ def test_a_prior_is_not_drawn_to_zero_by_the_vague_belief(signal: float) -> None
     yesterday = fit(
         evidence_with(signal * ROWS @ THETA, ROWS, np.full(12, 9.0)), base_variance=1.0, vague=VAGUE
     ).weakened(0.01)
-    nothing = fit(Evidence.none(3), base_variance=1.0, vague=VAGUE, prior=yesterday)
+    nothing = fit(Observations.none(3), base_variance=1.0, vague=VAGUE, prior=yesterday)
     np.testing.assert_array_equal(nothing.mean_coef, yesterday.mean_coef)
     one = fit(
         evidence_with(signal * ROWS[:1] @ THETA, ROWS[:1], np.ones(1), 1),
@@ -232,13 +232,13 @@ def test_means_that_are_not_linear_are_not_taken_for_noise() -> None:
 
 def test_a_told_variance_that_is_far_too_large_is_corrected() -> None:
     """Told 1,000, true 1: the vague belief in what was told gives way to three rewards of each action."""
-    evidence = evidence_with(THETA, np.eye(3), np.full(3, 3.0))
-    found = fit(evidence, base_variance=1000.0, vague=vague_information(np.eye(3), np.full(3, 1 / 3), 0.3))
-    np.testing.assert_allclose(found.var_coef + 1000.0, evidence.spreads / 2, atol=0.1)
+    observations = evidence_with(THETA, np.eye(3), np.full(3, 3.0))
+    found = fit(observations, base_variance=1000.0, vague=vague_information(np.eye(3), np.full(3, 1 / 3), 0.3))
+    np.testing.assert_allclose(found.var_coef + 1000.0, observations.spreads / 2, atol=0.1)
 
 
 def test_noise_without_any_degree_of_freedom_is_what_was_told_or_as_large_as_rewards() -> None:
-    once = Evidence(np.eye(3), np.ones(3), np.array([300.0, -400.0, 0.0]), np.zeros(3))
+    once = Observations(np.eye(3), np.ones(3), np.array([300.0, -400.0, 0.0]), np.zeros(3))
     assert fit(once, base_variance=4.0, vague=np.eye(3)).variance == 4.0
     assert fit(once, base_variance=0.0, vague=np.eye(3)).variance == pytest.approx(250_000 / 3)
     prior = Belief(np.zeros(3), 1e-9 * np.eye(3), np.zeros(3), 1e-9 * np.eye(3), 7.0, 1e-9)

@@ -28,7 +28,7 @@ from riskroute import (
     simulate,
 )
 from riskroute.learning.belief import vague_information
-from riskroute.learning.linear import spread_evenly, start_counts
+from riskroute.learning.policies.linear_policy import spread_evenly, start_counts
 
 
 def play(policy: Policy, problem: Problem, rounds: int, seed: int = 4) -> list[object]:
@@ -96,7 +96,7 @@ def test_plans_grow_with_what_is_known(small_problem: Problem) -> None:
     assert lengths[0] == (0, policy.start_rounds * small_problem.actions.dim)
     assert all(n == min(max(t // 10, 1), 5000 - t) for t, n in lengths[1:])
     assert policy.belief.rounds == lengths[-1][0]  # the last plan was cut short, so it is not yet looked at
-    assert policy.evidence.rounds == 5000
+    assert policy.observations.rounds == 5000
 
 
 def test_rounds_are_divided_equally_between_the_draws() -> None:

@@ -27,9 +27,9 @@ from riskroute import (
     make_policy,
     random_problem,
 )
-from riskroute.learning.evidence import Evidence
-from riskroute.learning.linear import LinearPolicy
-from riskroute.learning.yardsticks import Oracle
+from riskroute.learning.observations import Observations
+from riskroute.learning.policies.linear_policy import LinearPolicy
+from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.simulation.checks import CheckError, easy_problem
 
 FACTORS = [2.0**-20, 2.0**20, 1e-6, 0.013, 1e6]
@@ -127,8 +127,8 @@ class _Stubborn(Thompson):
     name = "test-stubborn"
     unit_free = False
 
-    def believed(self, evidence: Evidence) -> Belief:
-        found, dim = super().believed(evidence), self.known.actions.dim
+    def believed(self, observations: Observations) -> Belief:
+        found, dim = super().believed(observations), self.setting.actions.dim
         return dataclasses.replace(found, mean_coef=found.mean_coef * 0, var_coef=np.arange(dim) * 1e-9)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riskroute.learning.design import g_optimal
-from riskroute.learning.wide import (
+from riskroute.learning.design.g_optimal import g_optimal
+from riskroute.learning.design.wide import (
     few,
     inverse_root,
     is_wide,

@@ -27,9 +27,10 @@ from market_files import (
     zipped,
 )
 from riskroute.errors import RiskrouteError
-from riskroute.market import book_tables, csv_stream
 from riskroute.market.importing import import_files
-from riskroute.market.reading import Wanted
+from riskroute.market.readers import csv_stream
+from riskroute.market.readers import table as table_reader
+from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 
 MESSAGES = random_messages(12, 40)
@@ -52,17 +53,17 @@ def as_parquet(folder: Path, columns: Columns) -> Path:
 both = pytest.mark.parametrize("write", [as_csv, as_parquet])
 
 
-def imported(path: Path, wanted: Wanted | None = None) -> list[tuple[Recording, polars.DataFrame]]:
+def imported(path: Path, wanted: ImportOptions | None = None) -> list[tuple[Recording, polars.DataFrame]]:
     out = path.parent / "out"
-    recordings = import_files([path], out, wanted or Wanted())
+    recordings = import_files([path], out, wanted or ImportOptions())
     check_recordings(out)
     return [(one, Store(out).snapshots(one)) for one in recordings]
 
 
-def refusal(path: Path, wanted: Wanted | None = None) -> str:
+def refusal(path: Path, wanted: ImportOptions | None = None) -> str:
     out = path.parent / "out"
     with pytest.raises(RiskrouteError) as caught:
-        import_files([path], out, wanted or Wanted())
+        import_files([path], out, wanted or ImportOptions())
     assert visible(out) == []
     return str(caught.value)
 
@@ -87,7 +88,7 @@ def test_a_table_of_our_names(tmp_path: Path, write: Writer, depth: int) -> None
 @both
 def test_less_depth_by_option_or_for_want_of_a_column(tmp_path: Path, write: Writer) -> None:
     columns = table_columns(MESSAGES, 3)
-    ((one, table),) = imported(write(tmp_path, columns), Wanted(depth=2))
+    ((one, table),) = imported(write(tmp_path, columns), ImportOptions(depth=2))
     assert one.depth == 2
     assert [levels_of(row, 2) for row in table.iter_rows(named=True)] == naive_books(MESSAGES, 2)
     del columns["ask_sz_01"]
@@ -117,7 +118,7 @@ def test_names_that_are_told(tmp_path: Path, write: Writer) -> None:
     columns = table_columns(MESSAGES, 1)
     wrong = ["2000-01-01 00:00:00"] * len(MESSAGES)
     theirs = {"when": columns.pop("ts_event"), "B": columns.pop("bid_px_00"), "ts_event": wrong} | columns
-    ((one, table),) = imported(write(tmp_path, theirs), Wanted(columns={"ts_event": "when", "bid_px_00": "B"}))
+    ((one, table),) = imported(write(tmp_path, theirs), ImportOptions(columns={"ts_event": "when", "bid_px_00": "B"}))
     assert one.date == dt.date(2019, 3, 27)
     assert [levels_of(row, 1) for row in table.iter_rows(named=True)] == naive_books(MESSAGES, 1)
 
@@ -127,15 +128,17 @@ def test_one_column_may_be_told_for_two(tmp_path: Path, write: Writer) -> None:
     columns = table_columns(MESSAGES, 1)
     columns["size"] = [100] * len(MESSAGES)
     names = {"bid_sz_00": "size", "ask_sz_00": "size"}
-    ((_, table),) = imported(write(tmp_path, columns), Wanted(columns=names))
+    ((_, table),) = imported(write(tmp_path, columns), ImportOptions(columns=names))
     assert set(table["bid_sz_00"]) <= {0, 100}
 
 
 @both
 def test_names_that_are_not_there_are_refused(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path, table_columns(MESSAGES, 1))
-    assert "column bid_px_00 must be one of ts_event, venue," in refusal(path, Wanted(columns={"bid_px_00": "B"}))
-    assert "was 'bid_price'" in refusal(path, Wanted(columns={"bid_price": "bid_px_00"}))
+    assert "column bid_px_00 must be one of ts_event, venue," in refusal(
+        path, ImportOptions(columns={"bid_px_00": "B"})
+    )
+    assert "was 'bid_price'" in refusal(path, ImportOptions(columns={"bid_price": "bid_px_00"}))
     for missing in ("bid_px_00", "ask_sz_00"):
         columns = table_columns(MESSAGES, 1)
         del columns[missing]
@@ -217,10 +220,10 @@ def test_wanted_symbols_and_venue_of_a_table(tmp_path: Path, write: Writer) -> N
     columns = table_columns(MESSAGES, 1, ("XNAS", "XBOS"))
     columns["symbol"] = ["ACME" if k % 3 else "ZETA" for k in range(len(MESSAGES))]
     path = write(tmp_path, columns)
-    said = refusal(path, Wanted(("ACME", "ZETTA")))
+    said = refusal(path, ImportOptions(("ACME", "ZETTA")))
     assert said == f"symbol must be one of the 2 in {path.name}, nearest are ZETA, was 'ZETTA'"
-    assert "must hold books in the wanted part of the day" in refusal(path, Wanted(venue="XPSX"))
-    found = imported(path, Wanted(("zeta",), venue="XBOS"))
+    assert "must hold books in the wanted part of the day" in refusal(path, ImportOptions(venue="XPSX"))
+    found = imported(path, ImportOptions(("zeta",), venue="XBOS"))
     assert [one.stem for one, _ in found] == ["XBOS_ZETA_2019-03-27"]
 
 
@@ -229,10 +232,10 @@ def test_venue_and_symbol_by_option_where_the_table_has_none(tmp_path: Path, wri
     columns = table_columns(MESSAGES, 1)
     del columns["venue"], columns["symbol"]
     path = write(tmp_path, columns)
-    assert "venue must be given where the file has no such column" in refusal(path, Wanted(("ACME",)))
-    assert "symbol must be given where the file has no such column" in refusal(path, Wanted(venue="XNAS"))
-    assert "was 'ZETA'" in refusal(path, Wanted(("ACME", "ZETA"), venue="XNAS"))
-    ((one, _),) = imported(path, Wanted(("ACME",), venue="XBOS"))
+    assert "venue must be given where the file has no such column" in refusal(path, ImportOptions(("ACME",)))
+    assert "symbol must be given where the file has no such column" in refusal(path, ImportOptions(venue="XNAS"))
+    assert "was 'ZETA'" in refusal(path, ImportOptions(("ACME", "ZETA"), venue="XNAS"))
+    ((one, _),) = imported(path, ImportOptions(("ACME",), venue="XBOS"))
     assert one.stem == "XBOS_ACME_2019-03-27"
 
 
@@ -246,7 +249,7 @@ def test_symbols_that_look_like_something_else(tmp_path: Path, symbol: str) -> N
 def test_rows_of_two_days_falling_and_missing_times_are_refused(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path, changed("ts_event", MIDNIGHT + 86_400 * 10**9, row=39))
     assert f"row 40 of {path.name} must have a time on 2019-03-27, as the first row, was 2019-03-28" in refusal(path)
-    assert "a time on 2019-03-26" in refusal(path, Wanted(date=dt.date(2019, 3, 26)))
+    assert "a time on 2019-03-26" in refusal(path, ImportOptions(date=dt.date(2019, 3, 26)))
     said = refusal(write(tmp_path, changed("ts_event", MIDNIGHT + OPEN)))
     assert f"row 5 of {path.name} must have a time not before that of the row above" in said
     assert f"row 5 of {path.name} must have a time, was None" in refusal(write(tmp_path, changed("ts_event", None)))
@@ -259,7 +262,7 @@ def test_times_that_fall_by_a_nanosecond_from_piece_to_piece_are_refused(
     columns = table_columns(MESSAGES, 1)
     columns["ts_event"] = [MIDNIGHT + OPEN + 900 - (k == 39) for k in range(40)]
     monkeypatch.setattr(csv_stream, "BLOCK", 160)
-    monkeypatch.setattr(book_tables, "_ROWS", 3)
+    monkeypatch.setattr(table_reader, "_ROWS", 3)
     for write in (as_csv, as_parquet):
         assert "row 40 of books" in refusal(write(tmp_path, columns))
 
@@ -323,14 +326,14 @@ def test_many_small_pieces_make_the_same_tables_as_one(
     path = write(tmp_path, table_columns(messages, 2, ("XNAS", "XBOS")))
     whole = imported(path)
     monkeypatch.setattr(csv_stream, "BLOCK", 500)
-    monkeypatch.setattr(book_tables, "_ROWS", 7)
+    monkeypatch.setattr(table_reader, "_ROWS", 7)
     pieces = imported(path)
     assert [one for one, _ in pieces] == [one for one, _ in whole]
     assert all(some.equals(table) for (_, some), (_, table) in zip(pieces, whole, strict=True))
 
 
 def test_a_window_of_a_table(tmp_path: Path) -> None:
-    wanted = Wanted(start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
+    wanted = ImportOptions(start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
     ((_, table),) = imported(as_csv(tmp_path, table_columns(MESSAGES, 1)), wanted)
     assert table["sequence"].to_list() == list(range(11, 21))
 

@@ -18,13 +18,14 @@ import pytest
 from places import SHARED_DATA
 from riskroute.errors import DataError, InputError
 from riskroute.market.calibration import Calibration, calibrate
+from riskroute.market.clock import Window
 from riskroute.market.fitting import fit_profits
 from riskroute.market.importing import import_files
 from riskroute.market.limit_orders import limit_profits
-from riskroute.market.reading import Wanted
-from riskroute.market.sampling import Window, closest_rows, draw_moments
+from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.sampling import closest_rows, draw_times
+from riskroute.market.schema import EVENT_SCHEMA, LEVEL_FIELDS, snapshot_schema
 from riskroute.market.store import Recording, RecordingWriter, Store
-from riskroute.market.tables import EVENT_SCHEMA, LEVEL_FIELDS, snapshot_schema
 from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.routing.venues import parameter_table, venue_problem
 from riskroute.seeding import stream
@@ -330,10 +331,10 @@ def test_limit_orders_that_do_not_fill_cross_and_pay_takers(tmp_path: Path) -> N
 def test_limit_orders_follow_the_rule_of_their_venue(tmp_path: Path, venue: str, rule: str) -> None:
     store, books, events = limit_market(tmp_path, venue, filled=True)
     calibration = calibrated(store, window=LIMIT_WINDOW, orders=["limit"])
-    moments = draw_moments(DAY, LIMIT_WINDOW, 0)
-    assert (closest_rows(books, moments) == np.arange(20)).all()
+    sample_times = draw_times(DAY, LIMIT_WINDOW, 0)
+    assert (closest_rows(books, sample_times) == np.arange(20)).all()
     outcomes = {
-        rule: limit_profits(books, events, moments, QUANTITIES, rule=rule, levels=DEPTH).profits.round(9)
+        rule: limit_profits(books, events, sample_times, QUANTITIES, rule=rule, levels=DEPTH).profits.round(9)
         for rule in ("pro-rata", "price-time")
     }
     assert not np.allclose(*outcomes.values()), "the rules must differ for this to tell anything"
@@ -381,7 +382,7 @@ def amazon(tmp_path_factory: pytest.TempPathFactory) -> Store:
     if not archive.is_file():
         pytest.skip(f"real data are not here: {archive}")
     folder = tmp_path_factory.mktemp("amazon")
-    import_files([archive], folder, Wanted(start=dt.time(11), end=dt.time(13)))
+    import_files([archive], folder, ImportOptions(start=dt.time(11), end=dt.time(13)))
     return Store(folder)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute.errors import InputError
-from riskroute.market.cost import as_quantities, market_profits, walk_levels
+from riskroute.market.market_orders import as_quantities, market_profits, walk_levels
 from riskroute.market.sampling import Books
 
 Level = tuple[float, int]

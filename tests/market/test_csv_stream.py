@@ -13,8 +13,8 @@ import pyarrow
 import pytest
 
 from riskroute.errors import DataError
-from riskroute.market import csv_stream
-from riskroute.market.csv_stream import csv_frames
+from riskroute.market.readers import csv_stream
+from riskroute.market.readers.csv_stream import csv_frames
 
 NUMBERS = {"first": pyarrow.int64(), "second": pyarrow.float64()}
 TEXT = "".join(f"{k},{k / 4}\n" for k in range(40))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riskroute.errors import InputError
-from riskroute.market.cost import SIDES, market_profits
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
+from riskroute.market.market_orders import SIDES, market_profits
 from riskroute.market.sampling import Books
 from riskroute.routing.paper_table import VENUES
 from riskroute.routing.venues import VenueModel

@@ -11,10 +11,10 @@ import pytest
 
 from naive_book import NaiveBook, read_messages
 from riskroute.market.importing import import_files
-from riskroute.market.reading import Wanted
+from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.schema import LEVEL_FIELDS, level_columns
 from riskroute.market.store import Store
-from riskroute.market.synthetic import DEFAULT_VENUES, generate_market
-from riskroute.market.tables import LEVEL_FIELDS, level_columns
+from riskroute.market.synthetic.generate import DEFAULT_VENUES, generate_market
 
 SYMBOLS = ("QVEX", "ZORN")
 
@@ -39,7 +39,7 @@ def naive_levels(book: NaiveBook, locate: int, depth: int) -> tuple[float | None
 @pytest.mark.parametrize("depth", [1, 5])
 @pytest.mark.parametrize("index", range(3))
 def test_every_level_after_every_message(files: list[Path], tmp_path: Path, index: int, depth: int) -> None:
-    import_files([files[index]], tmp_path, Wanted(SYMBOLS, depth=depth))
+    import_files([files[index]], tmp_path, ImportOptions(SYMBOLS, depth=depth))
     store = Store(tmp_path)
     prices = [name for name in level_columns(depth) if "_px_" in name]
     imported = {
@@ -68,7 +68,7 @@ def test_every_level_after_every_message(files: list[Path], tmp_path: Path, inde
 @pytest.mark.parametrize("index", range(3))
 def test_events_rebuild_the_books(files: list[Path], tmp_path: Path, index: int) -> None:
     """Replaying the event table alone gives the best prices and sizes of the snapshot table at every sequence."""
-    import_files([files[index]], tmp_path, Wanted(SYMBOLS[:1], depth=1))
+    import_files([files[index]], tmp_path, ImportOptions(SYMBOLS[:1], depth=1))
     store = Store(tmp_path)
     (one,) = store.recordings()
     best = {row[0]: row[1:] for row in store.snapshots(one).select("sequence", *level_columns(1)).iter_rows()}
@@ -97,8 +97,8 @@ def test_events_rebuild_the_books(files: list[Path], tmp_path: Path, index: int)
 
 
 def test_a_window_is_cut_out_of_the_whole(files: list[Path], tmp_path: Path) -> None:
-    import_files(files[:1], tmp_path / "whole", Wanted(SYMBOLS[:1]))
-    import_files(files[:1], tmp_path / "part", Wanted(SYMBOLS[:1], start=dt.time(11, 1), end=dt.time(11, 2)))
+    import_files(files[:1], tmp_path / "whole", ImportOptions(SYMBOLS[:1]))
+    import_files(files[:1], tmp_path / "part", ImportOptions(SYMBOLS[:1], start=dt.time(11, 1), end=dt.time(11, 2)))
     whole, part = (Store(tmp_path / name) for name in ("whole", "part"))
     begin = int(dt.datetime(2019, 3, 27, 15, 1, tzinfo=dt.UTC).timestamp()) * 10**9
     for table in (Store.snapshots, Store.events):

@@ -29,13 +29,14 @@ from market_files import (
     zipped,
 )
 from riskroute.errors import DataError, InputError, RiskrouteError
-from riskroute.market import csv_stream, importing
+from riskroute.market import importing
 from riskroute.market.importing import detect, import_files
-from riskroute.market.reading import Part, Wanted, as_snapshots, stamped
+from riskroute.market.readers import csv_stream
+from riskroute.market.readers.reading import ImportOptions, Part, as_snapshots, stamped
+from riskroute.market.schema import crossed, depth_of, level_columns, snapshot_schema
 from riskroute.market.store import EVENTS, RECORD, SNAPSHOTS, Recording, RecordingWriter, Store, quality
-from riskroute.market.tables import crossed, depth_of, level_columns, snapshot_schema
 
-ACME = Wanted(("ACME",))
+ACME = ImportOptions(("ACME",))
 MESSAGES = random_messages(21, 40)
 
 
@@ -100,7 +101,7 @@ def test_earlier_recordings_survive_a_failed_import(files: dict[str, Path], tmp_
     import_files([files["itch"], files["table"]], out, ACME)
     before = tables(out)
     with pytest.raises(DataError):
-        import_files([files["lobster"], tmp_path / "in" / ITCH_NAME], out, Wanted(("ACME",), start=dt.time(15)))
+        import_files([files["lobster"], tmp_path / "in" / ITCH_NAME], out, ImportOptions(("ACME",), start=dt.time(15)))
     (tmp_path / ITCH_NAME).write_bytes(itch_bytes(MESSAGES[:9])[:-1])
     with pytest.raises(DataError):
         import_files([tmp_path / ITCH_NAME], out, ACME)
@@ -112,7 +113,7 @@ def test_a_new_import_replaces_the_old_one_of_its_name(files: dict[str, Path], t
     out = tmp_path / "out"
     (old,) = import_files([files["itch"]], out, ACME)
     assert old.has_events
-    wanted = Wanted(("ACME",), venue="XNAS")
+    wanted = ImportOptions(("ACME",), venue="XNAS")
     files["table"].write_text(csv_text(table_columns(MESSAGES, 1, ("XNAS",))))
     (new,) = import_files([files["table"]], out, wanted)
     assert new.stem == old.stem
@@ -218,7 +219,7 @@ def test_every_reader_refuses_a_file_of_another_kind(files: dict[str, Path], tmp
     for other, path in files.items():
         if other != kind:
             with pytest.raises(RiskrouteError):
-                import_files([path], tmp_path / "out", Wanted(("ACME",), date=dt.date(2019, 3, 27)), kind=kind)
+                import_files([path], tmp_path / "out", ImportOptions(("ACME",), date=dt.date(2019, 3, 27)), kind=kind)
             assert visible(tmp_path / "out") == []
 
 
@@ -269,7 +270,7 @@ def test_recordings_of_a_symbol(files: dict[str, Path], tmp_path: Path) -> None:
         store.of_symbol("ACME", venues=["XPSX"])
     with pytest.raises(InputError, match="date must be one of 2019-03-27, was '2019-03-28'"):
         store.of_symbol("ACME", dt.date(2019, 3, 28))
-    import_files([files["itch"]], out, Wanted(("ACME",), date=dt.date(2019, 3, 28)))
+    import_files([files["itch"]], out, ImportOptions(("ACME",), date=dt.date(2019, 3, 28)))
     with pytest.raises(InputError, match="date must be given, one of 2019-03-27, 2019-03-28, was None"):
         store.of_symbol("ACME")
     assert [one.stem for one in store.of_symbol("ACME", dt.date(2019, 3, 28))] == ["XNAS_ACME_2019-03-28"]

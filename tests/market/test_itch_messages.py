@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from naive_book import SIZES
 from riskroute.errors import InputError
-from riskroute.market.itch_messages import (
+from riskroute.market.readers.itch_messages import (
     FLOW,
     LAYOUTS,
     OrderMessages,

@@ -29,13 +29,14 @@ from market_files import (
 )
 from places import SHARED_DATA
 from riskroute.errors import DataError, InputError
-from riskroute.market import itch
+from riskroute.market.clock import date_of
 from riskroute.market.importing import import_files
-from riskroute.market.itch import ItchReader, date_of, venue_of
-from riskroute.market.reading import Wanted
+from riskroute.market.readers import itch
+from riskroute.market.readers.itch import ItchReader, venue_of
+from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 
-ACME = Wanted(("ACME",))
+ACME = ImportOptions(("ACME",))
 EVERY_KIND = [
     Message("A", OPEN, 1, "B", 300, 999_900),
     Message("A", OPEN + 1, 2, "S", 200, 1_000_100),
@@ -56,12 +57,12 @@ def written(folder: Path, content: bytes, name: str = ITCH_NAME) -> Path:
     return path
 
 
-def imported(path: Path, out: Path, wanted: Wanted = ACME, **options: float) -> tuple[Recording, Store]:
+def imported(path: Path, out: Path, wanted: ImportOptions = ACME, **options: float) -> tuple[Recording, Store]:
     (one,) = import_files([path], out, wanted, **options)
     return one, Store(out)
 
 
-def refusal(path: Path, wanted: Wanted = ACME, **options: float) -> str:
+def refusal(path: Path, wanted: ImportOptions = ACME, **options: float) -> str:
     """What the error says; nothing may be left of the import."""
     out = path.parent / "out"
     with pytest.raises((DataError, InputError)) as caught:
@@ -92,7 +93,7 @@ def assert_books_are_naive(snapshots: polars.DataFrame, messages: list[Message],
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 50])
 def test_every_kind_of_message_moves_the_book_as_a_dictionary_of_orders_does(tmp_path: Path, depth: int) -> None:
-    one, store = imported(written(tmp_path, itch_bytes(EVERY_KIND)), tmp_path / "out", Wanted(("ACME",), depth))
+    one, store = imported(written(tmp_path, itch_bytes(EVERY_KIND)), tmp_path / "out", ImportOptions(("ACME",), depth))
     assert one.depth == depth
     assert_books_are_naive(store.snapshots(one), EVERY_KIND, depth)
     check_recordings(tmp_path / "out")
@@ -123,7 +124,7 @@ def test_random_days_give_the_books_of_a_dictionary(
 ) -> None:
     folder = tmp_path_factory.mktemp("random")
     messages = random_messages(seed, 60)
-    one, store = imported(written(folder, itch_bytes(messages)), folder / "out", Wanted(("ACME",), depth))
+    one, store = imported(written(folder, itch_bytes(messages)), folder / "out", ImportOptions(("ACME",), depth))
     assert one.references == sum(message.kind not in "AF" for message in messages)
     assert_books_are_naive(store.snapshots(one), messages, depth)
 
@@ -157,14 +158,14 @@ def test_several_symbols_at_once_give_what_single_imports_give(tmp_path: Path) -
     for one, other in zip(first, second, strict=True):
         orders += [itch_order(one), itch_order(_renumbered(other), "ZETA", 2)]
     path = written(tmp_path, b"".join(orders))
-    both = import_files([path], tmp_path / "both", Wanted(("zeta", "acme")))
+    both = import_files([path], tmp_path / "both", ImportOptions(("zeta", "acme")))
     assert [one.symbol for one in both] == ["ACME", "ZETA"]
     for one in both:
-        alone, store = imported(path, tmp_path / one.symbol, Wanted((one.symbol,)))
+        alone, store = imported(path, tmp_path / one.symbol, ImportOptions((one.symbol,)))
         assert alone == one
         assert store.snapshots(alone).equals(Store(tmp_path / "both").snapshots(one))
         assert store.events(alone).equals(Store(tmp_path / "both").events(one))
-    assert "books of NONE in the wanted part" in refusal(path, Wanted(("ACME", "NONE")))
+    assert "books of NONE in the wanted part" in refusal(path, ImportOptions(("ACME", "NONE")))
 
 
 def _renumbered(one: Message) -> Message:
@@ -174,13 +175,13 @@ def _renumbered(one: Message) -> Message:
 def test_a_window_keeps_what_lies_in_it(tmp_path: Path) -> None:
     path = written(tmp_path, itch_bytes(random_messages(2, 40)))
     one, store = imported(path, tmp_path / "all")
-    wanted = Wanted(("ACME",), start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
+    wanted = ImportOptions(("ACME",), start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
     part, some = imported(path, tmp_path / "some", wanted)
     begin, end = MIDNIGHT + OPEN + 10 * 10**9, MIDNIGHT + OPEN + 20 * 10**9
     assert some.snapshots(part).equals(store.snapshots(one, begin, end))
     assert some.events(part).equals(store.events(one, begin, end))
     assert 0 < part.events <= 10 < one.events
-    assert "wanted part of the day" in refusal(path, Wanted(("ACME",), start=dt.time(15)))
+    assert "wanted part of the day" in refusal(path, ImportOptions(("ACME",), start=dt.time(15)))
 
 
 @pytest.mark.parametrize(
@@ -206,22 +207,22 @@ def test_options_tell_what_the_name_does_not_and_overrule_it(tmp_path: Path) -> 
     content = itch_bytes(EVERY_KIND)
     path = written(tmp_path, content, "excerpt.itch")
     assert "date must be given" in refusal(path)
-    one, _ = imported(path, tmp_path / "a", Wanted(("ACME",), date=dt.date(2020, 1, 2)))
+    one, _ = imported(path, tmp_path / "a", ImportOptions(("ACME",), date=dt.date(2020, 1, 2)))
     assert one.stem == "XNAS_ACME_2020-01-02"
     other = written(tmp_path, content, "20190327.BX_ITCH_50")
-    one, _ = imported(other, tmp_path / "b", Wanted(("ACME",), date=dt.date(2020, 1, 2), venue="XPSX"))
+    one, _ = imported(other, tmp_path / "b", ImportOptions(("ACME",), date=dt.date(2020, 1, 2), venue="XPSX"))
     assert one.stem == "XPSX_ACME_2020-01-02"
 
 
 def test_an_absent_symbol_is_told_with_its_neighbours(tmp_path: Path) -> None:
     names = [itch_directory(name, k + 1) for k, name in enumerate(("AAPL", "AAL", "MSFT", "ZM"))]
     path = written(tmp_path, b"".join(names) + itch_order(EVERY_KIND[0], "AAPL"))
-    said = refusal(path, Wanted(("APPL",)))
+    said = refusal(path, ImportOptions(("APPL",)))
     assert "symbol must be one of the 4" in said
     assert "nearest are AAPL" in said
     assert said.endswith("was 'APPL'")
-    assert "symbol must be given for an ITCH file" in refusal(path, Wanted())
-    assert "at most 8 characters" in refusal(path, Wanted(("MUCHTOOLONG",)))
+    assert "symbol must be given for an ITCH file" in refusal(path, ImportOptions())
+    assert "at most 8 characters" in refusal(path, ImportOptions(("MUCHTOOLONG",)))
 
 
 def test_a_file_cut_anywhere_but_between_messages_is_refused(tmp_path: Path) -> None:
@@ -337,14 +338,14 @@ def test_crossed_books_are_refused_with_their_share(tmp_path: Path) -> None:
 @pytest.mark.real_data
 def test_a_real_file_rebuilds_without_an_unresolved_reference(tmp_path: Path) -> None:
     path = real("AAPL_20200130_premarket_10k.itch50")
-    one, store = imported(path, tmp_path / "out", Wanted(("AAPL",)))
+    one, store = imported(path, tmp_path / "out", ImportOptions(("AAPL",)))
     assert (one.stem, one.references, one.unresolved) == ("XNAS_AAPL_2020-01-30", 4_945, 0)
     events = store.events(one)
     assert set(events["action"]) == set("ACFM")
     assert set(events["side"]) == set("AB")
     check_recordings(tmp_path / "out")
     packed = written(tmp_path, gzipped(path.read_bytes()), f"{path.name}.gz")
-    again, unpacked = imported(packed, tmp_path / "gz", Wanted(("AAPL",)))
+    again, unpacked = imported(packed, tmp_path / "gz", ImportOptions(("AAPL",)))
     assert unpacked.snapshots(again).equals(store.snapshots(one))
 
 
@@ -352,8 +353,8 @@ def test_a_real_file_rebuilds_without_an_unresolved_reference(tmp_path: Path) ->
 def test_a_real_excerpt_is_refused_unless_told_to_go_on(tmp_path: Path) -> None:
     path = real("AAPL_20191230_0935_banded.itch50")
     with pytest.raises(DataError, match=r"was 14\.4% \(3,970 of 27,544\); --max-unresolved 0\.15 "):
-        import_files([path], tmp_path / "out", Wanted(("AAPL",)))
+        import_files([path], tmp_path / "out", ImportOptions(("AAPL",)))
     assert visible(tmp_path / "out") == []
-    one, _ = imported(path, tmp_path / "out", Wanted(("AAPL",)), max_unresolved=0.15)
+    one, _ = imported(path, tmp_path / "out", ImportOptions(("AAPL",)), max_unresolved=0.15)
     assert (one.unresolved, one.references) == (3_970, 27_544)
     check_recordings(tmp_path / "out")

@@ -27,11 +27,12 @@ from market_files import (
     zipped,
 )
 from riskroute.cli.app import run as command
-from riskroute.market import itch
+from riskroute.market.clock import date_of
 from riskroute.market.importing import import_files
-from riskroute.market.reading import Wanted
+from riskroute.market.readers import itch
+from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.schema import level_columns
 from riskroute.market.store import Recording, Store
-from riskroute.market.tables import level_columns
 
 LEVELS = 8
 """Levels of the files, and of their deepest books."""
@@ -90,7 +91,7 @@ Writer = Callable[[Path], Path]
 
 
 def imported(path: Path, **wanted: int | None) -> tuple[Recording, polars.DataFrame]:
-    (one,) = import_files([path], path.parent / "out", Wanted(("ACME",), **wanted), max_crossed=1)
+    (one,) = import_files([path], path.parent / "out", ImportOptions(("ACME",), **wanted), max_crossed=1)
     return one, Store(path.parent / "out").snapshots(one)
 
 
@@ -125,7 +126,7 @@ def test_a_limit_that_binds_is_counted_and_said(
 
 
 def test_only_books_of_the_wanted_hours_count(tmp_path: Path) -> None:
-    wanted = Wanted(("ACME",), depth=KEPT, end=dt.time(9, 30, 2 * KEPT))
+    wanted = ImportOptions(("ACME",), depth=KEPT, end=dt.time(9, 30, 2 * KEPT))
     (one,) = import_files([as_csv(tmp_path)], tmp_path / "out", wanted)
     assert (one.snapshots, one.levels, one.deeper) == (2 * KEPT, KEPT, 0)
 
@@ -154,7 +155,7 @@ def test_the_level_that_is_only_counted_adds_no_books(tmp_path: Path, monkeypatc
     for seed in range(5):
         path.write_bytes(itch_bytes(random_messages(seed, 200)))
         for depth in (1, 2, 4):
-            with open_itch(str(path), chunk_bytes=1 << 20, date=itch.date_of(path.name)) as feed:
+            with open_itch(str(path), chunk_bytes=1 << 20, date=date_of(path.name)) as feed:
                 (batch,) = feed.batches(tables=("depth", "messages", "symbols"), depth=depth, symbols=("ACME",))
             _, table = imported(path, depth=depth)
             assert table["sequence"].to_list() == batch.depth["seq"].tolist()

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from naive_queue import Flow, event_table, levels_of, naive_fill, naive_profit, snapshot_table
 from riskroute.errors import DataError, InputError
-from riskroute.market.cost import SIDES
 from riskroute.market.limit_orders import RULES, limit_profits
-from riskroute.market.sampling import Moments, closest_rows
-from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
+from riskroute.market.market_orders import SIDES
+from riskroute.market.sampling import SampleTimes, closest_rows
+from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 
 @settings(max_examples=100)
@@ -30,11 +30,11 @@ def test_fills_and_profits_equal_those_of_a_replay_with_our_order_in_the_book(
     seed: int, steps: int, side: str, rule: str, crossed: bool
 ) -> None:
     flow = Flow(seed, steps, rule, crossed=crossed)
-    moments, quantities = flow.moments(), [1, 2, 5, 9, 30]
+    sample_times, quantities = flow.moments(), [1, 2, 5, 9, 30]
     snapshots, events = flow.tables()
-    outcome = limit_profits(snapshots, events, moments, quantities, side=side, rule=rule)
-    for bucket, row in enumerate(closest_rows(snapshots, moments)):
-        sequence, end = int(row) + 1, int(moments.edges[bucket + 1])
+    outcome = limit_profits(snapshots, events, sample_times, quantities, side=side, rule=rule)
+    for bucket, row in enumerate(closest_rows(snapshots, sample_times)):
+        sequence, end = int(row) + 1, int(sample_times.edges[bucket + 1])
         if row < 0 or not all(levels_of(flow.snapshots[row], letter) for letter in "AB"):
             assert np.isnan(outcome.profits[bucket]).all()
             assert not outcome.filled[bucket].any()
@@ -50,9 +50,9 @@ def test_the_replay_meets_every_case() -> None:
     quantities, seen = np.array([1, 5, 30]), dict.fromkeys(("none", "part", "whole", "short", "missing", "met"), 0)
     for seed in range(40):
         flow = Flow(seed, 80)
-        moments, (snapshots, events) = flow.moments(), flow.tables()
-        outcome = limit_profits(snapshots, events, moments, quantities)
-        asks = limit_profits(snapshots, events.filter(side="A"), moments, quantities)
+        sample_times, (snapshots, events) = flow.moments(), flow.tables()
+        outcome = limit_profits(snapshots, events, sample_times, quantities)
+        asks = limit_profits(snapshots, events.filter(side="A"), sample_times, quantities)
         seen["met"] += int((outcome.filled > asks.filled).sum())
         lost = np.isnan(outcome.profits)
         seen["none"] += int((outcome.filled == 0).sum())
@@ -69,11 +69,11 @@ def test_orders_that_were_never_added_are_ahead(seed: int, side: str, rule: str)
     """Without replacements, what happened before the first join need not be in the table."""
     flow = Flow(seed, 120, rule, replaces=False)
     snapshots, events = flow.tables()
-    moments = Moments(np.array([flow.stamp // 2, flow.stamp + 1]), np.array([flow.stamp // 2]))
-    begin = snapshots["sequence"][int(closest_rows(snapshots, moments)[0])]
-    whole = limit_profits(snapshots, events, moments, [3, 20], side=side, rule=rule)
+    sample_times = SampleTimes(np.array([flow.stamp // 2, flow.stamp + 1]), np.array([flow.stamp // 2]))
+    begin = snapshots["sequence"][int(closest_rows(snapshots, sample_times)[0])]
+    whole = limit_profits(snapshots, events, sample_times, [3, 20], side=side, rule=rule)
     part = limit_profits(
-        snapshots, events.filter(polars.col("sequence") > begin), moments, [3, 20], side=side, rule=rule
+        snapshots, events.filter(polars.col("sequence") > begin), sample_times, [3, 20], side=side, rule=rule
     )
     assert part.filled.tolist() == whole.filled.tolist()
     np.testing.assert_array_equal(part.profits, whole.profits)
@@ -90,7 +90,7 @@ def test_larger_orders_fill_no_less_and_never_more_than_themselves(seed: int, ru
 
 
 BOOK = (1, 1, "XNAS", "ZZ", 10.00, 50, 10.02, 5)
-DAY = Moments(np.array([0, 100]), np.array([1]))
+DAY = SampleTimes(np.array([0, 100]), np.array([1]))
 
 
 def events_of(*rows: tuple[str, float, int, int, int]) -> polars.DataFrame:
@@ -158,8 +158,8 @@ def test_executions_of_one_timestamp_are_one_trade() -> None:
 
 
 def test_events_of_the_next_bucket_do_not_count() -> None:
-    moments = Moments(np.array([0, 2, 100]), np.array([1, 50]))
-    outcome = limit_profits(snapshot_table([BOOK], 1), events_of(("F", 10.02, 9, 7, 0)), moments, [3])
+    sample_times = SampleTimes(np.array([0, 2, 100]), np.array([1, 50]))
+    outcome = limit_profits(snapshot_table([BOOK], 1), events_of(("F", 10.02, 9, 7, 0)), sample_times, [3])
     assert outcome.filled.tolist() == [[0], [0]]
     assert np.isnan(outcome.profits).tolist() == [[False], [True]]
 

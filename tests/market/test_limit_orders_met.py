@@ -7,12 +7,12 @@ import polars
 import pytest
 
 from naive_queue import Row, event_table, snapshot_table
-from riskroute.market.cost import SIDES
 from riskroute.market.limit_orders import LimitOutcome, limit_profits
-from riskroute.market.sampling import Moments
+from riskroute.market.market_orders import SIDES
+from riskroute.market.sampling import SampleTimes
 
 BOOK = (1, 1, "XNAS", "ZZ", 10.00, 50, 10.02, 5)
-DAY = Moments(np.array([0, 100]), np.array([1]))
+DAY = SampleTimes(np.array([0, 100]), np.array([1]))
 GONE = (2, "C", "A", 10.02, 5, 7, 0)
 """The five shares ahead of us are cancelled."""
 
@@ -87,9 +87,9 @@ def test_an_order_may_meet_us_again_in_another_bucket() -> None:
     """There it meets another order of ours, which knows nothing of the first."""
     rows: list[Told] = [GONE, (3, "A", "B", 10.02, 8, 20, 0), (52, "C", "A", 10.02, 5, 9, 0)]
     events = events_of([*rows, (53, "M", "B", 10.03, 9, 21, 20)])
-    moments = Moments(np.array([0, 50, 100]), np.array([1, 51]))
+    sample_times = SampleTimes(np.array([0, 50, 100]), np.array([1, 51]))
     books = snapshot_table([BOOK, (51, 3, *BOOK[2:])], 1)
-    assert limit_profits(books, events, moments, [100]).filled.tolist() == [[8], [9]]
+    assert limit_profits(books, events, sample_times, [100]).filled.tolist() == [[8], [9]]
 
 
 def test_who_came_before_us_does_not_meet_us() -> None:

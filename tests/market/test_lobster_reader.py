@@ -24,10 +24,10 @@ from market_files import (
 )
 from places import SHARED_DATA
 from riskroute.errors import DataError, InputError, RiskrouteError
-from riskroute.market import csv_stream
 from riskroute.market.importing import import_files
-from riskroute.market.lobster import LobsterReader
-from riskroute.market.reading import Wanted
+from riskroute.market.readers import csv_stream
+from riskroute.market.readers.lobster import LobsterReader
+from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 
 MESSAGES = random_messages(8, 40, kinds="AXDE")
@@ -40,15 +40,15 @@ def pair(folder: Path, messages: str, books: str, depth: int = 3) -> tuple[Path,
     return paths
 
 
-def imported(path: Path, out: Path, wanted: Wanted | None = None) -> tuple[Recording, Store]:
-    (one,) = import_files([path], out, wanted or Wanted())
+def imported(path: Path, out: Path, wanted: ImportOptions | None = None) -> tuple[Recording, Store]:
+    (one,) = import_files([path], out, wanted or ImportOptions())
     return one, Store(out)
 
 
-def refusal(path: Path, wanted: Wanted | None = None) -> str:
+def refusal(path: Path, wanted: ImportOptions | None = None) -> str:
     out = path.parent / "out"
     with pytest.raises(RiskrouteError) as caught:
-        import_files([path], out, wanted or Wanted())
+        import_files([path], out, wanted or ImportOptions())
     assert visible(out) == []
     return str(caught.value)
 
@@ -92,7 +92,7 @@ def test_many_small_blocks_make_the_same_tables_as_one(tmp_path: Path, monkeypat
     one, store = imported(path, tmp_path / "one")
     monkeypatch.setattr(csv_stream, "BLOCK", 700)
     calls: list[int] = []
-    (other,) = import_files([path], tmp_path / "many", Wanted(), progress=lambda _, count: calls.append(count))
+    (other,) = import_files([path], tmp_path / "many", ImportOptions(), progress=lambda _, count: calls.append(count))
     assert len(calls) > 40
     assert other == one
     assert Store(tmp_path / "many").snapshots(other).equals(store.snapshots(one))
@@ -110,7 +110,7 @@ def test_levels_that_are_not_there_are_empty(tmp_path: Path) -> None:
 
 def test_less_depth_than_the_file_has(tmp_path: Path) -> None:
     path, _ = pair(tmp_path, *lobster_texts(MESSAGES, 3))
-    one, store = imported(path, tmp_path / "out", Wanted(depth=2))
+    one, store = imported(path, tmp_path / "out", ImportOptions(depth=2))
     assert one.depth == 2
     rows = store.snapshots(one).iter_rows(named=True)
     assert [levels_of(row, 2) for row in rows] == naive_books(MESSAGES, 2)
@@ -133,17 +133,19 @@ def test_hidden_executions_crosses_and_halts_are_no_events(tmp_path: Path) -> No
 
 def test_a_window_and_a_symbol(tmp_path: Path) -> None:
     path, _ = pair(tmp_path, *lobster_texts(MESSAGES, 3))
-    one, store = imported(path, tmp_path / "a", Wanted(("acme",), start=dt.time(9, 30, 10), end=dt.time(9, 30, 20)))
+    one, store = imported(
+        path, tmp_path / "a", ImportOptions(("acme",), start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
+    )
     assert (one.snapshots, one.events) == (10, 10)
     assert store.snapshots(one)["sequence"].to_list() == list(range(11, 21))
-    said = refusal(path, Wanted(("ACNE",)))
+    said = refusal(path, ImportOptions(("ACNE",)))
     assert said == "symbol must be one of ACME, was 'ACNE' (did you mean ACME?)"
-    assert "wanted part of the day" in refusal(path, Wanted(start=dt.time(15)))
+    assert "wanted part of the day" in refusal(path, ImportOptions(start=dt.time(15)))
 
 
 def test_date_and_venue_may_be_overruled(tmp_path: Path) -> None:
     path, _ = pair(tmp_path, *lobster_texts(MESSAGES, 3))
-    one, _ = imported(path, tmp_path / "a", Wanted(date=dt.date(2020, 7, 1), venue="XBOS"))
+    one, _ = imported(path, tmp_path / "a", ImportOptions(date=dt.date(2020, 7, 1), venue="XBOS"))
     assert one.stem == "XBOS_ACME_2020-07-01"
 
 
@@ -213,7 +215,7 @@ def test_a_bad_message_is_refused_by_row(tmp_path: Path, column: int, value: str
     rows[4][column] = value
     message.write_text("\n".join(map(",".join, rows)) + "\n")
     with pytest.raises(DataError, match=expected):
-        import_files([message], tmp_path / "out", Wanted())
+        import_files([message], tmp_path / "out", ImportOptions())
     assert visible(tmp_path / "out") == []
 
 
@@ -259,7 +261,7 @@ def test_files_of_other_names_need_lobster_names(tmp_path: Path) -> None:
     (tmp_path / "message.csv").write_text("")
     (tmp_path / "orderbook.csv").write_text("")
     with pytest.raises(DataError, match="must have a name such as AMZN_2012-06-21"):
-        LobsterReader(tmp_path / "message.csv", Wanted())
+        LobsterReader(tmp_path / "message.csv", ImportOptions())
 
 
 @pytest.mark.real_data
@@ -298,5 +300,5 @@ def test_wanted_refuses_what_cannot_be() -> None:
         ({"date": dt.date(9999, 1, 1)}, "date must be between 1970 and 2261, was 9999-01-01"),
     ]:
         with pytest.raises(InputError) as caught:
-            Wanted(**wrong)  # type: ignore[arg-type]
+            ImportOptions(**wrong)  # type: ignore[arg-type]
         assert str(caught.value).startswith(expected)

@@ -14,7 +14,7 @@ import pytest
 from market_files import csv_text, random_messages, table_columns, visible
 from riskroute.errors import DataError, RiskrouteError
 from riskroute.market.importing import import_files
-from riskroute.market.reading import Wanted
+from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import RECORD, Recording, Store, quality
 
 MESSAGES = random_messages(12, 40)
@@ -37,15 +37,15 @@ def as_parquet(folder: Path, columns: Columns) -> Path:
 both = pytest.mark.parametrize("write", [as_csv, as_parquet])
 
 
-def imported(path: Path, wanted: Wanted) -> list[tuple[Recording, polars.DataFrame]]:
+def imported(path: Path, wanted: ImportOptions) -> list[tuple[Recording, polars.DataFrame]]:
     out = path.parent / "out"
     return [(one, Store(out).snapshots(one)) for one in import_files([path], out, wanted)]
 
 
-def refusal(path: Path, wanted: Wanted | None = None) -> str:
+def refusal(path: Path, wanted: ImportOptions | None = None) -> str:
     out = path.parent / "out"
     with pytest.raises(RiskrouteError) as caught:
-        import_files([path], out, wanted or Wanted())
+        import_files([path], out, wanted or ImportOptions())
     assert visible(out) == []
     return str(caught.value)
 
@@ -72,10 +72,10 @@ def test_symbols_that_are_not_asked_for_may_be_anything(tmp_path: Path, write: W
     others = ["ABC+", "ABC=", "ABC$A", "ABC^", "ABC#", "<script>", "X" * 40]
     columns["symbol"] = [*others, *columns["symbol"][len(others) :]]
     columns["venue"] = ["<b>", *columns["venue"][1:]]
-    said = refusal(write(tmp_path, columns), Wanted(("ACNE",)))
+    said = refusal(write(tmp_path, columns), ImportOptions(("ACNE",)))
     assert "symbol must be one of the 8 in books" in said
     assert "nearest are ACME" in said
-    ((one, table),) = imported(write(tmp_path, columns), Wanted(("ACME",)))
+    ((one, table),) = imported(write(tmp_path, columns), ImportOptions(("ACME",)))
     assert (one.symbol, table.height) == ("ACME", len(MESSAGES) - len(others))
 
 
@@ -84,7 +84,7 @@ def test_names_with_signs_are_files_of_their_own(tmp_path: Path) -> None:
     names = [("A_B", "C"), ("A", "B_C"), ("A/B", "C"), ("A B", "C/../D"), ("Ä", "C")]
     for venue, symbol in names:
         (tmp_path / "books.csv").write_text(csv_text(table_columns(MESSAGES, 1, (venue,), symbol)))
-        import_files([tmp_path / "books.csv"], tmp_path / "out", Wanted())
+        import_files([tmp_path / "books.csv"], tmp_path / "out", ImportOptions())
     store = Store(tmp_path / "out")
     found = [(one.venue, one.symbol) for one in store.recordings()]
     assert sorted(found) == sorted(names)
@@ -98,7 +98,7 @@ def test_names_with_signs_are_files_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["", "../x", "<!--<script>", "a|b", "x" * 70])
 def test_a_record_with_a_hostile_name_is_refused(tmp_path: Path, name: str, value: str) -> None:
     path = as_csv(tmp_path, table_columns(MESSAGES, 1))
-    (one,) = import_files([path], tmp_path / "out", Wanted())
+    (one,) = import_files([path], tmp_path / "out", ImportOptions())
     path = tmp_path / "out" / f"{one.stem}{RECORD}"
     path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
     with pytest.raises(DataError, match=f"{name} must be a name of up to .* was '{re.escape(value)}'"):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riskroute.market import order_flow as flow
-from riskroute.market.order_flow import Character, fills, simulate, simulate_compiled
-from riskroute.market.sampling import SECOND
+from riskroute.market.clock import SECOND
+from riskroute.market.synthetic import order_flow as flow
+from riskroute.market.synthetic.order_flow import Character, fills, simulate, simulate_compiled
 
 CHARACTER = Character(
     gap=2e7,

@@ -12,18 +12,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from riskroute.errors import DataError, InputError
+from riskroute.market.clock import Window, stamp_of
 from riskroute.market.sampling import (
     Books,
-    Moments,
-    Window,
+    SampleTimes,
     books_at,
     closest_books,
     closest_rows,
-    draw_moments,
+    draw_times,
     last_books,
-    stamp_of,
 )
-from riskroute.market.tables import level_columns, snapshot_schema
+from riskroute.market.schema import level_columns, snapshot_schema
 
 DAY = dt.date(2019, 3, 27)
 
@@ -48,10 +47,10 @@ def chosen_rows(books: Books) -> list[int]:
     return [int(price) if there else -1 for price, there in zip(books.bid_px[:, 0], books.found, strict=True)]
 
 
-def naive_closest(stamps: list[int], moments: Moments) -> list[int]:
+def naive_closest(stamps: list[int], sample_times: SampleTimes) -> list[int]:
     """Row of each bucket's closest snapshot, by looking at every one."""
     rows = []
-    for left, right, time in zip(moments.edges[:-1], moments.edges[1:], moments.times, strict=True):
+    for left, right, time in zip(sample_times.edges[:-1], sample_times.edges[1:], sample_times.times, strict=True):
         best = -1
         for row, stamp in enumerate(stamps):
             inside = left <= stamp < right
@@ -61,39 +60,39 @@ def naive_closest(stamps: list[int], moments: Moments) -> list[int]:
     return rows
 
 
-def naive_last(stamps: list[int], moments: Moments) -> list[int]:
+def naive_last(stamps: list[int], sample_times: SampleTimes) -> list[int]:
     """Row of each bucket's last snapshot, by looking at every one."""
-    buckets = itertools.pairwise(moments.edges)
+    buckets = itertools.pairwise(sample_times.edges)
     return [max([r for r, stamp in enumerate(stamps) if left <= stamp < right], default=-1) for left, right in buckets]
 
 
 @st.composite
-def bucketed(draw: st.DrawFn) -> Moments:
+def bucketed(draw: st.DrawFn) -> SampleTimes:
     edges = np.array(sorted(draw(st.sets(st.integers(0, 30), min_size=2, max_size=6))))
     times = [draw(st.integers(left, right - 1)) for left, right in itertools.pairwise(edges.tolist())]
-    return Moments(edges, np.array(times))
+    return SampleTimes(edges, np.array(times))
 
 
 sorted_stamps = st.lists(st.integers(0, 35), max_size=25).map(sorted)
-THREE_BUCKETS = Moments(np.array([0, 10, 20, 30]), np.array([5, 14, 29]))
+THREE_BUCKETS = SampleTimes(np.array([0, 10, 20, 30]), np.array([5, 14, 29]))
 
 
-@given(stamps=sorted_stamps, moments=bucketed())
-@example(stamps=[], moments=THREE_BUCKETS)
-@example(stamps=[12], moments=THREE_BUCKETS)
-@example(stamps=[3, 7], moments=THREE_BUCKETS)
-@example(stamps=[3, 7, 7, 7], moments=THREE_BUCKETS)
-@example(stamps=[6, 6, 6, 9], moments=THREE_BUCKETS)
-@example(stamps=[0, 10, 20, 30], moments=THREE_BUCKETS)
-@example(stamps=[9, 20], moments=THREE_BUCKETS)
-def test_closest_and_last_books_are_those_of_a_loop(stamps: list[int], moments: Moments) -> None:
+@given(stamps=sorted_stamps, sample_times=bucketed())
+@example(stamps=[], sample_times=THREE_BUCKETS)
+@example(stamps=[12], sample_times=THREE_BUCKETS)
+@example(stamps=[3, 7], sample_times=THREE_BUCKETS)
+@example(stamps=[3, 7, 7, 7], sample_times=THREE_BUCKETS)
+@example(stamps=[6, 6, 6, 9], sample_times=THREE_BUCKETS)
+@example(stamps=[0, 10, 20, 30], sample_times=THREE_BUCKETS)
+@example(stamps=[9, 20], sample_times=THREE_BUCKETS)
+def test_closest_and_last_books_are_those_of_a_loop(stamps: list[int], sample_times: SampleTimes) -> None:
     snapshots = snapshots_at(stamps)
-    closest, last = closest_books(snapshots, moments, levels=1), last_books(snapshots, moments, levels=1)
-    assert closest_rows(snapshots, moments).tolist() == naive_closest(stamps, moments)
-    assert chosen_rows(closest) == naive_closest(stamps, moments)
-    assert chosen_rows(last) == naive_last(stamps, moments)
+    closest, last = closest_books(snapshots, sample_times, levels=1), last_books(snapshots, sample_times, levels=1)
+    assert closest_rows(snapshots, sample_times).tolist() == naive_closest(stamps, sample_times)
+    assert chosen_rows(closest) == naive_closest(stamps, sample_times)
+    assert chosen_rows(last) == naive_last(stamps, sample_times)
     for books in (closest, last):
-        inside = (books.stamps >= moments.edges[:-1]) & (books.stamps < moments.edges[1:])
+        inside = (books.stamps >= sample_times.edges[:-1]) & (books.stamps < sample_times.edges[1:])
         assert (inside | ~books.found).all(), "a book came from another bucket"
         assert [books.stamps[k] for k, row in enumerate(chosen_rows(books)) if row >= 0] == [
             stamps[row] for row in chosen_rows(books) if row >= 0
@@ -101,17 +100,17 @@ def test_closest_and_last_books_are_those_of_a_loop(stamps: list[int], moments: 
 
 
 def test_the_later_of_equally_close_books_is_taken() -> None:
-    moments = Moments(np.array([0, 10]), np.array([5]))
-    assert chosen_rows(closest_books(snapshots_at([4, 6]), moments)) == [1]
-    assert chosen_rows(closest_books(snapshots_at([1, 6, 6, 6]), moments)) == [3]
-    assert chosen_rows(closest_books(snapshots_at([5, 5, 6]), moments)) == [1]
-    assert chosen_rows(closest_books(snapshots_at([8, 8, 8, 9]), moments)) == [2]
+    sample_times = SampleTimes(np.array([0, 10]), np.array([5]))
+    assert chosen_rows(closest_books(snapshots_at([4, 6]), sample_times)) == [1]
+    assert chosen_rows(closest_books(snapshots_at([1, 6, 6, 6]), sample_times)) == [3]
+    assert chosen_rows(closest_books(snapshots_at([5, 5, 6]), sample_times)) == [1]
+    assert chosen_rows(closest_books(snapshots_at([8, 8, 8, 9]), sample_times)) == [2]
 
 
 def test_a_book_on_an_edge_belongs_to_the_bucket_that_begins_there() -> None:
-    moments = Moments(np.array([0, 10, 20]), np.array([9, 10]))
-    assert chosen_rows(closest_books(snapshots_at([10]), moments)) == [-1, 0]
-    assert chosen_rows(closest_books(snapshots_at([0, 20]), moments)) == [0, -1]
+    sample_times = SampleTimes(np.array([0, 10, 20]), np.array([9, 10]))
+    assert chosen_rows(closest_books(snapshots_at([10]), sample_times)) == [-1, 0]
+    assert chosen_rows(closest_books(snapshots_at([0, 20]), sample_times)) == [0, -1]
 
 
 def test_books_hold_all_levels_and_mark_what_is_missing() -> None:
@@ -151,12 +150,12 @@ def test_a_table_without_levels_is_refused() -> None:
 
 
 def test_one_time_is_drawn_in_every_bucket() -> None:
-    moments = draw_moments(DAY, Window(), seed=0)
-    assert moments.edges.shape == (61,)
-    assert (np.diff(moments.edges) == 120 * 10**9).all()
-    assert moments.times.shape == (60,)
-    assert (moments.times >= moments.edges[:-1]).all()
-    assert (moments.times < moments.edges[1:]).all()
+    sample_times = draw_times(DAY, Window(), seed=0)
+    assert sample_times.edges.shape == (61,)
+    assert (np.diff(sample_times.edges) == 120 * 10**9).all()
+    assert sample_times.times.shape == (60,)
+    assert (sample_times.times >= sample_times.edges[:-1]).all()
+    assert (sample_times.times < sample_times.edges[1:]).all()
 
 
 def test_times_are_uniform_and_independent() -> None:
@@ -165,7 +164,7 @@ def test_times_are_uniform_and_independent() -> None:
     The largest distance to the uniform distribution (Kolmogorov and Smirnov) exceeds 1.95 / sqrt(n) once in a thousand
     seeds, a correlation 4 / sqrt(n) once in ten thousand; seeds are fixed.
     """
-    draws = [draw_moments(DAY, Window(), seed) for seed in range(200)]
+    draws = [draw_times(DAY, Window(), seed) for seed in range(200)]
     inside = np.array([(one.times - one.edges[:-1]) / np.diff(one.edges) for one in draws])
     ranked = np.sort(inside.ravel())
     steps = np.arange(1, ranked.size + 1) / ranked.size
@@ -177,24 +176,24 @@ def test_times_are_uniform_and_independent() -> None:
 def test_every_nanosecond_of_a_bucket_is_drawn_and_its_end_never() -> None:
     """Buckets of two nanoseconds, a thousand of them: both ends up in a share of 1/2, six deviations of 1/63 wide."""
     window = Window(dt.time(11), dt.time(11, 0, 0, 2), buckets=1000)
-    moments = draw_moments(DAY, window, seed=1)
-    places = moments.times - moments.edges[:-1]
+    sample_times = draw_times(DAY, window, seed=1)
+    places = sample_times.times - sample_times.edges[:-1]
     assert set(places.tolist()) == {0, 1}
     assert abs(places.mean() - 0.5) < 6 / 63
 
 
 def test_times_follow_from_seed_and_day() -> None:
-    first, again = (draw_moments(DAY, Window(), seed=3) for _ in range(2))
+    first, again = (draw_times(DAY, Window(), seed=3) for _ in range(2))
     np.testing.assert_array_equal(first.times, again.times)
-    assert (first.times != draw_moments(DAY, Window(), seed=4).times).any()
-    other = draw_moments(DAY + dt.timedelta(days=1), Window(), seed=3)
+    assert (first.times != draw_times(DAY, Window(), seed=4).times).any()
+    other = draw_times(DAY + dt.timedelta(days=1), Window(), seed=3)
     assert (other.times - other.edges[0] != first.times - first.edges[0]).any()
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, None, True])
 def test_the_seed_is_checked(seed: object) -> None:
     with pytest.raises(InputError, match=r"seed must be a non-negative integer, was"):
-        draw_moments(DAY, Window(), seed)  # type: ignore[arg-type]
+        draw_times(DAY, Window(), seed)  # type: ignore[arg-type]
 
 
 @given(

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute import Allocations, InputError, Problem, check_environment, random_problem
-from riskroute.market.cost import market_profits, stretched_profits
+from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.sampling import Books, Window, closest_books, draw_moments
+from riskroute.market.market_orders import market_profits, stretched_profits
+from riskroute.market.sampling import Books, closest_books, draw_times
 from riskroute.market.scenarios import Scenarios, sample_scenarios
 from riskroute.market.slots import Slot
 from riskroute.market.store import Store
@@ -80,8 +81,8 @@ def test_replay_walks_every_book_once(half_hour: Store, shares: int) -> None:
     totals = replay.totals(splits)
 
     recording = next(one for one in half_hour.recordings() if one.venue == "XNAS")
-    moments = draw_moments(recording.date, WINDOW, 5)
-    books = closest_books(half_hour.snapshots(recording), moments)
+    sample_times = draw_times(recording.date, WINDOW, 5)
+    books = closest_books(half_hour.snapshots(recording), sample_times)
     hidden = [_hidden(found, slot) for slot in (3, 4)]
     checked = 0
     for place, scenario in enumerate(np.flatnonzero(found.whole(caps)).tolist()):

@@ -22,11 +22,11 @@ from market_files import (
 )
 from places import SHARED_DATA
 from riskroute.errors import DataError, InputError, RiskrouteError
-from riskroute.market import csv_stream
 from riskroute.market.importing import import_files
-from riskroute.market.reading import Wanted
+from riskroute.market.readers import csv_stream
+from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.ticks import VENUES
 from riskroute.market.store import Store
-from riskroute.market.ticks import VENUES
 
 Tick = tuple[int, int, int, int, int, str, int, int]
 Found = dict[str, list[tuple[int, int, float | None, int, float | None, int]]]
@@ -59,10 +59,10 @@ def naive_ticks(ticks: list[Tick]) -> Found:
     return found
 
 
-def read(text: str, folder: Path, wanted: Wanted | None = None, name: str = TICK_NAME) -> Found:
+def read(text: str, folder: Path, wanted: ImportOptions | None = None, name: str = TICK_NAME) -> Found:
     """What was imported, as `naive_ticks` tells it."""
     (folder / name).write_text(text)
-    recordings = import_files([folder / name], folder / "out", wanted or Wanted(), max_crossed=1)
+    recordings = import_files([folder / name], folder / "out", wanted or ImportOptions(), max_crossed=1)
     found: Found = {}
     for one in recordings:
         table = Store(folder / "out").snapshots(one)
@@ -72,10 +72,10 @@ def read(text: str, folder: Path, wanted: Wanted | None = None, name: str = TICK
     return found
 
 
-def refusal(text: str, folder: Path, wanted: Wanted | None = None, name: str = TICK_NAME) -> str:
+def refusal(text: str, folder: Path, wanted: ImportOptions | None = None, name: str = TICK_NAME) -> str:
     (folder / name).write_text(text)
     with pytest.raises(RiskrouteError) as caught:
-        import_files([folder / name], folder / "out", wanted or Wanted())
+        import_files([folder / name], folder / "out", wanted or ImportOptions())
     assert visible(folder / "out") == []
     return str(caught.value)
 
@@ -155,14 +155,14 @@ def test_only_a_wanted_venue_or_part_of_the_day(tmp_path: Path) -> None:
     whole = read(text, tmp_path)
     assert set(whole) == {"XNYS", "XNAS", "ARCX"}
     (tmp_path / "one").mkdir()
-    assert read(text, tmp_path / "one", Wanted(venue="ARCX")) == {"ARCX": whole["ARCX"]}
+    assert read(text, tmp_path / "one", ImportOptions(venue="ARCX")) == {"ARCX": whole["ARCX"]}
     (tmp_path / "hours").mkdir()
-    some = read(text, tmp_path / "hours", Wanted(start=dt.time(9, 30, 20), end=dt.time(9, 30, 40)))
+    some = read(text, tmp_path / "hours", ImportOptions(start=dt.time(9, 30, 20), end=dt.time(9, 30, 40)))
     begin = 34_220_000
     expected = {mic: [row for row in rows if begin <= row[1] < begin + 20_000] for mic, rows in whole.items()}
     assert some == {mic: rows for mic, rows in expected.items() if rows}
     (tmp_path / "none").mkdir()
-    assert "must hold books" in refusal(text, tmp_path / "none", Wanted(venue="XBOS"))
+    assert "must hold books" in refusal(text, tmp_path / "none", ImportOptions(venue="XBOS"))
 
 
 def test_gzip_and_zip_give_what_the_plain_file_gives(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_gzip_and_zip_give_what_the_plain_file_gives(tmp_path: Path) -> None:
         "20190327_quote.zip": zipped({TICK_NAME: text.encode()}),
     }.items():
         (tmp_path / name).write_bytes(content)
-        import_files([tmp_path / name], tmp_path / name[-3:], Wanted())
+        import_files([tmp_path / name], tmp_path / name[-3:], ImportOptions())
         check_recordings(tmp_path / name[-3:])
         store = Store(tmp_path / name[-3:])
         assert {one.venue: one.snapshots for one in store.recordings()} == {
@@ -184,30 +184,30 @@ def test_gzip_and_zip_give_what_the_plain_file_gives(tmp_path: Path) -> None:
 def test_day_and_symbol_from_names_and_options(tmp_path: Path) -> None:
     text = tick_text(random_messages(4, 60))
     (tmp_path / "20190327_BRK.A_Quote_x.csv").write_text(text)
-    (one, *_) = import_files([tmp_path / "20190327_BRK.A_Quote_x.csv"], tmp_path / "a", Wanted())
+    (one, *_) = import_files([tmp_path / "20190327_BRK.A_Quote_x.csv"], tmp_path / "a", ImportOptions())
     assert (one.symbol, one.date, one.depth, one.has_events) == ("BRK.A", dt.date(2019, 3, 27), 1, False)
     assert "symbol must be given" in refusal(text, tmp_path, name="20190327_quote.csv")
-    wanted = Wanted(("acme",), date=dt.date(2020, 1, 2))
+    wanted = ImportOptions(("acme",), date=dt.date(2020, 1, 2))
     (other, *_) = import_files([tmp_path / "20190327_quote.csv"], tmp_path / "b", wanted)
     assert other.stem == "ARCX_ACME_2020-01-02"
-    assert "symbol must be one for a file of ticks, was A, B" in refusal(text, tmp_path, Wanted(("A", "B")))
+    assert "symbol must be one for a file of ticks, was A, B" in refusal(text, tmp_path, ImportOptions(("A", "B")))
     (tmp_path / "quote.csv").write_text(text)
     with pytest.raises(InputError, match="date must be given"):
-        import_files([tmp_path / "quote.csv"], tmp_path / "c", Wanted(("ACME",)), kind="ticks")
+        import_files([tmp_path / "quote.csv"], tmp_path / "c", ImportOptions(("ACME",)), kind="ticks")
 
 
 def test_a_file_of_trades_is_refused(tmp_path: Path) -> None:
     assert "was a file of trades" in refusal("1,2,3,N,1,0\n", tmp_path, name="20190327_acme_Trade_Tick.csv")
     (tmp_path / "20190327_trade.zip").write_bytes(zipped({"20190327_acme_Trade_Tick.csv": b"1,2,3,N,1,0\n"}))
     with pytest.raises(DataError, match="was a file of trades"):
-        import_files([tmp_path / "20190327_trade.zip"], tmp_path / "out", Wanted())
+        import_files([tmp_path / "20190327_trade.zip"], tmp_path / "out", ImportOptions())
 
 
 def test_an_archive_of_two_files_is_refused(tmp_path: Path) -> None:
     text = tick_text(random_messages(4)).encode()
     (tmp_path / "20190327_quote.zip").write_bytes(zipped({TICK_NAME: text, f"2{TICK_NAME}": text}))
     with pytest.raises(DataError, match="must hold one CSV file, was 2"):
-        import_files([tmp_path / "20190327_quote.zip"], tmp_path / "out", Wanted(), kind="ticks")
+        import_files([tmp_path / "20190327_quote.zip"], tmp_path / "out", ImportOptions(), kind="ticks")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_bad_row_is_refused_by_number(tmp_path: Path, column: int, value: str,
     rows[4][column] = value
     (tmp_path / TICK_NAME).write_text("\n".join(map(",".join, rows)) + "\n")
     with pytest.raises(DataError, match=expected):
-        import_files([tmp_path / TICK_NAME], tmp_path / "out", Wanted())
+        import_files([tmp_path / TICK_NAME], tmp_path / "out", ImportOptions())
     assert visible(tmp_path / "out") == []
 
 
@@ -254,7 +254,7 @@ def test_a_real_day_of_quotes_has_no_crossed_book(tmp_path: Path) -> None:
     path = SHARED_DATA / "quotes" / "bac" / "20131007_quote.zip"
     if not path.is_file():
         pytest.skip(f"no {path}")
-    recordings = import_files([path], tmp_path, Wanted())
+    recordings = import_files([path], tmp_path, ImportOptions())
     assert {one.venue for one in recordings} >= {"XNYS", "XNAS", "ARCX", "BATS", "EDGX", "XBOS", "XPSX", "BATY"}
     assert {one.symbol for one in recordings} == {"BAC"}
     assert sum(one.crossed for one in recordings) == 0

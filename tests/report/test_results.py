@@ -11,7 +11,8 @@ import polars
 import pytest
 
 from riskroute import InputError, Problem, SimulationResult, plot_regret, simulate
-from riskroute.results import PolicyResult, write_whole
+from riskroute.files import write_whole
+from riskroute.results import PolicyResult
 
 
 @pytest.fixture(scope="module")

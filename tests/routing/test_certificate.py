@@ -13,15 +13,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from riskroute.learning.design import Design
-from riskroute.routing import certificate as certificate_module
-from riskroute.routing.certificate import _Power, certify
-from riskroute.routing.counting import Lattice
-from riskroute.routing.families import orbit_size
-from riskroute.routing.large_design import large_design
-from riskroute.routing.orbit_design import solve_orbits, whitened_blocks
-from riskroute.routing.support import explicit_support, features_of
-from riskroute.routing.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
+from riskroute.learning.design.g_optimal import Design
+from riskroute.routing.designs import certificate as certificate_module
+from riskroute.routing.designs.certificate import _Power, certify
+from riskroute.routing.designs.families import orbit_size
+from riskroute.routing.designs.large_design import large_design
+from riskroute.routing.designs.orbit_design import solve_orbits, whitened_blocks
+from riskroute.routing.designs.support import explicit_support, features_of
+from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
+from riskroute.routing.lattice import Lattice
 
 Levers = Callable[[np.ndarray], np.ndarray]
 

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from riskroute import Allocations
-from riskroute.routing.counting import Lattice, random_below
+from riskroute.routing.lattice import Lattice, random_below
 
 
 def lattice_of(units: int, lows: list[int], highs: list[int]) -> Lattice:

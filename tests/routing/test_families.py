@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from riskroute.routing.families import balanced_families, family_length, meetings, orbit_size, spread_meetings
-from riskroute.routing.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
+from riskroute.routing.designs.families import balanced_families, family_length, meetings, orbit_size, spread_meetings
+from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
 
 SIZES = ([7], [8], [4, 6], [3, 3, 5])
 

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from riskroute.routing.counting import Lattice
-from riskroute.routing.large_design import MOST_KINDS, large_design
-from riskroute.routing.majorant import bound_leverages, dual_bound
-from riskroute.routing.mixed_design import mixed_design, near_best, own_choices
+from riskroute.routing.designs.large_design import MOST_KINDS, large_design
+from riskroute.routing.designs.majorant import bound_leverages, dual_bound
+from riskroute.routing.designs.mixed_design import mixed_design, near_best, own_choices
+from riskroute.routing.lattice import Lattice
 from riskroute.routing.separable import table_maximum
 
 SETS = {

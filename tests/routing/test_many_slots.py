@@ -16,7 +16,7 @@ import pytest
 from riskroute import Allocations, random_problem, random_routing_problem, split_actions
 from riskroute.cli.app import run
 from riskroute.errors import InputError
-from riskroute.routing.counting import Lattice
+from riskroute.routing.lattice import Lattice
 from riskroute.routing.splits import count_splits, list_limit
 
 GIGABYTE = 1000.0

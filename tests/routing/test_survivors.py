@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from riskroute import Actions, Allocations
 from riskroute.errors import InputError
 from riskroute.routing import survivors as survivors_module
-from riskroute.routing.counting import Lattice
+from riskroute.routing.lattice import Lattice
 from riskroute.routing.search import allowed, count_within, cut_scores, descend, enumerate_all, enumerate_within, walk
 from riskroute.routing.survivors import Cut, Survivors, survivors_of
 

@@ -19,12 +19,12 @@ import pytest
 
 import reproduction
 from riskroute import Environment, InputError, RiskrouteError
-from riskroute.experiments.reproduce import plan_experiments, reproduce
-from riskroute.learning.rise import Rise
+from riskroute.experiments.paper.reproduce import plan_experiments, reproduce
+from riskroute.learning.policies.rise import Rise
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation import engines
 from riskroute.simulation.engines import Engine, run_tasks
-from riskroute.simulation.tasks import Shelf, Task
+from riskroute.simulation.tasks import Task, TaskCache
 
 HORIZON, RUNS = 500, 2
 
@@ -144,9 +144,9 @@ def test_a_lost_worker_costs_only_its_tasks(tmp_path: Path, kind: str, monkeypat
     tasks = [some_task(number) for number in range(8)]
     tasks[4] = some_task(4, Fragile(marker=str(tmp_path / "killed")))
     finished: list[int] = []
-    shelf = Shelf(tmp_path / "tasks")
+    cache = TaskCache(tmp_path / "tasks")
     results = list(
-        run_tasks(tasks, Engine(kind, workers=2), shelf=shelf, finished=lambda one: finished.append(one.first))
+        run_tasks(tasks, Engine(kind, workers=2), cache=cache, finished=lambda one: finished.append(one.first))
     )
     assert (tmp_path / "killed").exists()
     assert sorted(finished) == list(range(8))
@@ -176,10 +176,10 @@ def test_a_policy_that_fails_says_so() -> None:
 
 
 def test_tasks_on_the_shelf_are_not_done_again(tmp_path: Path) -> None:
-    shelf, tasks = Shelf(tmp_path), [some_task(number) for number in range(3)]
+    cache, tasks = TaskCache(tmp_path), [some_task(number) for number in range(3)]
     for one in tasks[:2]:
-        shelf.put(one, some_task(2).perform())  # not theirs, so that it shows
-    found = list(run_tasks(tasks, Engine(workers=1), shelf=shelf))
+        cache.put(one, some_task(2).perform())  # not theirs, so that it shows
+    found = list(run_tasks(tasks, Engine(workers=1), cache=cache))
     for result in found:
         np.testing.assert_array_equal(result.regret, some_task(2).perform().regret)
 
@@ -205,7 +205,7 @@ def clean_up(process: subprocess.Popen[bytes]) -> None:
 
 
 def finished(out: Path) -> int:
-    """Tasks on the shelf."""
+    """Tasks on the cache."""
     return sum(not path.name.startswith(".") for path in (out / "tasks").glob("*.npz"))
 
 

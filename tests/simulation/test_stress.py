@@ -20,7 +20,7 @@ from riskroute import (
 )
 from riskroute.routing.instances import riskless_slot, routing_actions
 from riskroute.routing.splits import list_splits
-from riskroute.simulation.stress import BentVariance, HeavyTailed, Mistold
+from riskroute.simulation.stress import HeavyTailed, NonlinearVariance, WrongBaseVariance
 
 PROBLEM = random_routing_problem(shares=3, slots=3, seed=5)
 EVERYTHING = np.arange(10)
@@ -28,9 +28,9 @@ EVERYTHING = np.arange(10)
 CASES = {
     "heavy tails": HeavyTailed(PROBLEM),
     "less heavy tails": HeavyTailed(PROBLEM, degrees=6.0),
-    "bent variance": BentVariance(PROBLEM),
-    "flattened variance": BentVariance(PROBLEM, power=0.5),
-    "mistold": Mistold(PROBLEM),
+    "bent variance": NonlinearVariance(PROBLEM),
+    "flattened variance": NonlinearVariance(PROBLEM, power=0.5),
+    "mistold": WrongBaseVariance(PROBLEM),
     "riskless slot": Environment(riskless_slot(PROBLEM)),
 }
 
@@ -97,7 +97,7 @@ def test_heavy_tailed_ways_of_play_agree_exactly(policy: str) -> None:
 @pytest.mark.parametrize("power", [0.5, 1.0, 1.5, 3.0])
 def test_bent_variance_is_a_power_of_the_linear_one(power: float) -> None:
     problem = random_problem(PROBLEM.actions, 2, base_variance=0.7)
-    environment = BentVariance(problem, power)
+    environment = NonlinearVariance(problem, power)
     mean, deviation = environment.moments(EVERYTHING)
     true = 0.7 * (problem.variances(EVERYTHING) / 0.7) ** power
     np.testing.assert_allclose(deviation**2, true)
@@ -109,22 +109,22 @@ def test_bent_variance_is_a_power_of_the_linear_one(power: float) -> None:
 
 def test_bent_variance_moves_the_best_action_in_some_instances() -> None:
     instances = [random_problem(PROBLEM.actions, seed, risk_tolerance=0.5) for seed in range(30)]
-    moved = [BentVariance(problem, 3.0).comparators[0] != problem.best for problem in instances]
+    moved = [NonlinearVariance(problem, 3.0).comparators[0] != problem.best for problem in instances]
     assert any(moved)
     assert not all(moved)
 
 
 def test_bent_variance_works_on_sets_that_are_not_listed() -> None:
     implicit = random_problem(Allocations(3, 3), 5)
-    best = BentVariance(implicit, 2.0).comparators[0]
+    best = NonlinearVariance(implicit, 2.0).comparators[0]
     listed = Problem(actions=implicit.actions.listed(), mean_coef=implicit.mean_coef, var_coef=implicit.var_coef)
-    assert best == BentVariance(listed, 2.0).comparators[0]
+    assert best == NonlinearVariance(listed, 2.0).comparators[0]
     with pytest.raises(InputError, match="to be listed"):
-        _ = BentVariance(random_problem(Allocations(1000, 20), 0)).comparators
+        _ = NonlinearVariance(random_problem(Allocations(1000, 20), 0)).comparators
 
 
 def test_mistold_policies_hear_another_base_variance_and_nothing_else_changes() -> None:
-    environment, plain = Mistold(PROBLEM, 2.5), Environment(PROBLEM)
+    environment, plain = WrongBaseVariance(PROBLEM, 2.5), Environment(PROBLEM)
     told, true = environment.setting(100), plain.setting(100)
     assert told.base_variance == 2.5 * true.base_variance
     assert (told.actions, told.horizon, told.risk_tolerance) == (true.actions, true.horizon, true.risk_tolerance)
@@ -135,7 +135,11 @@ def test_mistold_policies_hear_another_base_variance_and_nothing_else_changes() 
 
 @pytest.mark.parametrize(
     ("kind", "name", "values"),
-    [(HeavyTailed, "degrees", (3.0, 4.0)), (BentVariance, "power", (1.5, 2.0)), (Mistold, "factor", (2.0, 0.5))],
+    [
+        (HeavyTailed, "degrees", (3.0, 4.0)),
+        (NonlinearVariance, "power", (1.5, 2.0)),
+        (WrongBaseVariance, "factor", (2.0, 0.5)),
+    ],
 )
 def test_parameters_are_part_of_the_identity(kind: type[Environment], name: str, values: tuple[float, float]) -> None:
     made = [kind(PROBLEM, value) for value in values]
@@ -176,15 +180,15 @@ def test_riskless_slot_of_a_set_that_is_not_listed() -> None:
         (lambda: HeavyTailed(PROBLEM, 2.0), "degrees must be a number above 2, was 2.0"),
         (lambda: HeavyTailed(PROBLEM, float("inf")), "degrees must be a number above 2, was inf"),
         (lambda: HeavyTailed(3), "problem must be a Problem, was int"),
-        (lambda: BentVariance(PROBLEM, 0.0), "power must be a number above 0, was 0.0"),
+        (lambda: NonlinearVariance(PROBLEM, 0.0), "power must be a number above 0, was 0.0"),
         (
-            lambda: BentVariance(
+            lambda: NonlinearVariance(
                 Problem(actions=PROBLEM.actions, mean_coef=np.zeros(6), var_coef=np.zeros(6), base_variance=0.0)
             ),
             "base_variance must be positive for a bent variance, was 0.0",
         ),
-        (lambda: Mistold(PROBLEM, 0), "factor must be a number above 0, was 0"),
-        (lambda: Mistold(PROBLEM, float("nan")), "factor must be a number above 0, was nan"),
+        (lambda: WrongBaseVariance(PROBLEM, 0), "factor must be a number above 0, was 0"),
+        (lambda: WrongBaseVariance(PROBLEM, float("nan")), "factor must be a number above 0, was nan"),
         (lambda: riskless_slot(PROBLEM, 3), "slot must be at most 2, was 3"),
         (lambda: riskless_slot(PROBLEM, -1), "slot must be a non-negative integer, was -1"),
         (

@@ -1,4 +1,4 @@
-"""Tasks: the same runs as `simulate`, however they are cut, and a shelf that never holds half a result."""
+"""Tasks: the same runs as `simulate`, however they are cut, and a cache that never holds half a result."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from riskroute import Environment, simulate
-from riskroute.experiments.panels import Panel, Scale
+from riskroute.experiments.panels import Panel, RunSize
 from riskroute.results import PolicyResult
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation.runner import by_label
-from riskroute.simulation.tasks import MOST_RUNS, Shelf, Task, cut, merged, usual_seconds
+from riskroute.simulation.tasks import MOST_RUNS, Task, TaskCache, estimated_seconds, merged, split_runs
 
 WORLD = Environment(random_routing_problem(3, 3, seed=1))
 NAMES = ["rise", "risk-ucb", "adaptive"]
@@ -39,7 +39,7 @@ def test_tasks_together_are_what_simulate_plays() -> None:
 
 
 def test_a_panel_gathers_what_simulate_finds() -> None:
-    panel = Panel("x", "x", WORLD, NAMES, {"slots": 3}, Scale(500, 5, 3))
+    panel = Panel("x", "x", WORLD, NAMES, {"slots": 3}, RunSize(500, 5, 3))
     tasks = panel.tasks()
     gathered = panel.gather(tasks, [one.perform() for one in tasks])
     simulated = simulate(WORLD, NAMES, horizon=500, runs=5, seed=3)
@@ -56,14 +56,14 @@ def test_a_panel_gathers_what_simulate_finds() -> None:
 def test_cuts_cover_every_run_once(runs: int) -> None:
     policies = by_label(["adaptive", "rise"], WORLD, 100_000)
     for label, policy in policies.items():
-        mine = cut(WORLD, label, policy, 100_000, runs, 0)
+        mine = split_runs(WORLD, label, policy, 100_000, runs, 0)
         assert [run for one in mine for run in range(one.first, one.last)] == list(range(runs))
         assert max(one.runs for one in mine) <= MOST_RUNS
 
 
 def test_a_longer_run_finds_the_full_tasks_of_a_shorter_one() -> None:
     policy = by_label(["adaptive"], WORLD, 100_000)["adaptive"]
-    short, long = (cut(WORLD, "adaptive", policy, 100_000, runs, 0) for runs in (17, 100))
+    short, long = (split_runs(WORLD, "adaptive", policy, 100_000, runs, 0) for runs in (17, 100))
     assert short[-1].runs < short[0].runs
     assert [one.identity for one in short[:-1]] == [one.identity for one in long[: len(short) - 1]]
 
@@ -71,9 +71,11 @@ def test_a_longer_run_finds_the_full_tasks_of_a_shorter_one() -> None:
 def test_tasks_take_about_a_second() -> None:
     """Not measured: the estimates must lie in the right order, and the cut must follow them."""
     policies = by_label(["adaptive", "rise", "risk-ucb"], WORLD, 100_000)
-    seconds = {label: usual_seconds(WORLD, policy, 100_000) for label, policy in policies.items()}
+    seconds = {label: estimated_seconds(WORLD, policy, 100_000) for label, policy in policies.items()}
     assert seconds["adaptive"] > 3 * seconds["risk-ucb"] > 3 * seconds["rise"]
-    for one in (one for label, policy in policies.items() for one in cut(WORLD, label, policy, 100_000, 5000, 0)):
+    for one in (
+        one for label, policy in policies.items() for one in split_runs(WORLD, label, policy, 100_000, 5000, 0)
+    ):
         assert 0.9 < one.runs * seconds[one.label] < 2 or one.runs == MOST_RUNS or one.last == 5000
 
 
@@ -102,31 +104,31 @@ def test_a_parameter_changes_the_identity() -> None:
 
 
 def test_the_shelf_gives_back_what_was_put(tmp_path: Path) -> None:
-    shelf, one = Shelf(tmp_path / "tasks"), task()
-    assert not shelf.has(one)
-    assert shelf.get(one) is None
+    cache, one = TaskCache(tmp_path / "tasks"), task()
+    assert not cache.has(one)
+    assert cache.get(one) is None
     result = one.perform()
-    shelf.put(one, result)
-    assert shelf.has(one)
-    found = shelf.get(one)
+    cache.put(one, result)
+    assert cache.has(one)
+    found = cache.get(one)
     assert found is not None
     assert_same(found, result)
     assert found.seconds == result.seconds
     assert not list((tmp_path / "tasks").glob(".*"))
     other, left = task(seed=9), tmp_path / "tasks" / ".half.123.npz"
-    shelf.put(other, result)
+    cache.put(other, result)
     left.touch()
-    shelf.forget([one])
-    assert not shelf.has(one)
-    assert shelf.has(other)
+    cache.forget([one])
+    assert not cache.has(one)
+    assert cache.has(other)
     assert not left.exists()
 
 
 @pytest.mark.parametrize("kept", [0, 10, 0.5, 0.99])
 def test_a_spoilt_file_counts_as_unfinished(tmp_path: Path, kept: float) -> None:
-    shelf, one = Shelf(tmp_path), task()
-    shelf.put(one, one.perform())
+    cache, one = TaskCache(tmp_path), task()
+    cache.put(one, one.perform())
     path = next(tmp_path.glob("*.npz"))
     content = path.read_bytes()
     path.write_bytes(content[: int(kept if kept >= 1 else kept * len(content))])
-    assert shelf.get(one) is None
+    assert cache.get(one) is None

@@ -27,14 +27,14 @@ from riskroute import (
     simulate,
 )
 from riskroute.learning.regret import path_mean_variance, pseudo_regret
-from riskroute.routing.instances import random_order_flow
+from riskroute.routing.instances import random_order_sizes
 from riskroute.routing.splits import largest_size, list_splits
 from riskroute.seeding import stream
-from riskroute.simulation.varying import SetOracle, VaryingSets
+from riskroute.simulation.varying import ChangingActionSets, SetOracle
 
 SIZES = [2, 4, 7]
-PROBLEMS, SEQUENCE = random_order_flow(SIZES, slots=3, seed=1, length=23)
-FLOW = VaryingSets(PROBLEMS, SEQUENCE)
+PROBLEMS, SEQUENCE = random_order_sizes(SIZES, slots=3, seed=1, length=23)
+FLOW = ChangingActionSets(PROBLEMS, SEQUENCE)
 
 
 def mean_variance(problem: Problem, action: int) -> tuple[float, float]:
@@ -119,7 +119,7 @@ def test_oracle_plays_the_best_of_every_set() -> None:
 
 
 def test_oracle_schedule_merges_equal_neighbours() -> None:
-    environment = VaryingSets(PROBLEMS, [2, 2, 0, 1])
+    environment = ChangingActionSets(PROBLEMS, [2, 2, 0, 1])
     best = [best_of(problem) for problem in PROBLEMS]
     assert environment.comparators == tuple(best)
     assert environment.oracle_schedule(7) == ((0, best[2]), (2, best[0]), (3, best[1]), (4, best[2]), (6, best[0]))
@@ -127,7 +127,7 @@ def test_oracle_schedule_merges_equal_neighbours() -> None:
 
 
 def test_policies_are_told_the_set_of_the_first_round() -> None:
-    environment = VaryingSets(PROBLEMS, [2, 0])
+    environment = ChangingActionSets(PROBLEMS, [2, 0])
     assert environment.setting(10).actions is PROBLEMS[2].actions
     assert environment.actions is PROBLEMS[2].actions
 
@@ -158,7 +158,7 @@ class Recorder(Policy):
 def test_every_round_is_offered_its_set_and_plans_end_where_it_changes() -> None:
     Recorder.offers.clear()
     Recorder.learned.clear()
-    environment = VaryingSets(PROBLEMS, [0, 0, 1, 2, 2, 2])
+    environment = ChangingActionSets(PROBLEMS, [0, 0, 1, 2, 2, 2])
     simulate(environment, [Recorder()], horizon=14, runs=1)
     expected = [0, 0, 1, 2, 2, 2, 0, 0, 1, 2, 2, 2, 0, 0]
     assert [PROBLEMS.index(next(p for p in PROBLEMS if p.actions is offer)) for offer in Recorder.offers] == expected
@@ -169,12 +169,12 @@ def test_every_round_is_offered_its_set_and_plans_end_where_it_changes() -> None
 def test_policies_that_need_one_set_refuse(policy: str) -> None:
     with pytest.raises(StateError, match=f"{policy} needs the same action set in every round"):
         simulate(FLOW, [policy], horizon=200, runs=1)
-    same = VaryingSets(PROBLEMS, [1])
+    same = ChangingActionSets(PROBLEMS, [1])
     assert simulate(same, [policy], horizon=200, runs=1).policies[policy].runs == 1
 
 
 def test_the_same_set_throughout_is_the_plain_environment() -> None:
-    varying, plain = VaryingSets(PROBLEMS, [1]), Environment(PROBLEMS[1])
+    varying, plain = ChangingActionSets(PROBLEMS, [1]), Environment(PROBLEMS[1])
     rounds = np.array([1, 7, 1000])
     np.testing.assert_allclose(varying.expected_comparator(rounds), plain.expected_comparator(rounds))
     np.testing.assert_allclose(varying.comparator_means(rounds), plain.comparator_means(rounds))
@@ -190,9 +190,9 @@ def test_rounds_are_counted_by_set_over_all_cycles() -> None:
 
 def test_a_long_sequence_costs_one_table_per_set(monkeypatch) -> None:
     asked = []
-    real = VaryingSets._comparator
-    monkeypatch.setattr(VaryingSets, "_comparator", lambda self, piece: asked.append(piece) or real(self, piece))
-    environment = VaryingSets(*random_order_flow(SIZES, slots=3, seed=1, length=100_000))
+    real = ChangingActionSets._comparator
+    monkeypatch.setattr(ChangingActionSets, "_comparator", lambda self, piece: asked.append(piece) or real(self, piece))
+    environment = ChangingActionSets(*random_order_sizes(SIZES, slots=3, seed=1, length=100_000))
     simulate(environment, ["oracle", "uniform"], horizon=300, runs=2)
     assert asked == [0, 1, 2]
     assert sorted(environment._tables) == [0, 1, 2]
@@ -202,7 +202,7 @@ def test_a_long_sequence_costs_one_table_per_set(monkeypatch) -> None:
 def test_sets_that_are_not_listed_give_the_same_curves() -> None:
     """Handles are then vectors of shares; the actions are the same."""
     sets = [Allocations(size, 3, scale=largest_size(max(SIZES))) for size in SIZES]
-    environment = VaryingSets([dataclasses.replace(PROBLEMS[0], actions=one) for one in sets], SEQUENCE)
+    environment = ChangingActionSets([dataclasses.replace(PROBLEMS[0], actions=one) for one in sets], SEQUENCE)
     rounds = np.array([1, 40])
     np.testing.assert_allclose(environment.expected_comparator(rounds), FLOW.expected_comparator(rounds))
     result = simulate(environment, ["oracle", "uniform"], horizon=60, runs=2)
@@ -217,9 +217,9 @@ def test_config_says_what_was_run() -> None:
     assert config["environment"]["sequence"] == SEQUENCE.tolist()
     assert config["environment"]["sets"] == [problem.actions.fingerprint for problem in PROBLEMS]
     json.dumps(config)
-    other = VaryingSets(PROBLEMS, SEQUENCE[::-1])
-    assert other.identity != FLOW.identity == VaryingSets(PROBLEMS, SEQUENCE.tolist()).identity
-    assert repr(FLOW) == "VaryingSets(3 sets, dim 6)"
+    other = ChangingActionSets(PROBLEMS, SEQUENCE[::-1])
+    assert other.identity != FLOW.identity == ChangingActionSets(PROBLEMS, SEQUENCE.tolist()).identity
+    assert repr(FLOW) == "ChangingActionSets(3 sets, dim 6)"
 
 
 def test_order_flow_shares_coefficients_and_scale() -> None:
@@ -234,15 +234,15 @@ def test_order_flow_shares_coefficients_and_scale() -> None:
 
 def test_order_flow_draws_sizes_evenly_and_by_seed() -> None:
     """9,000 rounds: each of three counts is within five deviations of 3,000."""
-    sequence = random_order_flow(SIZES, 3, seed=1, length=9000)[1]
+    sequence = random_order_sizes(SIZES, 3, seed=1, length=9000)[1]
     assert np.abs(np.bincount(sequence) - 3000).max() < 5 * np.sqrt(9000 * 2 / 9)
-    np.testing.assert_array_equal(sequence[:23], random_order_flow(SIZES, 3, seed=1, length=9000)[1][:23])
-    assert not np.array_equal(sequence, random_order_flow(SIZES, 3, seed=2, length=9000)[1])
+    np.testing.assert_array_equal(sequence[:23], random_order_sizes(SIZES, 3, seed=1, length=9000)[1][:23])
+    assert not np.array_equal(sequence, random_order_sizes(SIZES, 3, seed=2, length=9000)[1])
 
 
 def test_large_orders_are_not_listed_and_neither_are_small_ones_beside_them() -> None:
-    problems, sequence = random_order_flow([5, 400], slots=8, seed=0, length=10)
-    result = simulate(VaryingSets(problems, sequence), ["oracle", "uniform"], horizon=20, runs=1)
+    problems, sequence = random_order_sizes([5, 400], slots=8, seed=0, length=10)
+    result = simulate(ChangingActionSets(problems, sequence), ["oracle", "uniform"], horizon=20, runs=1)
     assert all(isinstance(problem.best, tuple) for problem in problems)
     assert result.policies["oracle"].exploration.tolist() == [0]
 
@@ -254,25 +254,39 @@ def other(**changes: object) -> list[Problem]:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: VaryingSets([], [0]), "problems must not be empty"),
-        (lambda: VaryingSets([PROBLEMS[0], 3], [0]), "problems must be Problems, was int at 1"),
-        (lambda: VaryingSets(other(risk_tolerance=1.0), [0]), "share one risk_tolerance, 1.0 at 1 differs from 2.0"),
-        (lambda: VaryingSets(other(base_variance=2.0), [0]), "share one base_variance, 2.0 at 1 differs from 1.0"),
-        (lambda: VaryingSets(other(mean_coef=np.zeros(6)), [0]), "problems must share one mean_coef"),
-        (lambda: VaryingSets(other(var_coef=np.zeros(6)), [0]), "problems must share one var_coef"),
+        (lambda: ChangingActionSets([], [0]), "problems must not be empty"),
+        (lambda: ChangingActionSets([PROBLEMS[0], 3], [0]), "problems must be Problems, was int at 1"),
         (
-            lambda: VaryingSets([PROBLEMS[0], random_problem(Actions(np.eye(3)), 0)], [0]),
+            lambda: ChangingActionSets(other(risk_tolerance=1.0), [0]),
+            "share one risk_tolerance, 1.0 at 1 differs from 2.0",
+        ),
+        (
+            lambda: ChangingActionSets(other(base_variance=2.0), [0]),
+            "share one base_variance, 2.0 at 1 differs from 1.0",
+        ),
+        (lambda: ChangingActionSets(other(mean_coef=np.zeros(6)), [0]), "problems must share one mean_coef"),
+        (lambda: ChangingActionSets(other(var_coef=np.zeros(6)), [0]), "problems must share one var_coef"),
+        (
+            lambda: ChangingActionSets([PROBLEMS[0], random_problem(Actions(np.eye(3)), 0)], [0]),
             "problems must share one mean_coef",
         ),
-        (lambda: VaryingSets(PROBLEMS, []), "sequence must be whole numbers from 0 to 2, one per round, was []"),
-        (lambda: VaryingSets(PROBLEMS, [0, 3]), "sequence must be whole numbers from 0 to 2, one per round, was 3"),
-        (lambda: VaryingSets(PROBLEMS, [0, -1]), "sequence must be whole numbers from 0 to 2, one per round, was -1"),
-        (lambda: VaryingSets(PROBLEMS, [0.5]), "one per round, was [0.5]"),
-        (lambda: VaryingSets(PROBLEMS, [True]), "one per round, was [True]"),
-        (lambda: VaryingSets(PROBLEMS, [[0], [1, 2]]), "one per round, was [[0], [1, 2]]"),
-        (lambda: VaryingSets(PROBLEMS, 1), "one per round, was 1"),
+        (lambda: ChangingActionSets(PROBLEMS, []), "sequence must be whole numbers from 0 to 2, one per round, was []"),
         (
-            lambda: VaryingSets(other(actions=Actions(PROBLEMS[1].actions.matrix, handles=list_splits(4, 3))), [0, 1]),
+            lambda: ChangingActionSets(PROBLEMS, [0, 3]),
+            "sequence must be whole numbers from 0 to 2, one per round, was 3",
+        ),
+        (
+            lambda: ChangingActionSets(PROBLEMS, [0, -1]),
+            "sequence must be whole numbers from 0 to 2, one per round, was -1",
+        ),
+        (lambda: ChangingActionSets(PROBLEMS, [0.5]), "one per round, was [0.5]"),
+        (lambda: ChangingActionSets(PROBLEMS, [True]), "one per round, was [True]"),
+        (lambda: ChangingActionSets(PROBLEMS, [[0], [1, 2]]), "one per round, was [[0], [1, 2]]"),
+        (lambda: ChangingActionSets(PROBLEMS, 1), "one per round, was 1"),
+        (
+            lambda: ChangingActionSets(
+                other(actions=Actions(PROBLEMS[1].actions.matrix, handles=list_splits(4, 3))), [0, 1]
+            ),
             "problems must all have row numbers or all have vectors as handles",
         ),
         (
@@ -283,11 +297,11 @@ def other(**changes: object) -> list[Problem]:
             lambda: FLOW.run(np.random.default_rng(0)).tally(Plan.repeat(0, 3)),
             "plan must be played round by round where the action set changes",
         ),
-        (lambda: random_order_flow([], 3, 0, 10), "sizes must be different positive integers, was []"),
-        (lambda: random_order_flow([2, 2], 3, 0, 10), "sizes must be different positive integers, was [2, 2]"),
-        (lambda: random_order_flow([2, 0], 3, 0, 10), "sizes must be a positive integer, was 0"),
-        (lambda: random_order_flow([2], 3, 0, 0), "length must be a positive integer, was 0"),
-        (lambda: random_order_flow([2], 3, -1, 5), "seed must be a non-negative integer, was -1"),
+        (lambda: random_order_sizes([], 3, 0, 10), "sizes must be different positive integers, was []"),
+        (lambda: random_order_sizes([2, 2], 3, 0, 10), "sizes must be different positive integers, was [2, 2]"),
+        (lambda: random_order_sizes([2, 0], 3, 0, 10), "sizes must be a positive integer, was 0"),
+        (lambda: random_order_sizes([2], 3, 0, 0), "length must be a positive integer, was 0"),
+        (lambda: random_order_sizes([2], 3, -1, 5), "seed must be a non-negative integer, was -1"),
     ],
 )
 def test_bad_input_is_named(call, message: str) -> None:
@@ -297,7 +311,7 @@ def test_bad_input_is_named(call, message: str) -> None:
 
 
 def test_the_oracle_says_when_it_does_not_know_a_set() -> None:
-    oracle = SetOracle(best={PROBLEMS[0].actions.fingerprint: 0}).start(VaryingSets(PROBLEMS, [0]).setting(10))
+    oracle = SetOracle(best={PROBLEMS[0].actions.fingerprint: 0}).start(ChangingActionSets(PROBLEMS, [0]).setting(10))
     oracle.offer(PROBLEMS[1].actions)
     with pytest.raises(StateError, match="oracle knows the best action of 1 sets"):
         oracle.select()

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import polars
 
+from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 from riskroute.market.store import Store
-from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
 
 """Real data; not everywhere."""
 

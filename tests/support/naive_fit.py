@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.learning.belief import Belief
-from riskroute.learning.evidence import Evidence
+from riskroute.learning.observations import Observations
 from riskroute.learning.tally import Tallies, Tally
 
 Vector = NDArray[np.float64]
@@ -16,12 +16,12 @@ Matrix = NDArray[np.float64]
 Round = tuple[Vector, float]
 
 
-def evidence_of(rounds: Sequence[Round], dim: int) -> Evidence:
-    """Rewards of single rounds, each with its features, as evidence."""
+def evidence_of(rounds: Sequence[Round], dim: int) -> Observations:
+    """Rewards of single rounds, each with its features, as observations."""
     if not rounds:
-        return Evidence.none(dim)
+        return Observations.none(dim)
     tallies = Tallies.of(np.arange(len(rounds)), [Tally.of([x]) for _, x in rounds])
-    return Evidence.none(dim).joined(Evidence.of(np.array([a for a, _ in rounds]), tallies))
+    return Observations.none(dim).joined(Observations.of(np.array([a for a, _ in rounds]), tallies))
 
 
 def naive_fit(

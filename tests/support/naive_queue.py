@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.market.sampling import Moments
-from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
+from riskroute.market.sampling import SampleTimes
+from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 US = -1
 DEPTH = 5
@@ -147,9 +147,9 @@ class Flow:
     def tables(self) -> tuple[polars.DataFrame, polars.DataFrame]:
         return snapshot_table(self.snapshots), event_table(self.events)
 
-    def moments(self, buckets: int = 3) -> Moments:
+    def moments(self, buckets: int = 3) -> SampleTimes:
         edges = np.linspace(0, self.stamp + 1, buckets + 1).astype(np.int64)
-        return Moments(edges, self.rng.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1)))
+        return SampleTimes(edges, self.rng.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1)))
 
 
 def snapshot_table(rows: list[Row], depth: int = DEPTH) -> polars.DataFrame:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 import riskroute as rr
-from riskroute.experiments import study_config, sweep
+from riskroute.experiments import sweep
+from riskroute.experiments.study import config as study_config
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 
@@ -191,7 +192,7 @@ def routing() -> Iterator[tuple[str, Call]]:
         ),
     )
     flow = {"sizes": [2, 3], "slots": 3, "seed": 0, "length": 10, "risk_tolerance": 2.0, "base_variance": 1.0}
-    yield "random_order_flow", (rr.random_order_flow, flow)
+    yield "random_order_sizes", (rr.random_order_sizes, flow)
     yield "riskless_slot", (rr.riskless_slot, {"problem": OVER_SPLITS, "slot": 1, "remaining": 0.001})
     model = {"name": "A", "mean": (-0.1, 0.0), "variance": (0.0, 0.1), "kind": "market"}
     errors = {"mean_error": (0.1, 0.1), "variance_error": (0.1, 0.1)}
@@ -236,7 +237,7 @@ def simulation() -> Iterator[tuple[str, Call]]:
         "reward_tables": {"rng": rng, "horizon": 10},
         "run": {"rng": rng},
     }
-    varying = rr.VaryingSets([PROBLEM, PROBLEM], [0, 1, 1])
+    varying = rr.ChangingActionSets([PROBLEM, PROBLEM], [0, 1, 1])
     pieces = rr.PiecewiseStationary([PROBLEM, PROBLEM], [4])
     for environment in (ENVIRONMENT, varying, pieces, rr.Autocorrelated(PROBLEM, 0.3), rr.HeavyTailed(PROBLEM)):
         for method, arguments in methods.items():
@@ -256,10 +257,10 @@ def simulation() -> Iterator[tuple[str, Call]]:
             {"problems": [PROBLEM, PROBLEM], "changes": [4], "comparator": "mean"},
         ),
     )
-    yield "VaryingSets", (played(rr.VaryingSets), {"problems": [PROBLEM, PROBLEM], "sequence": [0, 1, 1]})
+    yield "ChangingActionSets", (played(rr.ChangingActionSets), {"problems": [PROBLEM, PROBLEM], "sequence": [0, 1, 1]})
     yield "HeavyTailed", (played(rr.HeavyTailed), {"problem": PROBLEM, "degrees": 3.0})
-    yield "BentVariance", (played(rr.BentVariance), {"problem": PROBLEM, "power": 1.5})
-    yield "Mistold", (played(rr.Mistold), {"problem": PROBLEM, "factor": 2.0})
+    yield "NonlinearVariance", (played(rr.NonlinearVariance), {"problem": PROBLEM, "power": 1.5})
+    yield "WrongBaseVariance", (played(rr.WrongBaseVariance), {"problem": PROBLEM, "factor": 2.0})
     yield "random_changes", (rr.random_changes, {"horizon": 10, "count": 2, "seed": 0})
     yield (
         "simulate",

@@ -21,9 +21,9 @@ def market() -> Iterator[tuple[str, Call]]:
     yield "Window", (rr.Window, {"start": dt.time(11), "end": dt.time(12), "buckets": 10})
     yield "Window.edges", (WINDOW.edges, {"day": DAY})
     yield (
-        "Wanted",
+        "ImportOptions",
         (
-            rr.Wanted,
+            rr.ImportOptions,
             {
                 "symbols": ("QVEX",),
                 "depth": 5,
@@ -109,7 +109,7 @@ def of_files(folder: Path) -> dict[str, Call]:
             {
                 "paths": files[:1],
                 "out": folder / "books",
-                "wanted": rr.Wanted(("QVEX",)),
+                "wanted": rr.ImportOptions(("QVEX",)),
                 "kind": "itch",
                 "max_unresolved": 0.01,
                 "max_crossed": 0.5,

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from riskroute.experiments.reproduce import plan_experiments, reproduce
+from riskroute.experiments.paper.reproduce import plan_experiments, reproduce
 from riskroute.simulation.engines import Engine
 from riskroute.simulation.tasks import Task
 

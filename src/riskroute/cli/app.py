@@ -156,7 +156,7 @@ def design(
 
     check_outputs({"--json": json})
     with waiting("looking for the best splits to try, and for a proof"):
-        from riskroute.experiments.designs import find_design
+        from riskroute.experiments.paper.designs import find_design
 
         result = find_design(
             shares=shares, slots=slots, lot=lot, caps=_bounds(cap), minimums=_bounds(minimum), tolerance=tolerance

@@ -37,7 +37,7 @@ def generate(
 
     check_outputs({"--out": out / "x"})
     require_market()
-    from riskroute.market.synthetic import DEFAULT_SYMBOLS, DEFAULT_VENUES, generate_market
+    from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, DEFAULT_VENUES, generate_market
 
     names = tuple(symbols.replace(",", " ").split()) if symbols is not None else DEFAULT_SYMBOLS
     with track(len(DEFAULT_VENUES) * len(names), "symbols") as progress:
@@ -76,12 +76,13 @@ def import_(
     riskroute market import 12302019.NASDAQ_ITCH50.gz 20191230.BX_ITCH_50.gz --symbol AAPL --out out/books
     """
     from riskroute.cli.output import check_outputs, counting, say
-    from riskroute.errors import InputError, one_of
+    from riskroute.errors import InputError
+    from riskroute.validation import one_of
 
     check_outputs({"--out": out / "x"})
     require_market()
     from riskroute.market.importing import READERS, import_files
-    from riskroute.market.reading import Wanted
+    from riskroute.market.readers.reading import ImportOptions
 
     if format is not None:
         one_of("--format", format, tuple(READERS))
@@ -92,10 +93,10 @@ def import_(
             raise InputError(f"--column must be OURS=THEIRS, was {text!r}")
         names[ours] = theirs
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
-    wanted = Wanted(tuple(symbol or ()), depth, start, end, as_date(date), venue, names)
+    options = ImportOptions(tuple(symbol or ()), depth, start, end, as_date(date), venue, names)
     with counting("books") as progress:
         recordings = import_files(
-            files, out, wanted, kind=format, max_unresolved=max_unresolved, max_crossed=max_crossed, progress=progress
+            files, out, options, kind=format, max_unresolved=max_unresolved, max_crossed=max_crossed, progress=progress
         )
     _say_overview(recordings)
     say(f"wrote {len(recordings)} recordings to {out}")
@@ -117,8 +118,9 @@ def inspect(
     check_outputs({"--json": json})
     require_market()
     from riskroute.errors import DataError
+    from riskroute.files import write_json
     from riskroute.market.store import Store, quality
-    from riskroute.results import aligned, write_json
+    from riskroute.text import aligned
 
     store = Store(folder)
     recordings = store.recordings()
@@ -172,7 +174,7 @@ def calibrate(
     require_market()
     with waiting("sampling books"):
         from riskroute.market.calibration import calibrate as fit
-        from riskroute.market.sampling import Window
+        from riskroute.market.clock import Window
         from riskroute.market.store import Store
         from riskroute.routing.fees import load_fees
 
@@ -199,7 +201,7 @@ def calibrate(
 def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[Path]:
     from importlib.util import find_spec
 
-    from riskroute.results import write_json, write_whole
+    from riskroute.files import write_json, write_whole
     from riskroute.routing.venues import save_models
 
     if json is not None:
@@ -219,7 +221,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
 def _say_overview(recordings: list[Any]) -> None:
     """Print what recordings hold, and what was left out of them."""
     from riskroute.cli.output import say
-    from riskroute.results import aligned
+    from riskroute.text import aligned
 
     header = ["", "books", "levels", "events", "from (UTC)", "to (UTC)", "unresolved", "crossed", "source"]
     rows = [
@@ -285,7 +287,7 @@ def _pool(text: str, number: int) -> DarkPool:
 
 def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
     from riskroute.errors import InputError
-    from riskroute.market.sampling import hours_of
+    from riskroute.market.clock import hours_of
 
     try:
         return hours_of(text)

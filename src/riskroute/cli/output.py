@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from riskroute.errors import InputError, one_of
+from riskroute.errors import InputError
 from riskroute.results import SimulationResult
 from riskroute.routing.splits import about
+from riskroute.validation import one_of
 
 if TYPE_CHECKING:
     from rich.progress import Task as RichTask
 
-    from riskroute.experiments.designs import DesignResult
+    from riskroute.experiments.paper.designs import DesignResult
     from riskroute.simulation.tasks import Task
 
 PATTERNS_SHOWN = 10

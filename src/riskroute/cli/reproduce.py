@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riskroute.errors import InputError, one_of
+from riskroute.errors import InputError
+from riskroute.validation import one_of
 
 if TYPE_CHECKING:
-    from riskroute.experiments.order_books import Drawn
-    from riskroute.experiments.reproduce import Experiment, Reproduced
+    from riskroute.experiments.paper.order_books import BookFigure
+    from riskroute.experiments.paper.reproduce import Experiment, ExperimentResult
     from riskroute.simulation.engines import Engine
 
 EngineOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
@@ -83,7 +84,7 @@ def reproduce(
     require("matplotlib", "plotly")
     summaries: dict[str, dict[str, Any]] = {}
     if experiment not in BOOKS:
-        from riskroute.experiments.reproduce import plan_experiments
+        from riskroute.experiments.paper.reproduce import plan_experiments
         from riskroute.simulation.engines import Engine
 
         where = Engine(engine, workers, address)
@@ -107,7 +108,8 @@ def _from_books(
 
     require_market()
     with waiting("reading order books" if data is not None else "making and reading a synthetic market"):
-        from riskroute.experiments.order_books import LEVELS, book_data, draw_books
+        from riskroute.experiments.book_data import book_data
+        from riskroute.experiments.paper.order_books import LEVELS, draw_books
 
         books = book_data(data, symbol, out, seed, depth=LEVELS, date=as_date(date))
     found = {}
@@ -121,7 +123,7 @@ def _from_books(
 def _from_play(plans: list[Experiment], where: Engine, out: Path, resume: bool) -> dict[str, dict[str, Any]]:
     """Play experiments on an engine; returns summaries of those that were played in full, by name."""
     from riskroute.cli.output import track_tasks
-    from riskroute.experiments.reproduce import reproduce as play
+    from riskroute.experiments.paper.reproduce import reproduce as play
 
     summaries = {}
     with resumable(out):
@@ -163,8 +165,8 @@ def sweep(
     check_outputs({"--out": out / "tasks" / "x"})
     from riskroute.experiments.sweep import read_config
     from riskroute.experiments.sweep import sweep as play
-    from riskroute.results import aligned
     from riskroute.simulation.engines import Engine
+    from riskroute.text import aligned
 
     where, wanted = Engine(engine, workers, address), read_config(config)
     with resumable(out), track_tasks(wanted.all_runs) as finished:
@@ -186,7 +188,7 @@ def resumable(out: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _draw(done: Reproduced) -> None:
+def _draw(done: ExperimentResult) -> None:
     from riskroute.cli.output import say
     from riskroute.report.figures import plot_changes, plot_panels
     from riskroute.report.interactive import REGRET_NOTE, changes_chart, regret_chart, write_page
@@ -209,7 +211,7 @@ def _draw(done: Reproduced) -> None:
         say(f"wrote {path}")
 
 
-def _draw_books(done: Drawn) -> None:
+def _draw_books(done: BookFigure) -> None:
     from riskroute.cli.output import say
     from riskroute.report.fits import plot_fits, plot_sampling
     from riskroute.report.interactive import write_page
@@ -232,8 +234,8 @@ def _draw_books(done: Drawn) -> None:
 def _judge(summaries: dict[str, dict[str, Any]], path: Path) -> None:
     """Write down which of the paper's statements hold here."""
     from riskroute.cli.output import say
-    from riskroute.experiments.claims import judge, markdown
-    from riskroute.results import write_whole
+    from riskroute.experiments.paper.claims import judge, markdown
+    from riskroute.files import write_whole
 
     verdicts = judge(summaries)
     if not verdicts:
@@ -244,17 +246,17 @@ def _judge(summaries: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def _title(experiment: Experiment) -> str:
-    from riskroute.experiments.reproduce import TITLES
+    from riskroute.experiments.paper.reproduce import TITLES
 
     scale = experiment.panels[0].scale
     return f"{TITLES[experiment.name]} ({scale.runs} runs of {scale.horizon:,} rounds)"
 
 
-def _show(done: Reproduced) -> None:
+def _show(done: ExperimentResult) -> None:
     """Print where every policy ended, panel by panel; for the instances, averages over them."""
     from riskroute.cli.output import say
-    from riskroute.experiments.reproduce import standings
-    from riskroute.results import aligned
+    from riskroute.experiments.paper.reproduce import standings
+    from riskroute.text import aligned
 
     say(f"\n{_title(done.experiment)}")
     say(aligned(*standings(done)))

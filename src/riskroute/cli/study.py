@@ -40,7 +40,7 @@ def study(
         return
     files, summary = run_study(config, out, (engine, workers, address), resume=resume)
     if json is not None:
-        from riskroute.results import write_json
+        from riskroute.files import write_json
 
         files.append(write_json(json, summary))
     for path in files:
@@ -65,8 +65,8 @@ def run_study(
     require_market()
     require("matplotlib", "plotly", "jinja2")
     with waiting("reading market data and estimating venue models", lines=lines):
-        from riskroute.experiments.study import plan_study, play_study
-        from riskroute.experiments.study_config import read_study
+        from riskroute.experiments.study.config import read_study
+        from riskroute.experiments.study.study import plan_study, play_study
         from riskroute.simulation.engines import Engine
 
         wanted, engine = read_study(config), Engine(*where)
@@ -90,8 +90,8 @@ def run_study(
 
 def _init(path: Path) -> None:
     from riskroute.cli.output import say
-    from riskroute.experiments.study_config import TEMPLATE
-    from riskroute.results import write_whole
+    from riskroute.experiments.study.config import TEMPLATE
+    from riskroute.files import write_whole
 
     if path.exists():
         raise InputError(f"config must be a new file, was {str(path)!r}, which is there already")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from riskroute.errors import InputError, one_of, whole_number
-from riskroute.experiments.panels import Panel, Scale
+from riskroute.arrays import Integers
+from riskroute.errors import InputError
+from riskroute.experiments.panels import Panel, RunSize
 from riskroute.learning.actions import Actions, as_action
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
@@ -18,6 +17,7 @@ from riskroute.routing.splits import about, count_splits, list_limit, list_split
 from riskroute.simulation.engines import Engine, Finished, run_tasks
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import Progress, simulate
+from riskroute.validation import one_of, whole_number
 
 PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
 """The four policies of the paper's figures."""
@@ -28,10 +28,10 @@ COMPARED = ("adaptive", *PAPER_POLICIES)
 DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
 """Ours, the paper's four, and two yardsticks."""
 
-DEMO_SCALE = Scale(fewer={"adaptive": 10, "thompson": 10})
+DEMO_SIZE = RunSize(fewer={"adaptive": 10, "thompson": 10})
 """50 runs of 100,000 rounds; 10 of the two policies that take a hundred times as long as RISE."""
 
-DEMO_RUNS = sum(map(DEMO_SCALE.runs_of, DEMO_POLICIES))
+DEMO_RUNS = sum(map(DEMO_SIZE.runs_of, DEMO_POLICIES))
 
 
 def default_policies(slots: int, shares: int) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def compare(
     return _as_splits(result, list_splits(shares, slots)) if isinstance(actions, Actions) else result
 
 
-def _as_splits(result: SimulationResult, splits: np.typing.NDArray[np.int64]) -> SimulationResult:
+def _as_splits(result: SimulationResult, splits: Integers) -> SimulationResult:
     """Replace row numbers by the splits they stand for."""
     policies = {
         name: replace(one, recommended=[as_action(splits[row]) for row in one.recommended])
@@ -88,7 +88,7 @@ def demo(engine: Engine | None = None, finished: Finished | None = None) -> Simu
     """The comparison `make demo` shows, 8 shares over 6 slots; played on all cores unless ``engine`` says otherwise."""
     facts = {"slots": 6, "shares": 8, "instance_seed": 0}
     environment = Environment(random_problem(routing_actions(8, 6, listed=True), 0))
-    panel = Panel("demo", "the demo", environment, DEMO_POLICIES, facts, DEMO_SCALE)
+    panel = Panel("demo", "the demo", environment, DEMO_POLICIES, facts, DEMO_SIZE)
     tasks = sorted(panel.tasks(), key=lambda task: task.first)  # unlike ones first: each worker compiles other kernels
     result = panel.gather(tasks, run_tasks(tasks, engine or Engine(), finished=finished))
     return _as_splits(result, list_splits(8, 6))

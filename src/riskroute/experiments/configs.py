@@ -8,8 +8,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
-from riskroute.errors import InputError, instance_of, path_of, shown
+from riskroute.errors import InputError, shown
 from riskroute.text import is_name, name_rule
+from riskroute.validation import instance_of, path_of
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -23,28 +23,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, RiskrouteError, StateError, one_of, whole_number
+from riskroute.arrays import Units, Vector
+from riskroute.errors import InputError, RiskrouteError, StateError
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Setting
 from riskroute.learning.tally import Tally
+from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.importing import import_files
-from riskroute.market.reading import Wanted
-from riskroute.market.sampling import Window
+from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.scenarios import sample_scenarios
 from riskroute.market.slots import Slot
 from riskroute.market.store import Store
-from riskroute.market.synthetic import DEFAULT_SYMBOLS, DEFAULT_VENUES, generate_market
+from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, DEFAULT_VENUES, generate_market
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.instances import COMFORTABLE_LIST, random_routing_problem
 from riskroute.routing.splits import about
 from riskroute.routing.venues import venue_problem
-from riskroute.routing.weights import whole_allocation
+from riskroute.routing.weights import apportion
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.episodes import Run
 from riskroute.simulation.replay import Replay
+from riskroute.validation import one_of, whole_number
 
 try:
     import gymnasium
@@ -65,9 +66,6 @@ _MARKET_POOLS = (
 )
 _FARTHEST = 40.0  # standard deviations; numpy's normal draws end before 14
 
-Vector = NDArray[np.float64]
-Units = NDArray[np.int64]
-
 
 class RoutingEnv(gymnasium.Env[Vector, Any]):
     """A riskroute environment, one order per step.
@@ -84,7 +82,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
     reach : the largest reward, in absolute value; observations are clipped to it.
     horizon : steps of an episode, which then ends truncated.
     action_mode : ``discrete``, the number of the split, for up to 200,000 of them; ``weights``, one weight from 0 to 1
-        per slot, made a split by `whole_allocation`, for any number.
+        per slot, made a split by `apportion`, for any number.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - the base class declares it an instance's
@@ -157,7 +155,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         if self.action_mode == "discrete":
             number = whole_number("action", action, minimum=0, maximum=lattice.size - 1)
             return number if self._by_row else as_action(lattice.unrank(number) * lot)
-        split = whole_allocation(action, self.allocations)
+        split = apportion(action, self.allocations)
         return lattice.rank(np.array(split) // lot) if self._by_row else split
 
     def _split(self, handle: Action) -> Units:
@@ -259,7 +257,7 @@ def synthetic_replay() -> Replay:
     slots = [*(Slot(venue.name) for venue in DEFAULT_VENUES), *(Slot(first, "dark", pool) for pool in _MARKET_POOLS)]
     with tempfile.TemporaryDirectory() as folder:
         files = generate_market(folder, symbols=(symbol,), hours=_MARKET_HOURS)
-        import_files(files, Path(folder) / "books", Wanted((symbol,)))
+        import_files(files, Path(folder) / "books", ImportOptions((symbol,)))
         store = Store(Path(folder) / "books")
         scenarios = sample_scenarios(store, symbol, slots, _MARKET_SHARES, _MARKET_WINDOW, repeats=_MARKET_REPEATS)
     caps = scenarios.caps()

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from riskroute.files import write_whole
 from riskroute.learning.policy import Policy
-from riskroute.results import PolicyResult, SimulationResult, number, write_whole
+from riskroute.results import PolicyResult, SimulationResult
 from riskroute.simulation.engines import Engine, Finished, run_tasks
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import by_label, configuration
-from riskroute.simulation.tasks import Shelf, Task, cut, merged
+from riskroute.simulation.tasks import Task, TaskCache, merged, split_runs
+from riskroute.text import number
 
 if TYPE_CHECKING:
     import polars
@@ -25,7 +27,7 @@ Final = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Scale:
+class RunSize:
     """How much is played: rounds per run, runs per policy (``fewer`` for some, by label), and the seed."""
 
     horizon: int = 100_000
@@ -51,7 +53,7 @@ class Panel:
     environment: Environment
     policies: Sequence[str] | Mapping[str, str | Policy]
     facts: dict[str, Any]
-    scale: Scale
+    scale: RunSize
     checkpoints: int = 100
     spacing: str = "both"
 
@@ -63,7 +65,7 @@ class Panel:
         """All its runs, cut into tasks."""
         scale, tasks = self.scale, []
         for label, policy in self.chosen().items():
-            tasks += cut(
+            tasks += split_runs(
                 self.environment,
                 label,
                 policy,
@@ -105,17 +107,17 @@ class Panel:
 
 
 def play_panels(
-    panels: Sequence[Panel], shelf: Shelf, engine: Engine, *, resume: bool = False, finished: Finished | None = None
+    panels: Sequence[Panel], cache: TaskCache, engine: Engine, *, resume: bool = False, finished: Finished | None = None
 ) -> Iterator[SimulationResult]:
     """Play all panels at once, then give their results one after the other, so that one at a time is in memory.
 
-    With ``resume`` tasks found on the shelf are not done again; without, they are forgotten first.
+    With ``resume`` tasks found on the cache are not done again; without, they are forgotten first.
     """
     cuts = [panel.tasks() for panel in panels]
     tasks = [task for some in cuts for task in some]
     if not resume:
-        shelf.forget(tasks)
-    results = run_tasks(tasks, engine, shelf=shelf, finished=finished)
+        cache.forget(tasks)
+    results = run_tasks(tasks, engine, cache=cache, finished=finished)
     for panel, some in zip(panels, cuts, strict=True):
         yield panel.gather(some, islice(results, len(some)))
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from riskroute.errors import InputError, instance_of, one_of, path_of
+from riskroute.errors import InputError
 from riskroute.experiments.comparison import must_list
 from riskroute.experiments.configs import (
     Count,
@@ -24,16 +24,17 @@ from riskroute.experiments.configs import (
     read_toml,
     validated,
 )
-from riskroute.experiments.panels import Final, Panel, Scale, TableWriter, average, play_panels
+from riskroute.experiments.panels import Final, Panel, RunSize, TableWriter, average, play_panels
+from riskroute.files import write_json
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES, make_policy
-from riskroute.results import write_json
 from riskroute.routing.instances import routing_actions
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.tasks import Shelf
+from riskroute.simulation.tasks import TaskCache
+from riskroute.validation import instance_of, one_of, path_of
 
 Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
 
@@ -131,13 +132,13 @@ def sweep_panels(config: SweepConfig) -> list[Panel]:
         }
         name = ", ".join(f"{key} {value:g}" for key, value in facts.items())
         environment = Environment(random_problem(sets[slots, shares], instance, risk_tolerance=tolerance))
-        scale = Scale(horizon, config.runs, config.seed)
+        scale = RunSize(horizon, config.runs, config.seed)
         panels.append(Panel(name, name, environment, policies, facts, scale, config.checkpoints))
     return panels
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepResult:
     """Final regrets by combination and policy, and the files written."""
 
     panels: Sequence[Panel]
@@ -160,12 +161,12 @@ class Swept:
 
 def sweep(
     config: SweepConfig, out: Path, engine: Engine, *, resume: bool = False, finished: Finished | None = None
-) -> Swept:
+) -> SweepResult:
     """Play every combination; writes ``sweep.parquet`` (tidy), ``sweep.json`` (summary) and ``config.json``."""
     panels, out = sweep_panels(config), path_of("out", out)
     instance_of("engine", engine, Engine, "an Engine")
     table, finals = TableWriter(out / "sweep.parquet"), []
-    played = play_panels(panels, Shelf(out / "tasks"), engine, resume=resume, finished=finished)
+    played = play_panels(panels, TaskCache(out / "tasks"), engine, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):
         table.add(panel.tidy(result))
         finals.append({label: one["final"] for label, one in result.digest()["policies"].items()})
@@ -174,4 +175,4 @@ def sweep(
         "config.json": config.model_dump(),
     }
     files = [table.close(), *(write_json(out / name, content) for name, content in contents.items())]
-    return Swept(panels, finals, files)
+    return SweepResult(panels, finals, files)

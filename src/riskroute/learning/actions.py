@@ -10,12 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import LARGEST, InputError, exact_array, finite_array, real_number, shown, whole_number
-from riskroute.learning.design import Design, g_optimal
+from riskroute.arrays import Flags, Floats, Integers
+from riskroute.errors import InputError, shown
+from riskroute.learning.design.g_optimal import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
 from riskroute.seeding import checked, digest, short_hash
+from riskroute.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 
 _WHOLE = np.dtype(np.int64)
 _LARGEST_SAMPLE = 10**8
@@ -25,7 +26,7 @@ Action = int | tuple[int, ...]
 """Handle of one action: a row number, or a tuple of whole numbers for sets without row numbers."""
 
 
-def as_action(row: NDArray[np.int64] | np.int64 | int) -> Action:
+def as_action(row: Integers | np.int64 | int) -> Action:
     """Turn one entry of an action batch into a plain, hashable handle."""
     return int(row) if np.ndim(row) == 0 else tuple(int(x) for x in np.asarray(row))
 
@@ -35,7 +36,7 @@ def as_batch(*actions: Action) -> ActionBatch:
     if not actions:
         return np.zeros(0, dtype=np.int64)
     try:
-        batch: NDArray[np.int64] = np.array(actions)
+        batch: Integers = np.array(actions)
     except ValueError:  # vectors of different lengths
         batch = np.zeros(0, dtype=np.int64)
     if batch.dtype != _WHOLE or batch.size == 0 or batch.ndim > 2:
@@ -77,7 +78,7 @@ class ActionSet(ABC):
         """A short text that differs between different sets; saved states carry it."""
 
     @abstractmethod
-    def features(self, actions: ActionBatch) -> NDArray[np.float64]:
+    def features(self, actions: ActionBatch) -> Floats:
         """Feature vectors ``(n, dim)`` of a batch of ``n`` actions."""
 
     @abstractmethod
@@ -85,10 +86,10 @@ class ActionSet(ABC):
         """Largest Euclidean norm of a feature vector."""
 
     @abstractmethod
-    def best(self, coef: NDArray[np.float64]) -> Action:
+    def best(self, coef: Floats) -> Action:
         """Action with the smallest ``<coef, features>``; of equals, the first."""
 
-    def best_each(self, coefs: NDArray[np.float64]) -> ActionBatch:
+    def best_each(self, coefs: Floats) -> ActionBatch:
         """Best action under each of several scores ``(n, dim)``."""
         return as_batch(*(self.best(coef) for coef in finite_array("coefs", coefs, ndim=2)))
 
@@ -97,11 +98,11 @@ class ActionSet(ABC):
         """G-optimal design, aiming at a certified bound of at most ``(1 + tolerance) * rank``; the bound is stated."""
 
     @abstractmethod
-    def within(self, coef: NDArray[np.float64], tolerance: float) -> ActionSet:
+    def within(self, coef: Floats, tolerance: float) -> ActionSet:
         """Return the actions whose score is at most the best score plus ``tolerance``."""
 
     @abstractmethod
-    def top(self, coef: NDArray[np.float64], count: int) -> ActionSet:
+    def top(self, coef: Floats, count: int) -> ActionSet:
         """Return the ``count`` actions with the smallest scores; of equals, the first."""
 
     @abstractmethod
@@ -112,16 +113,16 @@ class ActionSet(ABC):
     def listed(self) -> Actions:
         """Return the same set as an explicit list, or raise `InputError` when it is too large to list."""
 
-    def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
+    def contains(self, actions: ActionBatch) -> Flags:
         """Whether each of a batch of handles is a member; unless a set says more, whether it has features."""
         try:
             return np.ones(len(self.features(actions)), dtype=bool)
         except InputError:
             return np.zeros(len(actions), dtype=bool)
 
-    def action_features(self, action: Action) -> NDArray[np.float64]:
+    def action_features(self, action: Action) -> Floats:
         """Feature vector ``(dim,)`` of one action."""
-        vector: NDArray[np.float64] = self.features(as_batch(action))[0]
+        vector: Floats = self.features(as_batch(action))[0]
         return vector
 
 
@@ -140,7 +141,7 @@ class Actions(ActionSet):
 
     def __init__(
         self,
-        features: NDArray[np.float64] | list[list[float]],
+        features: Floats | list[list[float]],
         *,
         coordinates: int | None = None,
         handles: ActionBatch | None = None,
@@ -157,7 +158,7 @@ class Actions(ActionSet):
         self._digest: str | None = None
 
     @classmethod
-    def scaled(cls, features: NDArray[np.float64] | list[list[float]], *, coordinates: int | None = None) -> Actions:
+    def scaled(cls, features: Floats | list[list[float]], *, coordinates: int | None = None) -> Actions:
         """Divide all feature vectors by the largest norm, one scalar for all, so that none exceeds one.
 
         >>> Actions.scaled([[3.0, 4.0], [1.0, 0.0]]).matrix.tolist()
@@ -188,23 +189,23 @@ class Actions(ActionSet):
         """Handles of all members, in order."""
         return self._named(self.members)
 
-    def _named(self, rows: NDArray[np.int64]) -> ActionBatch:
+    def _named(self, rows: Integers) -> ActionBatch:
         return rows if self._names is None else self._names.handles[rows]
 
-    def rows_of(self, actions: ActionBatch) -> NDArray[np.int64]:
+    def rows_of(self, actions: ActionBatch) -> Integers:
         """Rows of the matrix that belong to a batch of handles."""
         if self._names is None:
             plain = type(actions) is np.ndarray and actions.dtype == _WHOLE and actions.ndim == 1
             return actions if plain else exact_array("actions", actions, np.int64, (None,))
         return self._names.rows_of(exact_array("actions", actions, np.int64, (None, self._names.handles.shape[1])))
 
-    def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
+    def contains(self, actions: ActionBatch) -> Flags:
         batch = exact_array("actions", actions, np.int64, (None, *self.handles.shape[1:]))
         rows, found = (batch, True) if self._names is None else self._names.search(batch)
         return np.isin(rows, self.members) & found
 
     @property
-    def rows(self) -> NDArray[np.float64]:
+    def rows(self) -> Floats:
         """Feature vectors of all members, ``(size, dim)``."""
         return self.matrix if self.size == len(self.matrix) else self.matrix[self.members]
 
@@ -214,7 +215,7 @@ class Actions(ActionSet):
             self._digest = short_hash([digest(self.rows), self.handles.tolist()])
         return f"actions:{self.size}x{self.dim}:{self.coordinates}:{self._digest}"
 
-    def features(self, actions: ActionBatch) -> NDArray[np.float64]:
+    def features(self, actions: ActionBatch) -> Floats:
         rows = self.rows_of(actions)
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
             raise InputError(f"actions must be row numbers below {len(self.matrix)}, was {rows.tolist()[:6]}")
@@ -223,7 +224,7 @@ class Actions(ActionSet):
     def largest_norm(self) -> float:
         return float(np.linalg.norm(self.rows, axis=1).max())
 
-    def scores(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scores(self, coef: Floats) -> Floats:
         """Return ``<coef, features>`` of every member, ``(size,)``."""
         with np.errstate(over="ignore", invalid="ignore"):
             # einsum rounds every row alike; a matrix product does not, and equal rows would not tie
@@ -232,10 +233,10 @@ class Actions(ActionSet):
             raise InputError("scores must be finite: features and coefficients are too large to be multiplied")
         return np.asarray(product)
 
-    def best(self, coef: NDArray[np.float64]) -> Action:
+    def best(self, coef: Floats) -> Action:
         return self.action(int(np.argmin(self.scores(coef))))
 
-    def best_each(self, coefs: NDArray[np.float64]) -> ActionBatch:
+    def best_each(self, coefs: Floats) -> ActionBatch:
         coefs = finite_array("coefs", coefs, ndim=2)
         rows = self.rows
         step = max(_SCORES_AT_ONCE // len(rows), 1)
@@ -255,12 +256,12 @@ class Actions(ActionSet):
             self._designs[tolerance] = Design(actions, found.weights, found.bound, found.rank)
         return self._designs[tolerance]
 
-    def within(self, coef: NDArray[np.float64], tolerance: float) -> Actions:
+    def within(self, coef: Floats, tolerance: float) -> Actions:
         tolerance = real_number("tolerance", tolerance, minimum=0)
         scores = self.scores(coef)
         return self._subset(scores <= scores.min() + tolerance)
 
-    def top(self, coef: NDArray[np.float64], count: int) -> Actions:
+    def top(self, coef: Floats, count: int) -> Actions:
         count = whole_number("count", count, maximum=self.size)
         kept = np.argsort(self.scores(coef), kind="stable")[:count]
         return self._subset(np.sort(kept))
@@ -271,13 +272,13 @@ class Actions(ActionSet):
     def listed(self) -> Actions:
         return self
 
-    def _subset(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> Actions:
+    def _subset(self, kept: Flags | Integers) -> Actions:
         subset = object.__new__(type(self))
         subset.__dict__.update(self.__dict__, members=self.members[kept], _designs={}, _digest=None)
         return subset
 
 
-def _check_small(features: NDArray[np.float64]) -> None:
+def _check_small(features: Floats) -> None:
     """Refuse columns so small that nothing could be learned of their coefficients: squares of them vanish."""
     size = np.abs(features).max(axis=0)
     small = np.flatnonzero((size > 0) & (size < 1 / LARGEST))
@@ -304,17 +305,17 @@ class _Names:
                 return
         raise InputError("handles must be different for different actions, some were equal")
 
-    def _keys(self, actions: ActionBatch) -> NDArray[np.int64]:
+    def _keys(self, actions: ActionBatch) -> Integers:
         with np.errstate(over="ignore"):
             return np.asarray((actions * self.factors).sum(axis=1))
 
-    def search(self, actions: ActionBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def search(self, actions: ActionBatch) -> tuple[Integers, Flags]:
         """Where each handle must be if it is there, and whether it is."""
         place = np.searchsorted(self.keys, self._keys(actions))
         rows = self.order[np.minimum(place, len(self.order) - 1)]
         return rows, (self.handles[rows] == actions).all(axis=1)
 
-    def rows_of(self, actions: ActionBatch) -> NDArray[np.int64]:
+    def rows_of(self, actions: ActionBatch) -> Integers:
         rows, found = self.search(actions)
         if not found.all():
             raise InputError("actions must be members of the list they are looked up in")

@@ -23,14 +23,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from riskroute.errors import InputError, exact_array, finite_array, real_number, sized_number
-from riskroute.learning.evidence import Evidence
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from riskroute.arrays import Matrix, Vector
+from riskroute.errors import InputError
+from riskroute.learning.observations import Observations
+from riskroute.validation import exact_array, finite_array, real_number, sized_number
 
 LEAST_VARIANCE = 0.1
 """Of an action, in parts of the typical one: no estimate makes an action safer than that."""
@@ -130,7 +128,7 @@ def draw(rng: np.random.Generator, center: Vector, covariance: Matrix, count: in
 
 
 def fit(
-    evidence: Evidence,
+    observations: Observations,
     *,
     base_variance: float,
     vague: Matrix,
@@ -142,29 +140,31 @@ def fit(
 
     Parameters
     ----------
-    evidence : the rewards.
+    observations : the rewards.
     base_variance : the known constant in the variance.
     vague : information of the vague belief, in rewards, ``(dim, dim)``; see `vague_information`.
     prior : what was believed before, beyond the vague belief.
     variance_floor : estimated variances are kept above this part of the typical one.
     unit : the typical variance where neither rewards, nor the prior, nor the base variance say anything but zero.
     """
-    features, counts, dim = evidence.features, evidence.counts, evidence.features.shape[1]
+    features, counts, dim = observations.features, observations.counts, observations.features.shape[1]
     if prior is not None and prior.dim != dim:
         raise InputError(f"prior must have dimension {dim}, was {prior.dim}")
-    typical, rounds = _typical_variance(evidence, base_variance, vague, prior, unit)
+    typical, rounds = _typical_variance(observations, base_variance, vague, prior, unit)
     nothing, nowhere = np.zeros((dim, dim)), np.zeros(dim)
     mean_known, mean_center = (nothing, nowhere) if prior is None else (prior.mean_precision, prior.mean_coef)
     var_known, var_center = (nothing, nowhere) if prior is None else (prior.var_precision, prior.var_coef)
     expected = features @ var_center + base_variance
-    signal = _average_square(evidence, evidence.means - features @ mean_center, noise=typical)
+    signal = _average_square(observations, observations.means - features @ mean_center, noise=typical)
     mean_known = mean_known + vague / (typical + signal)
-    var_known = var_known + vague / (2 * typical**2 + _average_square(evidence, typical - expected))
+    var_known = var_known + vague / (2 * typical**2 + _average_square(observations, typical - expected))
     variance = np.full(len(counts), typical) if prior is None else np.maximum(expected, variance_floor * typical)
     for _ in range(_ITERATIONS):
         weights = counts / variance
-        mean_precision, mean_coef = _solve(features, weights, weights * evidence.means, mean_known, mean_center)
-        squares, freedom = _squared_errors(evidence, mean_coef, _levers(features, mean_precision) / variance, variance)
+        mean_precision, mean_coef = _solve(features, weights, weights * observations.means, mean_known, mean_center)
+        squares, freedom = _squared_errors(
+            observations, mean_coef, _levers(features, mean_precision) / variance, variance
+        )
         weights = freedom / (2 * variance**2)
         totals = (squares - freedom * base_variance) / (2 * variance**2)
         var_precision, var_coef = _solve(features, weights, totals, var_known, var_center)
@@ -200,56 +200,58 @@ def _levers(features: Matrix, precision: Matrix) -> Vector:
     return np.asarray(np.einsum("ij,ij->i", features, np.linalg.solve(precision, features.T).T))
 
 
-def _squared_errors(evidence: Evidence, coef: Vector, levers: Vector, variance: Vector) -> tuple[Vector, Vector]:
+def _squared_errors(
+    observations: Observations, coef: Vector, levers: Vector, variance: Vector
+) -> tuple[Vector, Vector]:
     """Sum of squared errors of each row and the degrees of freedom behind it, given the leverage of one reward.
 
     Errors within rows are right whatever the fit is. Errors of the fit are added to them unless they are clearly larger
     than those within rows explain, in units of the ``variance`` of each row.
     """
-    missed = evidence.counts * (evidence.means - evidence.features @ coef) ** 2
-    left = np.maximum(evidence.counts * (1 - levers) - evidence.free, 0.0)
-    inside, outside = float(evidence.free.sum()), float(left.sum())
+    missed = observations.counts * (observations.means - observations.features @ coef) ** 2
+    left = np.maximum(observations.counts * (1 - levers) - observations.free, 0.0)
+    inside, outside = float(observations.free.sum()), float(left.sum())
     if inside >= outside > 0:
-        explained = np.sum(evidence.spreads / variance) / inside * outside
+        explained = np.sum(observations.spreads / variance) / inside * outside
         if np.sum(missed / variance) > explained * (1 + _SURPRISE * math.sqrt(2 / inside + 2 / outside)):
-            return evidence.spreads, evidence.free
-    return evidence.spreads + missed, evidence.free + left
+            return observations.spreads, observations.free
+    return observations.spreads + missed, observations.free + left
 
 
-def _average_square(evidence: Evidence, values: Vector, noise: float = 0.0) -> float:
+def _average_square(observations: Observations, values: Vector, noise: float = 0.0) -> float:
     """Average square of one value per row, less what is due to noise of that variance per reward, and at least zero.
 
     Every row counts once, however often it was played.
     """
-    if len(evidence) == 0:
+    if len(observations) == 0:
         return 0.0
-    counts, weights = evidence.counts, np.minimum(evidence.counts, 1.0)
-    squares = values**2 - noise * (1 - evidence.free / counts)
+    counts, weights = observations.counts, np.minimum(observations.counts, 1.0)
+    squares = values**2 - noise * (1 - observations.free / counts)
     return max(float(np.sum(weights * squares) / np.sum(weights)), 0.0)
 
 
 def _typical_variance(
-    evidence: Evidence, base_variance: float, vague: Matrix, prior: Belief | None, unit: float
+    observations: Observations, base_variance: float, vague: Matrix, prior: Belief | None, unit: float
 ) -> tuple[float, float]:
     """Variance pooled over all rewards, per degree of freedom, and how many rewards there were.
 
     Where there are too few rewards to say, it is that of the prior; without a prior, the known constant; and if that is
     zero, the average square of the rewards.
     """
-    features, counts = evidence.features, evidence.counts
+    features, counts = observations.features, observations.counts
     known, center = _TRACE * vague, np.zeros(len(vague))
     squares = freedom = rounds = 0.0
     if prior is not None:
         known, center = known + prior.mean_precision * prior.variance, prior.mean_coef
         squares, freedom, rounds = prior.variance * prior.rounds, prior.rounds, prior.rounds
-    precision, coef = _solve(features, counts, counts * evidence.means, known, center)
-    errors = _squared_errors(evidence, coef, _levers(features, precision), np.ones(len(counts)))
+    precision, coef = _solve(features, counts, counts * observations.means, known, center)
+    errors = _squared_errors(observations, coef, _levers(features, precision), np.ones(len(counts)))
     squares, freedom = squares + float(errors[0].sum()), freedom + float(errors[1].sum())
     found = squares / freedom if freedom > _LEAST_FREEDOM else 0.0
-    size = _average_square(evidence, evidence.means)
+    size = _average_square(observations, observations.means)
     found = found if found > _NOISELESS * size else 0.0
     choices = (found, prior.variance if prior else 0.0, base_variance, size, unit, 1.0)
-    return next(choice for choice in choices if choice > _LEAST), rounds + evidence.rounds
+    return next(choice for choice in choices if choice > _LEAST), rounds + observations.rounds
 
 
 def _inverse(matrix: Matrix) -> Matrix:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, finite_array, real_number, whole_number
-
-Vector = NDArray[np.float64]
+from riskroute.arrays import Vector
+from riskroute.errors import InputError
+from riskroute.validation import finite_array, real_number, whole_number
 
 
 def temporal_remainder(horizon: int, max_deviation: float, max_mean_difference: float, var_range: float) -> float:

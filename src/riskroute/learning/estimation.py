@@ -14,20 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import (
-    InputError,
-    exact_array,
-    finite_array,
-    instance_of,
-    real_number,
-    true_or_false,
-)
+from riskroute.arrays import Flags, Matrix, Vector
+from riskroute.errors import InputError
 from riskroute.learning.tally import Tallies
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from riskroute.validation import exact_array, finite_array, instance_of, real_number, true_or_false
 
 _LEAST_FREEDOM = 1e-2  # part of a reward that the fit must leave free for its residual to say anything
 
@@ -108,9 +99,7 @@ def least_squares(
     return Estimate(mean_coef, var_coef)
 
 
-def _residuals(
-    features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _Solver | None
-) -> tuple[Vector, NDArray[np.bool_]]:
+def _residuals(features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _Solver | None) -> tuple[Vector, Flags]:
     """Mean squared residual per tally, and which tallies say anything about the variance.
 
     With the ``solver`` of the mean, residuals are divided by one minus their leverage. A reward that the fit follows

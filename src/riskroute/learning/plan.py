@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import LARGEST, InputError, exact_array, sized_number, whole_number
+from riskroute.arrays import Integers
+from riskroute.errors import InputError
 from riskroute.learning.actions import Action, ActionSet, as_batch
-from riskroute.learning.rounding import exact_counts
+from riskroute.learning.design.rounding import exact_counts
 from riskroute.learning.tally import ActionBatch, are_counts, as_handles
+from riskroute.validation import LARGEST, exact_array, sized_number, whole_number
 
 LONGEST_HORIZON = 10**12
 
@@ -45,7 +46,7 @@ class Plan:
     """Actions to play, in order, each ``counts[i]`` times in a row."""
 
     actions: ActionBatch
-    counts: NDArray[np.int64]
+    counts: Integers
 
     def __post_init__(self) -> None:
         if not are_counts(self.actions, self.counts):

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from riskroute.errors import LARGEST, InputError, RiskrouteError, StateError, described, instance_of, real_number, shown
+from riskroute.errors import InputError, RiskrouteError, StateError, described, shown
 from riskroute.learning import remembered
 from riskroute.learning.actions import Action, ActionSet, as_action
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
@@ -27,6 +27,7 @@ from riskroute.learning.remembered import Check
 from riskroute.learning.state import decode, encode
 from riskroute.learning.tally import Tallies, Tally
 from riskroute.seeding import generator
+from riskroute.validation import LARGEST, instance_of, real_number
 
 STATE_VERSION = 1
 
@@ -50,7 +51,7 @@ class Policy(ABC):
     fixed_set: ClassVar[bool] = True  # whether it needs the same action set in every round
     unit_free: ClassVar[bool] = False  # whether it decides alike whatever the unit of rewards is, see `in_units`
 
-    setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
+    _setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
     played: int = memory(0, remembered.rounds_played)
     pending: Plan | None = memory(None, remembered.optional(remembered.plan))
     partial: list[Tally] = memory(
@@ -79,23 +80,28 @@ class Policy(ABC):
         """Recompute, after a restore, what is derived from memory."""
 
     @property
-    def known(self) -> Setting:
+    def started(self) -> bool:
+        """Whether an episode has begun."""
+        return self._setting is not None
+
+    @property
+    def setting(self) -> Setting:
         """The setting of the running episode."""
-        if self.setting is None:
+        if self._setting is None:
             raise StateError(f"{self.name} has not been started: call start(setting) first")
-        return self.setting
+        return self._setting
 
     @property
     def horizon(self) -> int:
         """Rounds of the episode, of policies that need to know."""
-        if self.known.horizon is None:
+        if self.setting.horizon is None:
             raise InputError(f"horizon must be given to {self.name}, was None")
-        return self.known.horizon
+        return self.setting.horizon
 
     @property
     def remaining(self) -> int:
         """Rounds left until the horizon; a very large number without one."""
-        return (LONGEST_HORIZON if self.known.horizon is None else self.known.horizon) - self.played
+        return (LONGEST_HORIZON if self.setting.horizon is None else self.setting.horizon) - self.played
 
     def start(self, setting: Setting, seed: int | np.random.SeedSequence | None = 0) -> Self:
         """Begin an episode, forgetting any earlier one."""
@@ -104,7 +110,7 @@ class Policy(ABC):
         return self
 
     def _prepare(self, setting: Setting, rng: np.random.Generator) -> None:
-        self.setting, self.rng = setting, rng
+        self._setting, self.rng = setting, rng
         self._reset()
         if self.needs_horizon and setting.horizon is None:
             raise InputError(f"horizon must be given to {self.name}, was None")
@@ -174,18 +180,18 @@ class Policy(ABC):
         Coefficients are shared by all sets, so what was learned stays. A plan under way ends here, and what was
         played of it is learned. Policies that reason about one set as a whole refuse.
         """
-        known = self.known
+        setting = self.setting
         instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
-        if actions is known.actions or actions.fingerprint == known.actions.fingerprint:
+        if actions is setting.actions or actions.fingerprint == setting.actions.fingerprint:
             return
         if self.fixed_set:
             raise StateError(f"{self.name} needs the same action set in every round")
-        if actions.dim != known.actions.dim:
-            raise InputError(f"actions must have dimension {known.actions.dim} in every round, was {actions.dim}")
+        if actions.dim != setting.actions.dim:
+            raise InputError(f"actions must have dimension {setting.actions.dim} in every round, was {actions.dim}")
         if self.pending is not None and self.partial:
             self._finish(Tallies.of(self.pending.actions[: len(self.partial)], self.partial))
         self.pending = None
-        self.setting = dataclasses.replace(known, actions=actions)
+        self._setting = dataclasses.replace(setting, actions=actions)
 
     def _entry(self, plan: Plan) -> int:
         last = len(self.partial) - 1
@@ -210,7 +216,7 @@ class Policy(ABC):
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on later, as plain JSON-able values."""
-        setting = self.known
+        setting = self.setting
         return {
             "version": STATE_VERSION,
             "policy": self.name,

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import LARGEST, InputError, finite_array, real_number, sized_number, true_or_false, whole_number
+from riskroute.arrays import Floats, Integers
+from riskroute.errors import InputError
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
+from riskroute.validation import LARGEST, finite_array, real_number, sized_number, true_or_false, whole_number
 
 _REACH = LARGEST / 1000  # of means and deviations: noise adds to them
 _SLACK = 1e-9  # room for rounding in the norm and sign checks
@@ -37,8 +38,8 @@ class Problem:
     """
 
     actions: ActionSet
-    mean_coef: NDArray[np.float64]
-    var_coef: NDArray[np.float64]
+    mean_coef: Floats
+    var_coef: Floats
     base_variance: float = 1.0
     risk_tolerance: float = 2.0
     check_norms: bool = True
@@ -89,8 +90,8 @@ class Problem:
         cls,
         *,
         actions: ActionSet,
-        mean_coef: NDArray[np.float64],
-        var_coef: NDArray[np.float64],
+        mean_coef: Floats,
+        var_coef: Floats,
         base_variance: float = 1.0,
         risk_tolerance: float = 2.0,
     ) -> Problem:
@@ -110,7 +111,7 @@ class Problem:
         )
 
     @property
-    def score(self) -> NDArray[np.float64]:
+    def score(self) -> Floats:
         """Coefficients of the mean-variance, up to the constant: ``var_coef - risk_tolerance * mean_coef``."""
         return self.var_coef - self.risk_tolerance * self.mean_coef
 
@@ -119,27 +120,27 @@ class Problem:
         """Action with the smallest mean-variance."""
         return self.actions.best(self.score)
 
-    def means(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def means(self, actions: Integers) -> Floats:
         """Mean rewards ``(n,)`` of a batch of actions."""
-        product: NDArray[np.float64] = self.actions.features(actions) @ self.mean_coef
+        product: Floats = self.actions.features(actions) @ self.mean_coef
         return product
 
-    def variances(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def variances(self, actions: Integers) -> Floats:
         """Variances ``(n,)`` of the rewards of a batch of actions."""
-        product: NDArray[np.float64] = self.actions.features(actions) @ self.var_coef
+        product: Floats = self.actions.features(actions) @ self.var_coef
         return product + self.base_variance
 
-    def mean_variances(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def mean_variances(self, actions: Integers) -> Floats:
         """Mean-variances ``(n,)`` of a batch of actions."""
         return self.variances(actions) - self.risk_tolerance * self.means(actions)
 
-    def gaps(self, actions: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+    def gaps(self, actions: Integers | None = None) -> Floats:
         """Mean-variance above the best action's, of a batch of actions or of all of them."""
         chosen = self.actions.listed().handles if actions is None else actions
         return self.mean_variances(chosen) - self.mean_variances(as_batch(self.best))
 
 
-def length(vector: NDArray[np.float64]) -> float:
+def length(vector: Floats) -> float:
     """Euclidean norm, rounded once: the same number on every processor, unlike a library's dot product.
 
     >>> length(np.array([3.0, 4.0]))

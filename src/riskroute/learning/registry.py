@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from riskroute.errors import InputError, StateError, one_of
+from riskroute.errors import InputError, StateError
 from riskroute.learning.actions import ActionSet
-from riskroute.learning.adaptive import Adaptive
-from riskroute.learning.change_test import ChangeTest
-from riskroute.learning.discounted import Discounted
-from riskroute.learning.lin_thompson import LinThompson
-from riskroute.learning.lin_ucb import LinUcb
-from riskroute.learning.mv_thompson import MvThompson
-from riskroute.learning.mv_ucb import MvUcb
-from riskroute.learning.phased_elimination import PhasedElimination
+from riskroute.learning.policies.adaptive import Adaptive
+from riskroute.learning.policies.change_test import ChangeTest
+from riskroute.learning.policies.discounted import Discounted
+from riskroute.learning.policies.lin_thompson import LinThompson
+from riskroute.learning.policies.lin_ucb import LinUcb
+from riskroute.learning.policies.mv_thompson import MvThompson
+from riskroute.learning.policies.mv_ucb import MvUcb
+from riskroute.learning.policies.phased_elimination import PhasedElimination
+from riskroute.learning.policies.restart_gse import RestartGse
+from riskroute.learning.policies.rise import Rise
+from riskroute.learning.policies.rise_plus_plus import RisePlusPlus
+from riskroute.learning.policies.risk_exp_exp import RiskExpExp
+from riskroute.learning.policies.risk_ucb import RiskUcb
+from riskroute.learning.policies.sliding_window import SlidingWindow
+from riskroute.learning.policies.thompson import Thompson
+from riskroute.learning.policies.yardsticks import Greedy, Oracle, Uniform
 from riskroute.learning.policy import Policy
-from riskroute.learning.restart_gse import RestartGse
-from riskroute.learning.rise import Rise
-from riskroute.learning.rise_plus_plus import RisePlusPlus
-from riskroute.learning.risk_exp_exp import RiskExpExp
-from riskroute.learning.risk_ucb import RiskUcb
-from riskroute.learning.sliding_window import SlidingWindow
-from riskroute.learning.thompson import Thompson
-from riskroute.learning.yardsticks import Greedy, Oracle, Uniform
+from riskroute.validation import one_of
 
 POLICIES: dict[str, type[Policy]] = {
     kind.name: kind

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, check_array, finite_array, one_of, real_number, whole_number
+from riskroute.arrays import Integers, Vector
+from riskroute.errors import InputError
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.tally import Tally, merge_moments_compiled
-
-Vector = NDArray[np.float64]
+from riskroute.validation import check_array, finite_array, one_of, real_number, whole_number
 
 MOST_CHECKPOINTS = 10**6
 
@@ -43,7 +42,7 @@ def path_increments(rewards: Vector, risk_tolerance: float) -> Vector:
     return np.concatenate([[0.0], growth]) - risk_tolerance * rewards
 
 
-def expected_comparator(rounds: NDArray[np.int64], mean: float, variance: float, risk_tolerance: float) -> Vector:
+def expected_comparator(rounds: Integers, mean: float, variance: float, risk_tolerance: float) -> Vector:
     """Expected mean-variance of playing one action ``t`` times: ``(t - 1) variance - risk_tolerance t mean``.
 
     >>> expected_comparator(np.array([1, 10]), mean=0.5, variance=2.0, risk_tolerance=2.0).tolist()
@@ -81,13 +80,13 @@ def _harmonic(n: float) -> float:
 
 
 def block_curves(
-    counts: NDArray[np.int64],
+    counts: Integers,
     reward_means: Vector,
     reward_spreads: Vector,
     true_means: Vector,
     true_variances: Vector,
     gaps: Vector,
-    checkpoints: NDArray[np.int64],
+    checkpoints: Integers,
     anchors: Vector,
     risk_tolerance: float,
 ) -> tuple[Vector, Vector, Vector]:
@@ -136,13 +135,13 @@ def block_curves(
 
 @njit(cache=True)
 def _block_curves(
-    counts: NDArray[np.int64],
+    counts: Integers,
     reward_means: Vector,
     reward_spreads: Vector,
     true_means: Vector,
     true_variances: Vector,
     gaps: Vector,
-    checkpoints: NDArray[np.int64],
+    checkpoints: Integers,
     anchors: Vector,
     risk_tolerance: float,
 ) -> tuple[Vector, Vector, Vector]:
@@ -177,7 +176,7 @@ def _block_curves(
     return xi, pseudo, luck
 
 
-def checkpoint_rounds(horizon: int, count: int = 100, spacing: str = "both") -> NDArray[np.int64]:
+def checkpoint_rounds(horizon: int, count: int = 100, spacing: str = "both") -> Integers:
     """Rounds at which curves are recorded: about ``count``, spaced ``log``, ``linear`` or ``both``, the horizon last.
 
     >>> checkpoint_rounds(1000, 4, "log").tolist()

@@ -12,21 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from riskroute.errors import (
-    LARGEST,
-    InputError,
-    described,
-    exact_array,
-    finite_array,
-    instance_of,
-    real_number,
-    sized_number,
-)
+from riskroute.errors import InputError, described
 from riskroute.learning.actions import as_batch
 from riskroute.learning.belief import Belief
-from riskroute.learning.evidence import Evidence
+from riskroute.learning.observations import Observations
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.tally import Tallies, Tally
+from riskroute.validation import LARGEST, exact_array, finite_array, instance_of, real_number, sized_number
 
 if TYPE_CHECKING:
     from riskroute.learning.policy import Policy
@@ -103,31 +95,31 @@ def past_round(name: str, value: Any, policy: Policy) -> None:
 
 def vector(name: str, value: Any, policy: Policy) -> None:
     """Coefficients ``(dim,)``."""
-    given = exact_array(name, value, np.float64, (policy.known.actions.dim,))
+    given = exact_array(name, value, np.float64, (policy.setting.actions.dim,))
     finite_array(name, given, ndim=1, largest=LARGEST**3)
 
 
 def information(name: str, value: Any, policy: Policy) -> None:
     """A positive definite matrix ``(dim, dim)``."""
-    dim = policy.known.actions.dim
+    dim = policy.setting.actions.dim
     _positive_definite(name, exact_array(name, value, np.float64, (dim, dim)), largest=LARGEST**2)
 
 
 def arm_counts(name: str, value: Any, policy: Policy) -> None:
     """Rounds of every listed action, which add up to those played."""
-    counts = exact_array(name, value, np.int64, (policy.known.actions.size,))
+    counts = exact_array(name, value, np.int64, (policy.setting.actions.size,))
     if counts.min() < 0 or int(counts.sum()) != policy.played:
         raise InputError(f"{name} must add up to the {policy.played} rounds played, was {int(counts.sum())}")
 
 
 def arm_means(name: str, value: Any, policy: Policy) -> None:
     """Mean reward of every listed action."""
-    _rewards(name, exact_array(name, value, np.float64, (policy.known.actions.size,)))
+    _rewards(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)))
 
 
 def arm_spreads(name: str, value: Any, policy: Policy) -> None:
     """Sum of squared deviations of every listed action."""
-    _spreads(name, exact_array(name, value, np.float64, (policy.known.actions.size,)))
+    _spreads(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)))
 
 
 def handle(name: str, value: Any, policy: Policy) -> None:
@@ -153,10 +145,10 @@ def tallies(name: str, value: Any, policy: Policy) -> None:
     _spreads(f"spreads of {name}", value.spreads)
 
 
-def evidence(name: str, value: Any, policy: Policy) -> None:
-    """Evidence by feature vectors of the right dimension."""
-    instance_of(name, value, Evidence, "evidence")
-    dim = policy.known.actions.dim
+def observations(name: str, value: Any, policy: Policy) -> None:
+    """Observations by feature vectors of the right dimension."""
+    instance_of(name, value, Observations, "observations")
+    dim = policy.setting.actions.dim
     if value.features.shape[1] != dim:
         raise InputError(f"features of {name} must have dimension {dim}, was {value.features.shape[1]}")
     if len(value) == 0:
@@ -173,7 +165,7 @@ def evidence(name: str, value: Any, policy: Policy) -> None:
 
 def belief(name: str, value: Any, policy: Policy) -> None:
     """A belief of the right dimension; see `check_belief`."""
-    check_belief(name, value, policy.known.actions.dim)
+    check_belief(name, value, policy.setting.actions.dim)
 
 
 def check_belief(name: str, value: Any, dim: int) -> None:
@@ -217,7 +209,7 @@ def begun(name: str, value: Any, policy: Policy) -> None:
 
 
 def _members(name: str, actions: Any, policy: Policy) -> None:
-    if not policy.known.actions.contains(actions).all():
+    if not policy.setting.actions.contains(actions).all():
         raise InputError(f"{name} must belong to the action set, and did not all")
 
 

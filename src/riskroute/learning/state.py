@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, described, exact_array, instance_of, one_of
+from riskroute.errors import InputError, described
 from riskroute.learning.belief import Belief
-from riskroute.learning.evidence import Evidence
+from riskroute.learning.observations import Observations
 from riskroute.learning.plan import Plan
 from riskroute.learning.tally import Tallies, Tally
+from riskroute.validation import exact_array, instance_of, one_of
 
 
 def encode(value: Any) -> Any:
@@ -21,7 +22,7 @@ def encode(value: Any) -> Any:
         return {"array": value.tolist(), "dtype": value.dtype.name, "shape": list(value.shape)}
     if isinstance(value, Tally):
         return {"tally": list(dataclasses.astuple(value))}
-    if isinstance(value, Tallies | Plan | Belief | Evidence):
+    if isinstance(value, Tallies | Plan | Belief | Observations):
         fields = {item.name: encode(getattr(value, item.name)) for item in dataclasses.fields(value)}
         return {type(value).__name__.lower(): fields}
     if isinstance(value, tuple):
@@ -56,7 +57,7 @@ def decode(value: Any) -> Any:
     return {key: decode(item) for key, item in value.items()}
 
 
-_RECORDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in (Tally, Tallies, Plan, Belief, Evidence)}
+_RECORDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in (Tally, Tallies, Plan, Belief, Observations)}
 _TYPES: dict[str, Any] = {"int64": np.int64, "float64": np.float64}
 
 

@@ -15,9 +15,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, exact_array, instance_of, list_of, real_number, whole_number
+from riskroute.arrays import Floats, Integers
+from riskroute.errors import InputError
+from riskroute.validation import exact_array, instance_of, list_of, real_number, whole_number
 
-ActionBatch = NDArray[np.int64]
+ActionBatch = Integers
 """Handles of several actions: the first axis runs over actions."""
 
 _WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
@@ -85,9 +87,9 @@ class Tallies:
     """
 
     actions: ActionBatch
-    counts: NDArray[np.int64]
-    means: NDArray[np.float64]
-    spreads: NDArray[np.float64]
+    counts: Integers
+    means: Floats
+    spreads: Floats
 
     def __post_init__(self) -> None:
         if not are_tallies(self.actions, self.counts, self.means, self.spreads):
@@ -178,12 +180,12 @@ def are_moments(counts: Any, means: Any, spreads: Any) -> bool:
 
 def merge_into(
     counts: NDArray[Any],
-    means: NDArray[np.float64],
-    spreads: NDArray[np.float64],
-    where: NDArray[np.int64],
+    means: Floats,
+    spreads: Floats,
+    where: Integers,
     more: NDArray[Any],
-    more_means: NDArray[np.float64],
-    more_spreads: NDArray[np.float64],
+    more_means: Floats,
+    more_spreads: Floats,
 ) -> None:
     """Merge tally ``i`` of the second three arrays into tally ``where[i]`` of the first three, in order, in place."""
     if not are_moments(counts, means, spreads):
@@ -195,12 +197,12 @@ def merge_into(
 @njit(cache=True)
 def merge_compiled(
     counts: NDArray[Any],
-    means: NDArray[np.float64],
-    spreads: NDArray[np.float64],
-    where: NDArray[np.int64],
+    means: Floats,
+    spreads: Floats,
+    where: Integers,
     more: NDArray[Any],
-    more_means: NDArray[np.float64],
-    more_spreads: NDArray[np.float64],
+    more_means: Floats,
+    more_spreads: Floats,
 ) -> None:
     """`merge_into` without a look at types: for arrays of which they are known."""
     if not (
@@ -219,12 +221,12 @@ def merge_compiled(
 
 
 def merge_groups(
-    group: NDArray[np.int64],
+    group: Integers,
     n_groups: int,
     counts: NDArray[Number],
-    means: NDArray[np.float64],
-    spreads: NDArray[np.float64],
-) -> tuple[NDArray[Number], NDArray[np.float64], NDArray[np.float64]]:
+    means: Floats,
+    spreads: Floats,
+) -> tuple[NDArray[Number], Floats, Floats]:
     """Merge tallies of the same group ``0 .. n_groups - 1``, in order; counts may be fractions."""
     _check_groups(group, counts, means, spreads)
     merged: NDArray[Number] = np.zeros(n_groups, dtype=counts.dtype)

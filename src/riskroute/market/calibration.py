@@ -10,18 +10,20 @@ from typing import Any
 import polars
 
 from riskroute._version import __version__
-from riskroute.errors import DataError, InputError, day_of, instance_of, list_of, one_of, whole_number
-from riskroute.market.cost import SIDES, as_quantities
+from riskroute.errors import DataError, InputError
+from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import Fit, fit_profits
-from riskroute.market.reading import MOST_LEVELS
-from riskroute.market.sampling import Window, draw_moments
+from riskroute.market.market_orders import SIDES, as_quantities
+from riskroute.market.readers.reading import MOST_LEVELS
+from riskroute.market.sampling import draw_times
 from riskroute.market.slots import Slot, Terms, VenueTables
 from riskroute.market.store import Recording, Store
-from riskroute.results import aligned
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import VenueModel, parameter_table
 from riskroute.seeding import stream
+from riskroute.text import aligned
+from riskroute.validation import day_of, instance_of, list_of, one_of, whole_number
 
 ORDERS = ("market", "limit")
 
@@ -136,17 +138,17 @@ def calibrate(
         day_of("date", date)
     recordings = store.of_symbol(symbol, date, venues)
     day = recordings[0].date
-    moments = draw_moments(day, part, seed)
+    sample_times = draw_times(day, part, seed)
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"pools must have different names, was {[pool.name for pool in pools]}")
     terms = Terms(asked, side, fees, levels)
-    tables = {one.venue: VenueTables(store, one, part, [moments]) for one in recordings}
+    tables = {one.venue: VenueTables(store, one, part, [sample_times]) for one in recordings}
     fits: dict[str, Fit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}
     for slot in _slots(recordings, orders, pools):
         draws = POOL_DRAWS if slot.pool is not None else 1
-        outcome = tables[slot.venue].outcome(slot, moments, terms, seed=seed, draws=draws)
+        outcome = tables[slot.venue].outcome(slot, sample_times, terms, seed=seed, draws=draws)
         try:
             source = stream(seed, "bootstrap", slot.name)
             fits[slot.name] = fit_profits(outcome.profits, asked, outcome.found, seed=source, draws=draws)

@@ -11,16 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, list_of, one_of, real_number, sized_number, whole_number
-from riskroute.market.cost import DECIMALS, SIDES, as_quantities, walk_levels
-from riskroute.market.sampling import Books, Floats
+from riskroute.arrays import Floats, Integers
+from riskroute.errors import InputError
+from riskroute.market.market_orders import DECIMALS, SIDES, as_quantities, walk_levels
+from riskroute.market.sampling import Books
 from riskroute.routing.venues import VenueModel
 from riskroute.seeding import stream
 from riskroute.text import as_name
-
-Whole = NDArray[np.int64]
+from riskroute.validation import list_of, one_of, real_number, sized_number, whole_number
 
 LARGEST_SIZE = 10**12
 LARGEST_SUM = 10**7
@@ -61,7 +60,7 @@ class DarkOutcome:
     """
 
     profits: Floats
-    filled: Whole
+    filled: Integers
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class DarkPool:
     def profits(
         self,
         books: Books,
-        quantities: Sequence[int] | Whole,
+        quantities: Sequence[int] | Integers,
         *,
         seed: int,
         side: str = "sell",
@@ -117,24 +116,24 @@ class DarkPool:
         however many follow.
         """
         one_of("side", side, SIDES)
-        wanted = as_quantities(quantities)
+        asked = as_quantities(quantities)
         taker_fee = sized_number("taker_fee", taker_fee, smallest=0)
         direction, other = (1, "bid") if side == "sell" else (-1, "ask")
         buckets, joinable = len(books.stamps), np.isfinite(books.mid)
         hidden = self.hidden_sizes(whole_number("draws", draws, maximum=10**6) * buckets, seed=seed)
 
         # Bucket first, so that each book is walked once with the rests of all draws.
-        filled = np.minimum(wanted, np.where(joinable, hidden.reshape(draws, buckets), 0).T[:, :, None])
-        rest = wanted - filled
-        crossed = walk_levels(*books.side(other), rest.reshape(buckets, draws * len(wanted))).reshape(rest.shape)
+        filled = np.minimum(asked, np.where(joinable, hidden.reshape(draws, buckets), 0).T[:, :, None])
+        rest = asked - filled
+        crossed = walk_levels(*books.side(other), rest.reshape(buckets, draws * len(asked))).reshape(rest.shape)
         middle, half_spread = books.mid[:, None, None], (books.ask_px - books.bid_px)[:, :1, None] / 2
         earned = direction * (crossed - middle * rest) + self.improvement * half_spread * filled
         earned -= self.fee * filled + taker_fee * rest
-        shape = (draws * buckets, len(wanted))
+        shape = (draws * buckets, len(asked))
         profits = np.round(earned, DECIMALS).swapaxes(0, 1).reshape(shape)
         return DarkOutcome(profits, filled.swapaxes(0, 1).reshape(shape))
 
-    def hidden_sizes(self, count: int, *, seed: int) -> Whole:
+    def hidden_sizes(self, count: int, *, seed: int) -> Integers:
         """Draw hidden sizes, ``(count,)``, 0 where there is none; the first are the same however many are drawn."""
         rng = np.random.default_rng(stream(seed, "hidden sizes", self.name))
         there, height = rng.random((whole_number("count", count, minimum=0, maximum=10**8), 2)).T
@@ -142,27 +141,27 @@ class DarkPool:
         growth = np.minimum(-np.log1p(-height) / self.tail, math.log(LARGEST_SIZE / self.smallest))
         return np.where(there < self.presence, np.floor(self.smallest * np.exp(growth)), 0.0).astype(np.int64)
 
-    def chance_of(self, quantities: Sequence[int] | Whole) -> Floats:
+    def chance_of(self, quantities: Sequence[int] | Integers) -> Floats:
         """Probability that at least so many shares are hidden, for each of ``quantities (Q,)``."""
         return self._chances(as_quantities(quantities))
 
-    def mean_fill(self, quantities: Sequence[int] | Whole) -> Floats:
+    def mean_fill(self, quantities: Sequence[int] | Integers) -> Floats:
         """Expected fill of orders of ``quantities (Q,)``: the sum of the chances of each of their shares."""
-        wanted, shares = _countable(quantities)
-        return np.asarray(np.cumsum(self._chances(shares))[wanted - 1])
+        asked, shares = _countable(quantities)
+        return np.asarray(np.cumsum(self._chances(shares))[asked - 1])
 
-    def fill_variance(self, quantities: Sequence[int] | Whole) -> Floats:
+    def fill_variance(self, quantities: Sequence[int] | Integers) -> Floats:
         """Variance of the fill of orders of ``quantities (Q,)``."""
-        wanted, shares = _countable(quantities)
-        square = np.cumsum((2 * shares - 1) * self._chances(shares))[wanted - 1]
-        return np.asarray(square - self.mean_fill(wanted) ** 2)
+        asked, shares = _countable(quantities)
+        square = np.cumsum((2 * shares - 1) * self._chances(shares))[asked - 1]
+        return np.asarray(square - self.mean_fill(asked) ** 2)
 
-    def _chances(self, sizes: Whole) -> Floats:
+    def _chances(self, sizes: Integers) -> Floats:
         return np.asarray(self.presence * np.minimum(1.0, self.smallest / sizes) ** self.tail)
 
 
-def _countable(quantities: Sequence[int] | Whole) -> tuple[Whole, Whole]:
+def _countable(quantities: Sequence[int] | Integers) -> tuple[Integers, Integers]:
     """Quantities, and all the shares from 1 to the largest of them."""
-    wanted = as_quantities(quantities)
-    whole_number("quantities", wanted[-1], maximum=LARGEST_SUM)
-    return wanted, np.arange(1, wanted[-1] + 1)
+    asked = as_quantities(quantities)
+    whole_number("quantities", asked[-1], maximum=LARGEST_SUM)
+    return asked, np.arange(1, asked[-1] + 1)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from riskroute.arrays import Flags, Floats, Integers
 from riskroute.errors import DataError
-from riskroute.market.sampling import Floats
 from riskroute.routing.venues import VenueModel
 
 RESAMPLES = 1000
@@ -26,7 +26,7 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True)
 class Fit:
-    """Moments of the profit per quantity, and the fitted coefficients.
+    """SampleTimes of the profit per quantity, and the fitted coefficients.
 
     ``quantities``, ``means``, ``variances`` and ``counts`` have one entry per quantity used. ``samples`` counts the
     buckets with a book, ``short`` those of them that were not deep enough for the largest quantity asked for.
@@ -34,10 +34,10 @@ class Fit:
     square; ``r2_mean_model`` and ``r2_variance_model`` are those of the fitted model.
     """
 
-    quantities: NDArray[np.int64]
+    quantities: Integers
     means: Floats
     variances: Floats
-    counts: NDArray[np.int64]
+    counts: Integers
     mean: Pair
     variance: Pair
     mean_error: Pair
@@ -67,8 +67,8 @@ class Fit:
 
 def fit_profits(
     profits: Floats,
-    quantities: NDArray[np.int64],
-    found: NDArray[np.bool_],
+    quantities: Integers,
+    found: Flags,
     *,
     seed: np.random.SeedSequence,
     draws: int = 1,
@@ -125,7 +125,7 @@ def fit_profits(
     return fit
 
 
-def _moments(weights: Floats, shifted: Floats, given: NDArray[np.bool_], centre: Floats) -> tuple[Floats, Floats]:
+def _moments(weights: Floats, shifted: Floats, given: Flags, centre: Floats) -> tuple[Floats, Floats]:
     """Mean and sample variance per quantity, ``(R, Q)``, of R weightings ``(R, B)`` of the buckets."""
     count = weights @ given
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -194,7 +194,7 @@ def _negative(variance: Pair, largest: int) -> tuple[int, int] | None:
     return first, last
 
 
-def _warnings(fit: Fit, asked: NDArray[np.int64], usable: NDArray[np.bool_]) -> list[str]:
+def _warnings(fit: Fit, asked: Integers, usable: Flags) -> list[str]:
     said = []
     if not usable.all():
         said.append(f"quantities above {fit.quantities[-1]} left out: fewer than {USABLE:.0%} of the books suffice")

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from riskroute.errors import DataError, InputError, function_of, instance_of, list_of, one_of, path_of, real_number
-from riskroute.market.book_tables import TableReader
-from riskroute.market.csv_stream import csv_members
-from riskroute.market.itch import ItchReader
-from riskroute.market.lobster import LobsterReader, is_lobster
-from riskroute.market.reading import Reader, Wanted
+from riskroute.errors import DataError, InputError
+from riskroute.market.readers.csv_stream import csv_members
+from riskroute.market.readers.itch import ItchReader
+from riskroute.market.readers.lobster import LobsterReader, is_lobster
+from riskroute.market.readers.reading import ImportOptions, Reader
+from riskroute.market.readers.table import TableReader
+from riskroute.market.readers.ticks import TickReader, is_ticks
 from riskroute.market.store import Recording, RecordingWriter
-from riskroute.market.ticks import TickReader, is_ticks
+from riskroute.validation import function_of, instance_of, list_of, one_of, path_of, real_number
 
-READERS: dict[str, Callable[[Path, Wanted], Reader]] = {
+READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
     "itch": ItchReader,
     "lobster": LobsterReader,
     "ticks": TickReader,
@@ -43,7 +44,7 @@ def detect(path: Path) -> str:
 def import_files(
     paths: Sequence[Path],
     out: Path,
-    wanted: Wanted,
+    options: ImportOptions,
     *,
     kind: str | None = None,
     max_unresolved: float = 0.01,
@@ -54,7 +55,7 @@ def import_files(
 
     Parameters
     ----------
-    wanted : symbols, levels, part of the day.
+    options : symbols, levels, part of the day.
     kind : one of `READERS`; found out if None.
     max_unresolved : share of references to orders that are not in the file, above which it is refused.
     max_crossed : share of snapshots with bid at or above ask, above which it is refused.
@@ -68,7 +69,7 @@ def import_files(
         one_of("kind", kind, tuple(READERS))
     files = [path_of("a file", path) for path in list_of("files", paths, object, "paths")]
     out = path_of("out", out)
-    instance_of("wanted", wanted, Wanted, "a Wanted")
+    instance_of("options", options, ImportOptions, "an ImportOptions")
     if progress is not None:
         function_of("progress", progress)
     if not files:
@@ -76,7 +77,7 @@ def import_files(
     writers: dict[tuple[str, str, str], RecordingWriter] = {}
     try:
         for path in dict.fromkeys(files):
-            reader = READERS[kind or detect(path)](path, wanted)
+            reader = READERS[kind or detect(path)](path, options)
             mine = _read(reader, out, writers, progress)
             _judge(reader, [writers[key].recording for key in mine], limits)
         whole = [writer for writer in writers.values() if writer.recording.snapshots]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars
-from numpy.typing import NDArray
 
-from riskroute.errors import one_of, real_number, whole_number
-from riskroute.market.cost import DECIMALS, SIDES, as_quantities, walk_levels
-from riskroute.market.queue_position import Joined, shared_volume, side_events, volume_behind, whole_prices
-from riskroute.market.sampling import Floats, Moments, books_at, closest_rows, last_books
+from riskroute.arrays import Floats, Integers
+from riskroute.market.market_orders import DECIMALS, SIDES, as_quantities, walk_levels
+from riskroute.market.queue_position import QueueEntry, shared_volume, side_events, volume_behind, whole_prices
+from riskroute.market.sampling import SampleTimes, books_at, closest_rows, last_books
+from riskroute.validation import one_of, real_number, whole_number
 
 RULES = ("price-time", "pro-rata")
 
@@ -26,14 +26,14 @@ class LimitOutcome:
     """
 
     profits: Floats
-    filled: NDArray[np.int64]
+    filled: Integers
 
 
 def limit_profits(
     snapshots: polars.DataFrame,
     events: polars.DataFrame,
-    moments: Moments,
-    quantities: Sequence[int] | NDArray[np.int64],
+    sample_times: SampleTimes,
+    quantities: Sequence[int] | Integers,
     *,
     side: str = "sell",
     rule: str = "price-time",
@@ -59,33 +59,35 @@ def limit_profits(
     maker_fee, taker_fee : dollars per share filled at the limit, and per share that crosses; a rebate is negative.
     levels : how deep the rest may reach into the last book; all of its levels if None.
 
-    >>> from riskroute.market.tables import EVENT_SCHEMA, snapshot_schema
+    >>> from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
     >>> book = [10.00, 50, 10.02, 5]  # five shares are offered at 10.02
     >>> snapshots = polars.DataFrame([[1, 1, "XNAS", "ZZ", *book]], schema=snapshot_schema(1), orient="row")
     >>> trade = [2, 2, "XNAS", "ZZ", "F", "A", 10.02, 5, 0, 7, 0]  # order 7 was ahead of us, order 9 is behind
     >>> later = [[3, 3, "XNAS", "ZZ", "A", "A", 10.02, 4, 4, 9, 0], [4, 4, "XNAS", "ZZ", "F", "A", 10.02, 4, 0, 9, 0]]
     >>> events = polars.DataFrame([trade, *later], schema=EVENT_SCHEMA, orient="row")
-    >>> outcome = limit_profits(snapshots, events, Moments(np.array([0, 9]), np.array([1])), [3, 6])
+    >>> outcome = limit_profits(snapshots, events, SampleTimes(np.array([0, 9]), np.array([1])), [3, 6])
     >>> outcome.filled.tolist(), outcome.profits.round(4).tolist()  # four shares earn a cent each, two pay one
     ([[3, 4]], [[0.03, 0.02]])
     """
     one_of("side", side, SIDES)
     one_of("rule", rule, RULES)
-    wanted = as_quantities(quantities)
+    asked = as_quantities(quantities)
     maker_fee, taker_fee = real_number("maker_fee", maker_fee), real_number("taker_fee", taker_fee)
     if levels is not None:
         whole_number("levels", levels)
     own, other, direction = ("ask", "bid", 1) if side == "sell" else ("bid", "ask", -1)
 
-    rows = closest_rows(snapshots, moments)
-    book, last = books_at(snapshots, rows, levels=1), last_books(snapshots, moments, levels=levels)
+    rows = closest_rows(snapshots, sample_times)
+    book, last = books_at(snapshots, rows, levels=1), last_books(snapshots, sample_times, levels=levels)
     sequences = np.full(len(rows), -1)
     sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
     limits, shown = (values[:, 0] for values in book.side(own))
-    joined = Joined(moments.edges, sequences, whole_prices(np.where(np.isfinite(book.mid), limits, np.nan), direction))
-    filled = _fills(events, joined, shown, wanted, direction=direction, rule=rule)
+    joined = QueueEntry(
+        sample_times.edges, sequences, whole_prices(np.where(np.isfinite(book.mid), limits, np.nan), direction)
+    )
+    filled = _fills(events, joined, shown, asked, direction=direction, rule=rule)
 
-    rest, middle = wanted - filled, book.mid[:, None]
+    rest, middle = asked - filled, book.mid[:, None]
     left = walk_levels(*_not_met(*last.side(other), joined, direction), rest)
     earned = filled * (limits[:, None] - middle) + left - middle * rest
     profits = direction * earned - maker_fee * filled - taker_fee * rest
@@ -94,13 +96,13 @@ def limit_profits(
 
 def _fills(
     events: polars.DataFrame,
-    joined: Joined,
+    joined: QueueEntry,
     shown: Floats,
-    quantities: NDArray[np.int64],
+    quantities: Integers,
     *,
     direction: int,
     rule: str,
-) -> NDArray[np.int64]:
+) -> Integers:
     """Shares filled at the limit price, ``(B, Q)``; ``shown (B,)`` are there before us. None where we do not join."""
     flow = side_events(events, direction, joined)
     filled = np.zeros((len(shown), len(quantities)), dtype=np.int64)
@@ -115,7 +117,7 @@ def _fills(
     return filled
 
 
-def _not_met(prices: Floats, sizes: Floats, joined: Joined, direction: int) -> tuple[Floats, Floats]:
+def _not_met(prices: Floats, sizes: Floats, joined: QueueEntry, direction: int) -> tuple[Floats, Floats]:
     """Levels of the other side without those at our limits or through them: their orders have met us before."""
     met = whole_prices(prices, direction) >= joined.prices[:, None]
     return prices, np.where(met, 0.0, sizes)

@@ -10,13 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import polars
 from numba import njit
-from numpy.typing import NDArray
 
-from riskroute.errors import DataError, InputError, check_array
-from riskroute.market.tables import EVENT_SCHEMA
-
-Whole = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from riskroute.arrays import Flags, Floats, Integers
+from riskroute.errors import DataError, InputError
+from riskroute.market.schema import EVENT_SCHEMA
+from riskroute.validation import check_array
 
 ACTIONS = {"A": 0, "C": 1, "F": 2, "M": 3}
 ADDED, CANCELLED, EXECUTED, REPLACED = ACTIONS.values()
@@ -28,15 +26,15 @@ NOWHERE = -(2**62)
 """The price of an order of which none is known: worse than none, equal to none."""
 
 
-class Joined(NamedTuple):
+class QueueEntry(NamedTuple):
     """Where and when we join, bucket by bucket: ``edges (B + 1,)``, the others ``(B,)``.
 
     Buckets reach from edge to edge, in UTC nanoseconds. We join right after ``sequences``, at ``prices`` as
     `whole_prices` has them; NaN: nowhere.
     """
 
-    edges: Whole
-    sequences: Whole
+    edges: Integers
+    sequences: Integers
     prices: Floats
 
 
@@ -49,14 +47,14 @@ class SideEvents(NamedTuple):
     `MET`, stand the orders of the other side that meet us.
     """
 
-    stamps: Whole
-    sequences: Whole
-    actions: Whole
-    prices: Whole
-    sizes: Whole
-    gone_prices: Whole
-    gone_joined: Whole
-    gone_sizes: Whole
+    stamps: Integers
+    sequences: Integers
+    actions: Integers
+    prices: Integers
+    sizes: Integers
+    gone_prices: Integers
+    gone_joined: Integers
+    gone_sizes: Integers
 
     def between(self, sequence: int, stamp: int) -> tuple[int, int]:
         """First row after ``sequence``, and first row at or after ``stamp``."""
@@ -73,7 +71,7 @@ def whole_prices(prices: Floats, direction: int) -> Floats:
     return np.asarray(direction * np.rint(prices * PRICE_UNITS))
 
 
-def side_events(events: polars.DataFrame, direction: int, joined: Joined) -> SideEvents:
+def side_events(events: polars.DataFrame, direction: int, joined: QueueEntry) -> SideEvents:
     """Events before the last edge of the asks (``direction`` 1) or the bids (-1), and the orders that meet us there.
 
     The order that an event refers to is looked up in the rows before it. One that was never added was there before the
@@ -125,7 +123,7 @@ def _coded(events: polars.DataFrame, direction: int, end: int) -> polars.DataFra
     return coded[: int(coded["stamp"].search_sorted(end, side="left"))]
 
 
-def _meetings(coded: polars.DataFrame, direction: int, joined: Joined) -> NDArray[np.bool_]:
+def _meetings(coded: polars.DataFrame, direction: int, joined: QueueEntry) -> Flags:
     """Rows ``(N,)`` in which an order of the other side comes to our price or through it, after we joined.
 
     An order meets us once. While we have shares left it trades away, so what the recording has replace it later does
@@ -155,8 +153,14 @@ def _meetings(coded: polars.DataFrame, direction: int, joined: Joined) -> NDArra
 
 @njit(cache=True)
 def _look_up(
-    sequences: Whole, actions: Whole, prices: Whole, sizes: Whole, orders: Whole, old_orders: Whole, n_orders: int
-) -> tuple[Whole, Whole, Whole]:
+    sequences: Integers,
+    actions: Integers,
+    prices: Integers,
+    sizes: Integers,
+    orders: Integers,
+    old_orders: Integers,
+    n_orders: int,
+) -> tuple[Integers, Integers, Integers]:
     """Price, sequence of joining and size of what each event takes away; orders are numbered from 0."""
     price = np.full(n_orders, NOWHERE)
     joined = np.full(n_orders, -1)
@@ -226,7 +230,7 @@ def _volume_behind(events: SideEvents, begin: int, end: int, sequence: int, pric
     return volume
 
 
-def shared_volume(events: SideEvents, begin: int, end: int, price: int, others: int, quantities: Whole) -> Whole:
+def shared_volume(events: SideEvents, begin: int, end: int, price: int, others: int, quantities: Integers) -> Integers:
     """Shares that orders of ``quantities (Q,)`` get of the trades in rows ``begin`` to ``end``, each on its own.
 
     Executions of one timestamp, at ``price`` or worse, are one trade, and so is what is left of the order that came for
@@ -236,12 +240,12 @@ def shared_volume(events: SideEvents, begin: int, end: int, price: int, others: 
     """
     _check_rows(events, begin, end)
     check_array("quantities", quantities, np.int64, (None,))
-    filled: Whole = _shared_volume(events, begin, end, price, others, quantities)
+    filled: Integers = _shared_volume(events, begin, end, price, others, quantities)
     return filled
 
 
 @njit(cache=True)
-def _shared_volume(events: SideEvents, begin: int, end: int, price: int, others: int, quantities: Whole) -> Whole:
+def _shared_volume(events: SideEvents, begin: int, end: int, price: int, others: int, quantities: Integers) -> Integers:
     filled = np.zeros(len(quantities), dtype=np.int64)
     volume, shown, stamp, better = 0, 0, 0, 0
     for row in range(begin, end + 1):

@@ -7,87 +7,30 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, day_of, shown, whole_number
-from riskroute.market.tables import depth_of
+from riskroute.arrays import Flags, Floats, Stamps
+from riskroute.market.clock import Window
+from riskroute.market.schema import depth_of
 from riskroute.seeding import stream
-
-NEW_YORK = ZoneInfo("America/New_York")
-SECOND = 1_000_000_000
-
-Floats = NDArray[np.float64]
-Stamps = NDArray[np.int64]
-
-
-def stamp_of(day: dt.date, moment: dt.time) -> int:
-    """UTC nanoseconds of a New York time."""
-    return int(dt.datetime.combine(day, moment, tzinfo=NEW_YORK).timestamp()) * SECOND + moment.microsecond * 1000
-
-
-def hours_of(text: str) -> tuple[dt.time, dt.time]:
-    """Two New York times from a text; a `ValueError` says what was expected.
-
-    >>> hours_of("9:35-13")
-    (datetime.time(9, 35), datetime.time(13, 0))
-    """
-    try:
-        parts = [part.strip() for part in text.split("-")]
-        first, last = (dt.time.fromisoformat(f"0{part}" if part[1:2] in ("", ":") else part) for part in parts)
-    except ValueError:
-        raise ValueError("two times such as 11:00-13:00") from None
-    if first.tzinfo is not None or last.tzinfo is not None:
-        raise ValueError("two times without a zone, such as 11:00-13:00")
-    if first >= last:
-        raise ValueError("two times, the first before the second")
-    return first, last
+from riskroute.validation import whole_number
 
 
 @dataclass(frozen=True)
-class Window:
-    """A part of the trading day, New York time, in equal buckets; the paper's if nothing is said."""
-
-    start: dt.time = dt.time(11)
-    end: dt.time = dt.time(13)
-    buckets: int = 60
-
-    def __post_init__(self) -> None:
-        whole_number("buckets", self.buckets, minimum=2, maximum=1_000_000)
-        for name in ("start", "end"):
-            moment = getattr(self, name)
-            if not isinstance(moment, dt.time) or moment.tzinfo is not None:
-                raise InputError(f"{name} of the window must be a New York time such as 11:00, was {shown(moment)}")
-        if self.start >= self.end:
-            raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
-        if np.diff(self.edges(dt.date(2000, 1, 3))).min() < 1:
-            raise InputError(f"buckets must last a nanosecond, was {self.buckets} from {self.start} to {self.end}")
-
-    def edges(self, day: dt.date) -> Stamps:
-        """Where buckets begin, and the end: ``(buckets + 1,)`` UTC nanoseconds."""
-        day_of("day", day)
-        begin, step = stamp_of(day, self.start), np.arange(self.buckets + 1)
-        # in whole numbers, as floats of this size are 256 apart
-        whole, rest = divmod(stamp_of(day, self.end) - begin, self.buckets)
-        return np.asarray(begin + step * whole + step * rest // self.buckets)
-
-
-@dataclass(frozen=True)
-class Moments:
+class SampleTimes:
     """One time per bucket: ``edges (B + 1,)`` and ``times (B,)``, UTC nanoseconds."""
 
     edges: Stamps
     times: Stamps
 
 
-def draw_moments(day: dt.date, window: Window, seed: int) -> Moments:
+def draw_times(day: dt.date, window: Window, seed: int) -> SampleTimes:
     """Draw one time per bucket, uniformly; the same for every venue."""
     edges = window.edges(day)
     rng = np.random.default_rng(stream(seed, "sampled times", str(day)))
-    return Moments(edges, rng.integers(edges[:-1], edges[1:]))
+    return SampleTimes(edges, rng.integers(edges[:-1], edges[1:]))
 
 
 @dataclass(frozen=True)
@@ -104,7 +47,7 @@ class Books:
     ask_sz: Floats
 
     @property
-    def found(self) -> NDArray[np.bool_]:
+    def found(self) -> Flags:
         """Buckets that have a snapshot, ``(B,)``."""
         return self.stamps >= 0
 
@@ -118,16 +61,16 @@ class Books:
         return (self.bid_px, self.bid_sz) if name == "bid" else (self.ask_px, self.ask_sz)
 
 
-def closest_rows(snapshots: polars.DataFrame, moments: Moments) -> Stamps:
+def closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
     """Row of the snapshot of each bucket that is closest to its time, ``(B,)``, -1 if there is none.
 
     Of equally close ones it is the later.
     """
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
-    first, last = _spans(stamps, moments)
+    first, last = _spans(stamps, sample_times)
     rows = np.full(len(first), -1, dtype=np.int64)
     found = first <= last
-    first, last, times = first[found], last[found], moments.times[found]
+    first, last, times = first[found], last[found], sample_times.times[found]
     before = np.clip(np.searchsorted(stamps, times, side="right") - 1, first, last)
     after = np.clip(before + 1, first, last)
     closest = np.where(np.abs(stamps[after] - times) <= np.abs(stamps[before] - times), after, before)
@@ -136,21 +79,21 @@ def closest_rows(snapshots: polars.DataFrame, moments: Moments) -> Stamps:
     return rows
 
 
-def closest_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int | None = None) -> Books:
+def closest_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> Books:
     """The snapshots of `closest_rows`."""
-    return books_at(snapshots, closest_rows(snapshots, moments), levels=levels)
+    return books_at(snapshots, closest_rows(snapshots, sample_times), levels=levels)
 
 
-def last_rows(snapshots: polars.DataFrame, moments: Moments) -> Stamps:
+def last_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
     """Row of the last snapshot of each bucket, ``(B,)``, -1 if there is none."""
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
-    first, last = _spans(stamps, moments)
+    first, last = _spans(stamps, sample_times)
     return np.where(first <= last, last, -1)
 
 
-def last_books(snapshots: polars.DataFrame, moments: Moments, *, levels: int | None = None) -> Books:
+def last_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> Books:
     """The snapshots of `last_rows`."""
-    return books_at(snapshots, last_rows(snapshots, moments), levels=levels)
+    return books_at(snapshots, last_rows(snapshots, sample_times), levels=levels)
 
 
 def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> Books:
@@ -171,6 +114,6 @@ def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = 
     return Books(stamps, *sides)
 
 
-def _spans(stamps: Stamps, moments: Moments) -> tuple[Stamps, Stamps]:
+def _spans(stamps: Stamps, sample_times: SampleTimes) -> tuple[Stamps, Stamps]:
     """First and last row of each bucket; the last is before the first where there is none."""
-    return np.searchsorted(stamps, moments.edges[:-1]), np.searchsorted(stamps, moments.edges[1:]) - 1
+    return np.searchsorted(stamps, sample_times.edges[:-1]), np.searchsorted(stamps, sample_times.edges[1:]) - 1

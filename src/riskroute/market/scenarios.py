@@ -1,4 +1,4 @@
-"""Scenarios: what any quantity would have earned in each slot, at sampled moments of a recorded day."""
+"""Scenarios: what any quantity would have earned in each slot, at sampled times of a recorded day."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import DataError, InputError, exact_array, instance_of, list_of, one_of, whole_number
-from riskroute.market.cost import SIDES
+from riskroute.arrays import Flags, Floats, Integers
+from riskroute.errors import DataError, InputError
+from riskroute.market.clock import Window
 from riskroute.market.fitting import Fit, fit_profits
-from riskroute.market.reading import MOST_LEVELS
-from riskroute.market.sampling import Floats, Window, closest_books, draw_moments
+from riskroute.market.market_orders import SIDES
+from riskroute.market.readers.reading import MOST_LEVELS
+from riskroute.market.sampling import closest_books, draw_times
 from riskroute.market.slots import Slot, Terms, VenueTables
 from riskroute.market.store import Store
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.venues import VenueModel
 from riskroute.seeding import stream
+from riskroute.validation import exact_array, instance_of, list_of, one_of, whole_number
 
 ENOUGH = 0.95
 """Share of the scenarios that must be deep enough for a quantity to be allowed in a slot."""
@@ -40,7 +43,7 @@ class Scenarios:
 
     slots: tuple[Slot, ...]
     profits: Floats
-    buckets: NDArray[np.int64]
+    buckets: Integers
     mids: Floats
     depths: Floats
     repeats: int
@@ -64,7 +67,7 @@ class Scenarios:
         for name, value in {**arrays, "slots": slots, "shared": shared}.items():
             object.__setattr__(self, name, value)
 
-    def _caps(self, caps: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _caps(self, caps: Integers) -> Integers:
         """Return one quantity per slot when profits of all are known."""
         given = exact_array("caps", caps, np.int64, (len(self.slots),))
         if given.min() < 0 or given.max() > self.shares:
@@ -76,25 +79,25 @@ class Scenarios:
         """Largest quantity."""
         return int(self.profits.shape[2]) - 1
 
-    def caps(self) -> NDArray[np.int64]:
+    def caps(self) -> Integers:
         """Largest quantity per slot for which nearly all scenarios are deep enough, ``(slots,)``."""
         enough = np.isfinite(self.profits).mean(axis=1) >= ENOUGH
         return np.asarray(np.where(enough.all(axis=1), self.shares, enough.argmin(axis=1) - 1))
 
-    def deep(self, caps: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def deep(self, caps: Integers) -> Flags:
         """Where the book of each slot is deep enough for its cap, ``(slots, scenarios)``."""
         return np.asarray(np.isfinite(self.profits[np.arange(len(self.slots)), :, self._caps(caps)]))
 
-    def whole(self, caps: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def whole(self, caps: Integers) -> Flags:
         """Scenarios that are deep enough for ``caps`` in every slot, ``(scenarios,)``."""
         return np.asarray(self.deep(caps).all(axis=0))
 
-    def replayed(self, caps: NDArray[np.int64]) -> tuple[Floats, tuple[SharedBook, ...]]:
+    def replayed(self, caps: Integers) -> tuple[Floats, tuple[SharedBook, ...]]:
         """Profits and shared books of the scenarios that are deep enough for ``caps``."""
         whole = self.whole(caps)
         return self.profits[:, whole], tuple(book.of(whole) for book in self.shared)
 
-    def room(self, caps: NDArray[np.int64]) -> int:
+    def room(self, caps: Integers) -> int:
         """Shares that all slots together can take in nearly all scenarios.
 
         A book that several cross has room for its depth once, beside what dark pools fill.
@@ -126,7 +129,7 @@ class Scenarios:
         except DataError as error:
             raise DataError(f"{self.slots[slot].name}: {error}") from None
 
-    def models(self, caps: NDArray[np.int64], seed: int) -> tuple[list[VenueModel], dict[str, Fit]]:
+    def models(self, caps: Integers, seed: int) -> tuple[list[VenueModel], dict[str, Fit]]:
         """One venue model per slot, with variances that are nowhere negative, and the fits behind them."""
         caps = self._caps(caps)
         fits = {slot.name: self.fit(k, caps[k], seed) for k, slot in enumerate(self.slots)}
@@ -169,14 +172,17 @@ def sample_scenarios(
     for slot in slots:
         one_of("venue of a slot", slot.venue, tuple(recordings))
     day = next(iter(recordings.values())).date
-    drawn = [draw_moments(day, window, _derived(seed, repeat)) for repeat in range(repeats)]
+    drawn = [draw_times(day, window, _derived(seed, repeat)) for repeat in range(repeats)]
     hidden = [int(stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
     terms = Terms(np.arange(1, shares + 1), side, fees, levels)
     names = dict.fromkeys(slot.venue for slot in slots)
     venues = {name: VenueTables(store, recordings[name], window, drawn) for name in names}
     profits, crossed, depths = [], [], []
     for slot in slots:
-        parts = [venues[slot.venue].outcome(slot, moments, terms, seed=hidden[k]) for k, moments in enumerate(drawn)]
+        parts = [
+            venues[slot.venue].outcome(slot, sample_times, terms, seed=hidden[k])
+            for k, sample_times in enumerate(drawn)
+        ]
         profits.append(np.concatenate([part.profits for part in parts]))
         crossed.append(_from_nothing(np.concatenate([part.crossed for part in parts])))
         depths.append(np.concatenate([part.depth for part in parts]))
@@ -184,11 +190,11 @@ def sample_scenarios(
     for name, tables in venues.items():
         takers = tuple(k for k, slot in enumerate(slots) if slot.venue == name and slot.kind != "limit")
         if len(takers) > 1:
-            crossing = _from_nothing(np.concatenate([tables.crossing(moments, terms) for moments in drawn]))
+            crossing = _from_nothing(np.concatenate([tables.crossing(sample_times, terms) for sample_times in drawn]))
             rests = np.stack([crossed[k] for k in takers])
             shared.append(SharedBook(takers, crossing, rests, depths[takers[0]]))
     table = np.stack([_from_nothing(one) for one in profits])
-    mids = [closest_books(venues[slots[0].venue].snapshots, moments, levels=1).mid for moments in drawn]
+    mids = [closest_books(venues[slots[0].venue].snapshots, sample_times, levels=1).mid for sample_times in drawn]
     if not np.isfinite(table[:, :, 1]).any():
         where = f"at {', '.join(venues)}"
         raise DataError(f"books of {symbol} must be there {where} from {window.start} to {window.end}, was no moment")

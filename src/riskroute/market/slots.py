@@ -1,4 +1,4 @@
-"""Slots: places to put shares, and what any quantity would have earned there at sampled moments."""
+"""Slots: places to put shares, and what any quantity would have earned there at sampled times."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from functools import cached_property
 
 import numpy as np
 import polars
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, instance_of, one_of
-from riskroute.market.cost import market_profits, stretched_profits
+from riskroute.arrays import Flags, Floats, Integers
+from riskroute.errors import InputError
+from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.limit_orders import limit_profits
-from riskroute.market.sampling import Floats, Moments, Window, closest_books, closest_rows, last_rows
+from riskroute.market.market_orders import market_profits, stretched_profits
+from riskroute.market.sampling import SampleTimes, closest_books, closest_rows, last_rows
 from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import KINDS
 from riskroute.text import LONGEST_VENUE, as_name
+from riskroute.validation import instance_of, one_of
 
 MATCHING = {"XPSX": "pro-rata"}
 """Venues that do not match by price and time."""
@@ -52,7 +54,7 @@ class Slot:
 class Terms:
     """What is traded, and on which terms: quantities, side, fees, and levels of the book to walk, all if None."""
 
-    quantities: NDArray[np.int64]
+    quantities: Integers
     side: str = "sell"
     fees: FeeSchedule | None = None
     levels: int | None = None
@@ -66,19 +68,21 @@ class Outcome:
     """
 
     profits: Floats
-    crossed: NDArray[np.int64]
-    found: NDArray[np.bool_]
+    crossed: Integers
+    found: Flags
     depth: Floats
 
 
 class VenueTables:
-    """The tables of one venue and part of a day, read once: of the snapshots those that ``drawn`` moments need."""
+    """The tables of one venue and part of a day, read once: of the snapshots those that ``drawn`` times need."""
 
-    def __init__(self, store: Store, recording: Recording, window: Window, drawn: Sequence[Moments]) -> None:
+    def __init__(self, store: Store, recording: Recording, window: Window, drawn: Sequence[SampleTimes]) -> None:
         self.store, self.recording = store, recording
         edges = window.edges(recording.date)
         times = store.times(recording, int(edges[0]), int(edges[-1]))
-        rows = np.concatenate([find(times, moments) for moments in drawn for find in (closest_rows, last_rows)])
+        rows = np.concatenate(
+            [find(times, sample_times) for sample_times in drawn for find in (closest_rows, last_rows)]
+        )
         stamps = times["ts_event"].cast(polars.Int64).to_numpy()
         self.snapshots = store.snapshots_at(recording, stamps[rows[rows >= 0]])
 
@@ -87,11 +91,11 @@ class VenueTables:
         """Events of the whole day: orders rest from early on."""
         return self.store.events(self.recording)
 
-    def outcome(self, slot: Slot, moments: Moments, terms: Terms, *, seed: int = 0, draws: int = 1) -> Outcome:
+    def outcome(self, slot: Slot, sample_times: SampleTimes, terms: Terms, *, seed: int = 0, draws: int = 1) -> Outcome:
         """What orders in a slot of this venue earn at one time per bucket; ``draws`` are those of a dark pool."""
         name, quantities, side = self.recording.venue, terms.quantities, terms.side
         taker, maker = self._fees(terms)
-        books = closest_books(self.snapshots, moments, levels=terms.levels)
+        books = closest_books(self.snapshots, sample_times, levels=terms.levels)
         crossed = np.zeros((len(books.stamps), len(quantities)), dtype=np.int64)
         if slot.pool is not None:
             dark = slot.pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker, draws=draws)
@@ -102,7 +106,7 @@ class VenueTables:
             profits = limit_profits(
                 self.snapshots,
                 self.events,
-                moments,
+                sample_times,
                 quantities,
                 side=side,
                 rule=MATCHING.get(name, "price-time"),
@@ -112,9 +116,9 @@ class VenueTables:
             ).profits
         return Outcome(profits, crossed, books.found, books.side("bid" if side == "sell" else "ask")[1].sum(axis=1))
 
-    def crossing(self, moments: Moments, terms: Terms) -> Floats:
+    def crossing(self, sample_times: SampleTimes, terms: Terms) -> Floats:
         """Profit of crossing the book at one time per bucket, ``(B, Q)``, beyond its known levels an estimate."""
-        books = closest_books(self.snapshots, moments, levels=terms.levels)
+        books = closest_books(self.snapshots, sample_times, levels=terms.levels)
         return stretched_profits(books, terms.quantities, terms.side) - self._fees(terms)[0] * terms.quantities
 
     def _fees(self, terms: Terms) -> tuple[float, float]:

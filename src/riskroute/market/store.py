@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 import polars
-from numpy.typing import NDArray
 
-from riskroute.errors import DataError, InputError, day_of, instance_of, list_of, one_of, path_of, whole_number
-from riskroute.market.parquet_stream import ParquetStream
-from riskroute.market.reading import ITCH_LEVELS, one_line
-from riskroute.market.tables import EVENT_SCHEMA, crossed, levels_used, snapshot_schema
-from riskroute.results import write_json
+from riskroute.arrays import Integers
+from riskroute.errors import DataError, InputError
+from riskroute.files import write_json
+from riskroute.market.readers.parquet_stream import ParquetStream
+from riskroute.market.readers.reading import ITCH_LEVELS, one_line
+from riskroute.market.schema import EVENT_SCHEMA, crossed, levels_used, snapshot_schema
 from riskroute.text import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
+from riskroute.validation import day_of, instance_of, list_of, one_of, path_of, whole_number
 
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"
 
@@ -199,7 +200,7 @@ class Store:
         """The column ``ts_event`` of `snapshots` alone."""
         return self._table(recording, SNAPSHOTS, ["ts_event"], _between(begin, end))
 
-    def snapshots_at(self, recording: Recording, stamps: NDArray[np.int64]) -> polars.DataFrame:
+    def snapshots_at(self, recording: Recording, stamps: Integers) -> polars.DataFrame:
         """All snapshots of some times (UTC nanoseconds): few of a large table, however deep its books are."""
         there = _stamp().is_in(polars.Series(np.unique(stamps)).implode())
         return self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), [there])

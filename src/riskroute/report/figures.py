@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, instance_of, one_of, path_of, shown
+from riskroute.arrays import Floats
+from riskroute.errors import InputError, shown
+from riskroute.files import write_whole
 from riskroute.report import require
-from riskroute.results import SimulationResult, write_whole
+from riskroute.results import SimulationResult
+from riskroute.validation import instance_of, one_of, path_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +57,7 @@ Curves = Mapping[str, Mapping[str, Any]]
 """By policy: ``checkpoints``, ``mean_regret``, ``std_regret`` and more, as a summary or a digest has them."""
 
 
-def band_of(curve: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def band_of(curve: Mapping[str, Any]) -> tuple[Floats, Floats]:
     """Lower and upper edge of the shaded band of a policy."""
     mean, deviation = np.array(curve["mean_regret"]), np.array(curve["std_regret"])
     return mean - BAND * deviation, mean + BAND * deviation

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from riskroute.files import write_whole
 from riskroute.report import require
 from riskroute.report.figures import COLOURS, REGRET_LABEL, ROUND_LABEL, YARDSTICKS, Curves, band_of, label_of
-from riskroute.results import write_whole
 from riskroute.text import script_json
 
 REGRET_NOTE = "Mean regret over runs; the band is 20 % of the standard deviation."

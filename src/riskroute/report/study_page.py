@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from riskroute.files import write_whole
 from riskroute.report import require
 from riskroute.report.interactive import in_script
 from riskroute.report.study_charts import all_charts
@@ -22,7 +23,6 @@ from riskroute.report.words import (
     splits_table,
     summary_sentences,
 )
-from riskroute.results import write_whole
 from riskroute.text import in_markdown, in_markdown_cell
 
 PAGES = ("report.html", "report.md")

@@ -13,22 +13,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import LARGEST, InputError, exact_array, finite_array, real_number, shown, whole_number
+from riskroute.arrays import Flags, Floats, Integers
+from riskroute.errors import InputError, shown
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch, sample_size
-from riskroute.learning.design import Design
+from riskroute.learning.design.g_optimal import Design
+from riskroute.learning.design.wide import is_wide
 from riskroute.learning.tally import ActionBatch
-from riskroute.learning.wide import is_wide
-from riskroute.routing.counting import Lattice
-from riskroute.routing.large_design import MOST_KINDS, large_design
-from riskroute.routing.listed import ListedAllocations
+from riskroute.routing.designs.large_design import MOST_KINDS, large_design
+from riskroute.routing.designs.listed import ListedAllocations
+from riskroute.routing.designs.symmetry import SlotGroups
+from riskroute.routing.lattice import Lattice
 from riskroute.routing.search import enumerate_all
 from riskroute.routing.separable import best_exchange, minimise, table_maximum, tabulate, two_best
 from riskroute.routing.splits import MOST_SLOTS, about, list_limit
 from riskroute.routing.survivors import Cut, survivors_of
-from riskroute.routing.symmetry import SlotGroups
 from riskroute.seeding import checked
+from riskroute.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 
 LISTED_DESIGN = 20_000
 """Sets up to this size are listed for their design; larger ones use symmetry."""
@@ -101,7 +102,7 @@ class Allocations(ActionSet):
             raise InputError(f"scale must give features between {1 / LARGEST:g} and {LARGEST:g} in size, was {scale:g}")
         self._designs: dict[float, Design] = {}
 
-    def _check_room(self, least: NDArray[np.int64], most: NDArray[np.int64]) -> None:
+    def _check_room(self, least: Integers, most: Integers) -> None:
         low, high = self.lattice.lows, self.lattice.highs
         if (low > high).any():
             k = int(np.argmax(low > high))
@@ -143,14 +144,14 @@ class Allocations(ActionSet):
         scale = "" if self.scale == self._largest else f":{self.scale!r}"
         return f"allocations:{self.shares}:{self.lot}:{low.tolist()}:{high.tolist()}{scale}"
 
-    def features(self, actions: ActionBatch) -> NDArray[np.float64]:
+    def features(self, actions: ActionBatch) -> Floats:
         shares = self._checked(actions).astype(np.float64)
         return np.hstack([shares, shares**2]) / self.scale
 
     def _checked(self, actions: ActionBatch) -> ActionBatch:
         return exact_array("actions", actions, np.int64, (None, self.slots))
 
-    def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
+    def contains(self, actions: ActionBatch) -> Flags:
         """Whether each of some vectors of shares is an allocation of this set."""
         shares = self._checked(actions)
         units = shares // self.lot
@@ -160,17 +161,17 @@ class Allocations(ActionSet):
     def largest_norm(self) -> float:
         return self._largest / self.scale
 
-    def separable(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def separable(self, coef: Floats) -> tuple[Floats, Floats]:
         """Cost per unit and per squared unit of each slot, for a linear score of the features."""
         coef = finite_array("coef", coef, ndim=1, length=self.dim)
         return coef[: self.slots] * (self.lot / self.scale), coef[self.slots :] * (self.lot**2 / self.scale)
 
-    def best(self, coef: NDArray[np.float64]) -> Action:
+    def best(self, coef: Floats) -> Action:
         alpha, beta = self.separable(coef)
         units = minimise(alpha, beta, self.lattice.units, self.lattice.lows, self.lattice.highs)
         return as_action(units * self.lot)
 
-    def two_best(self, coef: NDArray[np.float64]) -> tuple[Action, Action | None]:
+    def two_best(self, coef: Floats) -> tuple[Action, Action | None]:
         """The best and the second best allocation; None if there is only one."""
         alpha, beta = self.separable(coef)
         lattice = self.lattice
@@ -186,7 +187,7 @@ class Allocations(ActionSet):
             first, second = two_best(tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units), lattice.units)
         return as_action(first * self.lot), None if second is None else as_action(second * self.lot)
 
-    def margin(self, coef: NDArray[np.float64]) -> Margin:
+    def margin(self, coef: Floats) -> Margin:
         """Margin of the paper's gap discussion (its eq. for gamma) for a score, and the gap it is claimed to bound.
 
         Both are infinite when there is only one allocation.
@@ -212,13 +213,13 @@ class Allocations(ActionSet):
                 self._designs[tolerance] = Design(found.actions * self.lot, found.weights, found.bound, found.rank)
         return self._designs[tolerance]
 
-    def within(self, coef: NDArray[np.float64], tolerance: float) -> ActionSet:
+    def within(self, coef: Floats, tolerance: float) -> ActionSet:
         tolerance = real_number("tolerance", tolerance, minimum=0)
         best = self.best(coef)
         limit = float(self.action_features(best) @ coef) + tolerance
         return survivors_of(self, (Cut(np.asarray(coef, dtype=np.float64), limit),), best)
 
-    def top(self, coef: NDArray[np.float64], count: int) -> ActionSet:
+    def top(self, coef: Floats, count: int) -> ActionSet:
         if self.size <= list_limit(self.slots, LISTED_TOP):
             return self.listed().top(coef, count)
         return survivors_of(self, (), self.best(coef)).top(coef, count)
@@ -253,11 +254,11 @@ class Allocations(ActionSet):
         """Some allocations as an explicit list, under their own handles."""
         return ListedAllocations(self.features(allocations), coordinates=self.slots, handles=allocations)
 
-    def _rows(self, units: NDArray[np.int64]) -> ActionBatch:
+    def _rows(self, units: Integers) -> ActionBatch:
         return units * self.lot
 
 
-def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> NDArray[np.int64]:
+def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> Integers:
     """One whole number per slot, from one for all, one each, or none."""
     if bounds is None:
         return np.full(slots, default, dtype=np.int64)

@@ -6,13 +6,14 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, instance_of, list_of, real_number, shown, true_or_false, whole_number
+from riskroute.arrays import Integers
+from riskroute.errors import InputError, shown
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem, random_problem
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.splits import count_splits, largest_size, list_limit, split_actions
+from riskroute.validation import instance_of, list_of, real_number, true_or_false, whole_number
 
 LONGEST_FLOW = 10**8
 """Rounds of an order flow that are drawn at most."""
@@ -48,7 +49,7 @@ def random_routing_problem(
     return random_problem(actions, seed, risk_tolerance=risk_tolerance, base_variance=base_variance)
 
 
-def random_order_flow(
+def random_order_sizes(
     sizes: Sequence[int],
     slots: int,
     seed: int,
@@ -56,13 +57,13 @@ def random_order_flow(
     *,
     risk_tolerance: float = 2.0,
     base_variance: float = 1.0,
-) -> tuple[list[Problem], NDArray[np.int64]]:
+) -> tuple[list[Problem], Integers]:
     """Orders of random size, one after the other, over the same slots: one problem per size, and each round's problem.
 
     All problems share their coefficients, so their features share the scale of the largest order. Sizes are drawn
-    evenly for ``length`` rounds. `riskroute.simulation.varying.VaryingSets` plays what is returned.
+    evenly for ``length`` rounds. `riskroute.simulation.varying.ChangingActionSets` plays what is returned.
 
-    >>> problems, sequence = random_order_flow([2, 5, 9], slots=4, seed=0, length=1000)
+    >>> problems, sequence = random_order_sizes([2, 5, 9], slots=4, seed=0, length=1000)
     >>> [problem.actions.size for problem in problems], sequence[:8].tolist()
     ([10, 56, 220], [2, 2, 0, 0, 2, 2, 0, 0])
     """

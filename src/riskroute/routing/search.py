@@ -11,14 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 from numba.extending import register_jitable
-from numpy.typing import NDArray
 
-from riskroute.errors import check_array
-from riskroute.routing.counting import Lattice
+from riskroute.arrays import Units, Vector
+from riskroute.routing.lattice import Lattice
 from riskroute.routing.separable import check_table_size, convolve, tabulate
-
-Vector = NDArray[np.float64]
-Units = NDArray[np.int64]
+from riskroute.validation import check_array
 
 VISITS = 60_000_000
 """Steps of an enumeration before it gives up."""

@@ -16,11 +16,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, check_array
-from riskroute.learning.tournament import build_tree, padded, replay
-
-Units = NDArray[np.int64]
-Table = NDArray[np.float64]
+from riskroute.arrays import Flags, Units, Vector
+from riskroute.errors import InputError
+from riskroute.learning.policies.tournament import build_tree, padded, update
+from riskroute.validation import check_array
 
 LARGEST_TABLES = 30_000_000
 """Entries that the tables of one question may have: with what is kept beside them, a third of a gigabyte."""
@@ -32,7 +31,7 @@ _WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
 
 
 @njit(cache=True)
-def _offer(value: float, j: int, second: Table, best: Table, choice: NDArray[np.int32]) -> None:
+def _offer(value: float, j: int, second: Vector, best: Vector, choice: NDArray[np.int32]) -> None:
     """Improve ``best`` to ``value + second`` where that is more: a loop the compiler turns into vector instructions."""
     for i in range(len(second)):
         total = value + second[i]
@@ -41,7 +40,7 @@ def _offer(value: float, j: int, second: Table, best: Table, choice: NDArray[np.
             choice[i] = j
 
 
-def convolve(first: Table, second: Table, limit: int) -> tuple[Table, NDArray[np.int32]]:
+def convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, NDArray[np.int32]]:
     """(max, +) convolution: ``out[n] = max_j first[j] + second[n - j]`` for ``n <= limit``, and the smallest such j."""
     check_array("first", first, np.float64, (None,))
     check_array("second", second, np.float64, (None,))
@@ -50,7 +49,7 @@ def convolve(first: Table, second: Table, limit: int) -> tuple[Table, NDArray[np
 
 
 @njit(cache=True)
-def _convolve(first: Table, second: Table, limit: int) -> tuple[Table, NDArray[np.int32]]:
+def _convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, NDArray[np.int32]]:
     best = np.full(limit + 1, -np.inf)
     choice = np.zeros(limit + 1, dtype=np.int32)
     for start in range(0, limit + 1, BLOCK):  # a block of results at a time: all it needs stays in the nearest cache
@@ -65,7 +64,7 @@ def _convolve(first: Table, second: Table, limit: int) -> tuple[Table, NDArray[n
     return best, choice
 
 
-def greedy_units(alpha: Table, beta: Table, units: int, lows: Units, highs: Units) -> Units:
+def greedy_units(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
     """Minimise ``sum alpha v + beta v^2`` with every ``beta >= 0``: give each unit where it costs least.
 
     Of equal costs the last slot takes the unit, which makes the result lexicographically smallest.
@@ -76,7 +75,7 @@ def greedy_units(alpha: Table, beta: Table, units: int, lows: Units, highs: Unit
 
 
 @njit(cache=True)
-def _greedy_units(alpha: Table, beta: Table, units: int, lows: Units, highs: Units) -> Units:
+def _greedy_units(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
     slots = len(alpha)
     chosen = lows.copy()
     cost = np.empty(slots)  # of one more unit, slots in reverse order so that ties go to the last
@@ -90,7 +89,7 @@ def _greedy_units(alpha: Table, beta: Table, units: int, lows: Units, highs: Uni
         j = slots - 1 - k
         chosen[j] += 1
         values[k] = alpha[j] + beta[j] * (2 * chosen[j] + 1) if chosen[j] < highs[j] else np.inf
-        replay(winners, values, k)
+        update(winners, values, k)
     return chosen
 
 
@@ -119,7 +118,7 @@ def check_table_size(slots: int, units: int) -> None:
         )
 
 
-def tabulate(alpha: Table, beta: Table, lows: Units, highs: Units, units: int) -> list[Table]:
+def tabulate(alpha: Vector, beta: Vector, lows: Units, highs: Units, units: int) -> list[Vector]:
     """Tables ``-(alpha_k v + beta_k v^2)`` for ``v = 0 .. min(high_k, units)``, minus infinity below ``low_k``."""
     check_table_size(len(alpha), units)
     tables = []
@@ -129,7 +128,7 @@ def tabulate(alpha: Table, beta: Table, lows: Units, highs: Units, units: int) -
     return tables
 
 
-def table_maximum(tables: list[Table], units: int) -> tuple[float, Units]:
+def table_maximum(tables: list[Vector], units: int) -> tuple[float, Units]:
     """Maximise ``sum_k tables[k][v_k]`` with ``sum v = units``: value and lexicographically smallest maximiser.
 
     The value is minus infinity when nothing is feasible.
@@ -152,8 +151,8 @@ def table_maximum(tables: list[Table], units: int) -> tuple[float, Units]:
 
 @njit(cache=True)
 def _convolve_two(
-    table: Table, best: Table, second: Table, limit: int
-) -> tuple[Table, Table, NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
+    table: Vector, best: Vector, second: Vector, limit: int
+) -> tuple[Vector, Vector, NDArray[np.int32], NDArray[np.int32], Flags]:
     """Best and second best of ``table[j] + {best, second}[n - j]``, with the choices that lead to them."""
     out = np.full(limit + 1, -np.inf)
     runner = np.full(limit + 1, -np.inf)
@@ -174,7 +173,7 @@ def _convolve_two(
     return out, runner, choice, runner_choice, runner_from_second
 
 
-def two_best(tables: list[Table], units: int) -> tuple[Units, Units | None]:
+def two_best(tables: list[Vector], units: int) -> tuple[Units, Units | None]:
     """Return the best and the second best choice of units for tables to be maximised; None if there is only one."""
     best = np.full(units + 1, -np.inf)
     last = tables[-1][: units + 1]
@@ -198,7 +197,7 @@ def two_best(tables: list[Table], units: int) -> tuple[Units, Units | None]:
     return follow(False), follow(True) if np.isfinite(second[units]) else None
 
 
-def one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Units, bool]:
+def one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[Units, bool]:
     """Minimise ``sum alpha v + beta v^2`` without upper bounds; also says whether the minimum is clearly the only one.
 
     Between two slots with ``beta < 0`` the cost is concave in what is moved from one to the other, so in some best
@@ -211,7 +210,7 @@ def one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Uni
 
 
 @njit(cache=True)
-def _one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Units, bool]:
+def _one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[Units, bool]:
     slots = len(alpha)
     free = units - lows.sum()
     convex = np.flatnonzero(beta >= 0)
@@ -250,7 +249,7 @@ def _one_concave(alpha: Table, beta: Table, units: int, lows: Units) -> tuple[Un
     return chosen, second - lowest > _CLEAR * size
 
 
-def minimise(alpha: Table, beta: Table, units: int, lows: Units, highs: Units) -> Units:
+def minimise(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
     """Units that minimise ``sum alpha v + beta v^2``: greedy where that is exact, dynamic programming otherwise."""
     _check_slots(alpha, beta, lows, highs)
     if (beta >= 0).all():
@@ -263,7 +262,7 @@ def minimise(alpha: Table, beta: Table, units: int, lows: Units, highs: Units) -
     return table_maximum(tabulate(alpha, beta, lows, highs, units), units)[1]
 
 
-def best_exchange(alpha: Table, beta: Table, units: Units, lows: Units, highs: Units) -> tuple[float, int, int]:
+def best_exchange(alpha: Vector, beta: Vector, units: Units, lows: Units, highs: Units) -> tuple[float, int, int]:
     """Cheapest move of one unit from slot ``i`` to slot ``j``: its cost, ``i`` and ``j`` (infinite cost if none)."""
     adding = np.where(units < highs, alpha + beta * (2 * units + 1), np.inf)
     taking = np.where(units > lows, -alpha - beta * (2 * units - 1), np.inf)

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, check_array, described, exact_array, list_of, whole_number
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+from riskroute.arrays import Flags, Floats, Integers
+from riskroute.errors import InputError, described
+from riskroute.validation import check_array, exact_array, list_of, whole_number
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,8 @@ class SharedBook:
 
     slots: tuple[int, ...]
     crossing: Floats
-    rests: Whole
-    depths: Whole
+    rests: Integers
+    depths: Integers
 
     def __post_init__(self) -> None:
         slots = tuple(whole_number("a slot", slot, minimum=0) for slot in list_of("slots", self.slots, object, "slots"))
@@ -51,7 +49,7 @@ class SharedBook:
         for name, value in (("slots", slots), ("crossing", crossing), ("rests", rests), ("depths", depths)):
             object.__setattr__(self, name, value)
 
-    def of(self, scenarios: NDArray[np.bool_]) -> SharedBook:
+    def of(self, scenarios: Flags) -> SharedBook:
         """The same in some of the scenarios."""
         if not (isinstance(scenarios, np.ndarray) and scenarios.dtype == bool and scenarios.shape == self.depths.shape):
             raise InputError(f"scenarios must be {len(self.depths)} truth values, was {described(scenarios)}")
@@ -62,7 +60,7 @@ class SharedBook:
         """Profit of what crosses from each slot, as if it were alone, ``(slots, scenarios, shares + 1)``."""
         return np.stack([np.take_along_axis(self.crossing, rests, axis=1) for rests in self.rests])
 
-    def _check(self, splits: Whole) -> None:
+    def _check(self, splits: Integers) -> None:
         """Refuse splits that have other slots, or more shares in one, than the book knows of."""
         check_array("splits", splits, np.int64, (None, None))
         if splits.shape[1] <= max(self.slots):
@@ -71,17 +69,17 @@ class SharedBook:
         if mine.size and (mine.min() < 0 or mine.max() >= self.crossing.shape[1]):
             raise InputError(f"splits must put 0 to {self.crossing.shape[1] - 1} shares into a slot, one did not")
 
-    def crossed(self, splits: Whole) -> Whole:
+    def crossed(self, splits: Integers) -> Integers:
         """Shares that cross the book from all slots together, ``(n, scenarios)``."""
         self._check(splits)
         return np.asarray(sum(rests.T[splits[:, slot]] for slot, rests in zip(self.slots, self.rests, strict=True)))
 
-    def extra(self, splits: Whole) -> Floats:
+    def extra(self, splits: Integers) -> Floats:
         """Profit of crossing together above that of each alone, ``(n, scenarios)``: never positive on a real book."""
         self._check(splits)
         together = self.crossing[np.arange(len(self.crossing)), self.crossed(splits)]
         return np.asarray(together - sum(a.T[splits[:, k]] for k, a in zip(self.slots, self._alone, strict=True)))
 
-    def beyond(self, splits: Whole) -> NDArray[np.bool_]:
+    def beyond(self, splits: Integers) -> Flags:
         """Where more crosses than the known levels hold, ``(n, scenarios)``."""
         return np.asarray(self.crossed(splits) > self.depths)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, real_number, whole_number
+from riskroute.arrays import Integers
+from riskroute.errors import InputError
 from riskroute.learning.actions import Actions
-from riskroute.routing.listed import ListedAllocations
+from riskroute.routing.designs.listed import ListedAllocations
+from riskroute.validation import real_number, whole_number
 
 LARGEST_LIST = 5_000_000
 """Sets with more splits than this are not listed."""
@@ -52,7 +53,7 @@ def about(count: int) -> str:
     return f"about {digits[0]}.{digits[1]}e+{len(digits) - 1}"
 
 
-def list_splits(shares: int, slots: int) -> NDArray[np.int64]:
+def list_splits(shares: int, slots: int) -> Integers:
     """All splits ``(K, m)``, in ascending lexicographic order.
 
     >>> list_splits(2, 2).tolist()

@@ -13,25 +13,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, finite_array, real_number, whole_number
+from riskroute.arrays import Flags, Units, Vector
+from riskroute.errors import InputError
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action, sample_size
-from riskroute.learning.design import Design
+from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.tally import ActionBatch
+from riskroute.routing.designs.survivor_design import survivor_design
 from riskroute.routing.search import MEMBER_SLACK, count_within, descend, enumerate_within, stacked, walk
 from riskroute.routing.splits import list_limit
-from riskroute.routing.survivor_design import survivor_design
 from riskroute.seeding import checked, digest, short_hash
+from riskroute.validation import finite_array, real_number, whole_number
 
 if TYPE_CHECKING:
     from riskroute.routing.allocations import Allocations
 
 LARGEST_SURVIVOR_LIST = 1_000_000
 _DRAWS = 2000  # for quantiles of scores
-
-Vector = NDArray[np.float64]
-Units = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def in_units(root: Allocations, cuts: tuple[Cut, ...]) -> list[tuple[Vector, Vec
     return [(*root.separable(cut.coef), cut.limit) for cut in cuts]
 
 
-def passes(root: Allocations, cuts: tuple[Cut, ...], rows: ActionBatch) -> NDArray[np.bool_]:
+def passes(root: Allocations, cuts: tuple[Cut, ...], rows: ActionBatch) -> Flags:
     """Whether each allocation of ``root`` passes every cut."""
     features = root.features(rows)
     inside = np.ones(len(rows), dtype=bool)
@@ -108,7 +106,7 @@ class Survivors(ActionSet):
     def features(self, actions: ActionBatch) -> Vector:
         return self.root.features(actions)
 
-    def contains(self, actions: ActionBatch) -> NDArray[np.bool_]:
+    def contains(self, actions: ActionBatch) -> Flags:
         """Whether each of some vectors of shares is a member."""
         return self.root.contains(actions) & passes(self.root, self.cuts, np.asarray(actions))
 

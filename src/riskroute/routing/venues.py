@@ -13,23 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.errors import (
-    DataError,
-    InputError,
-    finite_array,
-    list_of,
-    one_of,
-    path_of,
-    sized_number,
-    whole_number,
-)
+from riskroute.errors import DataError, InputError
+from riskroute.files import write_whole
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem
-from riskroute.results import aligned, write_whole
 from riskroute.routing.allocations import MOST_SHARES, Allocations
 from riskroute.routing.instances import COMFORTABLE_LIST, routing_actions
 from riskroute.routing.splits import largest_size, list_limit
-from riskroute.text import as_name
+from riskroute.text import aligned, as_name
+from riskroute.validation import finite_array, list_of, one_of, path_of, sized_number, whole_number
 
 UNITS = ("money", "norm-1")
 KINDS = ("market", "limit", "dark")

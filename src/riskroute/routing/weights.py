@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from riskroute.errors import InputError, finite_array
+from riskroute.arrays import Units, Vector
+from riskroute.errors import InputError
 from riskroute.routing.allocations import Allocations
-
-Vector = NDArray[np.float64]
-Units = NDArray[np.int64]
+from riskroute.validation import finite_array
 
 
-def whole_allocation(weights: ArrayLike, allocations: Allocations) -> tuple[int, ...]:
+def apportion(weights: ArrayLike, allocations: Allocations) -> tuple[int, ...]:
     """Whole lots in proportion to non-negative ``weights (slots,)``, by largest remainders.
 
     Weights share out what is free above the minimums; only their proportions matter, and none at all are as good as
@@ -20,9 +19,9 @@ def whole_allocation(weights: ArrayLike, allocations: Allocations) -> tuple[int,
     others are full. Everybody gets the whole lots of his part, and lots left over go to the largest remainders, of
     equals to the first.
 
-    >>> whole_allocation([0.5, 0.3, 0.2], Allocations(shares=8, slots=3))
+    >>> apportion([0.5, 0.3, 0.2], Allocations(shares=8, slots=3))
     (4, 2, 2)
-    >>> whole_allocation([0.5, 0.3, 0.2], Allocations(shares=8, slots=3, caps=[2, 8, 8]))
+    >>> apportion([0.5, 0.3, 0.2], Allocations(shares=8, slots=3, caps=[2, 8, 8]))
     (2, 4, 2)
     """
     given = finite_array("weights", weights, ndim=1, length=allocations.slots)

@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.errors import InputError, RiskrouteError, StateError, instance_of, true_or_false, whole_number
+from riskroute.errors import InputError, RiskrouteError, StateError
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch
-from riskroute.learning.linear import LinearPolicy
 from riskroute.learning.plan import Plan, Setting
+from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import Tallies, Tally
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import simulate
+from riskroute.validation import instance_of, true_or_false, whole_number
 
 HORIZON = 600
 EASY_HORIZON = 20_000
@@ -140,7 +141,7 @@ def _check_clones(policy: Policy, setting: Setting) -> None:
     _trace(original, 50, _rewards())
     before = json.dumps(original.state())
     clone = original.clone()
-    _require(clone == original and clone.setting is None, policy.name, "a clone has the parameters and nothing learned")
+    _require(clone == original and not clone.started, policy.name, "a clone has the parameters and nothing learned")
     _trace(clone.start(setting, 9), 50, _rewards())
     _require(json.dumps(original.state()) == before, policy.name, "a clone does not touch the original")
 

@@ -2,7 +2,7 @@
 
 ``local`` is joblib with processes of its own; ``dask`` and ``ray`` work on a cluster, an existing one given by its
 address or one started here. The engine never shows in a result. A task lost with its worker is done
-again; with a shelf, a finished task is remembered there and never done twice.
+again; with a cache, a finished task is remembered there and never done twice.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ import joblib
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.process_executor import BrokenProcessPool
 
-from riskroute.errors import InputError, RiskrouteError, one_of, whole_number
+from riskroute.errors import InputError, RiskrouteError
 from riskroute.results import PolicyResult
-from riskroute.simulation.tasks import Shelf, Task
+from riskroute.simulation.tasks import Task, TaskCache
+from riskroute.validation import one_of, whole_number
 
 ENGINES = ("local", "dask", "ray")
 _ATTEMPTS = 3  # in a row without one more finished task
@@ -66,20 +67,20 @@ def run_tasks(
     tasks: Sequence[Task],
     engine: Engine,
     *,
-    shelf: Shelf | None = None,
+    cache: TaskCache | None = None,
     finished: Finished | None = None,
 ) -> Iterator[PolicyResult]:
     """Do all tasks, then give their results in the order of the tasks, whatever the engine.
 
     Parameters
     ----------
-    shelf : where results lie until they are asked for; tasks found there are not done again. In memory if None.
-    finished : called after every task, also for those found on the shelf.
+    cache : where results lie until they are asked for; tasks found there are not done again. In memory if None.
+    finished : called after every task, also for those found on the cache.
     """
     held: dict[int, PolicyResult] = {}
     left = []
     for number, task in enumerate(tasks):
-        if shelf is not None and shelf.has(task):
+        if cache is not None and cache.has(task):
             _tell(finished, task)
         else:
             left.append(number)
@@ -90,10 +91,10 @@ def run_tasks(
             done = set()
             try:
                 for number, result in player(left, tasks):
-                    if shelf is None:
+                    if cache is None:
                         held[number] = result
                     else:
-                        shelf.put(tasks[number], result)
+                        cache.put(tasks[number], result)
                     done.add(number)
                     _tell(finished, tasks[number])
             except _LostError as error:
@@ -104,12 +105,12 @@ def run_tasks(
                         f"the {engine.kind} engine lost its workers {failures} times in a row ({cause})"
                     ) from error
             left = [number for number in left if number not in done]
-    return _in_order(tasks, held, shelf)
+    return _in_order(tasks, held, cache)
 
 
-def _in_order(tasks: Sequence[Task], held: dict[int, PolicyResult], shelf: Shelf | None) -> Iterator[PolicyResult]:
+def _in_order(tasks: Sequence[Task], held: dict[int, PolicyResult], cache: TaskCache | None) -> Iterator[PolicyResult]:
     for number, task in enumerate(tasks):
-        result = held.pop(number) if shelf is None else shelf.get(task)
+        result = held.pop(number) if cache is None else cache.get(task)
         if result is None:  # a file spoilt on the way is made anew
             result = _perform(number, cloudpickle.dumps(task))[1]
         yield result

@@ -12,19 +12,18 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, exact_array, instance_of, list_of, one_of, real_number, shown, whole_number
+from riskroute.arrays import Integers, Vector
+from riskroute.errors import InputError, shown
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Setting
+from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
-from riskroute.learning.yardsticks import Oracle
 from riskroute.seeding import checked, coarse, short_hash, stream
 from riskroute.simulation.episodes import AutocorrelatedNoise, Noise, Run
-
-Vector = NDArray[np.float64]
+from riskroute.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
 
 MOST_ROUNDS = 10**9
 """Rounds of an episode whose noise is drawn at once."""
@@ -43,6 +42,7 @@ class Environment:
     independent = True  # rewards of different rounds are independent, given the actions
     gaussian = True  # if also independent, a block of n rewards may be drawn as one tally
     one_set = True  # the same actions are on offer in every round
+    kind: ClassVar[str] = ""  # names the random streams; that of the class if empty
     digests: ClassVar[tuple[str, ...]] = ("actions",)  # parts of the description that are hashes of numbers
 
     def __init__(self, problem: Problem) -> None:
@@ -57,7 +57,7 @@ class Environment:
     def describe(self) -> dict[str, Any]:
         """Everything that makes this environment what it is, as plain values."""
         return {
-            "kind": type(self).__name__,
+            "kind": self.kind or type(self).__name__,
             "actions": self.actions.fingerprint,
             "risk_tolerance": self.risk_tolerance,
             "starts": list(self.starts),
@@ -102,11 +102,11 @@ class Environment:
             base_variance=first.base_variance,
         )
 
-    def piece_at(self, rounds: int | NDArray[np.int64]) -> NDArray[np.int64]:
+    def piece_at(self, rounds: int | Integers) -> Integers:
         """Piece that each of some rounds (counted from 0) falls in."""
         return np.asarray(np.searchsorted(self.starts, as_rounds(rounds), side="right") - 1)
 
-    def rounds_in(self, rounds: NDArray[np.int64]) -> Vector:
+    def rounds_in(self, rounds: Integers) -> Vector:
         """How many of the first ``t`` rounds fall in each piece, for each ``t``, ``(len(rounds), pieces)``."""
         rounds = exact_array("rounds", rounds, np.int64, (None,))
         ends = np.append(self.starts[1:], np.iinfo(np.int64).max)
@@ -164,7 +164,7 @@ class Environment:
         horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
         return self.comparators[int(self.piece_at(horizon - 1))]
 
-    def expected_comparator(self, rounds: NDArray[np.int64]) -> Vector:
+    def expected_comparator(self, rounds: Integers) -> Vector:
         """Expected mean-variance of the comparator's path after each of ``rounds`` rounds.
 
         Over stretches with means ``m`` and variances ``v``, with ``t`` rounds in all: the variances shrunk by the
@@ -177,12 +177,12 @@ class Environment:
         apart = np.einsum("ij,ij->i", inside, (mean - (total / t)[:, None]) ** 2)
         return np.asarray((inside @ variance) * self._shrinkage(t) + apart - self.risk_tolerance * total)
 
-    def comparator_means(self, rounds: NDArray[np.int64]) -> Vector:
+    def comparator_means(self, rounds: Integers) -> Vector:
         """Expected mean reward of the comparator over the first ``t`` rounds, for each ``t``."""
         t = _past(rounds)
         return np.asarray(self.rounds_in(t) @ self._comparator_moments[0] / t)
 
-    def _shrinkage(self, t: NDArray[np.int64]) -> Vector:
+    def _shrinkage(self, t: Integers) -> Vector:
         """Share of the variance left after subtracting the path's own mean: ``1 - 1/t`` for independent noise."""
         return np.asarray(1 - 1 / t)
 
@@ -219,7 +219,7 @@ class Environment:
         """Source of the standardised noise of one episode."""
         return Noise(checked(rng))
 
-    def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, NDArray[np.int64], Vector]:
+    def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
         """All that decides the rewards of an episode, for a listed set of K actions.
 
         Means and standard deviations ``(P, K)`` of every action in every piece, and of every round its piece and noise.
@@ -262,7 +262,7 @@ class Autocorrelated(Environment):
     def _comparator(self, piece: int) -> Action:
         return super()._comparator(piece) if self.scale == "deviation" else self._listed_comparator(piece)
 
-    def _shrinkage(self, t: NDArray[np.int64]) -> Vector:
+    def _shrinkage(self, t: Integers) -> Vector:
         r = self.correlation
         pairs = r * (t - 1 - t * r + r ** t.astype(float)) / (1 - r) ** 2  # sum over lags k of (t - k) r^k
         return np.asarray(1 - (t + 2 * pairs) / t.astype(float) ** 2)
@@ -319,7 +319,7 @@ def as_rounds(rounds: Any) -> Any:
     return exact_array("rounds", rounds, np.int64, (None,))
 
 
-def _past(rounds: Any) -> NDArray[np.int64]:
+def _past(rounds: Any) -> Integers:
     """Return numbers of rounds played, at least one each."""
     t = exact_array("rounds", rounds, np.int64, (None,))
     if len(t) and (t.min() < 1 or t.max() > LONGEST_HORIZON):

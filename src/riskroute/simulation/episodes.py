@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, instance_of, shown
+from riskroute.arrays import Integers, Vector
+from riskroute.errors import InputError, shown
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.plan import Plan
 from riskroute.learning.tally import ActionBatch, Tallies, merge_groups
+from riskroute.validation import instance_of
 
 if TYPE_CHECKING:
     from riskroute.simulation.environments import Environment
-
-Vector = NDArray[np.float64]
 
 
 class Noise:
@@ -87,8 +86,8 @@ class Run:
         return self.plan_blocks(plan, np.zeros(0, dtype=np.int64))[0]
 
     def plan_blocks(
-        self, plan: Plan, cuts: NDArray[np.int64]
-    ) -> tuple[Tallies, NDArray[np.int64], tuple[NDArray[np.int64], Vector, Vector, Vector, Vector, Vector]]:
+        self, plan: Plan, cuts: Integers
+    ) -> tuple[Tallies, Integers, tuple[Integers, Vector, Vector, Vector, Vector, Vector]]:
         """Draw a whole plan, and say how it went block by block.
 
         Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry; the
@@ -116,13 +115,13 @@ class Run:
         return Tallies(plan.actions, *merged), entry, (counts, reward_mean, reward_spread, mean, deviation**2, gap)
 
     def draw_blocks(
-        self, actions: ActionBatch, counts: NDArray[np.int64], mean: Vector, deviation: Vector
+        self, actions: ActionBatch, counts: Integers, mean: Vector, deviation: Vector
     ) -> tuple[Vector, Vector]:
         """Mean and spread (sum of squared deviations) of the rewards of blocks of one action each."""
         at_once = self.environment.independent and self.environment.gaussian
         return (self._at_once if at_once else self._one_by_one)(counts, mean, deviation)
 
-    def _at_once(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
+    def _at_once(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
         center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
         spread = np.zeros(len(counts))
@@ -130,7 +129,7 @@ class Run:
         spread[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
         return center, deviation**2 * spread
 
-    def _one_by_one(self, counts: NDArray[np.int64], mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
+    def _one_by_one(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of rewards drawn one by one."""
         noise = self.noise.draw(int(counts.sum()))
         first = np.cumsum(counts) - counts

@@ -9,28 +9,27 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, check_array, real_number
+from riskroute.arrays import Integers, Vector
+from riskroute.errors import InputError
+from riskroute.learning.policies.tournament import build_tree, padded, update
 from riskroute.learning.tally import merge_moments_compiled
-from riskroute.learning.tournament import build_tree, padded, replay
-
-Vector = NDArray[np.float64]
+from riskroute.validation import check_array, real_number
 
 
 def index_episode(
     mean_table: Vector,
     deviation_table: Vector,
-    pieces: NDArray[np.int64],
+    pieces: Integers,
     noise: Vector,
     bonuses: Vector,
     risk_tolerance: float,
-) -> tuple[NDArray[np.int64], Vector, NDArray[np.int64]]:
+) -> tuple[Integers, Vector, Integers]:
     """Play an index policy for ``len(noise)`` rounds; return arms and rewards by round, and every arm's count.
 
     Tables ``(P, K)`` give mean and standard deviation of every arm in every piece: a stretch of time, or a scenario.
     ``pieces`` holds the piece of every round, ``bonuses`` the bonus before it. This is
-    `riskroute.learning.arms.IndexPolicy` in one loop, and decides exactly alike.
+    `riskroute.learning.policies.arm_policy.IndexPolicy` in one loop, and decides exactly alike.
     """
     check_array("mean_table", mean_table, np.float64, (None, None))
     check_array("deviation_table", deviation_table, np.float64, mean_table.shape)
@@ -49,11 +48,11 @@ def index_episode(
 def _index_episode(
     mean_table: Vector,
     deviation_table: Vector,
-    pieces: NDArray[np.int64],
+    pieces: Integers,
     noise: Vector,
     bonuses: Vector,
     risk_tolerance: float,
-) -> tuple[NDArray[np.int64], Vector, NDArray[np.int64]]:
+) -> tuple[Integers, Vector, Integers]:
     for piece in pieces:
         if not 0 <= piece < len(mean_table):
             raise InputError("pieces must be rows of the tables, one was out of range")
@@ -80,7 +79,7 @@ def _index_episode(
         counts[arm] = int(total)
         if t >= n_arms:
             index[arm] = spreads[arm] / total - risk_tolerance * means[arm] - bonuses[t] / np.sqrt(total)
-            replay(winners, index, arm)
+            update(winners, index, arm)
         arms[t] = arm
         rewards[t] = reward
     return arms, rewards, counts

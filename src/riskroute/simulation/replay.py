@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, exact_array, list_of, sized_number, whole_number
+from riskroute.arrays import Floats, Integers, Vector
+from riskroute.errors import InputError
 from riskroute.learning.actions import Action, Actions, as_action, as_batch
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
@@ -18,7 +18,8 @@ from riskroute.routing.allocations import Allocations
 from riskroute.routing.shared_books import SharedBook
 from riskroute.seeding import checked
 from riskroute.simulation.environments import MOST_ROUNDS, Environment
-from riskroute.simulation.episodes import Run, Vector
+from riskroute.simulation.episodes import Run
+from riskroute.validation import exact_array, list_of, sized_number, whole_number
 
 _STARTS = 8  # random splits that climbs start from
 _CELLS = 4_000_000  # numbers held at once while many splits are looked at
@@ -46,7 +47,7 @@ class Replay(Environment):
     gaussian = False
     digests: ClassVar[tuple[str, ...]] = ("actions", "profits")
 
-    def __init__(self, problem: Problem, profits: NDArray[np.float64], shared: Sequence[SharedBook] = ()) -> None:
+    def __init__(self, problem: Problem, profits: Floats, shared: Sequence[SharedBook] = ()) -> None:
         super().__init__(problem)
         actions = problem.actions
         whole = actions.handles if isinstance(actions, Actions) else as_batch(actions.best(problem.score))
@@ -109,7 +110,7 @@ class Replay(Environment):
             return np.asarray(self.totals(as_batch(action))[0])
         return np.asarray(table[int(self.actions.listed().rows_of(as_batch(action))[0])])
 
-    def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, NDArray[np.int64], Vector]:
+    def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
         """Scenarios as pieces, without noise."""
         listed = self.actions.listed()
         totals = self.totals(listed.handles) if self.listed_totals is None else self.listed_totals[listed.members]
@@ -218,7 +219,7 @@ class ReplayRun(Run):
         return float(self.environment.values(action)[self.rng.integers(self.environment.scenarios)])
 
     def draw_blocks(
-        self, actions: ActionBatch, counts: NDArray[np.int64], mean: Vector, deviation: Vector
+        self, actions: ActionBatch, counts: Integers, mean: Vector, deviation: Vector
     ) -> tuple[Vector, Vector]:
         scenarios, table = self.environment.scenarios, self.environment.listed_totals
         if table is not None and (counts < scenarios).all():
@@ -238,7 +239,7 @@ class ReplayRun(Run):
                 spread[block] = times @ (values - center[block]) ** 2
         return center, spread
 
-    def _looked_up(self, table: Vector, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Vector, Vector]:
+    def _looked_up(self, table: Vector, rows: Integers, counts: Integers) -> tuple[Vector, Vector]:
         """Many short blocks at once, from the same draws as one after the other."""
         scenario = self.rng.integers(len(table[0]), size=int(counts.sum()))
         drawn = table[np.repeat(rows, counts), scenario]

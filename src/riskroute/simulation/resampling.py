@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from riskroute.arrays import Integers
 
 
-def resampled_buckets(buckets: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def resampled_buckets(buckets: Integers, count: int, rng: np.random.Generator) -> Integers:
     """How often each scenario counts in ``count`` draws of whole buckets with replacement, ``(count, scenarios)``.
 
     ``buckets (scenarios,)`` tells which scenarios come from one bucket, and are drawn together.

@@ -17,24 +17,26 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from riskroute._version import __version__
-from riskroute.errors import InputError, function_of, list_of, one_of, shown, whole_number
+from riskroute.arrays import Flags, Floats, Integers
+from riskroute.errors import InputError, shown
 from riskroute.learning.actions import Action, as_batch
-from riskroute.learning.arms import IndexPolicy
-from riskroute.learning.mv_ucb import MvUcb
 from riskroute.learning.plan import LONGEST_HORIZON
+from riskroute.learning.policies.arm_policy import IndexPolicy
+from riskroute.learning.policies.mv_ucb import MvUcb
+from riskroute.learning.policies.risk_ucb import RiskUcb
+from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.registry import make_policy
 from riskroute.learning.regret import block_curves, checkpoint_rounds
-from riskroute.learning.risk_ucb import RiskUcb
 from riskroute.learning.state import encode
-from riskroute.learning.yardsticks import Oracle
 from riskroute.results import PolicyResult, SimulationResult
 from riskroute.seeding import stream
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.interrupts import polite_interrupts
 from riskroute.simulation.kernels import index_episode
 from riskroute.text import LABEL_MARKS, as_name
+from riskroute.validation import function_of, list_of, one_of, whole_number
 
 MOST_RUNS = 10**7
 METHODS = ("auto", "blocks", "rounds")
@@ -52,9 +54,9 @@ class Episode:
     those are counted that were spent on others.
     """
 
-    regret: NDArray[np.float64]
-    pseudo_regret: NDArray[np.float64]
-    luck: NDArray[np.float64]
+    regret: Floats
+    pseudo_regret: Floats
+    luck: Floats
     recommended: Action
     exploration: int
 
@@ -153,8 +155,8 @@ def play(
     environment: Environment,
     policy: Policy,
     horizon: int,
-    checkpoints: NDArray[np.int64],
-    comparator: NDArray[np.float64],
+    checkpoints: Integers,
+    comparator: Floats,
     identity: tuple[int, str, int],
     method: str = "auto",
 ) -> Episode:
@@ -212,7 +214,7 @@ class _Log:
             self.parts = [tuple(np.concatenate(column) for column in zip(*self.parts, strict=True))]
         return list(self.parts[0][1:])
 
-    def only(self, blocks: NDArray[np.bool_]) -> _Log:
+    def only(self, blocks: Flags) -> _Log:
         """Some of the blocks."""
         self.columns()
         part = _Log()
@@ -227,9 +229,7 @@ class _Log:
         return total
 
 
-def _play_blocks(
-    environment: Environment, policy: Policy, rng: np.random.Generator, checkpoints: NDArray[np.int64]
-) -> _Log:
+def _play_blocks(environment: Environment, policy: Policy, rng: np.random.Generator, checkpoints: Integers) -> _Log:
     """Play plan by plan, each drawn as tallies and cut at the checkpoints."""
     rewards, log = environment.run(rng), _Log()
     while policy.remaining:
@@ -265,7 +265,7 @@ def _play_index(environment: Environment, policy: IndexPolicy, rng: np.random.Ge
     return _single_rounds(environment, handles[arms], rewards)
 
 
-def _single_rounds(environment: Environment, actions: NDArray[np.int64], rewards: NDArray[np.float64]) -> _Log:
+def _single_rounds(environment: Environment, actions: Integers, rewards: Floats) -> _Log:
     log, n = _Log(), len(rewards)
     piece = environment.piece_at(np.arange(n))
     means, deviations, gaps = np.empty((3, n))
@@ -302,7 +302,7 @@ def by_label(
     return chosen
 
 
-def gather(rounds: NDArray[np.int64], episodes: Sequence[Episode], seconds: float) -> PolicyResult:
+def gather(rounds: Integers, episodes: Sequence[Episode], seconds: float) -> PolicyResult:
     """Put the runs of one policy together."""
     return PolicyResult(
         rounds,

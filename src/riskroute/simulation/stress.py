@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, real_number, sized_number
+from riskroute.arrays import Vector
+from riskroute.errors import InputError
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Setting
 from riskroute.learning.problem import Problem
@@ -17,8 +17,7 @@ from riskroute.learning.tally import ActionBatch
 from riskroute.seeding import checked
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.episodes import Noise
-
-Vector = NDArray[np.float64]
+from riskroute.validation import real_number, sized_number
 
 
 class HeavyTailed(Environment):
@@ -56,7 +55,7 @@ class StudentNoise(Noise):
         return np.asarray(math.sqrt((self.degrees - 2) / self.degrees) * self.rng.standard_t(self.degrees, rounds))
 
 
-class BentVariance(Environment):
+class NonlinearVariance(Environment):
     """Independent Gaussian rewards whose variance is a power of the linear one.
 
     The true variance is ``base_variance * (linear variance / base_variance) ** power``. Regret compares with the best
@@ -67,6 +66,8 @@ class BentVariance(Environment):
     problem : with a positive base variance.
     power : above 0; variances further from the base move further away above 1, and nearer below.
     """
+
+    kind: ClassVar[str] = "BentVariance"
 
     def __init__(self, problem: Problem, power: float = 1.5) -> None:
         super().__init__(problem)
@@ -86,8 +87,10 @@ class BentVariance(Environment):
         return self._listed_comparator(piece)
 
 
-class Mistold(Environment):
+class WrongBaseVariance(Environment):
     """The problem's own rewards, but policies are told a wrong base variance: ``factor`` times the true one."""
+
+    kind: ClassVar[str] = "Mistold"
 
     def __init__(self, problem: Problem, factor: float = 2.0) -> None:
         super().__init__(problem)

@@ -20,13 +20,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from riskroute._version import __version__
+from riskroute.files import write_whole
 from riskroute.learning.actions import as_action, as_batch
-from riskroute.learning.arms import IndexPolicy
-from riskroute.learning.linear import LinearPolicy
+from riskroute.learning.policies.arm_policy import IndexPolicy
+from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import Policy
 from riskroute.learning.regret import checkpoint_rounds
 from riskroute.learning.state import encode
-from riskroute.results import PolicyResult, write_whole
+from riskroute.results import PolicyResult
 from riskroute.seeding import short_hash
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import gather, play
@@ -88,7 +89,7 @@ class Task:
         return gather(rounds, episodes, time.perf_counter() - began)
 
 
-def cut(
+def split_runs(
     environment: Environment,
     label: str,
     policy: Policy,
@@ -104,14 +105,14 @@ def cut(
     Where the cuts are depends neither on the machine nor on the number of runs, so that a longer run finds the full
     tasks of a shorter one done.
     """
-    each = min(math.ceil(1 / usual_seconds(environment, policy, horizon)), MOST_RUNS)
+    each = min(math.ceil(1 / estimated_seconds(environment, policy, horizon)), MOST_RUNS)
     return [
         Task(environment, label, policy, horizon, seed, first, min(first + each, runs), checkpoints, spacing)
         for first in range(0, runs, each)
     ]
 
 
-def usual_seconds(environment: Environment, policy: Policy, horizon: int) -> float:
+def estimated_seconds(environment: Environment, policy: Policy, horizon: int) -> float:
     """Seconds that a run takes on an ordinary core, roughly."""
     if isinstance(policy, IndexPolicy):
         return 1e-3 + 3e-7 * horizon
@@ -141,7 +142,7 @@ def _code() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
-class Shelf:
+class TaskCache:
     """Finished tasks in a folder, one file each, written beside and renamed so that none is ever half there."""
 
     def __init__(self, folder: Path) -> None:

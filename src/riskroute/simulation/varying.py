@@ -7,21 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, StateError, exact_array, list_of, shown, whole_number
+from riskroute.arrays import Floats, Integers
+from riskroute.errors import InputError, StateError, shown
 from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.plan import Plan
+from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
-from riskroute.learning.yardsticks import Oracle
 from riskroute.simulation.environments import MOST_ROUNDS, Environment, as_rounds
+from riskroute.validation import exact_array, list_of, whole_number
 
 
-class VaryingSets(Environment):
+class ChangingActionSets(Environment):
     """Independent Gaussian rewards, and another set of actions to choose from in every round.
 
-    Orders of different sizes over the same slots are an example (`riskroute.routing.instances.random_order_flow`).
+    Orders of different sizes over the same slots are an example (`riskroute.routing.instances.random_order_sizes`).
     The comparator plays the best action of each round's set. Policies are offered the set before each round, so play
     is round by round only.
 
@@ -33,14 +34,16 @@ class VaryingSets(Environment):
     >>> from riskroute.learning.actions import Actions
     >>> sets = [Actions([[1.0, 0.0], [0.0, 1.0]]), Actions([[0.6, 0.6]])]
     >>> problems = [Problem(actions=one, mean_coef=[0.5, 0.1], var_coef=[0.3, 0.2]) for one in sets]
-    >>> VaryingSets(problems, [0, 0, 1]).oracle_schedule(7)
+    >>> ChangingActionSets(problems, [0, 0, 1]).oracle_schedule(7)
     ((0, 0), (2, 0), (3, 0), (5, 0), (6, 0))
     """
+
+    kind: ClassVar[str] = "VaryingSets"
 
     one_set = False
     digests: ClassVar[tuple[str, ...]] = ("actions", "sets")
 
-    def __init__(self, problems: Sequence[Problem], sequence: Sequence[int] | NDArray[np.int64]) -> None:
+    def __init__(self, problems: Sequence[Problem], sequence: Sequence[int] | Integers) -> None:
         problems = list_of("problems", problems, object, "problems")
         if not problems:
             raise InputError("problems must not be empty")
@@ -53,7 +56,7 @@ class VaryingSets(Environment):
             raise InputError("problems must all have row numbers or all have vectors as handles, was a mixture")
 
     def __repr__(self) -> str:
-        return f"VaryingSets({len(self.pieces)} sets, dim {self.actions.dim})"
+        return f"ChangingActionSets({len(self.pieces)} sets, dim {self.actions.dim})"
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {
@@ -65,10 +68,10 @@ class VaryingSets(Environment):
     def actions(self) -> ActionSet:
         return self.pieces[int(self.sequence[0])].actions
 
-    def piece_at(self, rounds: int | NDArray[np.int64]) -> NDArray[np.int64]:
+    def piece_at(self, rounds: int | Integers) -> Integers:
         return np.asarray(self.sequence[as_rounds(rounds) % len(self.sequence)])
 
-    def rounds_in(self, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
+    def rounds_in(self, rounds: Integers) -> Floats:
         rounds = exact_array("rounds", rounds, np.int64, (None,))
         if len(rounds) == 0:
             return np.zeros((0, len(self.pieces)))
@@ -102,7 +105,7 @@ def _require_shared(first: Problem, other: Problem, number: int) -> None:
             raise InputError(f"problems must share one {name}, {theirs} at {number} differs from {ours} at 0")
 
 
-def _checked_sequence(sequence: Sequence[int] | NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def _checked_sequence(sequence: Sequence[int] | Integers, count: int) -> Integers:
     expected = f"whole numbers from 0 to {count - 1}, one per round"
     try:
         given = np.array(sequence)
@@ -131,7 +134,7 @@ class SetOracle(Oracle):
         return Plan.repeat(self.recommend(), self.remaining)
 
     def recommend(self) -> Action:
-        offered = self.known.actions
+        offered = self.setting.actions
         if offered.fingerprint not in self.best:
             raise StateError(f"oracle knows the best action of {len(self.best)} sets, was offered another: {offered}")
         return self.best[offered.fingerprint]

@@ -8,15 +8,14 @@ change when other buckets of the day are drawn says how firm it is.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.errors import InputError, exact_array, instance_of, real_number, whole_number
+from riskroute.arrays import Floats, Integers, Matrix
+from riskroute.errors import InputError
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.seeding import stream
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.resampling import resampled_buckets
-
-Matrix = NDArray[np.float64]
+from riskroute.validation import exact_array, instance_of, real_number, whole_number
 
 SPLITS = 400
 """Drawn from all, to fit coefficients to."""
@@ -24,7 +23,7 @@ SPLITS = 400
 RESAMPLES = 200
 
 
-def replay_belief(replay: Replay, buckets: NDArray[np.int64], *, firmness: float = 0.1, seed: int = 0) -> Belief:
+def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, seed: int = 0) -> Belief:
     """What the scenarios of a replay make one believe about the coefficients, for `Adaptive(prior=...)`.
 
     Parameters
@@ -54,7 +53,7 @@ def replay_belief(replay: Replay, buckets: NDArray[np.int64], *, firmness: float
     return Belief(about_mean[0], firm[0], about_variance[0], firm[1], typical, len(names)).weakened(firmness)
 
 
-def _moments(totals: Matrix, weights: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
+def _moments(totals: Matrix, weights: Integers) -> tuple[Matrix, Matrix]:
     """Mean and variance of totals ``(n, scenarios)`` under each row of weights ``(R, scenarios)``: ``(R, n)`` each."""
     middle = totals.mean(axis=1)
     apart, share = (totals - middle[:, None]).T, weights / weights.sum(axis=1, keepdims=True)
@@ -62,7 +61,7 @@ def _moments(totals: Matrix, weights: NDArray[np.int64]) -> tuple[Matrix, Matrix
     return means + middle, np.maximum(share @ apart**2 - means**2, 0.0)
 
 
-def _fitted(features: Matrix, targets: Matrix, weights: NDArray[np.float64]) -> Matrix:
+def _fitted(features: Matrix, targets: Matrix, weights: Floats) -> Matrix:
     """Coefficients of weighted least squares for each row of targets ``(R, n)``: ``(R, dim)``."""
     root = np.sqrt(weights)
     return np.asarray(np.linalg.lstsq(features * root[:, None], (targets * root).T, rcond=None)[0].T)

@@ -1,0 +1,42 @@
+"""The paper's robustness check: autocorrelated noise, five correlations, in both readings of the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from riskroute.experiments.comparison import COMPARED
+from riskroute.experiments.panels import Panel, RunSize
+from riskroute.routing.instances import random_routing_problem
+from riskroute.simulation.environments import Autocorrelated
+
+SLOTS, SHARES, INSTANCE = 5, 6, 0
+
+CORRELATIONS = {"a": -0.6, "b": -0.2, "c": 0.2, "d": 0.6, "e": 0.0}
+"""Per panel, in the paper's order."""
+
+NOISES = ("deviation", "variance")
+"""What multiplies the noise: as the model has it, and as the paper prints it."""
+
+
+def panels(scale: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
+    """Five panels per reading of the noise."""
+    problem = random_routing_problem(SHARES, SLOTS, INSTANCE)
+    return [
+        Panel(
+            f"{name}-{noise}",
+            f"({name}) correlation {correlation:+.1f}, noise times {noise}",
+            Autocorrelated(problem, correlation, scale=noise),
+            tuple(policies),
+            {
+                "panel": name,
+                "slots": SLOTS,
+                "shares": SHARES,
+                "instance": INSTANCE,
+                "correlation": correlation,
+                "noise": noise,
+            },
+            scale,
+        )
+        for noise in NOISES
+        for name, correlation in CORRELATIONS.items()
+    ]

@@ -1,0 +1,45 @@
+"""What the paper says in words about its experiments, beside what was measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from riskroute.experiments.paper.book_claims import BOOK_CLAIMS
+from riskroute.experiments.paper.claim import Claim
+from riskroute.experiments.paper.regret_claims import REGRET_CLAIMS
+from riskroute.text import in_markdown_cell
+
+Summaries = Mapping[str, Mapping[str, Any]]
+"""By experiment: what its JSON summary holds."""
+
+CLAIMS = (*BOOK_CLAIMS, *REGRET_CLAIMS)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim and what became of it."""
+
+    claim: Claim
+    measured: str
+    agrees: bool
+
+
+def judge(summaries: Summaries) -> list[Verdict]:
+    """Check the claims about some experiments, which must have been played in full."""
+    found = []
+    for claim in CLAIMS:
+        if claim.experiment in summaries:
+            measured, agrees = claim.measure(summaries[claim.experiment])
+            found.append(Verdict(claim, measured, bool(agrees)))
+    return found
+
+
+def markdown(verdicts: list[Verdict]) -> str:
+    """One table row per claim."""
+    lines = ["| where | the paper says | measured | agrees | remark |", "|---|---|---|---|---|"]
+    for v in verdicts:
+        measured, agrees = in_markdown_cell(v.measured), "yes" if v.agrees else "**no**"
+        lines.append(f"| {v.claim.where} | {v.claim.text} | {measured} | {agrees} | {v.claim.remark} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,41 @@
+"""Figure 2 of the paper: regret over time on random instances of four sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from riskroute.experiments.comparison import COMPARED
+from riskroute.experiments.panels import Panel, RunSize
+from riskroute.routing.instances import random_routing_problem
+from riskroute.routing.splits import count_splits
+from riskroute.simulation.environments import Environment
+
+SIZES = {"a": (4, 4), "b": (5, 4), "c": (6, 6), "d": (6, 8)}
+"""Slots and shares per panel."""
+
+INSTANCES = 30
+
+
+def panels(scale: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
+    """The four panels, on instance 0."""
+    return [_panel(size, size, 0, scale, policies) for size in SIZES]
+
+
+def instances(scale: RunSize, policies: Sequence[str] = COMPARED, count: int = INSTANCES) -> list[Panel]:
+    """The four problems with ``count`` random instances each; only the end of every run is recorded."""
+    return [_panel(f"{size}-{k:02d}", size, k, scale, policies, checkpoints=1) for size in SIZES for k in range(count)]
+
+
+def _panel(
+    name: str, size: str, instance: int, scale: RunSize, policies: Sequence[str], checkpoints: int = 100
+) -> Panel:
+    slots, shares = SIZES[size]
+    return Panel(
+        name,
+        f"({size}) {slots} slots, {shares} shares: {count_splits(shares, slots):,} splits",
+        Environment(random_routing_problem(shares, slots, instance)),
+        tuple(policies),
+        {"panel": size, "slots": slots, "shares": shares, "instance": instance},
+        scale,
+        checkpoints,
+    )

@@ -1,0 +1,134 @@
+"""The paper's non-stationary experiment: coefficients that change abruptly, and restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from riskroute.arrays import Floats, Integers
+from riskroute.experiments.panels import Panel, RunSize
+from riskroute.learning.policies.restart_gse import RestartGse
+from riskroute.learning.policy import Policy
+from riskroute.learning.problem import random_problem
+from riskroute.learning.regret import checkpoint_rounds
+from riskroute.routing.instances import routing_actions
+from riskroute.seeding import stream
+from riskroute.simulation.environments import PiecewiseStationary, random_changes
+
+SLOTS, SHARES, CHANGES = 4, 4, 5
+"""The paper states none of these; the smallest of its synthetic problems, and a handful of changes."""
+
+EXPLORED = 500
+"""Rounds of exploration per cycle of `restart-gse`; the paper's rate, T^(2/9), is 12 rounds of 100,000."""
+
+POLICIES = ("restart-gse", "change-test", "rise")
+"""The paper's; ours; one that expects no changes."""
+
+STORIES = {"restart-gse": EXPLORED, "restart-gse short": None}
+"""Runs told stretch by stretch: with enough exploration, and with as little as the paper's rate says."""
+
+CHECKPOINTS = 1000
+
+
+def environment(horizon: int) -> PiecewiseStationary:
+    """Coefficients drawn anew at every change."""
+    actions = routing_actions(SHARES, SLOTS)
+    changes = random_changes(horizon, min(CHANGES, horizon - 1), seed=0)
+    return PiecewiseStationary([random_problem(actions, seed) for seed in range(len(changes) + 1)], changes)
+
+
+def panels(scale: RunSize, policies: Sequence[str] = POLICIES) -> list[Panel]:
+    """One set of runs, for both panels of the paper's figure."""
+    world = environment(scale.horizon)
+    facts = {"panel": "ab", "slots": SLOTS, "shares": SHARES, "changes": list(world.starts[1:])}
+    title = f"{SLOTS} slots, {SHARES} shares, {len(world.starts) - 1} changes"
+    chosen: dict[str, str | Policy] = {name: name for name in policies}
+    if "restart-gse" in chosen:
+        chosen["restart-gse"] = RestartGse(budget=EXPLORED)
+    return [Panel("a", title, world, chosen, facts, scale, CHECKPOINTS, "linear")]
+
+
+def story(scale: RunSize, label: str = "restart-gse", run: int = 0) -> dict[str, Any]:
+    """One run of the paper's policy, stretch by stretch: where it restarts and explores, and the gap of its rounds.
+
+    Returns ``changes``, ``restarts``, ``windows`` of exploration, ``gap_rounds`` (where stretches begin, and the end),
+    ``gaps``, and how the positive gaps divide, see `_concentration`.
+    """
+    world = environment(scale.horizon)
+    instance = world.stream_name
+    policy = RestartGse(budget=STORIES[label]).start(
+        world.setting(scale.horizon), stream(scale.seed, instance, label, run, "policy")
+    )
+    rewards = world.run(np.random.default_rng(stream(scale.seed, instance, label, run, "rewards")))
+    cuts = checkpoint_rounds(scale.horizon, CHECKPOINTS, "linear")  # as the runner cuts
+    restarts, windows, lengths, gaps = [], [], [], []
+    while policy.remaining:
+        plan, begin = policy.plan(), policy.played
+        if policy.cycle_start == begin:
+            restarts.append(begin)
+        tallies, _, blocks = rewards.plan_blocks(plan, cuts)
+        policy.learn(tallies)
+        if len(plan.actions) > 1:
+            windows.append((begin, policy.played))
+        lengths.append(blocks[0])
+        gaps.append(blocks[-1])
+    counts, gap = np.concatenate(lengths), np.concatenate(gaps)
+    changes = list(world.starts[1:])
+    ends = np.cumsum(counts)
+    return {
+        "changes": changes,
+        "restarts": restarts,
+        "windows": _joined(windows),
+        "gap_rounds": [0, *ends.tolist()],
+        "gaps": [*gap.tolist(), float(gap[-1])],
+    } | _concentration(ends, counts, gap, windows, changes)
+
+
+def _concentration(
+    ends: Integers,
+    counts: Integers,
+    gaps: Floats,
+    windows: Sequence[tuple[int, int]],
+    changes: Sequence[int],
+) -> dict[str, float]:
+    """How the positive gaps divide between expected places and the rest.
+
+    Expected are the windows of exploration, and the time from a change to the end of the next window.
+    """
+    expected = np.zeros(int(ends[-1]), dtype=bool)
+    for begin, end in windows:
+        expected[begin:end] = True
+    for change in changes:
+        following = [end for begin, end in _joined(windows) if begin >= change]
+        expected[change : following[0] if following else None] = True
+    each = np.repeat(gaps, counts)
+    gain = np.maximum(each, 0.0)
+    quarters = [np.array_split(each[begin:end], 4) for begin, end in _joined(windows)]
+    inside, outside = gain[expected], gain[~expected]
+    return {
+        "share_of_rounds": float(expected.mean()),
+        "share_of_gaps": float(inside.sum() / max(gain.sum(), 1e-300)),
+        "gap_inside": _mean([inside]),
+        "gap_elsewhere": _mean([outside]),
+        "gap_first_quarter": _mean([parts[0] for parts in quarters]),
+        "gap_last_quarter": _mean([parts[-1] for parts in quarters]),
+    }
+
+
+def _mean(parts: Sequence[Floats]) -> float:
+    """Mean of all values, 0 if there are none."""
+    values = np.concatenate([np.zeros(0), *parts])
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _joined(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Windows that touch become one."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in windows:
+        if joined and joined[-1][1] == begin:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((begin, end))
+    return joined

@@ -1,0 +1,177 @@
+"""Every experiment of the paper by its name: played on an engine, written as figure, page, table and summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from riskroute.errors import InputError
+from riskroute.experiments.comparison import COMPARED
+from riskroute.experiments.panels import Final, Panel, RunSize, TableWriter, average, play_panels
+from riskroute.experiments.paper import autocorrelation, figure2, figure4, nonstationary
+from riskroute.experiments.provenance import versions
+from riskroute.files import write_json
+from riskroute.learning.plan import LONGEST_HORIZON
+from riskroute.learning.registry import POLICIES
+from riskroute.simulation.engines import Engine, Finished
+from riskroute.simulation.tasks import TaskCache
+from riskroute.validation import one_of, whole_number
+
+TITLES = {
+    "figure2": "Figure 2: regret on random instances",
+    "figure4": "Figure 4: regret on the paper's table of venues",
+    "nonstationary": "Coefficients that change abruptly",
+    "autocorrelation": "Autocorrelated noise",
+    "instances": "Thirty random instances of each problem of figure 2",
+}
+"""The experiments, in the order in which they are run."""
+
+USUAL_RUNS = {"instances": 1}
+"""Runs per policy where they are not 50: what varies there is the instance."""
+
+EXTRA_LINES = {"adaptive": 5, "change-test": 3}
+"""Policies that are not the paper's, and how often they are played if nothing else is asked for."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Panels that belong together; ``whole`` says that nothing was left out or added."""
+
+    name: str
+    panel: str | None
+    panels: list[Panel]
+    whole: bool
+
+    @property
+    def stem(self) -> str:
+        """Name of its files, without ending."""
+        return self.name if self.panel is None else f"{self.name}-{self.panel}"
+
+    @property
+    def runs(self) -> int:
+        """All runs of all policies."""
+        return sum(panel.runs for panel in self.panels)
+
+
+@dataclass(frozen=True)
+class ExperimentResult:
+    """What came out of an experiment: its summary, as in the JSON file, and the files written."""
+
+    experiment: Experiment
+    summary: dict[str, Any]
+    files: list[Path]
+
+    def curves(self) -> dict[str, dict[str, Any]]:
+        """Curves of the policies, by the title of the panel."""
+        return {panel["title"]: panel["policies"] for panel in self.summary["panels"].values()}
+
+
+def plan_experiments(
+    name: str = "all",
+    *,
+    panel: str | None = None,
+    runs: int | None = None,
+    horizon: int = 100_000,
+    seed: int = 0,
+    policies: Sequence[str] | None = None,
+) -> list[Experiment]:
+    """Say what is to be played.
+
+    Parameters
+    ----------
+    name : one of `TITLES`, or ``all``.
+    panel : one panel of the paper's figure only, ``a`` to ``e``.
+    runs : runs per policy; if None, 50 for the paper's, fewer for ours (`EXTRA_LINES`), and 1 per instance.
+    policies : instead of the paper's four and the recommended one.
+    """
+    names = list(TITLES) if one_of("experiment", name, (*TITLES, "all")) == "all" else [name]
+    whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
+    whole_number("seed", seed, minimum=0)
+    if runs is not None:
+        whole_number("runs", runs)
+    for policy in policies or ():
+        one_of("policy", policy, tuple(POLICIES))
+    if panel is not None and name == "all":
+        raise InputError(f"panel must go with one experiment, was {panel!r} for all of them")
+    found = []
+    for each in names:
+        scale = RunSize(horizon, USUAL_RUNS.get(each, 50), seed, EXTRA_LINES)
+        if runs is not None:
+            scale = RunSize(horizon, runs, seed)
+        panels = _panels(each, scale, tuple(dict.fromkeys(policies)) if policies else None)
+        if panel is not None:
+            one_of("panel", panel, tuple(dict.fromkeys("".join(str(one.facts["panel"]) for one in panels))))
+            panels = [one for one in panels if panel in str(one.facts["panel"])]
+        found.append(Experiment(each, panel, panels, whole=panel is None and not policies))
+    return found
+
+
+def _panels(name: str, scale: RunSize, policies: tuple[str, ...] | None) -> list[Panel]:
+    if name == "nonstationary":
+        return nonstationary.panels(scale, policies or nonstationary.POLICIES)
+    make: dict[str, Callable[..., list[Panel]]] = {
+        "figure2": figure2.panels,
+        "figure4": figure4.panels,
+        "autocorrelation": autocorrelation.panels,
+        "instances": figure2.instances,
+    }
+    return make[name](scale, policies or COMPARED)
+
+
+def reproduce(
+    experiments: Sequence[Experiment],
+    out: Path,
+    engine: Engine,
+    *,
+    resume: bool = False,
+    finished: Finished | None = None,
+) -> Iterator[ExperimentResult]:
+    """Play everything, then write and return one experiment after the other.
+
+    Finished tasks lie in ``out/tasks``; ``resume`` goes on from them.
+    """
+    panels = [panel for experiment in experiments for panel in experiment.panels]
+    played = play_panels(panels, TaskCache(out / "tasks"), engine, resume=resume, finished=finished)
+    for experiment in experiments:
+        table = TableWriter(out / experiment.name / f"{experiment.stem}.parquet")
+        digests, configs = {}, {}
+        for panel in experiment.panels:
+            result = next(played)
+            table.add(panel.tidy(result))
+            digests[panel.name] = result.digest()
+            configs[panel.name] = digests[panel.name].pop("config")
+        yield _write(experiment, digests, configs, table)
+
+
+def _write(
+    experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: TableWriter
+) -> ExperimentResult:
+    scale, stem = experiment.panels[0].scale, table.target.with_suffix("")
+    extra = {}
+    if experiment.name == "nonstationary":
+        labels = nonstationary.STORIES if "restart-gse" in experiment.panels[0].policies else ()
+        extra = {"stories": {label: nonstationary.story(scale, label) for label in labels}}
+    summary = {"experiment": experiment.name, "title": TITLES[experiment.name]}
+    facts = {panel.name: {"title": panel.title, **panel.facts} for panel in experiment.panels}
+    panels = {name: facts[name] | digest for name, digest in digests.items()}
+    contents = {
+        "json": summary | extra | {"panels": panels},
+        "config.json": summary | {"versions": versions(), "panels": configs},
+    }
+    written = [write_json(stem.with_name(f"{stem.name}.{ending}"), content) for ending, content in contents.items()]
+    files = [table.close(), *written]
+    return ExperimentResult(experiment, contents["json"], files)
+
+
+def standings(done: ExperimentResult) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of a table: where every policy ended, per panel; instances are averaged over."""
+    groups: dict[str, list[Final]] = {}
+    for panel in done.experiment.panels:
+        policies = done.summary["panels"][panel.name]["policies"]
+        groups.setdefault(panel.title, []).append({label: one["final"] for label, one in policies.items()})
+    labels, scale = list(done.experiment.panels[0].policies), done.experiment.panels[0].scale
+    rows = [[title, *(average(members, label) for label in labels)] for title, members in groups.items()]
+    names = [f"{n} ({scale.runs_of(n)} runs)" if scale.runs_of(n) < scale.runs else n for n in labels]
+    return ["final regret", *names], rows

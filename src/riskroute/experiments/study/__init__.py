@@ -1,0 +1,1 @@
+"""The study: from recorded books to a recommendation."""

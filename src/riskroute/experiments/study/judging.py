@@ -1,0 +1,78 @@
+"""Judging splits by recorded scenarios: mean, variance, tail, and error bars from resampled buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from riskroute.arrays import Floats, Integers
+from riskroute.learning.tally import ActionBatch
+from riskroute.simulation.replay import Replay
+from riskroute.simulation.resampling import resampled_buckets
+
+WORST = 0.05
+"""Share of the scenarios that the tail is about."""
+
+RESAMPLES = 400
+
+
+def judge_splits(
+    splits: Mapping[str, tuple[int, ...]], replay: Replay, buckets: Integers, *, first: str, seed: int
+) -> dict[str, dict[str, Any]]:
+    """What each split earns over the scenarios of a replay, and how much worse it is than the one named ``first``.
+
+    Returns by name: ``mean``, ``variance``, ``mean_variance``, ``tail`` (mean of the worst 5 %), each with
+    ``_error``, and ``excess`` (mean-variance above the first's) with ``excess_error``. ``buckets (scenarios,)`` tells
+    which scenarios belong together; error bars come from resampling buckets, the same ones for all splits.
+    """
+    totals = replay.totals(np.array(list(splits.values())))
+    tolerance = replay.risk_tolerance
+    even = np.ones((1, totals.shape[1]))
+    drawn = resampled_buckets(buckets, RESAMPLES, np.random.default_rng(seed)).astype(np.float64)
+    few = _correction(buckets)
+    found: dict[str, dict[str, Any]] = {}
+    plain, redrawn = ([_moments(weights, row, tolerance) for row in totals] for weights in (even, drawn))
+    anchor = list(splits).index(first)
+    for k, name in enumerate(splits):
+        values = {field: float(plain[k][field][0]) for field in plain[k]}
+        errors = {f"{field}_error": few * float(redrawn[k][field].std(ddof=1)) for field in plain[k]}
+        excess = redrawn[k]["mean_variance"] - redrawn[anchor]["mean_variance"]
+        found[name] = (
+            values
+            | errors
+            | {
+                "excess": values["mean_variance"] - float(plain[anchor]["mean_variance"][0]),
+                "excess_error": few * float(excess.std(ddof=1)),
+            }
+        )
+    return found
+
+
+def _correction(buckets: Integers) -> float:
+    """By what factor errors from resampling fall short of the true ones."""
+    count = len(np.unique(buckets))
+    return float((count / (count - 1)) ** 0.5)
+
+
+def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Floats]:
+    """Mean, variance, mean-variance and tail of values ``(n,)`` under each row of weights ``(R, n)``."""
+    total = weights.sum(axis=1)
+    mean = weights @ values / total
+    variance = np.maximum(weights @ (values - values.mean()) ** 2 / total - (mean - values.mean()) ** 2, 0.0)
+    order = np.argsort(values)
+    sorted_weights = weights[:, order]
+    left = np.clip(WORST * total[:, None] - (sorted_weights.cumsum(axis=1) - sorted_weights), 0, sorted_weights)
+    tail = left @ values[order] / (WORST * total)
+    return {"mean": mean, "variance": variance, "mean_variance": variance - tolerance * mean, "tail": tail}
+
+
+def best_single(replay: Replay, shares: int, caps: Integers) -> ActionBatch:
+    """The whole order in the one slot that is best by mean-variance, of those that can take it; empty if none can."""
+    able = np.flatnonzero(caps >= shares)
+    if not len(able):
+        return np.zeros((0, len(caps)), dtype=np.int64)
+    corners = np.zeros((len(able), len(caps)), dtype=np.int64)
+    corners[np.arange(len(able)), able] = shares
+    return corners[[int(replay.mean_variance(corners).argmin())]]

@@ -1,0 +1,183 @@
+"""One design among many equally good ones, the same on every processor.
+
+The optimal information matrix of a set of feature vectors is unique; the weights that make it often are not, least of
+all on symmetric sets. A solver then ends wherever rounding errors led it. Here its answer is replaced by
+
+1. the weights of least norm (`least_norm`), which are unique and the same for actions that play the same part,
+2. moved to fewer actions where there are too many (`basic_weights`), in the order of the actions, and
+3. rounded (`on_grid`), so that the last bits of the computation are gone.
+
+Comparisons have tolerances far above rounding errors and far below what matters to a design.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.validation import check_array
+
+CONTACT = 1e-5
+"""Actions whose leverage is below the largest by less than this part of it may carry weight in an optimal design."""
+
+COARSE_GRID, FINE_GRID = 2.0**24, 2.0**40
+"""Weights are multiples of the inverse: the coarse one is far above the solver's errors, which then rarely show."""
+
+_STEPS = 100
+_RESIDUAL = 1e-11  # of entries of the whitened information matrix, which are of order one
+_DAMPING = 1e-9  # of the largest eigenvalue: no smaller one is believed
+_DEPENDENT = 1e-8  # entries of a column, beside those of order one, that count as zero
+_TIE = 1e-7
+
+
+def products(white: Matrix) -> Matrix:
+    """Distinct entries of ``z z'`` for every row of ``white`` ``(n, r)``, ``(n, r (r + 1) / 2)``, inner products kept.
+
+    >>> products(np.array([[1.0, 2.0]])).round(3).tolist()
+    [[1.0, 2.828, 4.0]]
+    """
+    row, column = np.triu_indices(white.shape[1])
+    entries: Matrix = white[:, row] * white[:, column] * np.where(row == column, 1.0, np.sqrt(2.0))
+    return entries
+
+
+def least_norm(rows: Matrix, target: Vector) -> Vector | None:
+    """Non-negative weights ``w`` of least norm with ``sum_i w_i rows[i] = target``, or None if none were found.
+
+    They are ``max(rows @ multipliers, 0)`` for the multipliers that minimise a convex, piecewise quadratic function
+    (the dual problem), found by Newton steps. ``rows`` is ``(n, q)``.
+
+    >>> least_norm(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([0.5, 0.5])).round(9).tolist()
+    [0.5, 0.25, 0.25]
+    """
+    multipliers = _damped_solve(rows, target)
+    for _ in range(_STEPS):
+        slack = rows @ multipliers
+        weights = np.maximum(slack, 0.0)
+        residual = rows.T @ weights - target
+        if float(np.abs(residual).max()) <= _RESIDUAL:
+            return np.asarray(weights)
+        direction = -_damped_solve(rows[slack > 0], residual)
+        step = _descent(rows, target, multipliers, direction, float(residual @ direction))
+        if step == 0:
+            return None
+        multipliers = multipliers + step * direction
+    return None
+
+
+def _damped_solve(rows: Matrix, target: Vector) -> Vector:
+    """Solve ``(rows' rows) x = target``, with a little added to eigenvalues of zero."""
+    gram = rows.T @ rows
+    values, vectors = np.linalg.eigh(gram)
+    values = np.maximum(values, _DAMPING * max(float(values[-1]), np.finfo(float).tiny))
+    return np.asarray(vectors @ ((vectors.T @ target) / values))
+
+
+def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slope: float) -> float:
+    """Largest of 1, 1/2, 1/4 .. that lowers the dual function enough; 0 if none does."""
+
+    def dual(multipliers: Vector) -> float:
+        weights = np.maximum(rows @ multipliers, 0.0)
+        return float(0.5 * weights @ weights - target @ multipliers)
+
+    now, step = dual(start), 1.0
+    while step > 1e-12:
+        if dual(start + step * direction) <= now + 1e-4 * step * slope + 1e-15:
+            return step
+        step /= 2
+    return 0.0
+
+
+def basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
+    """Move weight between columns ``(q, n)``, keeping ``columns @ weights``, until at most ``limit`` have any.
+
+    Columns are taken in order. One that depends on those before it has a unique relation to them; weight moves along it
+    until a column is empty (Caratheodory's argument). It moves so that the total does not grow, or, where the total
+    stays, away from the later column. Entries of ``columns`` are to be of order one.
+    """
+    check_array("columns", columns, np.float64, (None, None))
+    check_array("weights", weights, np.float64, columns.shape[1:])
+    moved: Vector = _basic_weights(columns, weights, limit)
+    return moved
+
+
+@njit(cache=True)
+def _basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
+    table = columns.copy()  # by Gauss-Jordan elimination: every column in terms of those in the basis
+    weights = weights.copy()
+    n_rows, n = table.shape
+    basis = np.full(n_rows, -1)  # column that each row stands for
+    for j in range(n):
+        used = 0
+        for k in range(n):
+            used += weights[k] > 0
+        if used <= limit:
+            break
+        if weights[j] <= 0:
+            continue
+        row, largest = -1, _DEPENDENT
+        for i in range(n_rows):
+            if basis[i] < 0 and abs(table[i, j]) > largest:
+                row, largest = i, abs(table[i, j])
+        if row < 0:
+            row = _move_along(table, basis, weights, j)
+            if row < 0:
+                continue
+        basis[row] = j
+        pivot = table[row, j]
+        for k in range(n):
+            table[row, k] /= pivot
+        for i in range(n_rows):
+            factor = table[i, j]
+            if i != row and factor != 0:
+                for k in range(n):
+                    table[i, k] -= factor * table[row, k]
+    return weights
+
+
+@njit(cache=True)
+def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
+    """Move weight along the relation of column ``j`` to the basis; returns the row that is empty then, or -1 for ``j``.
+
+    Of several that are empty at once, the first column leaves.
+    """
+    total, size = 1.0, 1.0
+    for i in range(len(basis)):
+        if basis[i] >= 0:
+            total -= table[i, j]
+            size += abs(table[i, j])
+    sign = -1.0 if total < -_TIE * size else 1.0
+    reach = np.full(len(basis), np.inf)
+    for i in range(len(basis)):
+        if basis[i] >= 0 and sign * table[i, j] < -_DEPENDENT:
+            reach[i] = -weights[basis[i]] / (sign * table[i, j])
+    most = weights[j] if sign > 0 else np.inf
+    for i in range(len(basis)):
+        most = min(most, reach[i])
+    leaving = -1
+    for i in range(len(basis)):
+        if reach[i] <= most * (1 + _TIE) and (leaving < 0 or basis[i] < basis[leaving]):
+            leaving = i
+    for i in range(len(basis)):
+        if basis[i] >= 0:
+            weights[basis[i]] = _reduced(weights[basis[i]], -most * sign * table[i, j], most)
+    weights[j] = _reduced(weights[j], most * sign, most)
+    return leaving if weights[j] > 0 else -1
+
+
+@njit(cache=True)
+def _reduced(weight: float, by: float, most: float) -> float:
+    """What is left of a weight; nothing, if only a rounding error is."""
+    left = weight - by
+    return left if left > _TIE * most or by == 0 else 0.0
+
+
+def on_grid(weights: Vector, grid: float = COARSE_GRID) -> Vector:
+    """Round weights to a fixed grid and make their sum one.
+
+    >>> on_grid(np.array([0.3 + 1e-13, 0.3, 0.4, 1e-12])).tolist() == on_grid(np.array([0.3, 0.3, 0.4, 0.0])).tolist()
+    True
+    """
+    rounded = np.rint(weights * grid)
+    return np.asarray(rounded / rounded.sum())  # sums of whole numbers are exact in any order

@@ -1,0 +1,80 @@
+"""Turn the weights of a design into whole numbers of rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from riskroute.arrays import Floats, Integers
+from riskroute.errors import InputError
+from riskroute.validation import finite_array, real_number, whole_number
+
+LARGEST = 2**62
+"""More rounds than this are refused: counts are 64-bit."""
+
+_SLACK = 1e-12  # numbers this close, relatively, count as equal: rounding errors must not decide about a round
+
+
+def _weights(weights: Floats) -> Floats:
+    checked = finite_array("weights", weights, ndim=1)
+    if (checked < 0).any() or checked.max() <= 0:
+        raise InputError(f"weights must be non-negative with a positive sum, was {checked.tolist()[:6]}")
+    parts = checked / checked.max()  # first to order one: a sum of very large weights may overflow
+    return np.asarray(parts / parts.sum())
+
+
+def ceil_counts(weights: Floats, rounds: float) -> Integers:
+    """Round ``rounds * weights`` up, as the paper does (eq. for n_a): the total may exceed ``rounds``.
+
+    >>> ceil_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
+    [2, 2, 1]
+    """
+    rounds = real_number("rounds", rounds, minimum=0, maximum=LARGEST)
+    return _ceil(rounds * _weights(weights))
+
+
+def _ceil(values: Floats) -> Integers:
+    """Round up, but not what is above a whole number by a rounding error."""
+    return np.ceil(values * (1 - _SLACK)).astype(np.int64)
+
+
+def exact_counts(weights: Floats, rounds: int) -> Integers:
+    """Apportion exactly ``rounds`` rounds to the weights (efficient rounding, Pukelsheim and Rieder 1992).
+
+    Every positive weight gets at least one round when there are enough of them; with fewer rounds than
+    positive weights, the largest weights get one each. Ties go to the earlier entry.
+
+    >>> exact_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
+    [2, 1, 1]
+    >>> exact_counts(np.array([0.2, 0.5, 0.3]), 2).tolist()
+    [0, 1, 1]
+    """
+    part = _weights(weights)
+    rounds = whole_number("rounds", rounds, minimum=0, maximum=LARGEST)
+    counts = np.zeros(len(part), dtype=np.int64)
+    positive = np.flatnonzero(part > 0)
+    if rounds < len(positive):
+        counts[np.argsort(-part.round(12), kind="stable")[:rounds]] = 1
+        return counts
+    w = part[positive]
+    n = _ceil((rounds - len(w) / 2) * w).clip(1)
+    while (excess := int(n.sum()) - rounds) != 0:
+        if excess < 0:
+            deficit = n / w
+            n[np.argmax(deficit <= deficit.min() * (1 + _SLACK))] += 1  # the first of equals
+        else:
+            surplus = np.where(n > 1, (n - 1) / w, -1.0)
+            n[np.flatnonzero(surplus >= surplus.max() * (1 - _SLACK))[-1]] -= 1  # the last of equals
+    counts[positive] = n
+    return counts
+
+
+def even_counts(rounds: int, parts: int) -> Integers:
+    """Divide ``rounds`` into at most ``parts`` positive counts that differ by one at most, larger ones first.
+
+    >>> even_counts(7, 3).tolist(), even_counts(2, 3).tolist()
+    ([3, 2, 2], [1, 1])
+    """
+    parts = min(rounds, parts)
+    counts = np.full(parts, rounds // parts, dtype=np.int64)
+    counts[: rounds % parts] += 1
+    return counts

@@ -1,0 +1,284 @@
+"""Designs on points with many coordinates, the same on every processor.
+
+Choosing among all optimal designs takes tables of ``r (r + 1) / 2`` entries per point (`canonical`):
+too much once there are hundreds of coordinates. Here vertex exchange (see `vertex_exchange`) stops a little
+above the optimum and keeps nothing but the points. With which of many good designs it ends is decided by comparing
+rounded numbers, so all arithmetic is done in a fixed order by compiled loops and not left to the machine's linear
+algebra.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.learning.design.canonical import FINE_GRID, on_grid
+from riskroute.learning.design.g_optimal import Design, leverages, round_coordinates, thin_support
+from riskroute.learning.design.vertex_exchange import exchange_step_compiled
+from riskroute.learning.design.vertex_exchange import inverse_root as any_inverse_root
+
+REFRESH = 512
+"""Steps after which the inverse is computed anew, so that rank-one updates cannot drift."""
+
+WIDE, LARGEST = 24, 1_000_000
+"""Sets with more coordinates than the first, and more entries of tables of pairs than the second, are wide."""
+
+_FINEST = 0.01  # relative excess: exchange takes long to get closer
+_DEPENDENT = 1e-9  # of a column's length: less than this beside the columns before it is rounding
+_SINGULAR = 1e-13  # of a diagonal entry of the information matrix: less than this beside the others is rounding
+_MAX_STEPS = 100_000
+
+
+@dataclass(frozen=True)
+class WideDesign:
+    """Weights ``(n,)`` on some points; leverages are squared norms of ``x @ whitening``, which is ``(d, r)``."""
+
+    weights: Vector
+    whitening: Matrix
+    excess: float
+
+    @property
+    def rank(self) -> int:
+        """Rank of the points."""
+        return int(self.whitening.shape[1])
+
+    def form(self) -> Matrix:
+        """``P`` ``(d, d)`` with leverages ``x' P x``."""
+        product = np.zeros((len(self.whitening), len(self.whitening)))
+        multiplied(self.whitening, np.ascontiguousarray(self.whitening.T), product)
+        return product
+
+
+def wide_design(features: Matrix, tolerance: float, start: Vector | None = None) -> WideDesign:
+    """Design on the rows of ``features`` ``(n, d)`` whose largest leverage is at most ``(1 + tolerance) r``.
+
+    Starts from weights ``start`` if they span, otherwise from equal ones on points that do.
+
+    >>> found = wide_design(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), 0.01)
+    >>> found.weights.round(2).tolist(), found.rank
+    ([0.5, 0.5, 0.0], 2)
+    """
+    size = np.abs(features).max(axis=0)
+    columns = np.ascontiguousarray((features / np.where(size > 0, size, 1.0)).T)
+    points, back, rank = orthogonalised(columns)
+    points, back = points[:rank], back[:, :rank]
+    weights = None if start is None else start / start.sum()
+    if weights is None or not np.isfinite(inverse_root(points, weights)).all():
+        weights = spanning_start(points)
+    weights, levers, root = exchanged(points, weights, tolerance, _MAX_STEPS)
+    whitening = np.zeros((features.shape[1], rank))
+    multiplied(back / np.where(size > 0, size, 1.0)[:, None], root, whitening)
+    return WideDesign(weights, whitening, float(levers.max()) / max(rank, 1) - 1)
+
+
+def is_wide(count: int, dim: int) -> bool:
+    """Whether ``count`` points with ``dim`` coordinates are too many for tables of all pairs of coordinates."""
+    rank = min(count, dim)
+    return rank > WIDE and count * rank * (rank + 1) // 2 > LARGEST
+
+
+def wide_optimal(features: Matrix, tolerance: float) -> Design:
+    """Design over the rows of ``features``, as `g_optimal` makes them for fewer coordinates.
+
+    Aims at ``bound <= (1 + tolerance) * rank``, or at one per cent if the tolerance is smaller.
+    """
+    found = wide_design(features, max(tolerance, _FINEST) * (1 - 1e-3))
+    index, weights, whitening = few(features, found)
+    return Design(index, weights, float(leverages(features, whitening).max()), whitening.shape[1])
+
+
+def few(features: Matrix, design: WideDesign) -> tuple[Integers, Vector, Matrix]:
+    """Rows that carry weight, at most ``r (r + 1) / 2`` of them, their weights, and the whitening of both.
+
+    Weights are rounded to a fine grid; no leverage is above what it was before, up to that.
+    """
+    index = np.flatnonzero(design.weights > 0)
+    weights = design.weights[index]
+    if len(index) > design.rank * (design.rank + 1) // 2:
+        index, weights = thin_support(features[index] @ design.whitening, weights, index)
+    weights = on_grid(weights, FINE_GRID)
+    index, weights = index[weights > 0], weights[weights > 0]
+    basis = round_coordinates(features[index])
+    return index, weights, basis @ any_inverse_root(features[index] @ basis, weights)
+
+
+@njit(cache=True)
+def orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
+    """Round points ``(r, n)`` from columns ``(d, n)``: rows of length ``sqrt(n)``, orthogonal to each other.
+
+    Also returns ``B`` ``(d, r)`` with ``points = B' columns``, and ``r``; columns that depend on those before them
+    are left out. Gram-Schmidt: orthogonal enough for coordinates, which only have to be well conditioned.
+    """
+    d, n = columns.shape
+    points = np.zeros((d, n))
+    back = np.zeros((d, d))
+    rank = 0
+    for j in range(d):
+        rest = columns[j].copy()
+        combination = np.zeros(d)
+        combination[j] = 1.0
+        length = np.sqrt(_inner(rest, rest))
+        if length == 0:
+            continue
+        for i in range(rank):
+            part = _inner(points[i], rest) / n
+            for k in range(n):
+                rest[k] -= part * points[i, k]
+            for k in range(d):
+                combination[k] -= part * back[k, i]
+        left = np.sqrt(_inner(rest, rest))
+        if left <= _DEPENDENT * length:
+            continue
+        factor = np.sqrt(n) / left
+        points[rank] = rest * factor
+        back[:, rank] = combination * factor
+        rank += 1
+    return points, back, rank
+
+
+@njit(cache=True)
+def spanning_start(points: Matrix) -> Vector:
+    """Equal weights on ``r`` of the points ``(r, n)``, each the farthest from the span of those before it."""
+    r, n = points.shape
+    rest = points.copy()
+    weights = np.zeros(n)
+    for _ in range(r):
+        length = np.zeros(n)
+        for a in range(r):
+            for k in range(n):
+                length[k] += rest[a, k] * rest[a, k]
+        chosen = 0
+        for k in range(n):
+            if length[k] > length[chosen]:
+                chosen = k
+        weights[chosen] = 1 / r
+        axis = rest[:, chosen] / np.sqrt(length[chosen])
+        along = np.zeros(n)
+        for a in range(r):
+            for k in range(n):
+                along[k] += axis[a] * rest[a, k]
+        for a in range(r):
+            for k in range(n):
+                rest[a, k] -= axis[a] * along[k]
+    return weights
+
+
+@njit(cache=True)
+def _inner(one: Vector, other: Vector) -> float:
+    total = 0.0
+    for k in range(len(one)):
+        total += one[k] * other[k]
+    return total
+
+
+@njit(cache=True)
+def inverse_root(points: Matrix, weights: Vector) -> Matrix:
+    """Upper triangular ``R`` with ``R R' = M^-1``, for ``weights`` on points ``(r, n)``; NaN if these do not span."""
+    r = len(points)
+    lower = np.zeros((r, r))
+    scaled = points * weights
+    for a in range(r):
+        for b in range(a + 1):
+            lower[a, b] = _inner(scaled[a], points[b])
+    for a in range(r):  # Cholesky, row by row
+        for b in range(a + 1):
+            total = lower[a, b]
+            for k in range(b):
+                total -= lower[a, k] * lower[b, k]
+            if a == b and total <= _SINGULAR * lower[a, a]:
+                return np.full((r, r), np.nan)
+            lower[a, b] = np.sqrt(total) if a == b else total / lower[b, b]
+    root = np.zeros((r, r))
+    for b in range(r):  # solves L x = e_b, whose transpose is a row of the inverse's root
+        root[b, b] = 1 / lower[b, b]
+        for a in range(b + 1, r):
+            total = 0.0
+            for k in range(b, a):
+                total -= lower[a, k] * root[b, k]
+            root[b, a] = total / lower[a, a]
+    return root
+
+
+@njit(cache=True)
+def multiplied(one: Matrix, other: Matrix, product: Matrix) -> None:
+    """Add ``one @ other`` to ``product``, in a fixed order."""
+    for i in range(len(one)):
+        for k in range(one.shape[1]):
+            factor = one[i, k]
+            if factor != 0:
+                for j in range(other.shape[1]):
+                    product[i, j] += factor * other[k, j]
+
+
+@njit(cache=True)
+def levers_of(points: Matrix, root: Matrix) -> Vector:
+    """Leverages of points ``(r, n)``: squared norms of ``root' x``."""
+    r, n = points.shape
+    levers = np.zeros(n)
+    for j in range(r):
+        row = np.zeros(n)
+        for a in range(j + 1):  # root is upper triangular
+            factor = root[a, j]
+            for k in range(n):
+                row[k] += factor * points[a, k]
+        for k in range(n):
+            levers[k] += row[k] * row[k]
+    return levers
+
+
+@njit(cache=True)
+def exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int) -> tuple[Vector, Vector, Matrix]:
+    """Weights for which no leverage exceeds ``(1 + tolerance) r``, or as far as ``max_steps`` go.
+
+    ``points`` ``(r, n)`` have full rank, and ``weights`` ``(n,)`` span. Also returns leverages and the inverse root.
+    """
+    r, n = points.shape
+    weights = weights.copy()
+    root = inverse_root(points, weights)
+    levers = levers_of(points, root)
+    inverse = np.zeros((r, r))
+    multiplied(root, np.ascontiguousarray(root.T), inverse)
+    for step in range(max_steps):
+        if step % REFRESH == REFRESH - 1:
+            root = inverse_root(points, weights)
+            levers = levers_of(points, root)
+            inverse = np.zeros((r, r))
+            multiplied(root, np.ascontiguousarray(root.T), inverse)
+        high, low = 0, -1
+        for k in range(n):
+            if levers[k] > levers[high]:
+                high = k
+            if weights[k] > 0 and (low < 0 or levers[k] < levers[low]):
+                low = k
+        if levers[high] <= r * (1 + tolerance) or high == low:
+            break
+        to_high, to_low = np.zeros(r), np.zeros(r)
+        for a in range(r):
+            x, y = points[a, high], points[a, low]
+            for b in range(r):
+                to_high[b] += inverse[a, b] * x
+                to_low[b] += inverse[a, b] * y
+        cross = 0.0
+        for a in range(r):
+            cross += points[a, low] * to_high[a]
+        moved = exchange_step_compiled(levers[high], levers[low], cross, weights[low])
+        weights[low] = weights[low] - moved if moved < weights[low] else 0.0
+        weights[high] += moved
+        gain = moved / (1 + moved * levers[high])
+        rest = to_low - gain * cross * to_high
+        loss = moved / (1 - moved * (levers[low] - gain * cross * cross))
+        p, q = np.zeros(n), np.zeros(n)
+        for a in range(r):
+            x, y = to_high[a], rest[a]
+            for b in range(r):
+                inverse[a, b] += loss * y * rest[b] - gain * x * to_high[b]
+            for k in range(n):
+                p[k] += x * points[a, k]
+                q[k] += y * points[a, k]
+        for k in range(n):
+            levers[k] += loss * q[k] * q[k] - gain * p[k] * p[k]
+    root = inverse_root(points, weights)
+    return weights, levers_of(points, root), root

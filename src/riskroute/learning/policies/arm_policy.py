@@ -1,0 +1,95 @@
+"""What policies have in common that treat every action as a separate arm and ignore the features."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskroute.arrays import Floats, Integers
+from riskroute.errors import StateError
+from riskroute.learning import remembered
+from riskroute.learning.actions import Action
+from riskroute.learning.plan import Plan
+from riskroute.learning.policy import Policy, memory
+from riskroute.learning.tally import Tallies, merge_compiled
+
+
+@dataclass(kw_only=True)
+class ArmPolicy(Policy):
+    """Keeps one tally per arm. Arms are numbered by their position in the listed action set."""
+
+    needs_list: ClassVar[bool] = True
+
+    counts: Integers = memory(None, remembered.arm_counts)
+    means: Floats = memory(None, remembered.arm_means)
+    spreads: Floats = memory(None, remembered.arm_spreads)
+
+    def begin(self) -> None:
+        self.resume()
+        self.counts = np.zeros(len(self.handles), dtype=np.int64)
+        self.means = np.zeros(len(self.handles))
+        self.spreads = np.zeros(len(self.handles))
+
+    def resume(self) -> None:
+        self.arms = self.setting.actions.listed()
+        self.handles = self.arms.handles
+
+    def observe(self, tallies: Tallies) -> None:
+        arms = np.searchsorted(self.arms.members, self.arms.rows_of(tallies.actions))
+        merge_compiled(self.counts, self.means, self.spreads, arms, tallies.counts, tallies.means, tallies.spreads)
+
+    def mean_variances(self) -> Floats:
+        """Empirical mean-variance of every arm, infinite for arms never played, ``(K,)``."""
+        seen = self.counts > 0
+        value = self.spreads / np.where(seen, self.counts, 1) - self.setting.risk_tolerance * self.means
+        return np.where(seen, value, np.inf)
+
+    def arm(self, position: int | np.intp) -> Action:
+        """Handle of the arm at a position."""
+        return self.arms.action(int(position))
+
+    def first_tries(self) -> Plan | None:
+        """Every arm never played, once; None when there is none left."""
+        unplayed = self.handles[self.counts == 0]
+        return Plan(unplayed, np.ones(len(unplayed), dtype=np.int64)) if len(unplayed) else None
+
+    def most_played(self) -> Action:
+        """Arm played most: a lucky arm played once may have the lowest mean-variance so far."""
+        if self.counts.max() == 0:
+            raise StateError(f"{self.name} has not finished its first plan and cannot recommend an action yet")
+        return self.arm(np.argmax(self.counts))
+
+
+@dataclass(kw_only=True)
+class IndexPolicy(ArmPolicy):
+    """Plays every arm once, then the arm of lowest index, round by round.
+
+    The index of an arm played ``n`` times is its empirical mean-variance minus ``bonus / sqrt(n)``. Subclasses say what
+    the bonus is, the same for all arms, and when it changes.
+    """
+
+    @abstractmethod
+    def bonus_at(self, played: int) -> float:
+        """Width of the confidence bound of an arm played once, after ``played`` rounds in all."""
+
+    def changes(self, rounds: int) -> list[int]:
+        """Values of ``played`` below ``rounds`` at which the bonus may change, from 0 on."""
+        return [0]
+
+    def bonuses(self, rounds: int) -> Floats:
+        """`bonus_at` before each of the first ``rounds`` rounds, ``(rounds,)``."""
+        starts = self.changes(rounds)
+        return np.repeat([self.bonus_at(start) for start in starts], np.diff([*starts, rounds]))
+
+    def propose(self) -> Plan:
+        first = self.first_tries()
+        if first is not None:
+            return first
+        index = self.mean_variances() - self.bonus_at(self.played) / np.sqrt(self.counts)
+        return Plan.repeat(self.arm(np.argmin(index)), 1)
+
+    def recommend(self) -> Action:
+        return self.most_played()

@@ -1,0 +1,159 @@
+"""The recommended policy with a test for change: when recent rewards contradict older ones, it starts afresh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import chdtrc, fdtr, fdtrc, ndtri, stdtr
+
+from riskroute.arrays import Flags, Matrix, Vector
+from riskroute.learning import remembered
+from riskroute.learning.belief import LEAST_VARIANCE, Belief
+from riskroute.learning.observations import Observations
+from riskroute.learning.policies.adaptive import Adaptive
+from riskroute.learning.policies.linear_policy import MOST_ROWS
+from riskroute.learning.policy import memory
+from riskroute.validation import real_number, whole_number
+
+_SPANS = (1, 2, 4, 8, 16)  # plans back that are tested together
+_SHARPEST = 1e-12  # relative variance of a believed variance, at least: features of zero leave nothing to learn
+_KNOWN = 100.0  # rewards that must stand behind a believed variance before anything is compared with it
+
+
+@dataclass(kw_only=True)
+class ChangeTest(Adaptive):
+    """Tests after every plan whether the last 1, 2, 4, 8 or 16 plans agree with what was believed before them.
+
+    Every action's mean is compared with the believed one by Student's t and its variance by Fisher's F, since the
+    believed variances are estimates too. The errors of different actions hang together through the belief: their
+    squared distance, as normal scores, is compared with a chi-squared law. After an alarm only the plans that raised
+    it are kept, and exploration begins anew.
+
+    Parameters
+    ----------
+    check_every : a plan has at most so many rounds; shorter finds changes sooner.
+    level : probability of a false alarm per test.
+    patience, draws, portions, budget, growth, start_rounds, prior : see `Adaptive`.
+
+    Since changes are to come, exploration is worth what it brings in as many rounds as have passed since the last one.
+    """
+
+    name: ClassVar[str] = "change-test"
+
+    check_every: int = 250
+    level: float = 1e-6
+
+    recent: list[Observations] = memory(
+        None, remembered.each(remembered.observations)
+    )  # of the last plans, newest last
+    settled: Observations = memory(None, remembered.observations)  # of all plans before those
+    restarts: list[int] = memory(
+        None, remembered.each(remembered.past_round)
+    )  # rounds after which exploration began anew
+
+    def check_parameters(self) -> None:
+        whole_number("check_every", self.check_every)
+        real_number("level", self.level, above=0, below=1)
+        super().check_parameters()
+
+    def begin(self) -> None:
+        super().begin()
+        self.recent, self.restarts = [], []
+        self.settled = Observations.none(self.setting.actions.dim)
+
+    @property
+    def due(self) -> int:
+        return min(super().due, self.check_every)
+
+    def ahead(self) -> int:
+        return min(self.played - (self.restarts[-1] if self.restarts else 0), self.remaining)
+
+    def remember(self, news: Observations) -> None:
+        if self.recent and self.fresh > 0:  # an offer of other actions ended the plan early: it goes on
+            self.recent[-1] = self.recent[-1].joined(news)
+        else:
+            self.recent.append(news)
+        if len(self.recent) > _SPANS[-1]:
+            self.settled = self.settled.joined(self.recent.pop(0))
+        if len(self.settled) > MOST_ROWS:
+            self.base = self.believed(self.settled)
+            self.settled = Observations.none(self.setting.actions.dim)
+        self.observations = self.settled.joined(*self.recent)
+
+    def refresh(self) -> None:
+        span = self._contradicted()
+        if span is not None:
+            self._restart(span)
+        super().refresh()
+
+    def sum_up(self) -> None:
+        """Nothing: settled observations is summed up where it settles."""
+
+    def _restart(self, span: int) -> None:
+        self.recent = self.recent[-span:]
+        self.settled = Observations.none(self.setting.actions.dim)
+        self.observations = self.settled.joined(*self.recent)
+        self.base = None
+        self.restarts.append(self.played)
+
+    def _contradicted(self) -> int | None:
+        """Number of latest plans that contradict what was believed before them; None if none do.
+
+        They are compared with what settled before all recent plans, so that a change some plans ago is not yet part of
+        it. Where that says too little about what is played now, all plans before them are taken.
+        """
+        settled = self.believed(self.settled)
+        for span in _SPANS:
+            if span <= len(self.recent):
+                earlier, latest = self.recent[:-span], self.recent[-span].joined(*self.recent[-span:][1:])
+                before = settled
+                if earlier and self._rewards_behind(settled, latest)[np.argmax(latest.counts)] < _KNOWN:
+                    before = self.believed(self.settled.joined(*earlier))
+                if before.rounds < _KNOWN:
+                    continue
+                distance, compared = self._distance(before, latest)
+                if compared and chdtrc(compared, distance) < self.level:
+                    return span
+        return None
+
+    def _rewards_behind(self, before: Belief, latest: Observations) -> Vector:
+        """Number of rewards of each row that would make its variance as well known as it is believed to be."""
+        believed = latest.features @ before.var_coef + self.setting.base_variance
+        variance = np.maximum(believed, LEAST_VARIANCE * before.variance)
+        blur = np.einsum("ij,ij->i", latest.features, np.linalg.solve(before.var_precision, latest.features.T).T)
+        return np.asarray(2 / np.maximum(blur / variance**2, _SHARPEST))
+
+    def _distance(self, before: Belief, latest: Observations) -> tuple[float, int]:
+        """Squared distance of means and variances from what was believed, and how many were compared."""
+        floor = LEAST_VARIANCE * before.variance
+        believed = latest.features @ before.var_coef + self.setting.base_variance
+        variance = np.maximum(believed, floor)
+        blur = latest.features @ np.linalg.solve(before.var_precision, latest.features.T)
+        rewards = self._rewards_behind(before, latest)
+        known = rewards >= _KNOWN
+        lever = latest.features @ np.linalg.solve(before.mean_precision, latest.features.T)
+        covariance = np.diag(variance / latest.counts) + lever
+        error = (latest.means - latest.features @ before.mean_coef) / np.sqrt(np.diag(covariance))
+        of_means = _normal(stdtr(rewards, error), stdtr(rewards, -error))
+        free = np.maximum(latest.counts - 1, 1e-9)
+        ratio = latest.spreads / free / variance
+        of_variances = _normal(fdtr(free, rewards, ratio), fdtrc(free, rewards, ratio))
+        spread = np.diag(2 / free) + blur / np.outer(variance, variance)
+        several = known & (latest.counts >= 2) & (believed >= floor)
+        distance = _squared(of_means, covariance, known) + _squared(of_variances, spread, several)
+        return distance, int(known.sum() + several.sum())
+
+
+def _normal(below: Vector, above: Vector) -> Vector:
+    """Standard normal scores of what has these probabilities of being smaller and of being larger."""
+    score = -ndtri(np.maximum(np.minimum(below, above), 1e-300))
+    return np.asarray(np.where(above < below, score, -score))
+
+
+def _squared(scores: Vector, covariance: Matrix, chosen: Flags) -> float:
+    """Squared distance of some of the scores from zero, given the covariance of what they are the scores of."""
+    deviation = np.sqrt(np.diag(covariance))
+    correlation = (covariance / np.outer(deviation, deviation))[np.ix_(chosen, chosen)]
+    return float(scores[chosen] @ np.linalg.solve(correlation, scores[chosen]))

@@ -1,0 +1,37 @@
+"""Thompson sampling that forgets gradually, for coefficients that drift or change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riskroute.learning.observations import Observations
+from riskroute.learning.policies.thompson import Thompson
+from riskroute.validation import sized_number
+
+_FORGOTTEN = 1e-3  # rewards below which a belief is dropped
+
+
+@dataclass(kw_only=True)
+class Discounted(Thompson):
+    """A reward counts half as much ``halflife`` rounds later, and a quarter after twice as many.
+
+    Parameters
+    ----------
+    halflife : rounds.
+    draws, width, growth, start_rounds, prior : see `Thompson`. The prior is forgotten at the same speed.
+    """
+
+    name: ClassVar[str] = "discounted"
+
+    halflife: float = 2000.0
+
+    def check_parameters(self) -> None:
+        sized_number("halflife", self.halflife, above=0)
+        super().check_parameters()
+
+    def remember(self, news: Observations) -> None:
+        left = 0.5 ** (news.rounds / self.halflife)
+        self.observations = self.observations.faded(left).joined(news)
+        if self.base is not None:
+            self.base = self.base.weakened(left) if self.base.rounds * left > _FORGOTTEN else None

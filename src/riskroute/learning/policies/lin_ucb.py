@@ -1,0 +1,55 @@
+"""LinUCB: optimism about the mean alone (Abbasi-Yadkori, Pal and Szepesvari 2011), every action looked at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskroute.learning.belief import Belief
+from riskroute.learning.plan import Plan
+from riskroute.learning.policies.linear_policy import RiskNeutral
+from riskroute.validation import sized_number
+
+
+@dataclass(kw_only=True)
+class LinUcb(RiskNeutral):
+    """Play the action with the largest upper confidence bound on its mean.
+
+    Rewards are weighed by their estimated variance, so the bound is the estimate plus ``width`` deviations, and its
+    theory applies to noise of variance one: ``width = sqrt(2 log(1 / delta) + log(det V / det V_0))`` with the
+    information ``V`` now and ``V_0`` of the vague belief, as if its rewards had the typical variance.
+
+    Parameters
+    ----------
+    delta : probability that some bound ever fails.
+    width : deviations; by the formula above if None.
+    growth, start_rounds, prior : see `LinearPolicy`.
+    """
+
+    name: ClassVar[str] = "lin-ucb"
+    needs_list: ClassVar[bool] = True
+
+    delta: float = 0.01
+    width: float | None = None
+
+    def check_parameters(self) -> None:
+        sized_number("delta", self.delta, above=0, below=1)
+        if self.width is not None:
+            sized_number("width", self.width, minimum=0)
+        super().check_parameters()
+
+    def explore(self, belief: Belief, rounds: int) -> Plan:
+        listed = self.setting.actions.listed()
+        coef, covariance = self.objective(belief)
+        deviation = np.sqrt(np.einsum("ij,jk,ik->i", listed.rows, covariance, listed.rows))
+        index = listed.rows @ coef - self._width(belief) * deviation
+        return Plan.repeat(listed.action(int(np.argmin(index))), rounds)
+
+    def _width(self, belief: Belief) -> float:
+        if self.width is not None:
+            return self.width
+        gained = np.linalg.slogdet(belief.mean_precision)[1] - np.linalg.slogdet(self.vague / belief.variance)[1]
+        return math.sqrt(2 * math.log(1 / self.delta) + max(float(gained), 0.0))

@@ -1,0 +1,184 @@
+"""Base class of policies that learn both coefficient vectors from all rewards, on action sets of any size."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.errors import StateError
+from riskroute.learning import remembered
+from riskroute.learning.actions import Action
+from riskroute.learning.belief import Belief, fit, vague_information
+from riskroute.learning.design.g_optimal import round_coordinates
+from riskroute.learning.design.rounding import exact_counts
+from riskroute.learning.observations import Observations
+from riskroute.learning.plan import LONGEST_HORIZON, Plan
+from riskroute.learning.policy import Policy, memory
+from riskroute.learning.prior_check import temper
+from riskroute.learning.tally import Tallies
+from riskroute.validation import real_number, whole_number
+
+_DESIGN_TOLERANCE = 0.05
+_PSEUDO_REWARDS = 0.3  # rewards that the vague belief is worth
+_TIE = 1e-6  # actions this close to the farthest are as far, and the first of them is taken
+MOST_ROWS = 512  # rows of observations kept as they are; more are summed up in a belief
+
+
+@dataclass(kw_only=True)
+class LinearPolicy(Policy):
+    """Keeps the observations by feature vector, and a belief that is refreshed on a schedule.
+
+    Plays an optimal design for ``start_rounds`` rounds per dimension, unless there is a ``prior``. From then on the
+    belief is refreshed whenever the rewards it rests on have grown by the fraction ``growth``; in between, plans need
+    no feedback. Subclasses write `explore`, which proposes such a plan.
+
+    Parameters
+    ----------
+    growth : see above; 0.1 makes about 90 plans of 100,000 rounds.
+    start_rounds : rounds per dimension of the first plan.
+    prior : a belief from earlier days (`belief` of another policy, perhaps `Belief.weakened`), over features of the
+        same scale. If rewards contradict it, it counts for less.
+    """
+
+    needs_horizon: ClassVar[bool] = False
+    fixed_set: ClassVar[bool] = False
+    unit_free: ClassVar[bool] = True
+
+    growth: float = 0.1
+    start_rounds: int = 2
+    prior: Belief | None = None
+
+    observations: Observations = memory(None, remembered.observations)
+    vague: Matrix = memory(None, remembered.information)
+    base: Belief | None = memory(None, remembered.optional(remembered.belief))  # the prior, and what was summed up
+    belief: Belief | None = memory(None, remembered.optional(remembered.belief))
+    fresh: float = memory(0.0, remembered.part_of_played)  # rewards not yet in the belief
+
+    def check_parameters(self) -> None:
+        real_number("growth", self.growth, above=0, maximum=1)
+        whole_number("start_rounds", self.start_rounds, maximum=LONGEST_HORIZON)
+        if self.prior is not None:
+            remembered.check_belief("prior", self.prior, self.setting.actions.dim)
+
+    def begin(self) -> None:
+        actions = self.setting.actions
+        design = actions.design(_DESIGN_TOLERANCE)
+        self.vague = vague_information(actions.features(design.actions), design.weights, _PSEUDO_REWARDS)
+        self.base = self.belief = self.prior
+        self.observations = Observations.none(actions.dim)
+
+    def in_units(self, factor: float) -> Self:
+        prior = None if self.prior is None else self.prior.in_units(factor)
+        return dataclasses.replace(self, prior=prior)
+
+    @abstractmethod
+    def explore(self, belief: Belief, rounds: int) -> Plan:
+        """Return a plan of ``rounds`` rounds."""
+
+    def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
+        """Center and covariance of the coefficients of what is to be small."""
+        rho = self.setting.risk_tolerance
+        return belief.score(rho), belief.score_covariance(rho)
+
+    def propose(self) -> Plan:
+        if self.belief is None:
+            actions = self.setting.actions
+            design = actions.design(_DESIGN_TOLERANCE)
+            rounds = min(self.start_rounds * actions.dim, self.remaining)
+            return Plan(design.actions, start_counts(actions.features(design.actions), design.weights, rounds))
+        rounds = min(self.due - math.floor(self.fresh), self.remaining)
+        return self.explore(self.belief, max(rounds, 1))
+
+    @property
+    def due(self) -> int:
+        """Rewards after which the belief is refreshed."""
+        return max(math.floor(self.growth * (self.belief.rounds if self.belief else 0.0)), 1)
+
+    def observe(self, tallies: Tallies) -> None:
+        self.remember(Observations.of(self.setting.actions.features(tallies.actions), tallies))
+        self.fresh += float(tallies.counts.sum())
+        if self.belief is None or self.fresh >= self.due:
+            self.refresh()
+
+    def remember(self, news: Observations) -> None:
+        """Add to the observations; policies that forget do it here."""
+        self.observations = self.observations.joined(news)
+
+    def refresh(self) -> None:
+        """Believe what the observations says."""
+        self.fresh = 0.0
+        self.belief = self.believed(self.observations)
+        self.sum_up()
+
+    def sum_up(self) -> None:
+        """Turn the observations into a belief to build on, if it has too many rows."""
+        if len(self.observations) > MOST_ROWS:
+            self.base = self.belief
+            self.observations = Observations.none(self.setting.actions.dim)
+
+    def believed(self, observations: Observations) -> Belief:
+        """Return what some observations makes one believe."""
+        base, variance = self.base, self.setting.base_variance
+        if base is not None and self.prior is not None and np.array_equal(base.mean_coef, self.prior.mean_coef):
+            base = temper(base, observations, base_variance=variance, vague=self.vague)
+        unit = self.setting.risk_tolerance**2 or 1.0  # the only thing with a unit that is known for certain
+        return fit(observations, base_variance=variance, vague=self.vague, prior=base, unit=unit)
+
+    def recommend(self) -> Action:
+        if self.belief is None:
+            raise StateError(f"{self.name} has not finished its first plan and cannot recommend an action yet")
+        return self.setting.actions.best(self.objective(self.belief)[0])
+
+
+class RiskNeutral(LinearPolicy):
+    """Mixed into a policy, makes it look at the mean alone."""
+
+    def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
+        return -belief.mean_coef, belief.mean_covariance
+
+
+def start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
+    """Apportion ``rounds`` rounds to a design, features ``(n, dim)`` with weights ``(n,)``, so that they identify most.
+
+    If there are fewer rounds than actions in the design, those with the largest weights may all lie in a part of the
+    space. Actions that span the space come first then, each the one farthest from the span of those before it, and
+    the largest weights after them.
+
+    >>> weights = np.array([0.4, 0.35, 0.25])
+    >>> start_counts(np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 1.0]]), weights, 2).tolist()
+    [1, 0, 1]
+    >>> exact_counts(weights, 2).tolist()
+    [1, 1, 0]
+    """
+    if rounds >= len(weights):
+        return exact_counts(weights, rounds)
+    rows = features * np.sqrt(weights)[:, None]
+    rows = rows @ round_coordinates(rows)
+    counts = np.zeros(len(weights), dtype=np.int64)
+    spanned = np.zeros((min(rounds, rows.shape[1]), rows.shape[1]))
+    far = np.einsum("ij,ij->i", rows, rows)
+    for known in range(len(spanned)):
+        next_ = int(np.argmax(far >= (1 - _TIE) * far.max()))
+        counts[next_] = 1
+        direction = rows[next_]
+        for _ in range(2):  # Gram-Schmidt loses digits the first time
+            direction = direction - (direction @ spanned[:known].T) @ spanned[:known]
+        spanned[known] = direction / np.sqrt(direction @ direction)
+        far -= (rows @ spanned[known]) ** 2
+    rest = np.where(counts > 0, 0.0, weights)
+    return counts + exact_counts(rest, rounds - int(counts.sum()))
+
+
+def spread_evenly(actions: Integers, rounds: int) -> Plan:
+    """Divide ``rounds`` rounds equally between ``actions``, in one entry per different action."""
+    each = np.diff(np.floor(np.linspace(0, rounds, len(actions) + 1) + 0.5).astype(np.int64))
+    different, place = np.unique(actions, axis=0, return_inverse=True)
+    counts = np.zeros(len(different), dtype=np.int64)
+    np.add.at(counts, place.reshape(-1), each)
+    return Plan(different, counts)

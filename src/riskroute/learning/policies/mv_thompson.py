@@ -1,0 +1,66 @@
+"""MV-TS: Thompson sampling for Gaussian arms under mean-variance (Zhu and Tan 2020), every action its own arm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskroute.arrays import Floats
+from riskroute.learning.actions import Action
+from riskroute.learning.design.rounding import even_counts
+from riskroute.learning.plan import MOST_DRAWS, Plan
+from riskroute.learning.policies.arm_policy import ArmPolicy
+from riskroute.validation import sized_number, whole_number
+
+
+@dataclass(kw_only=True)
+class MvThompson(ArmPolicy):
+    """Play the arm that is best in a draw from the posterior of all arms' means and variances.
+
+    After ``n`` rewards of an arm, with sum of squared deviations ``spread``, the precision (one over the variance) is
+    Gamma with shape ``(1 + n) / 2`` and rate ``(1 + spread) / 2``, and the mean is Normal around the empirical mean
+    with variance ``1 / n``. The original draws anew in every round. Here one posterior serves a batch of rounds, split
+    evenly between the best arms of several draws, so that a long run costs a few thousand draws.
+
+    Parameters
+    ----------
+    growth : the posterior is refreshed when the rounds have grown by this fraction.
+    draws : joint draws per batch, at most; a batch of fewer rounds draws once per round.
+
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> policy = MvThompson().start(Setting(actions=Actions([[1.0], [0.5], [0.2]])))
+    >>> policy.plan().counts.tolist()
+    [1, 1, 1]
+    """
+
+    name: ClassVar[str] = "mv-thompson"
+    needs_horizon: ClassVar[bool] = False
+
+    growth: float = 0.02
+    draws: int = 64
+
+    def check_parameters(self) -> None:
+        sized_number("growth", self.growth, above=0)
+        whole_number("draws", self.draws, maximum=MOST_DRAWS)
+
+    def propose(self) -> Plan:
+        first = self.first_tries()
+        if first is not None:
+            return first
+        rounds = math.ceil(min(self.growth * self.played, self.remaining))
+        counts = even_counts(rounds, self.draws)
+        best = np.array([np.argmin(self._drawn_mean_variances()) for _ in counts])
+        return Plan(self.handles[best], counts)
+
+    def _drawn_mean_variances(self) -> Floats:
+        """Mean-variance of every arm in one joint draw from the posterior, ``(K,)``."""
+        variances = (1 + self.spreads) / 2 / self.rng.standard_gamma((1 + self.counts) / 2)
+        means = self.means + self.rng.standard_normal(len(self.means)) / np.sqrt(self.counts)
+        return variances - self.setting.risk_tolerance * means
+
+    def recommend(self) -> Action:
+        return self.most_played()

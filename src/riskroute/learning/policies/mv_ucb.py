@@ -1,0 +1,74 @@
+"""MV-UCB: the index policy of Vakili and Zhao (2016), whose bonus grows with the rounds played; no horizon needed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riskroute.learning.policies.arm_policy import IndexPolicy
+from riskroute.validation import real_number, sized_number
+
+
+@dataclass(kw_only=True)
+class MvUcb(IndexPolicy):
+    """Play the arm with the lowest confidence bound on its mean-variance, at a confidence that rises with time.
+
+    The index of an arm played ``n`` times in ``t`` rounds is its empirical mean-variance minus ``b sqrt(log(t) / n)``
+    with ``b = scale * sqrt(exponent / concentration)``; by default ``b = sqrt(3) (2 + risk_tolerance) / sqrt(2)``, as
+    Zhu and Tan (2020) have it. Between refreshes ``t`` stands still, so that most rounds change one index only.
+
+    Parameters
+    ----------
+    scale : ``2 + risk_tolerance`` if None.
+    exponent : the bounds fail with probability of about ``t^-exponent``; 3 in the original.
+    concentration : a, such that a mean of ``n`` rewards is off by more than x with probability ``2 exp(-a n x^2)``
+        at most.
+    refresh : the logarithm is refreshed when the rounds have grown by this fraction; 0 means in every round.
+
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> policy = MvUcb().start(Setting(actions=Actions([[1.0], [0.5]]), risk_tolerance=2.0))
+    >>> [round(policy.bonus_at(played), 3) for played in (1, 2, 100, 1000, 1001)]
+    [0.0, 4.079, 10.513, 12.872, 12.872]
+    """
+
+    name: ClassVar[str] = "mv-ucb"
+    needs_horizon: ClassVar[bool] = False
+
+    scale: float | None = None
+    exponent: float = 3.0
+    concentration: float = 2.0
+    refresh: float = 0.01
+
+    def check_parameters(self) -> None:
+        sized_number("exponent", self.exponent, above=0)
+        sized_number("concentration", self.concentration, above=0)
+        if self.scale is not None:
+            sized_number("scale", self.scale, minimum=0)
+        real_number("refresh", self.refresh, minimum=0, maximum=1)
+
+    def resume(self) -> None:
+        super().resume()
+        self.refreshed = 1  # rounds played at the refresh found last: where to look for the next
+
+    def bonus_at(self, played: int) -> float:
+        if played < self.refreshed:
+            self.refreshed = 1
+        while (following := self._next_refresh(self.refreshed)) <= played:
+            self.refreshed = following
+        return self._width() * math.sqrt(math.log(self.refreshed))
+
+    def changes(self, rounds: int) -> list[int]:
+        starts, refreshed = [0], self._next_refresh(1)
+        while refreshed < rounds:
+            starts.append(refreshed)
+            refreshed = self._next_refresh(refreshed)
+        return starts
+
+    def _next_refresh(self, played: int) -> int:
+        return max(math.ceil((1 + self.refresh) * played), played + 1)
+
+    def _width(self) -> float:
+        scale = 2 + self.setting.risk_tolerance if self.scale is None else self.scale
+        return scale * math.sqrt(self.exponent / self.concentration)

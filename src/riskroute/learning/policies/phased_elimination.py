@@ -1,0 +1,61 @@
+"""Phased elimination by G-optimal designs, for the mean alone (Lattimore and Szepesvari 2020, chapter 22)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riskroute.arrays import Floats
+from riskroute.learning.estimation import least_squares
+from riskroute.learning.policies.phased_policy import PhasedPolicy
+from riskroute.learning.tally import Tallies
+from riskroute.validation import sized_number
+
+
+@dataclass(kw_only=True)
+class PhasedElimination(PhasedPolicy):
+    """The risk-neutral original of successive elimination: it looks for the largest mean and is blind to the variance.
+
+    Phase ``l`` plays a design of bound ``g`` for ``2 v g log(K l (l + 1) / delta) / eps^2`` rounds, ``eps = 2^-l``,
+    fits the mean to them by least squares, and drops actions whose mean is more than ``2 eps`` below the best.
+
+    Parameters
+    ----------
+    constant : factor on the length of all phases; 1 in the original.
+    noise_variance : v, a bound on the variance of rewards; the base variance if None, or 1 if that is 0.
+    delta : probability of failure; ``1/T`` if None.
+    design_tolerance : relative excess allowed in the optimal designs.
+
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> policy = PhasedElimination().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
+    >>> policy.plan().counts.tolist()  # 16 log(4000) = 132.7 rounds
+    [67, 67]
+    """
+
+    name: ClassVar[str] = "phased-elimination"
+
+    constant: float = 1.0
+    noise_variance: float | None = None
+    delta: float | None = None
+
+    def check_parameters(self) -> None:
+        sized_number("constant", self.constant, above=0)
+        if self.noise_variance is not None:
+            sized_number("noise_variance", self.noise_variance, above=0)
+        if self.delta is not None:
+            sized_number("delta", self.delta, above=0, below=1)
+        super().check_parameters()
+
+    def _phase_rounds(self) -> float:
+        known = self.setting
+        delta = 1 / self.horizon if self.delta is None else self.delta
+        variance = (known.base_variance or 1.0) if self.noise_variance is None else self.noise_variance
+        chances = math.log(known.actions.size) + math.log(self.phase * (self.phase + 1) / delta)
+        bound = self.survivors.design(self.design_tolerance).bound
+        return max(self.constant * 2 * variance * bound * chances / self._accuracy() ** 2, 1.0)
+
+    def _estimated_score(self, tallies: Tallies) -> Floats:
+        features = self.setting.actions.features(tallies.actions)
+        return -least_squares(features, tallies, self.setting.base_variance).mean_coef

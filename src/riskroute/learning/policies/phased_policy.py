@@ -1,0 +1,87 @@
+"""What policies have in common that explore by G-optimal designs in phases and eliminate actions after each."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from riskroute.arrays import Floats
+from riskroute.errors import StateError
+from riskroute.learning import remembered
+from riskroute.learning.actions import Action, ActionSet
+from riskroute.learning.design.rounding import ceil_counts
+from riskroute.learning.plan import LONGEST_HORIZON, Plan
+from riskroute.learning.policy import Policy, memory
+from riskroute.learning.tally import Tallies
+from riskroute.validation import real_number
+
+
+@dataclass(kw_only=True)
+class PhasedPolicy(Policy):
+    """Successive elimination: a phase plays a design over the survivors, estimates their scores, drops the bad ones.
+
+    Subclasses say how long a phase is and which score its rewards give. Phase ``l`` is after an accuracy of ``2^-l``
+    and keeps the actions within twice that of the best. When one action is left it is played to the end.
+    """
+
+    design_tolerance: float = 0.01
+
+    # score and tolerance of every elimination so far
+    cuts: list[tuple[Floats, float]] = memory(
+        None, remembered.each(remembered.pair(remembered.vector, remembered.amount))
+    )
+    score: Floats | None = memory(None, remembered.optional(remembered.vector))  # estimated score to recommend by
+
+    @abstractmethod
+    def _phase_rounds(self) -> float:
+        """Rounds of the running phase, before every action's part is rounded up."""
+
+    @abstractmethod
+    def _estimated_score(self, tallies: Tallies) -> Floats:
+        """Coefficients of what is to be small, ``(dim,)``, from the rewards of one phase."""
+
+    def check_parameters(self) -> None:
+        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
+
+    def begin(self) -> None:
+        self.cuts = []
+        self.resume()
+
+    def resume(self) -> None:
+        self.survivors: ActionSet = self.setting.actions
+        for score, tolerance in self.cuts:
+            self.survivors = self.survivors.within(score, tolerance)
+
+    @property
+    def phase(self) -> int:
+        """Number of the running phase, from 1."""
+        return len(self.cuts) + 1
+
+    def propose(self) -> Plan:
+        if self.survivors.single:
+            return Plan.repeat(self.recommend(), self.remaining)
+        design = self.survivors.design(self.design_tolerance)  # step 1: in a basis of the survivors' span
+        return Plan(
+            design.actions, ceil_counts(design.weights, min(self._phase_rounds(), LONGEST_HORIZON))
+        )  # step 2: play
+
+    def observe(self, tallies: Tallies) -> None:
+        if self.survivors.single:
+            return
+        done = float(tallies.counts.sum()) / self._phase_rounds()
+        if self.score is None or done >= 0.25:  # a phase cut off earlier by the horizon knows less than the one before
+            self.score = self._estimated_score(tallies)  # step 3: from this phase's rewards only
+        if done >= 1:
+            cut = self.score, 2 * self._accuracy()
+            self.survivors = self.survivors.within(*cut)  # step 4: eliminate
+            self.cuts.append(cut)  # step 5: next phase
+
+    def recommend(self) -> Action:
+        if self.score is None and not self.survivors.single:
+            raise StateError(f"{self.name} is in its first phase and cannot recommend an action yet")
+        return self.survivors.best(np.zeros(self.setting.actions.dim) if self.score is None else self.score)
+
+    def _accuracy(self) -> float:
+        return float(2.0**-self.phase)

@@ -1,0 +1,112 @@
+"""Restart with GSE: explore-then-commit in cycles, for coefficients that change (Algorithms 3 and 4 of the paper)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskroute.arrays import Floats
+from riskroute.errors import StateError
+from riskroute.learning import remembered
+from riskroute.learning.actions import Action, ActionSet
+from riskroute.learning.design.g_optimal import Design
+from riskroute.learning.design.rounding import exact_counts
+from riskroute.learning.estimation import least_squares
+from riskroute.learning.plan import LONGEST_HORIZON, Plan
+from riskroute.learning.policy import Policy, memory
+from riskroute.learning.tally import Tallies
+from riskroute.validation import one_of, real_number, whole_number
+
+
+@dataclass(kw_only=True)
+class RestartGse(Policy):
+    """Every cycle, find the best action by halving the set, then play it until the cycle ends.
+
+    Generalised successive elimination (Azizi, Kveton and Ghavamzadeh 2022) explores by a G-optimal design of the
+    remaining actions, estimates, and keeps the better half, until one is left.
+
+    Parameters
+    ----------
+    mode : ``theory`` spends ``T^(2/9)`` rounds of exploration per cycle, spread over the halvings (one round each at
+        least); ``practical`` gives every halving at least as many rounds as its design has actions.
+    cycle : rounds per cycle; ``ceil(T^(2/3))`` if None.
+    budget : rounds of exploration per cycle; ``T^(2/9)`` if None.
+    objective : ``mean``, as in the paper's non-stationary setting, or ``mean-variance``.
+    design_tolerance : relative excess allowed in the optimal designs.
+    """
+
+    name: ClassVar[str] = "restart-gse"
+    unit_free: ClassVar[bool] = True
+
+    mode: str = "practical"
+    cycle: int | None = None
+    budget: int | None = None
+    objective: str = "mean"
+    design_tolerance: float = 0.01
+
+    cycle_start: int = memory(0, remembered.past_round)
+    # score of every halving in this cycle
+    halvings: list[Floats] = memory(None, remembered.each(remembered.vector))
+    latest: Action | None = memory(None, remembered.optional(remembered.member))  # winner of the last finished search
+
+    def check_parameters(self) -> None:
+        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
+        one_of("mode", self.mode, ("practical", "theory"))
+        one_of("objective", self.objective, ("mean", "mean-variance"))
+        for name, value in (("cycle", self.cycle), ("budget", self.budget)):
+            if value is not None:
+                whole_number(name, value, maximum=LONGEST_HORIZON)
+
+    def begin(self) -> None:
+        self.halvings = []
+        self.resume()
+
+    def resume(self) -> None:
+        self.survivors: ActionSet = self.setting.actions
+        for score in self.halvings:
+            self.survivors = self.survivors.top(score, self.survivors.size // 2)
+
+    def propose(self) -> Plan:
+        if not self.survivors.single:
+            design = self.survivors.design(self.design_tolerance)
+            return Plan(design.actions, exact_counts(design.weights, self._piece_rounds(design)))
+        return Plan.repeat(self.survivors.best(np.zeros(self.setting.actions.dim)), self._cycle_left())
+
+    def observe(self, tallies: Tallies) -> None:
+        if not self.survivors.single:
+            self._halve(tallies)
+        if self.survivors.single:
+            self.latest = self.survivors.best(np.zeros(self.setting.actions.dim))
+            if self._cycle_left() <= 0:
+                self._restart()
+
+    def recommend(self) -> Action:
+        if self.latest is None:
+            raise StateError("restart-gse is in its first search and cannot recommend an action yet")
+        return self.latest
+
+    def _halve(self, tallies: Tallies) -> None:
+        known = self.setting
+        estimate = least_squares(known.actions.features(tallies.actions), tallies, known.base_variance)
+        score = -estimate.mean_coef if self.objective == "mean" else estimate.score(known.risk_tolerance)
+        self.survivors = self.survivors.top(score, self.survivors.size // 2)
+        self.halvings.append(score)
+        self.latest = self.survivors.best(score) if self.latest is None else self.latest
+
+    def _restart(self) -> None:
+        self.cycle_start = self.played
+        self.halvings = []
+        self.survivors = self.setting.actions
+
+    def _cycle_left(self) -> int:
+        length = math.ceil(self.horizon ** (2 / 3) - 1e-9) if self.cycle is None else self.cycle
+        return self.cycle_start + length - self.played
+
+    def _piece_rounds(self, design: Design) -> int:
+        budget = math.floor(self.horizon ** (2 / 9) + 1e-9) if self.budget is None else self.budget
+        pieces = self.setting.actions.size.bit_length() - 1  # halvings from K down to one
+        each = max(budget // pieces, 1)
+        return each if self.mode == "theory" else max(each, len(design))

@@ -1,0 +1,94 @@
+"""RISE: explore by a G-optimal design, then commit (Algorithm 1 of the paper)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riskroute.arrays import Integers
+from riskroute.errors import StateError
+from riskroute.learning import remembered
+from riskroute.learning.actions import Action
+from riskroute.learning.design.g_optimal import Design
+from riskroute.learning.design.rounding import ceil_counts, exact_counts
+from riskroute.learning.estimation import least_squares
+from riskroute.learning.plan import Plan
+from riskroute.learning.policy import Policy, memory
+from riskroute.learning.tally import Tallies
+from riskroute.validation import one_of, real_number, sized_number, true_or_false
+
+
+@dataclass(kw_only=True)
+class Rise(Policy):
+    """Risk-aware explore-then-commit.
+
+    Parameters
+    ----------
+    mode : ``practical`` explores ``ceil(m T^(2/3))`` rounds, as the paper's experiments do; ``theory`` takes the
+        counts of its eq. (n_a).
+    explore_multiplier : ``m`` of the practical mode; the number of coordinates of the action set if None.
+    constant, delta, epsilon : the theory's C-tilde, its ``delta`` (``1/T`` if None) and ``epsilon`` (``d T^(-1/3)``).
+    design_tolerance : relative excess allowed in the optimal design.
+    corrected : use the leverage-corrected variance estimate instead of the paper's.
+
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> rise = Rise().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
+    >>> rise.plan().counts.tolist()
+    [100, 100]
+    """
+
+    name: ClassVar[str] = "rise"
+    unit_free: ClassVar[bool] = True
+
+    mode: str = "practical"
+    explore_multiplier: float | None = None
+    constant: float = 1.0
+    delta: float | None = None
+    epsilon: float | None = None
+    design_tolerance: float = 0.01
+    corrected: bool = False
+
+    committed: Action | None = memory(None, remembered.optional(remembered.member))
+
+    def check_parameters(self) -> None:
+        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
+        true_or_false("corrected", self.corrected)
+        one_of("mode", self.mode, ("practical", "theory"))
+        sized_number("constant", self.constant, above=0)
+        if self.explore_multiplier is not None:
+            sized_number("explore_multiplier", self.explore_multiplier, above=0)
+        if self.delta is not None:
+            sized_number("delta", self.delta, above=0, below=1)
+        if self.epsilon is not None:
+            sized_number("epsilon", self.epsilon, above=0)
+
+    def propose(self) -> Plan:
+        if self.committed is not None:
+            return Plan.repeat(self.committed, self.remaining)
+        design = self.setting.actions.design(self.design_tolerance)  # step 1: G-optimal design
+        return Plan(design.actions, self._counts(design))  # step 2: explore by it
+
+    def observe(self, tallies: Tallies) -> None:
+        if self.committed is None:
+            known = self.setting
+            features = known.actions.features(tallies.actions)
+            estimate = least_squares(features, tallies, known.base_variance, corrected=self.corrected)  # step 3
+            self.committed = known.actions.best(estimate.score(known.risk_tolerance))  # step 4: commit
+
+    def recommend(self) -> Action:
+        if self.committed is None:
+            raise StateError("rise is still exploring and cannot recommend an action yet")
+        return self.committed
+
+    def _counts(self, design: Design) -> Integers:
+        actions, horizon = self.setting.actions, self.horizon
+        if self.mode == "practical":
+            multiplier = actions.coordinates if self.explore_multiplier is None else self.explore_multiplier
+            return exact_counts(design.weights, math.ceil(multiplier * horizon ** (2 / 3) - 1e-9))
+        delta = 1 / horizon if self.delta is None else self.delta
+        epsilon = actions.dim * horizon ** (-1 / 3) if self.epsilon is None else self.epsilon
+        log_dim = math.log(max(actions.dim, 2))
+        width = self.constant * actions.dim * math.log(1 / delta) / epsilon
+        return ceil_counts(design.weights, max(width**2 * log_dim * design.bound, 1.0))

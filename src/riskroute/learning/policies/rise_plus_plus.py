@@ -1,0 +1,69 @@
+"""RISE++: explore by G-optimal designs in phases, eliminating actions as it goes (Algorithm 2 of the paper)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riskroute.arrays import Floats
+from riskroute.learning.estimation import least_squares
+from riskroute.learning.policies.phased_policy import PhasedPolicy
+from riskroute.learning.tally import Tallies
+from riskroute.validation import one_of, sized_number, true_or_false
+
+CONSTANTS = {"practical": (0.01, 1e-3), "theory": (1.0, 1.0)}
+"""C-hat and the ridge per mode. The paper leaves both open; with C-hat = 1 the first phase outlasts usual horizons."""
+
+
+@dataclass(kw_only=True)
+class RisePlusPlus(PhasedPolicy):
+    """Risk-aware successive elimination.
+
+    A phase (1) finds a G-optimal design over the survivors, (2) plays it for the rounds of eq. (phase length),
+    (3) estimates both coefficient vectors from its own rewards by ridge regression, (4) eliminates actions whose
+    mean-variance is more than ``2 * 2^-l`` above the best, and (5) goes on with half the tolerance. The walk through
+    the steps is `PhasedPolicy`'s; the length of a phase and the estimate are here.
+
+    Parameters
+    ----------
+    mode : ``practical`` or ``theory``; decides `constant` and `ridge` where they are None.
+    constant : C-hat, the width of the confidence set.
+    ridge : lambda of the phase estimates.
+    delta : probability of failure; ``1/T`` if None.
+    design_tolerance : relative excess allowed in the optimal designs.
+    corrected : use the leverage-corrected variance estimate instead of the paper's.
+    """
+
+    name: ClassVar[str] = "rise++"
+
+    mode: str = "practical"
+    constant: float | None = None
+    ridge: float | None = None
+    delta: float | None = None
+    corrected: bool = False
+
+    def check_parameters(self) -> None:
+        true_or_false("corrected", self.corrected)
+        one_of("mode", self.mode, tuple(CONSTANTS))
+        if self.ridge is not None:
+            sized_number("ridge", self.ridge, minimum=0)
+        if self.delta is not None:
+            sized_number("delta", self.delta, above=0, below=1)
+        if self.constant is not None:
+            sized_number("constant", self.constant, above=0)
+        super().check_parameters()
+
+    def _phase_rounds(self) -> float:
+        dim, horizon = self.setting.actions.dim, self.horizon
+        delta = 1 / horizon if self.delta is None else self.delta
+        constant = CONSTANTS[self.mode][0] if self.constant is None else self.constant
+        width = constant * dim * math.log(horizon / delta) / self._accuracy()
+        return max(width**2 * math.log(max(dim, 2)) * dim, 1.0)
+
+    def _estimated_score(self, tallies: Tallies) -> Floats:
+        known = self.setting
+        features = known.actions.features(tallies.actions)
+        ridge = CONSTANTS[self.mode][1] if self.ridge is None else self.ridge
+        estimate = least_squares(features, tallies, known.base_variance, ridge=ridge, corrected=self.corrected)
+        return estimate.score(known.risk_tolerance)

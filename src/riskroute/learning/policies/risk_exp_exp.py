@@ -1,0 +1,61 @@
+"""RiskExpExp: explore all actions in turn, then commit (Sani, Lazaric and Munos 2012)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskroute.errors import StateError
+from riskroute.learning import remembered
+from riskroute.learning.actions import Action
+from riskroute.learning.plan import Plan
+from riskroute.learning.policies.arm_policy import ArmPolicy
+from riskroute.learning.policy import memory
+from riskroute.learning.tally import Tallies
+from riskroute.validation import sized_number
+
+_PLANNED = 4096  # rounds of whole turns in one plan, at most
+
+
+@dataclass(kw_only=True)
+class RiskExpExp(ArmPolicy):
+    """Play every arm in turn for ``K (T / divisor)^(2/3)`` rounds in all, then the best of them.
+
+    With many arms that is longer than the horizon, and the policy explores to the end.
+    """
+
+    name: ClassVar[str] = "risk-exp-exp"
+    unit_free: ClassVar[bool] = True
+
+    divisor: float = 14.0
+
+    committed: Action | None = memory(None, remembered.optional(remembered.member))
+
+    def check_parameters(self) -> None:
+        sized_number("divisor", self.divisor, above=0)
+
+    def explore_rounds(self) -> int:
+        """Rounds of exploration, not limited to the horizon."""
+        per_arm: float = (self.horizon / self.divisor) ** (2 / 3)
+        return math.ceil(len(self.handles) * per_arm - 1e-9)
+
+    def propose(self) -> Plan:
+        left = min(self.explore_rounds() - self.played, self.remaining)
+        if left > 0:
+            turns = max(_PLANNED // len(self.handles), 1)
+            order = np.concatenate([self.handles] * turns)[:left]
+            return Plan(order, np.ones(len(order), dtype=np.int64))
+        return Plan.repeat(self.recommend(), self.remaining)
+
+    def observe(self, tallies: Tallies) -> None:
+        super().observe(tallies)
+        if self.committed is None and (self.played >= self.explore_rounds() or self.remaining == 0):
+            self.committed = self.arm(np.argmin(self.mean_variances()))
+
+    def recommend(self) -> Action:
+        if self.committed is None:
+            raise StateError("risk-exp-exp is still exploring and cannot recommend an action yet")
+        return self.committed

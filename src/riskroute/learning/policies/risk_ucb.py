@@ -1,0 +1,45 @@
+"""RiskUCB: the index policy MV-LCB of Sani, Lazaric and Munos (2012), every action its own arm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riskroute.learning.policies.arm_policy import IndexPolicy
+from riskroute.validation import sized_number
+
+
+@dataclass(kw_only=True)
+class RiskUcb(IndexPolicy):
+    """Play the arm with the lowest confidence bound on its mean-variance.
+
+    The index of an arm played ``n`` times is its empirical mean-variance minus
+    ``scale * sqrt(log(1 / delta) / (divisor * n))``. Published codes disagree on the constants, so each has a name.
+
+    Parameters
+    ----------
+    scale : ``5 + risk_tolerance`` if None.
+    divisor : 2 in the original.
+    delta : confidence; ``1/T^2`` if None.
+    """
+
+    name: ClassVar[str] = "risk-ucb"
+
+    scale: float | None = None
+    divisor: float = 2.0
+    delta: float | None = None
+
+    def check_parameters(self) -> None:
+        sized_number("divisor", self.divisor, above=0)
+        if self.scale is not None:
+            sized_number("scale", self.scale, minimum=0)
+        if self.delta is not None:
+            sized_number("delta", self.delta, above=0, maximum=1)
+
+    def bonus_at(self, played: int) -> float:
+        """Width of the confidence bound of an arm played once: the same in all rounds."""
+        known = self.setting
+        delta = self.horizon**-2.0 if self.delta is None else self.delta
+        scale = 5 + known.risk_tolerance if self.scale is None else self.scale
+        return scale * math.sqrt(math.log(1 / delta) / self.divisor)

@@ -1,0 +1,57 @@
+"""Thompson sampling that remembers the last rounds only, for coefficients that drift or change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riskroute.learning import remembered
+from riskroute.learning.observations import Observations
+from riskroute.learning.policies.thompson import Thompson
+from riskroute.learning.policy import memory
+from riskroute.validation import whole_number
+
+_PIECES = 16  # into which a window is cut
+
+
+@dataclass(kw_only=True)
+class SlidingWindow(Thompson):
+    """Rewards older than ``window`` rounds are forgotten, a sixteenth of the window at a time.
+
+    Parameters
+    ----------
+    window : rounds remembered.
+    draws, width, growth, start_rounds, prior : see `Thompson`. The prior is forgotten after ``window`` rounds.
+    """
+
+    name: ClassVar[str] = "sliding-window"
+
+    window: int = 5000
+
+    # of each piece: the round in which its first plan ended, and observations
+    pieces: list[tuple[int, Observations]] = memory(
+        None, remembered.each(remembered.pair(remembered.past_round, remembered.observations))
+    )
+
+    def check_parameters(self) -> None:
+        whole_number("window", self.window)
+        super().check_parameters()
+
+    def begin(self) -> None:
+        self.pieces = []
+        super().begin()
+
+    def remember(self, news: Observations) -> None:
+        now = self.played
+        if self.pieces and now - self.pieces[-1][0] < self.window / _PIECES:
+            last, observations = self.pieces.pop()
+            self.pieces.append((last, observations.joined(news)))
+        else:
+            self.pieces.append((now, news))
+        self.pieces = [piece for piece in self.pieces if piece[0] > now - self.window]
+        self.observations = Observations.none(self.setting.actions.dim).joined(*(piece[1] for piece in self.pieces))
+        if now > self.window:
+            self.base = None
+
+    def sum_up(self) -> None:
+        """Nothing: pieces are forgotten one by one, and a sum could not be."""

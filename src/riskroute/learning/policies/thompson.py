@@ -1,0 +1,48 @@
+"""Linear mean-variance Thompson sampling: play what is best for coefficients drawn from the belief."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riskroute.learning.belief import Belief, draw
+from riskroute.learning.plan import MOST_DRAWS, Plan
+from riskroute.learning.policies.linear_policy import LinearPolicy, spread_evenly
+from riskroute.validation import real_number, whole_number
+
+
+@dataclass(kw_only=True)
+class Thompson(LinearPolicy):
+    """Every action is played as often as it seems likely to be the best.
+
+    Parameters
+    ----------
+    draws : at most so many joint draws per plan; a longer plan divides its rounds between them.
+    width : draws spread this many times as far as the belief; below one explores less.
+    growth, start_rounds, prior : see `LinearPolicy`.
+
+    >>> import numpy as np
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> policy = Thompson().start(Setting(actions=Actions(np.eye(2))), seed=1)
+    >>> for _ in range(500):
+    ...     action = policy.select()
+    ...     policy.update(action, reward=float(policy.rng.normal(action)))
+    >>> policy.recommend()
+    1
+    """
+
+    name: ClassVar[str] = "thompson"
+
+    draws: int = 32
+    width: float = 1.0
+
+    def check_parameters(self) -> None:
+        whole_number("draws", self.draws, maximum=MOST_DRAWS)
+        real_number("width", self.width, minimum=1e-9, maximum=1e9)
+        super().check_parameters()
+
+    def explore(self, belief: Belief, rounds: int) -> Plan:
+        center, covariance = self.objective(belief)
+        drawn = draw(self.rng, center, self.width**2 * covariance, min(rounds, self.draws))
+        return spread_evenly(self.setting.actions.best_each(drawn), rounds)

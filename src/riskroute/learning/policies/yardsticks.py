@@ -1,0 +1,126 @@
+"""Three yardsticks: the oracle that knows, the uniform player that never learns, the greedy one that never explores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskroute.errors import InputError, StateError
+from riskroute.learning import remembered
+from riskroute.learning.actions import Action, as_action
+from riskroute.learning.estimation import least_squares
+from riskroute.learning.plan import LONGEST_HORIZON, MOST_DRAWS, Plan
+from riskroute.learning.policy import Policy, memory
+from riskroute.learning.tally import Tallies
+from riskroute.validation import list_of, real_number, sized_number, whole_number
+
+
+@dataclass(kw_only=True)
+class Oracle(Policy):
+    """Play what the comparator of the regret plays: a schedule of (first round, action), rounds counted from 0."""
+
+    name: ClassVar[str] = "oracle"
+    unit_free: ClassVar[bool] = True
+    needs_horizon: ClassVar[bool] = False
+
+    schedule: tuple[tuple[int, Action], ...] = ()
+
+    def check_parameters(self) -> None:
+        pairs = list_of("schedule", self.schedule, tuple, "pairs of a first round and an action")
+        if any(len(pair) != 2 or type(pair[0]) is not int for pair in pairs):
+            raise InputError(f"schedule must be pairs of a first round and an action, was {self.schedule}")
+        starts = [start for start, _ in pairs]
+        if not starts or starts[0] != 0 or starts != sorted(set(starts)):
+            raise InputError(f"schedule must start at round 0 and ascend, was {self.schedule}")
+        for _, action in pairs:
+            remembered.member("an action of the schedule", action, self)
+
+    def propose(self) -> Plan:
+        later = [start for start, _ in self.schedule if start > self.played]
+        return Plan.repeat(self.recommend(), later[0] - self.played if later else self.remaining)
+
+    def observe(self, tallies: Tallies) -> None:
+        """Nothing to learn."""
+
+    def recommend(self) -> Action:
+        now = self.played - (self.remaining == 0)
+        return [action for start, action in self.schedule if start <= now][-1]
+
+
+@dataclass(kw_only=True)
+class Uniform(Policy):
+    """Play an action drawn uniformly at random, every round anew."""
+
+    name: ClassVar[str] = "uniform"
+    unit_free: ClassVar[bool] = True
+    needs_horizon: ClassVar[bool] = False
+    fixed_set: ClassVar[bool] = False
+
+    batch: int = 1024
+
+    latest: Action | None = memory(None, remembered.optional(remembered.handle))
+
+    def check_parameters(self) -> None:
+        whole_number("batch", self.batch, maximum=MOST_DRAWS)
+
+    def propose(self) -> Plan:
+        drawn = self.setting.actions.sample(self.rng, min(self.batch, self.remaining))
+        return Plan(drawn, np.ones(len(drawn), dtype=np.int64))
+
+    def observe(self, tallies: Tallies) -> None:
+        self.latest = as_action(tallies.actions[-1])
+
+    def recommend(self) -> Action:
+        """Return the action played last: all are the same to this policy."""
+        if self.latest is None:
+            raise StateError("uniform has not played yet")
+        return self.latest
+
+
+@dataclass(kw_only=True)
+class Greedy(Policy):
+    """Try the optimal design's actions a few times, then always play what looks best.
+
+    Parameters
+    ----------
+    tries : rounds for each action of the design at the start.
+    growth : estimates are refreshed whenever the rounds played have grown by this fraction.
+    ridge : regularisation of the estimates.
+    """
+
+    name: ClassVar[str] = "greedy"
+    unit_free: ClassVar[bool] = True
+    needs_horizon: ClassVar[bool] = False
+
+    tries: int = 2
+    growth: float = 0.1
+    ridge: float = 1e-3
+    design_tolerance: float = 0.01
+
+    seen: Tallies | None = memory(None, remembered.optional(remembered.tallies))
+
+    def check_parameters(self) -> None:
+        whole_number("tries", self.tries, maximum=LONGEST_HORIZON)
+        sized_number("growth", self.growth, above=0)
+        sized_number("ridge", self.ridge, minimum=0)
+        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
+
+    def propose(self) -> Plan:
+        if self.seen is None:
+            design = self.setting.actions.design(self.design_tolerance)
+            return Plan(design.actions, np.full(len(design), self.tries, dtype=np.int64))
+        return Plan.repeat(self.recommend(), math.ceil(min(self.growth * self.played, self.remaining)))
+
+    def observe(self, tallies: Tallies) -> None:
+        self.seen = (tallies if self.seen is None else self.seen.joined(tallies)).by_action()
+
+    def recommend(self) -> Action:
+        if self.seen is None:
+            raise StateError("greedy has not played yet")
+        known = self.setting
+        features = known.actions.features(self.seen.actions)
+        estimate = least_squares(features, self.seen, known.base_variance, ridge=self.ridge)
+        return known.actions.best(estimate.score(known.risk_tolerance))

@@ -1,0 +1,55 @@
+"""Doubt: a prior that the rewards contradict counts for less, so that a policy finds out when the world has changed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from riskroute.arrays import Matrix, Vector
+from riskroute.learning.belief import LEAST_VARIANCE, Belief
+from riskroute.learning.observations import Observations
+
+_SURPRISE = 3.0  # standard deviations of its squared distance from the rewards that a prior is allowed
+_WEAKEST = 1e-18  # means may be off by very many noise deviations, and then the prior must not be felt
+_TAILS = 2.0  # squared residuals vary by more than Gaussian ones would
+
+
+def temper(prior: Belief, observations: Observations, *, base_variance: float, vague: Matrix) -> Belief:
+    """Weaken the prior until the rewards are no surprise; the prior itself if they are none.
+
+    The distance between the coefficients that the rewards alone speak for and those of the prior, in units of both
+    their errors, has as many degrees of freedom as there are coefficients. Means and variances are looked at
+    separately, and what they say against the prior counts for both.
+    """
+    features, counts = observations.features, observations.counts
+    variance = np.maximum(features @ prior.var_coef + base_variance, LEAST_VARIANCE * prior.variance)
+    variance = np.maximum(variance, observations.spreads / counts)
+    missed = observations.means - features @ prior.mean_coef
+    factor = _factor(prior.mean_precision, features, counts / variance, missed, vague / prior.variance)
+    several = observations.free > 0
+    found = np.divide(observations.spreads, observations.free, out=np.zeros(len(counts)), where=several)
+    missed = np.where(several, found - features @ prior.var_coef - base_variance, 0.0)
+    weights = observations.free / (2 * _TAILS * variance**2)
+    factor = min(factor, _factor(prior.var_precision, features, weights, missed, vague / (2 * prior.variance**2)))
+    return prior if factor >= 1 else prior.weakened(factor)
+
+
+def _factor(precision: Matrix, features: Matrix, weights: Vector, missed: Vector, vague: Matrix) -> float:
+    """How much weaker the prior must be for what it missed to be no surprise, at most 1."""
+    weighted = features * weights[:, None]
+    information = vague + weighted.T @ features
+    pull = weighted.T @ missed
+    allowed = len(pull) + _SURPRISE * math.sqrt(2 * len(pull))
+    alone = float(pull @ np.linalg.solve(information, pull))
+
+    def distance(factor: float) -> float:
+        return alone - float(pull @ np.linalg.solve(information + factor * precision, pull))
+
+    if distance(1.0) <= allowed:
+        return 1.0
+    low, high = math.log(_WEAKEST), 0.0  # the distance rises with the factor
+    while high - low > 0.05:
+        middle = (low + high) / 2
+        low, high = (middle, high) if distance(math.exp(middle)) <= allowed else (low, middle)
+    return math.exp(low)

@@ -1,0 +1,1 @@
+"""Readers of market data files, one per format."""

@@ -1,0 +1,231 @@
+"""NASDAQ ITCH 5.0 day files, raw or gzip, through itch-book; no other module knows that library."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import re
+import warnings
+import zlib
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+
+from riskroute.errors import DataError, InputError, RiskrouteError
+from riskroute.market.clock import date_of, stamp_of
+from riskroute.market.readers.reading import ITCH_LEVELS, ImportOptions, Part, as_events, stamped
+from riskroute.market.schema import level_columns, levels_kept
+
+VENUES = {"BX": "XBOS", "PSX": "XPSX", "NASDAQ": "XNAS"}
+"""Names of NASDAQ's three exchanges in file names."""
+
+ROWS, BYTES, FEW = 100_000, 1 << 21, 10
+"""Rows per part, about, and bytes read at once: for books of ``FEW`` levels, and less for deeper ones."""
+
+
+def venue_of(name: str) -> str:
+    """The exchange that a file name tells; the Nasdaq Stock Market if it names none.
+
+    >>> venue_of("20190327.PSX_ITCH_50.gz"), venue_of("excerpt.itch50")
+    ('XPSX', 'XNAS')
+    """
+    words = re.split(r"[^A-Z]+", name.upper())
+    return next((venue for word, venue in VENUES.items() if word in words), "XNAS")
+
+
+class ItchReader:
+    """Books and events of some symbols of a day file.
+
+    One level more than is kept is read where that is possible, to count the books that have it. At `ITCH_LEVELS` it is
+    not, and books that have as many are counted.
+    """
+
+    name = "itch"
+
+    def __init__(self, path: Path, options: ImportOptions) -> None:
+        self.source, self.options, self.depth = path, options, options.kept(ITCH_LEVELS)
+        day = options.date or date_of(path.name)
+        if day is None:
+            raise InputError(f"date must be given where the file name does not tell it, was None for {path.name!r}")
+        self.date, self.venue = day, options.venue or venue_of(path.name)
+        self.stats: dict[str, Any] = {}
+        self._known = min(self.depth + 1, ITCH_LEVELS)
+        self._latest: dict[int, dict[str, Any]] = {}
+
+    def parts(self) -> Iterator[Part]:
+        """Parts of all symbols asked for, as they come."""
+        names: dict[int, str] = {}
+        latest = stamp_of(self.date, dt.time(0))
+        try:
+            for batch in _ahead(self._batches()):
+                self._learn(names, batch.symbols)
+                depth, messages = polars.DataFrame(self._levels(batch.depth)), batch.messages
+                latest = self._check(messages, latest)
+                self._check_owners(batch.depth["seq"], messages["seq"])
+                for locate in [code for code, name in names.items() if name in self.options.symbols]:
+                    yield self._part(names[locate], locate, depth, messages)
+        except (ValueError, RuntimeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            if isinstance(error, RiskrouteError):
+                raise
+            text = str(error).removeprefix(f"{self.source}: ")
+            raise DataError(f"{self.source} must be a whole NASDAQ ITCH 5.0 file, raw or gzip, was: {text}") from error
+        except OSError as error:
+            raise DataError(f"{self.source} must be a file that can be read: {error.strerror or error}") from error
+        self._check_directory(tuple(dict.fromkeys(names.values())))
+
+    def _batches(self) -> Generator[Any, None, None]:
+        try:
+            import itch_book
+        except ImportError:
+            raise RiskrouteError("ITCH files need more packages: pip install 'riskroute[market]'") from None
+        wide = max(self._known, FEW)
+        feed = itch_book.open(str(self.source), date=self.date, chunk_bytes=BYTES * FEW // wide)
+        tables, rows = ("depth", "messages", "symbols"), ROWS * FEW // wide
+        with warnings.catch_warnings(), feed:
+            warnings.simplefilter("ignore")  # of symbols that are not there; said with more detail here
+            yield from feed.batches(tables=tables, rows=rows, depth=self._known, symbols=self.options.symbols or "?")
+        self.stats = feed.stats or {}
+        if self.stats.get("malformed") or self.stats.get("unknown"):
+            odd = self.stats["malformed"] + self.stats["unknown"]
+            raise DataError(f"{self.source} must be a whole NASDAQ ITCH 5.0 file, was one with {odd:,} broken messages")
+
+    def _learn(self, names: dict[int, str], symbols: dict[str, Any]) -> None:
+        """Add symbols to the names of codes; refuses a code of two symbols, or two codes of one that is asked for."""
+        codes = {name: code for code, name in names.items()}
+        for code, name in zip(symbols["locate"], symbols["symbol"], strict=True):
+            twice = name in self.options.symbols and codes.setdefault(name, code) != code
+            if twice or names.setdefault(code, name) != name:
+                raise DataError(f"{self.source} must give every symbol one code, was {code} for {name!r} as well")
+
+    def _check(self, messages: dict[str, Any], latest: int) -> int:
+        """Refuse messages of other days, out of order, without side or price; returns the last one's time."""
+        stamps = messages["ts_event"]
+        if not len(stamps):
+            return latest
+        ends = stamp_of(self.date, dt.time(23, 59, 59)) + 10**9
+        unpriced = (messages["action"] == b"F") & (messages["side"] != b"N") & np.isnan(messages["price"])
+        wrong = {
+            "a time not before that of the one above": (np.diff(stamps, prepend=latest) < 0, stamps),
+            f"a time on {self.date}": (stamps >= ends, stamps),
+            "side B or S": (~_one_of(messages["side"], "BSN"), messages["side"]),
+            "a price above 0": (unpriced, messages["price"]),
+        }
+        for expected, (rows, values) in wrong.items():
+            if rows.any():
+                row = rows.argmax()
+                number, value = messages["seq"][row], values[row]
+                raise DataError(f"message {number:,} of {self.source} must have {expected}, was {value.item()!r}")
+        return int(stamps[-1])
+
+    def _check_owners(self, changes: Any, messages: Any) -> None:
+        """Refuse books that change by messages of other symbols: those use the reference of an order that is there."""
+        strange = changes[~np.isin(changes, messages)]
+        if len(strange):
+            expected = "must have a reference of its own, was that of another symbol's order"
+            raise DataError(f"message {strange[0]:,} of {self.source} {expected}")
+
+    def _check_directory(self, names: tuple[str, ...]) -> None:
+        if not self.options.symbols:
+            some = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
+            raise InputError(f"symbol must be given for an ITCH file: {self.source.name} has {len(names):,} ({some})")
+        for symbol in self.options.symbols:
+            if symbol not in names:
+                one_of_many("symbol", symbol, names, self.source.name)
+
+    def _levels(self, columns: dict[str, Any]) -> dict[str, Any]:
+        return {name: values for name, values in columns.items() if "_ct_" not in name}
+
+    def _part(self, symbol: str, locate: int, depth: polars.DataFrame, messages: dict[str, Any]) -> Part:
+        mine: Any = slice(None)
+        if len(self.options.symbols) > 1:
+            depth = depth.filter(polars.col("locate") == locate)
+            mine = messages["locate"] == locate
+        chosen = {name: values[mine] for name, values in messages.items()}
+        prices = [name for name in depth.columns if "_px_" in name]
+        snapshots = depth.with_columns(
+            polars.col("ts_event").cast(polars.Datetime("ns", "UTC")), polars.col(prices).fill_nan(None)
+        ).rename({"seq": "sequence"})
+        whole = stamped(snapshots, self.venue, symbol)
+        kept, deeper = self._kept(self.options.within(whole.filter(self._changes(locate, whole)), self.date))
+        refers, unresolved = _one_of(chosen["action"], "FCM"), _one_of(chosen["side"], "N")
+        return Part(
+            self.venue,
+            symbol,
+            kept,
+            self.options.within(self._events(symbol, chosen, ~unresolved), self.date),
+            int(refers.sum()),
+            int((refers & unresolved).sum()),
+            deeper,
+        )
+
+    def _kept(self, snapshots: polars.DataFrame) -> tuple[polars.DataFrame, int]:
+        """The levels to keep, and how many books have more; as many, where more are not told."""
+        kept, deeper = levels_kept(snapshots, self.depth)
+        return (kept, deeper) if self._known > self.depth else (kept, levels_kept(snapshots, self.depth - 1)[1])
+
+    def _changes(self, locate: int, snapshots: polars.DataFrame) -> polars.Series:
+        """Which books differ from the one before in a level that is kept, and not just in the one beyond."""
+        changed = np.full(snapshots.height, self._known == self.depth)
+        if self._known > self.depth and snapshots.height:
+            before = self._latest.get(locate)
+            changed[0] = before is None
+            for name in level_columns(self.depth):
+                column = snapshots[name]
+                earlier = column.shift(1) if before is None else column.shift(1, fill_value=before[name])
+                changed |= column.ne_missing(earlier).to_numpy()
+            self._latest[locate] = snapshots.row(-1, named=True)
+        return polars.Series(changed)
+
+    def _events(self, symbol: str, messages: dict[str, Any], known: Any) -> polars.DataFrame:
+        applied = known & ~(_one_of(messages["action"], "AM") & (messages["remaining"] == 0))
+        columns = {
+            "ts_event": messages["ts_event"],
+            "sequence": messages["seq"],
+            "action": messages["action"].view(np.uint8),
+            "side": messages["side"].view(np.uint8),
+            "price": messages["price"],
+            "size": messages["size"],
+            "remaining": messages["remaining"],
+            "order_id": messages["order_id"],
+            "old_order_id": messages["old_order_id"],
+        }
+        frame = polars.DataFrame({name: values[applied] for name, values in columns.items()})
+        letters = {name: _letters(name) for name in ("action", "side")}
+        return as_events(stamped(frame.with_columns(**letters), self.venue, symbol))
+
+
+def _ahead(batches: Generator[Any, None, None]) -> Iterator[Any]:
+    """The same batches; the next one is made in a thread while one is being used."""
+    end = object()
+    with closing(batches), ThreadPoolExecutor(1) as thread:
+        following = thread.submit(next, batches, end)
+        while (batch := following.result()) is not end:
+            following = thread.submit(next, batches, end)
+            yield batch
+
+
+def _one_of(codes: Any, letters: str) -> Any:
+    """Which single-letter codes are one of some letters."""
+    table = np.zeros(256, dtype=bool)
+    table[[ord(letter) for letter in letters]] = True
+    return table[codes.view(np.uint8)]
+
+
+def _letters(name: str) -> polars.Expr:
+    """Letters from their codes; itch-book's sell side S is A here, the ask."""
+    codes = {ord(letter): letter for letter in "ABCFM"} | {ord("S"): "A"}
+    return polars.col(name).replace_strict(codes, return_dtype=polars.String)
+
+
+def one_of_many(field: str, value: str, names: tuple[str, ...], where: str) -> None:
+    """Raise an error that offers the nearest of very many names."""
+    import difflib
+
+    near = difflib.get_close_matches(value, names, n=3, cutoff=0.5) or sorted(names)[:3]
+    offer = f", nearest are {', '.join(near)}" if near else ""
+    raise DataError(f"{field} must be one of the {len(names):,} in {where}{offer}, was {value!r}")

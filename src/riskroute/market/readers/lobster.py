@@ -1,0 +1,169 @@
+"""LOBSTER files: a message file and an orderbook file, row by row of each other, plain or zipped together."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars
+
+from riskroute.errors import DataError, InputError
+from riskroute.market.clock import date_of, stamp_of
+from riskroute.market.readers.csv_stream import csv_frames, csv_members
+from riskroute.market.readers.reading import ImportOptions, Part, as_events, as_snapshots, dollars, stamped
+from riskroute.market.schema import levels_kept
+from riskroute.validation import one_of
+
+_NAME = re.compile(
+    r"(?P<symbol>[A-Za-z.\-]+)_(?P<date>\d{4}-\d{2}-\d{2})_.*(?P<kind>message|orderbook)_(?P<depth>\d{1,4})"
+)
+_ACTIONS = {1: "A", 2: "C", 3: "C", 4: "F"}
+_OTHER_TYPES = (5, 6, 7)  # hidden executions, crosses, halts: no resting order is named
+_NO_LEVEL = 9_999_999_999
+
+
+def is_lobster(path: Path) -> bool:
+    """Whether a file, or an archive, has names as LOBSTER gives them."""
+    return any(_NAME.search(member) for member in csv_members(path))
+
+
+class LobsterReader:
+    """The book after every message, and the messages as events.
+
+    The message file is limited to the levels of the book, so orders may appear that were never added.
+    """
+
+    name = "lobster"
+
+    def __init__(self, path: Path, options: ImportOptions) -> None:
+        self.source, self.options = path, options
+        self._places = _pair(path)
+        found = _NAME.search(self._places["orderbook"][1])
+        if found is None:
+            raise DataError(f"{path} must have a name such as AMZN_2012-06-21_34200000_57600000_message_5.csv")
+        self.levels = int(found["depth"])
+        self.depth = options.kept(self.levels)
+        day = options.date or date_of(found["date"])
+        if day is None or not 1 <= self.levels <= 1000:
+            raise DataError(f"{path} must tell its day and number of levels in its name, was {found[0]!r}")
+        self.date, self.venue = day, options.venue or "XNAS"
+        self.symbol = found["symbol"].upper()
+        for symbol in options.symbols:
+            one_of("symbol", symbol, (self.symbol,))
+
+    def parts(self) -> Iterator[Part]:
+        """Books and messages side by side."""
+        import pyarrow
+
+        sides = ("ask_px", "ask_sz", "bid_px", "bid_sz")
+        levels = {f"{field}_{level:02d}": pyarrow.int64() for level in range(self.levels) for field in sides}
+        texts = {"time": pyarrow.float64()} | dict.fromkeys(("type", "id", "size", "price"), pyarrow.int64())
+        messages = csv_frames(*self._places["message"], texts | {"direction": pyarrow.int64()})
+        books = csv_frames(*self._places["orderbook"], levels)
+        row, latest = 0, -1.0
+        for some, book in _side_by_side(messages, books, self.source):
+            message = some.with_row_index("sequence", offset=row).with_columns(sequence=polars.col("sequence") + 1)
+            latest = _check(message, latest, self.source)
+            row += some.height
+            stamps = self._stamps(message)
+            keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
+            known = min(self.depth + 1, self.levels)
+            snapshots = as_snapshots(self._own(polars.concat([keys, _priced(book)], how="horizontal")), known)
+            kept, deeper = levels_kept(self.options.within(snapshots, self.date), self.depth)
+            events = self._events(message.with_columns(ts_event=stamps))
+            yield Part(self.venue, self.symbol, kept, self.options.within(events, self.date), deeper=deeper)
+
+    def _own(self, frame: polars.DataFrame) -> polars.DataFrame:
+        return stamped(frame, self.venue, self.symbol)
+
+    def _stamps(self, message: polars.DataFrame) -> polars.Series:
+        nanoseconds = (message["time"] * 1e9).round().cast(polars.Int64)
+        return (nanoseconds + stamp_of(self.date, dt.time(0))).cast(polars.Datetime("ns", "UTC"))
+
+    def _events(self, message: polars.DataFrame) -> polars.DataFrame:
+        named = message.filter(polars.col("type").is_in(list(_ACTIONS)))
+        columns = named.select(
+            "ts_event",
+            "sequence",
+            polars.col("type").replace_strict(_ACTIONS, return_dtype=polars.String).alias("action"),
+            polars.when(polars.col("direction") > 0).then(polars.lit("B")).otherwise(polars.lit("A")).alias("side"),
+            dollars(polars.col("price")),
+            "size",
+            polars.lit(None, dtype=polars.UInt32).alias("remaining"),
+            polars.col("id").alias("order_id"),
+            polars.lit(0).alias("old_order_id"),
+        )
+        return as_events(self._own(columns))
+
+
+def _pair(path: Path) -> dict[str, tuple[Path, str]]:
+    """Where the two files are: in the same archive, or beside each other."""
+    members = csv_members(path)
+    places: dict[str, tuple[Path, str]] = {}
+    for kind in ("message", "orderbook"):
+        inside = [name for name in members if kind in Path(name).name.lower()]
+        if len(inside) > 1:
+            raise InputError(f"file must hold one symbol and day, was {path} with {', '.join(inside)}")
+        if inside:
+            places[kind] = (path, inside[0])
+            continue
+        other = {"message": "orderbook", "orderbook": "message"}[kind]
+        partner = path.with_name(path.name.replace(other, kind))
+        found = csv_members(partner) if partner != path and partner.is_file() else []
+        if not found:
+            raise DataError(f"{path} must have a {kind} file with it; {partner.name} is not there")
+        places[kind] = (partner, found[0])
+    return places
+
+
+def _side_by_side(
+    messages: Iterator[polars.DataFrame], books: Iterator[polars.DataFrame], source: Path
+) -> Iterator[tuple[polars.DataFrame, polars.DataFrame]]:
+    """Pieces of equal height of both files."""
+    left: list[polars.DataFrame | None] = [None, None]
+    while True:
+        for k, frames in enumerate((messages, books)):
+            if left[k] is None:
+                left[k] = next(frames, None)
+        message, book = left
+        if message is None and book is None:
+            return
+        if message is None or book is None:
+            raise DataError(f"{source} must have as many messages as books, was cut off in one of the two files")
+        height = min(message.height, book.height)
+        yield message[:height], book[:height]
+        left = [frame[height:] if frame.height > height else None for frame in (message, book)]
+
+
+def _priced(book: polars.DataFrame) -> polars.DataFrame:
+    """Prices in dollars; LOBSTER writes levels that are not there as plus or minus 9999999999."""
+    prices = [
+        polars.when(polars.col(name).abs() < _NO_LEVEL).then(dollars(polars.col(name))).alias(name)
+        for name in book.columns
+        if "_px_" in name
+    ]
+    return book.with_columns(prices)
+
+
+def _check(message: polars.DataFrame, latest: float, source: Path) -> float:
+    """Refuse rows that are not messages; returns the time of the last row."""
+    kinds: Any = [*_ACTIONS, *_OTHER_TYPES]
+    times = polars.col("time")
+    wrong = {
+        "a type from 1 to 7": ~polars.col("type").is_in(kinds),
+        "a time between 0 and 86400 seconds": ~times.is_between(0, 86_400),
+        "a time not before that of the row above": times < times.shift(1).fill_null(latest),
+        "a size of 0 or more": ~polars.col("size").is_between(0, 2**32 - 1),
+        "a price": polars.col("price").is_null(),
+        "an order id of 0 or more": polars.col("id") < 0,
+        "a direction of 1 or -1": ~polars.col("direction").is_in([1, -1]),
+    }
+    for expected, rule in wrong.items():
+        rows = message.filter(rule.fill_null(True))
+        if rows.height:
+            number, values = rows["sequence"][0], rows.drop("sequence").row(0)
+            raise DataError(f"row {number} of {source.name} must have {expected}, was {values}")
+    return float(message["time"][-1])

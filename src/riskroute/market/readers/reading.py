@@ -1,0 +1,169 @@
+"""What readers of market data have in common: what they are asked for, and what they give back part by part."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import polars
+
+from riskroute.errors import DataError, InputError, shown
+from riskroute.market.clock import YEARS, stamp_of
+from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
+from riskroute.text import LONGEST_SYMBOL, as_name
+from riskroute.validation import day_of, instance_of, list_of, whole_number
+
+MOST_LEVELS = 1000
+"""Levels per side that are kept at most."""
+
+ITCH_LEVELS = 50
+"""Levels per side of an ITCH file that are kept at most: itch-book tells no more."""
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What is to be read: symbols, levels per side, a part of the day; names that the file itself does not tell.
+
+    Parameters
+    ----------
+    symbols : names; a reader whose files hold one symbol takes that one if empty.
+    depth : levels per side to keep; all of the source if None.
+    start, end : New York times of the first snapshot and of the end; all if None.
+    date, venue : if the file does not tell, or to overrule it. ``venue`` is a market identifier code such as XNAS.
+    columns : for tables with names of their own: ours to theirs, for example ``{"bid_px_00": "BestBid"}``.
+    """
+
+    symbols: tuple[str, ...] = ()
+    depth: int | None = None
+    start: dt.time | None = None
+    end: dt.time | None = None
+    date: dt.date | None = None
+    venue: str | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.depth is not None:
+            whole_number("depth", self.depth, maximum=MOST_LEVELS)
+        if isinstance(self.symbols, str):
+            raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
+        names = list_of("symbols", self.symbols, str, "names")
+        names = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in names]
+        object.__setattr__(self, "symbols", tuple(dict.fromkeys(names)))
+        if self.venue is not None and not (
+            isinstance(self.venue, str) and self.venue.isalnum() and len(self.venue) == 4 and self.venue.isupper()
+        ):
+            raise InputError(f"venue must be a market identifier code such as XNAS, was {shown(self.venue)}")
+        for name in ("start", "end"):
+            moment = getattr(self, name)
+            if moment is not None and not (isinstance(moment, dt.time) and moment.tzinfo is None):
+                raise InputError(f"{name} must be a New York time such as 11:00, was {shown(moment)}")
+        columns = instance_of("columns", self.columns, dict, "a dictionary of our names to those of the file")
+        if not all(isinstance(name, str) for pair in columns.items() for name in pair):
+            raise InputError(f"columns must map names to names, was {shown(columns)}")
+        if self.start is not None and self.end is not None and self.start >= self.end:
+            raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
+        if self.date is not None and day_of("date", self.date).year not in YEARS:
+            raise InputError(f"date must be between {YEARS[0]} and {YEARS[-1]}, was {self.date}")
+
+    def kept(self, levels: int) -> int:
+        """Levels per side to keep of a source that has ``levels``."""
+        return min(self.depth or MOST_LEVELS, levels, MOST_LEVELS)
+
+    def within(self, frame: polars.DataFrame, day: dt.date) -> polars.DataFrame:
+        """Rows of the part of the day that is wanted."""
+        stamp = polars.col("ts_event").cast(polars.Int64)
+        if self.start is not None:
+            frame = frame.filter(stamp >= stamp_of(day, self.start))
+        if self.end is not None:
+            frame = frame.filter(stamp < stamp_of(day, self.end))
+        return frame
+
+
+@dataclass
+class Part:
+    """A piece of a recording, in the order of time: snapshots, events if the source has them, and what was counted.
+
+    ``references`` counts messages that refer to an order, ``unresolved`` those whose order is not in the file, and
+    ``deeper`` snapshots that had more levels than were kept.
+    """
+
+    venue: str
+    symbol: str
+    snapshots: polars.DataFrame
+    events: polars.DataFrame | None = None
+    references: int = 0
+    unresolved: int = 0
+    deeper: int = 0
+
+
+class Reader(Protocol):
+    """Reads one file, or the files that belong together; ``depth`` is the number of levels it keeps."""
+
+    name: str
+    source: Path
+    date: dt.date
+    depth: int
+
+    def parts(self) -> Iterator[Part]:
+        """Everything that is wanted, in pieces that fit into memory."""
+
+
+def stamped(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFrame:
+    """The frame with the columns that every row has in common."""
+    return frame.with_columns(polars.lit(venue).alias("venue"), polars.lit(symbol).alias("symbol"))
+
+
+def as_snapshots(frame: polars.DataFrame, depth: int) -> polars.DataFrame:
+    """The frame in the columns and types of a snapshot table: no level without both a price and a size."""
+    schema, given = snapshot_schema(depth), frame.schema
+    levels, fractions = [], []
+    for level in range(depth):
+        for side in ("bid", "ask"):
+            price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
+            there = (polars.col(price) > 0) & polars.col(price).is_finite() & (polars.col(size) != 0)
+            if not given[size].is_integer():
+                fractions.append(there & (polars.col(size) % 1 != 0))
+            levels += [
+                polars.when(there).then(polars.col(price)).alias(price),
+                polars.when(there).then(polars.col(size)).otherwise(0).alias(size),
+            ]
+    return _typed(frame, schema, levels, fractions)
+
+
+def as_events(frame: polars.DataFrame) -> polars.DataFrame:
+    """The frame in the columns and types of an event table."""
+    return _typed(frame, EVENT_SCHEMA)
+
+
+def dollars(column: polars.Expr) -> polars.Expr:
+    """Prices from ten-thousandths of a dollar.
+
+    Rounded, as polars multiplies by 1 / 10,000, which leaves 2230700 a little above 223.07.
+    """
+    return (column / 10_000).round(4)
+
+
+def _typed(
+    frame: polars.DataFrame,
+    schema: dict[str, polars.DataType | type[polars.DataType]],
+    changes: Sequence[polars.Expr] = (),
+    faults: Sequence[polars.Expr] = (),
+) -> polars.DataFrame:
+    expected = "prices must be numbers and sizes whole numbers up to 4294967295"
+    try:
+        odd = frame.filter(polars.any_horizontal(faults)) if faults else frame.head(0)
+        changed = frame.with_columns(changes)
+        typed = changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
+    except polars.exceptions.PolarsError as error:
+        raise DataError(f"{expected}, was: {one_line(error)}") from error
+    if odd.height:
+        raise DataError(f"{expected}, was {odd.select(name for name in schema if '_sz_' in name).row(0)}")
+    return typed
+
+
+def one_line(error: BaseException | str, most: int = 200) -> str:
+    """What a library said, short and without line breaks."""
+    return " ".join(str(error).split())[:most]

@@ -1,0 +1,1 @@
+"""A synthetic market: order flow, and the files an exchange would publish of it."""

@@ -1,0 +1,1 @@
+"""Designs over sets of allocations that are never listed."""

@@ -1,0 +1,360 @@
+"""A proof that no allocation has a leverage above a bound: branch and bound over every member of the set.
+
+Under an invariant information matrix the leverage of an allocation with amounts ``v_k`` is
+
+    sum_k q_g(v_k)  +  p' Q p,        p = the group sums of y and y^2, two per group,
+
+a sum over slots plus a quadratic in a few sums. On a part of the set the quadratic is bounded by something linear in
+the sums: directions in which it is convex by the chord over the range they take there, directions in which it is
+concave by a tangent. What remains is separable, and its exact maximum over the part is found by dynamic programming:
+a true upper bound on every leverage there. Parts whose bound is too high are split by the largest (second largest ..)
+amount in a group, which narrows the ranges, until every part is below the target or the work allowed is done. The
+bound returned holds over all allocations either way.
+
+Tables have one entry per unit while units are few. For large orders they are taken on a grid of about a thousand steps,
+so that the proof costs the same for any order. Its maxima then hold for all fractional amounts, and so for whole ones:
+any point between grid points is a mean of grid points with the same sums of amounts, each amount rounded up or down,
+and a function whose second derivative is at least ``-c`` loses at most ``c / 8`` squared steps by that.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.arrays import Vector
+from riskroute.errors import InputError
+from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, SlotGroups
+from riskroute.routing.separable import convolve
+
+Part = tuple[tuple[tuple[int, int], ...], ...]
+"""Per group, the ranges of its largest amounts, in descending order; all other amounts are below the last of them."""
+
+_TANGENTS = 10  # tries for a better tangent in concave directions
+_GRID = 1000  # steps at most into which the units are divided, but every cap into at least so many:
+_CAP_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """``bound`` holds for every allocation; ``found`` are orbits met on the way, with their leverages."""
+
+    bound: float
+    found: list[tuple[float, Orbit]]
+
+
+def certify(information: InvariantInformation, target: float, max_parts: int) -> Certificate:
+    """Bound the largest leverage, trying to get below ``target``.
+
+    Stops early when an allocation above the target is found: then the design, not the proof, must be improved.
+    """
+    search = _Search(information)
+    numbers = itertools.count()
+    whole: Part = tuple(() for _ in range(len(information.groups)))
+    queue: list[tuple[float, int, Part, Vector]] = []
+    settled = -np.inf  # the largest bound among parts that need no more splitting
+
+    def visit(part: Part, tangent: Vector) -> None:
+        nonlocal settled
+        bound, tangent = search.bound(part, tangent, target)
+        if bound > target:
+            heapq.heappush(queue, (-bound, next(numbers), part, tangent))
+        else:
+            settled = max(settled, bound)
+
+    visit(whole, np.zeros(2 * len(information.groups)))
+    visited = 1
+    while queue and visited < max_parts and search.highest <= target:
+        negative, _, part, tangent = heapq.heappop(queue)
+        bound = -negative
+        halves = search.split(part)
+        if not halves:  # all amounts are fixed
+            settled = max(settled, search.exact(part) if search.grid.step == 1 else bound)
+            continue
+        for half in halves:
+            visit(half, tangent)
+            visited += 1
+    open_bound = -queue[0][0] if queue else -np.inf
+    return Certificate(max(settled, open_bound, search.highest), search.found)
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Amounts in steps of ``step`` units: ``steps`` in all, at most ``highs[g]`` in a slot of group ``g``."""
+
+    groups: SlotGroups
+    steps: int
+    step: float
+    highs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, groups: SlotGroups) -> _Grid:
+        smallest = min((high for high in groups.highs if high > 0), default=1)
+        steps = max(_GRID, math.ceil(_CAP_STEPS * groups.units / smallest))
+        if steps >= groups.units or any(groups.lows):
+            return cls(groups, groups.units, 1.0, groups.highs)
+        step = groups.units / steps
+        return cls(groups, steps, step, tuple(math.ceil(high / step - 1e-9) for high in groups.highs))
+
+    def orbit(self, amounts: list[list[int]]) -> Orbit:
+        """Orbit near amounts on the grid: rounded down, and what is left over goes where most was cut off."""
+        if self.step == 1:
+            return tuple(tuple(sorted(group, reverse=True)) for group in amounts)
+        caps = np.repeat(self.groups.highs, [len(group) for group in amounts])
+        wanted = np.minimum(np.concatenate([np.array(group) * self.step for group in amounts]), caps)
+        units = np.floor(wanted + 1e-9).astype(np.int64)
+        for k in np.argsort(np.round(units - wanted, 6), kind="stable"):
+            units[k] += min(1, int(caps[k] - units[k]), self.groups.units - int(units.sum()))
+        for k in range(len(units)):  # caps were rounded up to whole steps
+            units[k] += min(int(caps[k] - units[k]), self.groups.units - int(units.sum()))
+        ends = np.cumsum([len(group) for group in amounts])[:-1]
+        return tuple(tuple(sorted(group.tolist(), reverse=True)) for group in np.split(units, ends))
+
+
+@dataclass
+class _Search:
+    information: InvariantInformation
+    found: list[tuple[float, Orbit]] = field(default_factory=list)
+    highest: float = -np.inf
+
+    def __post_init__(self) -> None:
+        groups: SlotGroups = self.information.groups
+        self.groups = groups
+        self.grid = _Grid.of(groups)
+        root, others = self.information.roots()
+        quadratic = root @ root.T
+        self.own: list[Vector] = []  # of each group, coefficients of y^2, y^3 and y^4
+        self.powers: list[tuple[Vector, Vector]] = []
+        for g, (scale, high, size) in enumerate(zip(groups.scales, self.grid.highs, groups.sizes, strict=True)):
+            inverse = others[g] @ others[g].T if size > 1 else np.zeros((2, 2))
+            quadratic[2 * g : 2 * g + 2, 2 * g : 2 * g + 2] -= inverse
+            self.own.append(np.array([inverse[0, 0], 2 * inverse[0, 1], inverse[1, 1]]))
+            y = np.arange(high + 1) * (self.grid.step / scale)
+            self.powers.append((y, y**2))
+        self.separate = [_quartic(own, y) for own, (y, _) in zip(self.own, self.powers, strict=True)]
+        per_sum = np.repeat(1 / np.sqrt(groups.sizes), 2)
+        self.quadratic = quadratic * np.outer(per_sum, per_sum)
+        self._split_the_quadratic()
+
+    def _split_the_quadratic(self) -> None:
+        """Write ``p' Q p`` as a constant, a linear term and convex and concave squares of single directions.
+
+        All amounts add up to the units, so one sum is known: ``p = fixed + basis s`` with free ``s``. Sums are measured
+        by the width of the range they take over the set, so that no direction is wide for its units only.
+        """
+        count = 2 * len(self.groups)
+        whole: Part = tuple(() for _ in range(len(self.groups)))
+        reach = [[self._maximum(whole, sign * axis, own=False)[0] for sign in (1, -1)] for axis in np.eye(count)]
+        width = np.maximum(np.sum(reach, axis=1), 1e-9)
+        total = np.zeros(count)
+        total[::2] = self.groups.scales / self.groups.units
+        known = total * width / np.linalg.norm(total * width)
+        free = np.linalg.svd(known[None, :])[2][1:]  # orthonormal rows, orthogonal to the known direction
+        basis = width[:, None] * free.T
+        # measured from the sums of one member, directions that hardly vary contribute next to nothing
+        self.fixed = fixed = self._sums_of_a_member(whole)
+        self.back = free / width  # s = back (p - fixed)
+        self.linear = 2 * basis.T @ self.quadratic @ fixed
+        self.constant = float(fixed @ self.quadratic @ fixed)
+        values, axes = np.linalg.eigh(basis.T @ self.quadratic @ basis)
+        large = 1e-12 * np.abs(values).max(initial=0.0)
+        self.convex = [(values[i], axes[:, i]) for i in range(len(values)) if values[i] > large]
+        self.concave = [(values[i], axes[:, i]) for i in range(len(values)) if values[i] < -large]
+
+    def _sums_of_a_member(self, whole: Part) -> Vector:
+        orbit = self._maximum(whole, np.zeros(2 * len(self.groups)), own=False)[1]
+        if orbit is None:
+            raise InputError("an allocation set must not be empty, was left with no member")
+        return self.leverage(orbit)[1]
+
+    def leverage(self, orbit: Orbit) -> tuple[float, Vector]:
+        """Exact leverage of an orbit, and its sums."""
+        sums = self.groups.power_sums([orbit])[0, :, :2].reshape(-1)
+        own = 0.0
+        for coefs, amounts, scale in zip(self.own, orbit, self.groups.scales, strict=True):
+            own += float(_quartic(coefs, np.array(amounts) / scale).sum())
+        return own + float(sums @ self.quadratic @ sums), sums
+
+    def exact(self, part: Part) -> float:
+        """Leverage of the only allocation of a part."""
+        _, orbit = self._maximum(part, np.zeros(2 * len(self.groups)), own=True)
+        return -np.inf if orbit is None else self.leverage(orbit)[0]
+
+    def bound(self, part: Part, tangent: Vector, target: float) -> tuple[float, Vector]:
+        """Upper bound on all leverages in a part, and the sums at which the tangent was best."""
+        slope, offset = self.linear.copy(), self.constant
+        for curvature, axis in self.convex:
+            direction = self.back.T @ axis
+            high, orbit = self._maximum(part, direction, own=False)
+            if orbit is None:
+                return -np.inf, tangent
+            low = -self._maximum(part, -direction, own=False)[0]
+            origin = float(direction @ self.fixed)
+            low, high = low - origin, high - origin
+            slope += curvature * (low + high) * axis
+            offset -= curvature * low * high
+        best, best_tangent, move, pull = np.inf, tangent, np.zeros_like(tangent), 1.0
+        for _ in range(_TANGENTS if self.concave else 1):
+            slope_here, offset_here = slope.copy(), offset
+            for curvature, axis in self.concave:
+                at = float(axis @ self.back @ (tangent - self.fixed))
+                slope_here += 2 * curvature * at * axis
+                offset_here -= curvature * at * at
+            direction = self.back.T @ slope_here
+            offset_here -= float(direction @ self.fixed)
+            value, orbit = self._maximum(part, direction, own=True)
+            if orbit is None:
+                return -np.inf, tangent
+            leverage, sums = self.leverage(orbit)
+            self.found.append((leverage, orbit))
+            self.highest = max(self.highest, leverage)
+            if value + offset_here < best - 1e-12:
+                best, best_tangent, move = value + offset_here, tangent, sums - tangent
+            else:
+                pull *= 0.4
+            if best <= target or pull < 0.01 or leverage > target:
+                break
+            tangent = best_tangent + 0.5 * pull * move
+        return best, best_tangent
+
+    def _maximum(self, part: Part, slope: Vector, *, own: bool) -> tuple[float, Orbit | None]:
+        """Maximise ``slope . sums``, plus the slots' own terms if asked, over a part; None if it is empty."""
+        units = self.grid.steps
+        items: list[tuple[int, Vector, int]] = []
+        between = 0.0  # how far the maximum over fractional amounts may be above that over the grid
+        for g, ranges in enumerate(part):
+            y, square = self.powers[g]
+            table = slope[2 * g] * y + slope[2 * g + 1] * square + (self.separate[g] if own else 0.0)
+            rest = len(self.groups.members[g]) - len(ranges)
+            pieces = [(low, high, 1) for low, high in ranges]
+            if rest:
+                pieces.append((self.groups.lows[g], self._ceiling(part, g), rest))
+            items += [(g, _restricted(table, low, high), copies) for low, high, copies in pieces]
+            if self.grid.step != 1:
+                bend = self.own[g] + [slope[2 * g + 1], 0, 0] if own else np.array([slope[2 * g + 1], 0, 0])
+                between += sum(self._between(g, bend, *piece) for piece in pieces)
+        joint = np.full(units + 1, -np.inf)
+        joint[0] = 0.0
+        steps = []
+        for _, table, copies in items:
+            power = _Power(table, copies, units)
+            joint, choice = convolve(power.values, joint, units)
+            steps.append((power, choice))
+        if joint[units] == -np.inf:
+            return -np.inf, None
+        amounts: list[list[int]] = [[] for _ in part]
+        left = units
+        for (g, _, _), (power, choice) in zip(reversed(items), reversed(steps), strict=True):
+            taken = int(choice[left])
+            amounts[g] += power.choice(taken)
+            left -= taken
+        return float(joint[units]) + between, self.grid.orbit(amounts)
+
+    def _between(self, g: int, bend: Vector, low: int, high: int, copies: int) -> float:
+        """Most that rounding to the grid can cost some slots whose function is ``slope y + bend . (y^2, y^3, y^4)``.
+
+        Only slots with amounts where the function is concave lose anything, and there cannot be many of them if that is
+        far from zero.
+        """
+        step = self.grid.step / self.groups.scales[g]
+        flattest = -bend[1] / (4 * bend[2]) if bend[2] > 0 else 0.0  # where the second derivative is least
+        y = min(max(flattest, low * step), high * step)
+        concave = -(2 * bend[0] + 6 * bend[1] * y + 12 * bend[2] * y**2)
+        if concave <= 0:
+            return 0.0
+        if bend[2] > 0:
+            first = flattest - math.sqrt(flattest**2 - bend[0] / (6 * bend[2])) - step
+            if first > low * step and first > 0:
+                copies = min(copies, int(self.groups.units / (first * self.groups.scales[g])))
+        return float(copies * concave * step**2 / 8)
+
+    def _ceiling(self, part: Part, g: int) -> int:
+        return part[g][-1][1] if part[g] else self.grid.highs[g]
+
+    def split(self, part: Part) -> list[Part]:
+        """Halve the range of the amount whose square varies most; nothing if every amount is fixed."""
+        least = sum(
+            sum(low for low, _ in ranges) + self.groups.lows[g] * (len(self.groups.members[g]) - len(ranges))
+            for g, ranges in enumerate(part)
+        )
+        gap = 0 if self.grid.step == 1 else 1  # between the halves: none where amounts are fractional
+        widest, chosen = 0.0, None
+        for g, ranges in enumerate(part):
+            positions = list(enumerate(ranges))
+            if len(ranges) < len(self.groups.members[g]):
+                top = min(self._ceiling(part, g), self.groups.lows[g] + self.grid.steps - least)
+                positions.append((len(ranges), (self.groups.lows[g], top)))
+            for position, (low, high) in positions:
+                width = (high * high - low * low) / self.groups.scales[g] ** 2
+                if high - low > gap and width > widest * (1 + 1e-9):
+                    widest, chosen = width, (g, position, low, high)
+        if chosen is None:
+            return []
+        g, position, low, high = chosen
+        middle = (low + high) // 2
+        halves = (_tightened(part[g], position, piece) for piece in ((low, middle), (middle + 1 - gap, high)))
+        return [(*part[:g], ranges, *part[g + 1 :]) for ranges in halves if ranges is not None]
+
+
+def _tightened(
+    ranges: tuple[tuple[int, int], ...], position: int, piece: tuple[int, int]
+) -> tuple[tuple[int, int], ...] | None:
+    """Set one range, and use that amounts descend to tighten the others; None if nothing is left."""
+    result = [*ranges[:position], piece, *ranges[position + 1 :]]
+    for k in range(1, len(result)):
+        result[k] = result[k][0], min(result[k][1], result[k - 1][1])
+    for k in range(len(result) - 2, -1, -1):
+        result[k] = max(result[k][0], result[k + 1][0]), result[k][1]
+    return tuple(result) if all(low <= high for low, high in result) else None
+
+
+def _restricted(table: Vector, low: int, high: int) -> Vector:
+    """The table with minus infinity below ``low``, cut off after ``high``."""
+    result = table[: high + 1].copy()
+    result[:low] = -np.inf
+    return result
+
+
+def _quartic(coefs: Vector, y: Vector) -> Vector:
+    """``coefs . (y^2, y^3, y^4)``."""
+    return np.asarray(y**2 * (coefs[0] + y * (coefs[1] + y * coefs[2])))
+
+
+class _Power:
+    """(max, +) power of a table: the best way for several equal slots to take ``n`` units, by repeated squaring."""
+
+    def __init__(self, table: Vector, copies: int, limit: int) -> None:
+        self.doubled: dict[int, tuple[Vector, NDArray[np.int32] | None]] = {1: (table[: limit + 1], None)}
+        k = 1
+        while 2 * k <= copies:
+            half = self.doubled[k][0]
+            self.doubled[2 * k] = convolve(half, half, limit)
+            k *= 2
+        bits = [1 << b for b in range(copies.bit_length()) if copies >> b & 1]
+        self.first = bits[0]
+        self.values = self.doubled[bits[0]][0]
+        self.joins: list[tuple[int, NDArray[np.int32]]] = []
+        for bit in bits[1:]:
+            self.values, choice = convolve(self.doubled[bit][0], self.values, limit)
+            self.joins.append((bit, choice))
+
+    def choice(self, units: int) -> list[int]:
+        """Amounts of the slots at the optimum for ``units`` units."""
+        amounts: list[int] = []
+        for bit, choice in reversed(self.joins):
+            taken = int(choice[units])
+            amounts += self._unfold(bit, taken)
+            units -= taken
+        return amounts + self._unfold(self.first, units)
+
+    def _unfold(self, copies: int, units: int) -> list[int]:
+        choice = self.doubled[copies][1]
+        if choice is None:
+            return [units]
+        taken = int(choice[units])
+        return self._unfold(copies // 2, taken) + self._unfold(copies // 2, units - taken)

@@ -1,0 +1,262 @@
+"""Families of allocations that stand for an orbit: cyclic shifts of a few arrangements, chosen so that they are even.
+
+An orbit holds every arrangement of its amounts, and a design only needs the orbit's second moments: how often which
+amounts meet in two slots. All cyclic shifts of one arrangement visit every slot equally often. Which amounts meet at
+which distance depends on the arrangement; several of them together are right if those meetings are the same at
+every distance, as in a difference family. Arrangements are therefore improved together, by exchanging two slots of
+one of them wherever that makes the meetings more even.
+
+Nothing here depends on the processor: arrangements are whole numbers, and exchanges that gain no more than a rounding
+error are not made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numba import njit
+
+from riskroute.arrays import Integers, Units, Vector
+from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, SlotGroups
+
+_SWEEPS = 6  # exchanges tried, per slot of every arrangement
+_GAIN = 1e-9  # least improvement that counts, of sums of squares of order one
+
+
+def orbit_size(orbit: Orbit) -> int:
+    """Number of allocations of an orbit: the product over groups of multinomials."""
+    total = 1
+    for amounts in orbit:
+        total *= math.factorial(len(amounts))
+        for repeat in np.unique(amounts, return_counts=True)[1].tolist():
+            total //= math.factorial(repeat)
+    return total
+
+
+def balanced_families(
+    information: InvariantInformation, orbits: Sequence[Orbit], weights: Vector, count: int, seed: int
+) -> list[Units]:
+    """About ``count`` families, each ``(n, m)`` in units, of orbits with some weights, at least one of each orbit.
+
+    No allocation is in two of them.
+    """
+    groups = information.groups
+    rng = np.random.default_rng(seed)
+    shifts = family_length(groups)
+    most = [-(-orbit_size(orbit) // shifts) for orbit in orbits]
+    numbers = _shared_out(weights, count, most)
+    whole = [i for i, number in enumerate(numbers.tolist()) if number == most[i]]
+    first = np.concatenate([[0], np.cumsum(groups.sizes)[:-1]])
+    group = np.repeat(np.arange(len(groups)), groups.sizes)
+    place = np.arange(len(group)) - first[group]
+    shifted = first[group] + (place - np.arange(shifts)[:, None]) % groups.sizes[group]
+    fixed = [row for i in whole for row in _every_family(orbits[i], shifted, rng)]
+    owner = [i for i, number in enumerate(numbers.tolist()) if i not in whole for _ in range(number)]
+    amounts = np.array([*(_arranged(orbits[i], rng) for i in owner), *fixed])
+    if len(owner):
+        shares = np.concatenate([(weights / numbers)[owner], np.zeros(len(fixed))])
+        tries = _SWEEPS * len(owner) * len(group)
+        family, one = rng.integers(len(owner), size=tries), rng.integers(len(group), size=tries)
+        other = first[group[one]] + rng.integers(groups.sizes[group[one]])
+        level, values = _levels(information, amounts)
+        spread_meetings(level, amounts, values, shares, groups.sizes, family, one, other)
+    slots = np.argsort(np.concatenate(groups.members))
+    return _different(arrangement[shifted][:, slots] for arrangement in amounts)
+
+
+def _arranged(orbit: Orbit, rng: np.random.Generator) -> Units:
+    """Amounts of an orbit in random order within groups, group by group."""
+    return np.concatenate([rng.permutation(np.array(amounts, dtype=np.int64)) for amounts in orbit])
+
+
+def _every_family(orbit: Orbit, shifted: Units, rng: np.random.Generator) -> list[Units]:
+    """One arrangement of every family of a small orbit."""
+    size = orbit_size(orbit)
+    seen: set[bytes] = set()
+    arrangements = []
+    while len(seen) < size:
+        arrangement = _arranged(orbit, rng)
+        if arrangement.tobytes() not in seen:
+            seen.update(row.tobytes() for row in arrangement[shifted])
+            arrangements.append(arrangement)
+    return arrangements
+
+
+def family_length(groups: SlotGroups) -> int:
+    """Number of shifts in a family: enough to come round in every group, or only in the largest if that is long."""
+    largest = int(groups.sizes.max())
+    whole = math.lcm(*groups.sizes.tolist())
+    return whole if whole <= 4 * largest else largest
+
+
+def _different(families: Iterable[Units]) -> list[Units]:
+    """Families without the allocations that they, or those before them, already had."""
+    seen: set[bytes] = set()
+    different = []
+    for points in families:
+        fresh = {point.tobytes(): point for point in points if point.tobytes() not in seen}
+        seen.update(fresh)
+        if fresh:
+            different.append(np.array(list(fresh.values())))
+    return different
+
+
+def _levels(information: InvariantInformation, amounts: Units) -> tuple[Units, Vector]:
+    """Which row of some values ``(n, 2)`` every slot of some arrangements holds, and these values.
+
+    Values are ``(y, y^2)`` in coordinates in which the group's information on a deviation is the identity.
+    """
+    groups = information.groups
+    level, values, begin, known = np.empty_like(amounts), [], 0, 0
+    for size, scale, block in zip(groups.sizes.tolist(), groups.scales, information.deviations, strict=True):
+        kinds, place = np.unique(amounts[:, begin : begin + size], return_inverse=True)
+        level[:, begin : begin + size] = known + place.reshape(len(amounts), size)
+        y = kinds / scale
+        values.append(_whitened(y, y**2, block) / math.sqrt(size))
+        begin, known = begin + size, known + len(kinds)
+    return level, np.concatenate(values)
+
+
+def _whitened(first: Vector, second: Vector, covariance: Vector) -> Vector:
+    """Two coordinates with the identity as covariance ``(2, 2)``, by elimination; those of no variance are zero."""
+    (a, b), (_, d) = covariance.tolist()
+    if a <= 0:
+        return np.zeros((len(first), 2))
+    left = d - b * b / a
+    rest = (second - b / a * first) / math.sqrt(left) if left > 1e-9 * d else np.zeros(len(first))
+    return np.column_stack([first / math.sqrt(a), rest])
+
+
+def _shared_out(weights: Vector, count: int, most: Sequence[int]) -> Integers:
+    """Divide ``count`` in proportion to weights, at least one and at most ``most`` each."""
+    part = np.ones(len(weights), dtype=np.int64)
+    while (left := count - int(part.sum())) > 0:
+        free = np.array([n < limit for n, limit in zip(part.tolist(), most, strict=True)])
+        if not free.any():
+            break
+        wanted = left * np.where(free, weights, 0.0) / float(weights[free].sum())
+        extra = np.floor(wanted + 1e-9).astype(np.int64)
+        if not extra.any():
+            extra[np.argmax(np.round(wanted, 9))] = 1
+        part = np.array([min(n, limit) for n, limit in zip((part + extra).tolist(), most, strict=True)])
+    return part
+
+
+@njit(cache=True)
+def spread_meetings(
+    level: Units,
+    amounts: Units,
+    values: Vector,
+    weights: Vector,
+    sizes: Units,
+    family: Units,
+    one: Units,
+    other: Units,
+) -> None:
+    """Exchange what two slots of an arrangement hold, in place, where that makes the meetings more even.
+
+    ``level`` and ``amounts`` ``(F, m)`` say what every slot of an arrangement holds, ``values`` ``(n, 2)`` what a
+    level is worth. Slots come group by group, ``sizes`` of them. Tries to exchange slots ``one[k]`` and ``other[k]``,
+    of the same group, in arrangement ``family[k]`` for every ``k``. The sum of the meetings over all distances never
+    changes, so they are even if their squares are small.
+    """
+    total = meetings(level, values, weights, sizes)
+    change = np.zeros(total.shape[1:])
+    for k in range(len(family)):
+        j, s, t = family[k], one[k], other[k]
+        if level[j, s] == level[j, t]:
+            continue
+        g, begin = 0, 0
+        while s >= begin + sizes[g]:
+            begin += sizes[g]
+            g += 1
+        moved = weights[j] * (values[level[j, t]] - values[level[j, s]])
+        change[:] = 0.0
+        start, gain = 0, 0.0
+        for h in range(len(sizes)):
+            modulus = _common(sizes[g], sizes[h])
+            for u in range(start, start + sizes[h]):
+                if u not in (s, t):
+                    _add(change[h, (u - start - s + begin) % modulus], moved, values[level[j, u]], 1.0)
+                    _add(change[h, (u - start - t + begin) % modulus], moved, values[level[j, u]], -1.0)
+            if h == g:  # both slots of a meeting are of this group, and may be each other's
+                _both_ways(change[g], modulus)
+                was, now = values[level[j, s]], values[level[j, t]]
+                _add(change[g, (t - s) % modulus], now, was, weights[j])
+                _add(change[g, (t - s) % modulus], was, now, -weights[j])
+                _add(change[g, (s - t) % modulus], was, now, weights[j])
+                _add(change[g, (s - t) % modulus], now, was, -weights[j])
+            gain += (1.0 if h == g else 2.0) * modulus * _lowered(total[g, h], change[h], modulus)
+            start += sizes[h]
+        if gain > _GAIN:
+            level[j, s], level[j, t] = level[j, t], level[j, s]
+            amounts[j, s], amounts[j, t] = amounts[j, t], amounts[j, s]
+            for h in range(len(sizes)):
+                total[g, h] += change[h]
+                if h != g:
+                    for d in range(_common(sizes[g], sizes[h])):
+                        total[h, g, -d % _common(sizes[g], sizes[h])] += change[h, d].T
+
+
+@njit(cache=True)
+def meetings(level: Units, values: Vector, weights: Vector, sizes: Units) -> Vector:
+    """``(G, G, d, 2, 2)``: weighted sums of ``value(s) value(t)'`` over slots of two groups at every distance ``d``.
+
+    Shifting comes round in the group of each after its size, so distances between groups count up to the greatest
+    common divisor of their sizes. A slot does not meet itself.
+    """
+    count = len(sizes)
+    total = np.zeros((count, count, sizes.max(), 2, 2))
+    for j in range(len(level)):
+        begin = 0
+        for g in range(count):
+            start = 0
+            for h in range(count):
+                modulus = _common(sizes[g], sizes[h])
+                for s in range(sizes[g]):
+                    for t in range(sizes[h]):
+                        if g != h or s != t:
+                            one, other = values[level[j, begin + s]], values[level[j, start + t]]
+                            _add(total[g, h, (t - s) % modulus], one, other, weights[j])
+                start += sizes[h]
+            begin += sizes[g]
+    return total
+
+
+@njit(cache=True)
+def _common(a: int, b: int) -> int:
+    """Greatest common divisor."""
+    while b:
+        a, b = b, a % b
+    return a
+
+
+@njit(cache=True)
+def _add(matrix: Vector, one: Vector, other: Vector, weight: float) -> None:
+    """Add ``weight one other'`` to a matrix ``(2, 2)``."""
+    for a in range(2):
+        for b in range(2):
+            matrix[a, b] += weight * one[a] * other[b]
+
+
+@njit(cache=True)
+def _both_ways(change: Vector, modulus: int) -> None:
+    """Add to every distance what its opposite has, the other way round."""
+    for d in range(modulus // 2 + 1):
+        back = -d % modulus
+        both = change[d] + change[back].T
+        change[d] = both
+        change[back] = both.T
+
+
+@njit(cache=True)
+def _lowered(total: Vector, change: Vector, modulus: int) -> float:
+    """How much smaller a change makes the sum of squares."""
+    gain = 0.0
+    for d in range(modulus):
+        for a in range(2):
+            for b in range(2):
+                gain -= (2 * total[d, a, b] + change[d, a, b]) * change[d, a, b]
+    return gain

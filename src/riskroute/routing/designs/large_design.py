@@ -1,0 +1,159 @@
+"""Certified designs over allocation sets of any size.
+
+Three steps, each in a module of its own: the best weights on orbits known so far (`orbit_design`); a proof over every
+allocation, or an allocation that refutes it and joins the orbits (`certificate`); a few real allocations that do as
+well (`support`). The bound returned is the proven one times the price of the last step. Sets with many kinds of slots
+have next to no symmetry, and are left to `mixed_design`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from riskroute.arrays import Floats, Units
+from riskroute.learning.design.g_optimal import Design, DesignError
+from riskroute.routing.designs.certificate import Certificate, certify
+from riskroute.routing.designs.mixed_design import mixed_design
+from riskroute.routing.designs.orbit_design import solve_orbits
+from riskroute.routing.designs.support import explicit_support
+from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
+from riskroute.routing.lattice import Lattice
+from riskroute.routing.separable import greedy_units, one_concave, table_maximum, tabulate
+
+OUTSIDE = 1e-6
+"""Features are of order one: what reaches farther than this in a direction is not rounding."""
+
+MOST_KINDS = 4
+"""With more kinds of slots there is too little symmetry for a design by it."""
+
+_MAX_ROUNDS = 60
+_MAX_PARTS = 300  # of the branch and bound, per round
+
+
+def large_design(lattice: Lattice, tolerance: float) -> Design:
+    """Design over all vectors of the lattice; its handles are vectors of units.
+
+    Aims at ``bound <= (1 + tolerance) * rank``. Sets in which all slots are alike reach it; with many different bounds
+    the proof may stop earlier, and the bound stated is then larger.
+
+    What every vector has in common is taken off first. Since the sum is fixed, amounts above the least possible ones
+    and their squares span the same features, leverages are unchanged, and slots become alike that differ in their
+    minimum only.
+    """
+    lows = np.maximum(lattice.lows, lattice.units - (lattice.highs.sum() - lattice.highs))
+    free = lattice.units - int(lows.sum())
+    if free == 0:  # one vector only
+        return Design(lows[None, :].copy(), np.ones(1), 1.0, 1)
+    above = Lattice(free, np.zeros_like(lows), np.minimum(lattice.highs - lows, free))
+    found = _design_from_zero(above, tolerance)
+    return Design(found.actions + lows, found.weights, found.bound, found.rank)
+
+
+def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
+    """The same, for a lattice whose least possible amounts are zero."""
+    groups = SlotGroups.of(lattice.units, lattice.lows, lattice.highs)
+    if len(groups) > MOST_KINDS and (found := mixed_design(lattice, tolerance)) is not None:
+        return found
+    orbits = _first_orbits(lattice, groups)
+    best: tuple[Certificate, InvariantInformation, list[Orbit], Floats] | None = None
+    for _ in range(_MAX_ROUNDS):
+        weights = solve_orbits(groups, orbits, tolerance / 100)
+        information = InvariantInformation.of(groups, Parts.of(groups, orbits), weights)
+        stray = _outside(information, lattice)
+        if stray is not None:
+            orbits = sorted({*orbits, stray})
+            continue
+        target = information.rank * (1 + tolerance / 2)
+        certificate = certify(information, target, _MAX_PARTS)
+        if best is None or certificate.bound < best[0].bound:
+            best = certificate, information, orbits, weights
+        known = set(orbits)
+        refuting = {orbit for leverage, orbit in certificate.found if leverage > information.rank * (1 + tolerance / 8)}
+        if certificate.bound <= target or not refuting - known:
+            break
+        orbits = sorted(known | refuting)
+    if best is None:
+        raise DesignError("design did not find orbits that span every allocation")
+    certificate, information, orbits, weights = best
+    rank = information.rank
+    limit = rank * (rank + 1) // 2
+    points, fitted, price = explicit_support(information, orbits, weights, limit, 1 + tolerance / 4)
+    if not np.isfinite(price):
+        raise DesignError(f"design could not be written as {limit} allocations that span all {rank} directions")
+    return Design(points, fitted, certificate.bound * price * (1 + 1e-9), rank)
+
+
+def _outside(information: InvariantInformation, lattice: Lattice) -> Orbit | None:
+    """Orbit outside the range of the information matrix, or None: then every leverage is finite, and bounded in turn.
+
+    A direction the matrix does not see must be one in which no vector lies: its exact maximum over all of them is zero.
+    """
+    groups = information.groups
+    values, vectors = np.linalg.eigh(information.explicit())
+    unseen = vectors[:, : len(values) - information.rank]
+    slots, scale = len(lattice.lows), groups.slot_scales
+    for direction in np.concatenate([unseen.T, -unseen.T]):
+        alpha, beta = -direction[:slots] / scale, -direction[slots:] / scale**2
+        tables = tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units)
+        if sum(float(table.max()) for table in tables) <= OUTSIDE:  # whatever the amounts add up to
+            continue
+        if (lattice.highs >= lattice.units).all():
+            units = one_concave(alpha, beta, lattice.units, lattice.lows)[0]
+        else:
+            units = table_maximum(tables, lattice.units)[1]
+        if -float(alpha @ units + beta @ units**2) > OUTSIDE:
+            return groups.orbit(units)
+    return None
+
+
+def _first_orbits(lattice: Lattice, groups: SlotGroups) -> list[Orbit]:
+    """Orbits to start from: some slots full and others with even parts of the rest, and random allocations, which span.
+
+    Under an invariant design the largest leverages are of this kind: the slots' own terms are convex in an amount, then
+    concave, then convex again, so amounts are at an end of their range or alike.
+    """
+    rng = np.random.default_rng(0)
+    slots = len(lattice.lows)
+    orbits = {groups.orbit(_any_member(lattice, rng)) for _ in range(8 + 4 * len(groups))}
+    orders = [np.arange(slots), np.arange(slots)[::-1]]
+    if len(groups) > 1:
+        orders += [rng.permutation(slots) for _ in range(8 * len(groups))]
+    for order in orders:
+        for count in _counts(1, slots):
+            cost = np.full(slots, 10.0)  # preferred slots share evenly, the others take what does not fit
+            cost[order[:count]] = 0.0
+            steep = np.where(cost == 0, 1.0 / lattice.units, 10.0)
+            orbits.add(groups.orbit(greedy_units(100 * cost, steep, lattice.units, lattice.lows, lattice.highs)))
+    if len(groups) == 1:
+        orbits |= {(amounts,) for amounts in _full_and_even(lattice.units, slots, groups.highs[0])}
+    return sorted(orbits)
+
+
+def _any_member(lattice: Lattice, rng: np.random.Generator) -> Units:
+    """Vector of a lattice without minimums: in random order, every slot takes a random part of what must be placed."""
+    chosen = np.zeros_like(lattice.highs)
+    left, room = lattice.units, int(np.minimum(lattice.highs, lattice.units).sum())
+    for k in rng.permutation(len(chosen)):
+        high = min(int(lattice.highs[k]), lattice.units)
+        room -= high
+        chosen[k] = rng.integers(max(left - room, 0), min(high, left) + 1)
+        left -= int(chosen[k])
+    return chosen
+
+
+def _full_and_even(units: int, slots: int, cap: int) -> Iterator[tuple[int, ...]]:
+    """Amounts that are the cap, or an even part of what that leaves, or nothing; not for every number of each."""
+    for full in _counts(0, min(units // cap, slots)):
+        left = units - full * cap
+        for count in _counts(1, slots - full):
+            if left <= count * cap:
+                even = [left // count + (k < left % count) for k in range(count)]
+                yield tuple([cap] * full + even + [0] * (slots - full - count))
+
+
+def _counts(first: int, last: int) -> list[int]:
+    """Whole numbers from ``first`` to ``last``, all of the small ones and about a dozen of the others."""
+    some = np.linspace(first, max(first, last), 13).tolist()
+    return sorted({*range(first, min(last, first + 12) + 1), *(round(k) for k in some)})

@@ -1,0 +1,134 @@
+"""From an invariant design to an explicit one: real allocations with weights.
+
+An orbit stands for all its permutations, which may be astronomically many. A few families of each (`families`), with
+weights fitted so that their information matrix comes as close as possible to the invariant one, do as well: if the
+invariant matrix is at most ``1 / s`` times the explicit one (as matrices), no leverage grows by more than ``1 / s``.
+``s`` is the smallest eigenvalue of the explicit matrix in coordinates in which the invariant one is the identity, so
+the price is known exactly.
+
+Weights are per family, of which there are at most a few hundred, so neither time nor memory grows with the square of
+the number of allocations. They are the unique solution of a strictly convex problem and rounded last, so that every
+processor finds the same ones.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy
+
+from riskroute.arrays import Units, Vector
+from riskroute.learning.design.canonical import FINE_GRID, basic_weights, least_norm, on_grid
+from riskroute.routing.designs.families import balanced_families, family_length, orbit_size
+from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, SlotGroups, inverse_root_on_range
+
+MOST_POINTS = 30_000
+"""Supports are not made larger than this: the price of stopping is stated."""
+
+_USED = 1e-9  # weights of orbits below this are left out
+_GROWTH = 1.5  # of the number of families, from one try to the next
+_POOLS = 2, 8  # families to choose from where as many as allowed are not enough, in multiples of that number
+_RIDGE = 1e-7  # of the diagonal: makes the weights unique
+
+
+def explicit_support(
+    information: InvariantInformation, orbits: list[Orbit], weights: Vector, limit: int, enough: float
+) -> tuple[Units, Vector, float]:
+    """Allocations ``(n, m)`` in units, ``n <= limit``, their weights, and the factor by which leverages may grow.
+
+    Takes more and more families of the orbits until the factor is below ``enough``, and chooses among many where
+    ``limit`` stands in the way.
+    """
+    used = np.flatnonzero(weights > _USED)
+    kept, shares = [orbits[i] for i in used], weights[used]
+    allowed = min(limit, MOST_POINTS)
+    shifts = family_length(information.groups)
+    most = allowed // shifts
+    every = sum(-(-orbit_size(orbit) // shifts) for orbit in kept)
+    root = inverse_root_on_range(information.explicit())
+    best: tuple[Units, Vector, float] | None = None
+    count = len(used)
+    while best is None or count <= most:
+        families = balanced_families(information, kept, shares, count, seed=count)
+        found = _fitted(information.groups, families, root, allowed)
+        if best is None or found[2] < best[2]:
+            best = found
+        if best[2] <= enough or count >= every:
+            break
+        count = math.ceil(_GROWTH * count)
+    for multiple in _POOLS if allowed == limit and best[2] > enough else ():
+        families = balanced_families(information, kept, shares, multiple * max(most, 1), seed=0)
+        chosen = _exact(information, families, most)
+        found = _fitted(information.groups, families if chosen is None else chosen, root, allowed)
+        if found[2] < best[2]:
+            best = found
+        if chosen is not None:
+            break
+    return best
+
+
+def _exact(information: InvariantInformation, families: list[Units], most: int) -> list[Units] | None:
+    """About ``most`` families that make the invariant matrix exactly with some weights, or None if they cannot.
+
+    A matrix that shifts do not change is given by what the first slot of each group has with all others.
+    """
+    groups = information.groups
+    matrix = information.explicit()
+    size = np.sqrt(np.diag(matrix))
+    size[size == 0] = 1.0
+    firsts = np.array([slots[0] for slots in groups.members])
+    firsts = np.concatenate([firsts, firsts + len(size) // 2])
+    rows = np.ones((len(families), len(firsts) * len(size) + 1))  # the last one makes the weights sum to one
+    for k, points in enumerate(families):
+        features = features_of(groups, points) / size
+        rows[k, :-1] = (features[:, firsts].T @ features).reshape(-1) / len(points)
+    target = np.append((matrix / np.outer(size, size))[firsts].reshape(-1), 1.0)
+    shares = least_norm(rows, target)
+    if shares is None:
+        return None
+    shares = basic_weights(np.ascontiguousarray(rows.T), on_grid(shares), most)
+    return [families[k] for k in np.flatnonzero(shares > 0)]
+
+
+def _fitted(groups: SlotGroups, families: list[Units], root: Vector, limit: int) -> tuple[Units, Vector, float]:
+    """At most ``limit`` allocations of some families, with the weights that come closest, and what they cost."""
+    rank = root.shape[1]
+    upper = np.triu_indices(rank)
+    twice = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # entries off the diagonal count twice
+    rows = np.empty((len(families), len(upper[0])))
+    for k, points in enumerate(families):
+        white = features_of(groups, points) @ root
+        rows[k] = (white.T @ white / len(points))[upper] * twice
+    gram, own = rows @ rows.T, rows[:, upper[0] == upper[1]].sum(axis=1)
+    lengths = np.array([len(points) for points in families])
+    kept = np.arange(len(families))
+    while True:
+        shares = _closest(gram[np.ix_(kept, kept)], own[kept])
+        kept, shares = kept[shares > 0], shares[shares > 0]
+        if lengths[kept].sum() <= limit:
+            break
+        heaviest = kept[np.argsort(-np.round(shares, 9), kind="stable")]
+        kept = np.sort(heaviest[np.cumsum(lengths[heaviest]) <= limit])
+    of_each = np.zeros(len(families))
+    of_each[kept] = shares
+    matrix = np.zeros((rank, rank))
+    matrix[upper] = (of_each @ rows) / twice
+    smallest = float(np.linalg.eigvalsh(matrix, UPLO="U")[0])
+    points = np.concatenate([families[k] for k in kept])
+    weights = np.repeat(shares / lengths[kept], lengths[kept])
+    return points, weights / weights.sum(), 1 / smallest if smallest > 1e-9 else math.inf
+
+
+def _closest(gram: Vector, own: Vector) -> Vector:
+    """Non-negative weights, summing to one, with ``w' gram w / 2 - own . w`` least: those of the closest matrix."""
+    ridged = gram + np.diag(_RIDGE * np.diag(gram))
+    lower = np.linalg.cholesky(ridged)
+    weights, _ = scipy.optimize.nnls(lower.T, np.linalg.solve(lower, own))
+    return on_grid(weights / weights.sum(), FINE_GRID)
+
+
+def features_of(groups: SlotGroups, allocations: Units) -> Vector:
+    """Features ``(y, y^2)`` in the groups' own units, ``(n, 2 m)``."""
+    y = allocations / groups.slot_scales
+    return np.hstack([y, y**2])

@@ -1,0 +1,154 @@
+"""Symmetry of allocation sets: slots with equal bounds can be exchanged.
+
+Slots with the same smallest and largest amount form a *group*. An optimal design can be taken invariant under
+exchanging slots within groups, and then everything about it is a function of a few power sums. With ``y = v / high``
+(units of each group's own, which leverages do not depend on) and ``p_r = sum y^r`` over a group of ``m`` slots, the
+features ``(y, y^2)`` of an allocation split into
+
+- the group totals ``t = (p_1, p_2) / sqrt(m)``, two numbers per group, and
+- the deviations from the group's average, with second moments
+  ``C = [[p_2 - p_1^2/m, p_3 - p_1 p_2/m], [., p_4 - p_2^2/m]]``.
+
+The invariant information matrix is then ``M0 = E[t t']`` on the totals and ``B_g = E[C_g] / (m_g - 1)`` on each of the
+``m_g - 1`` directions of deviation, and the leverage of an allocation is ``t' M0^-1 t + sum_g trace(B_g^-1 C_g)``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from riskroute.arrays import Floats, Integers, Matrix, Units
+
+Orbit = tuple[tuple[int, ...], ...]
+"""An allocation up to exchanging slots: per group, the amounts in descending order."""
+
+_RANK = 1e-11  # eigenvalues below this share of the largest count as zero
+
+
+@dataclass(frozen=True)
+class SlotGroups:
+    """Slots gathered by their bounds: ``members[g]`` are positions, ``lows[g]`` and ``highs[g]`` the common bounds."""
+
+    units: int
+    members: tuple[Units, ...]
+    lows: tuple[int, ...]
+    highs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, units: int, lows: Units, highs: Units) -> SlotGroups:
+        """Gather slots with equal bounds."""
+        bounds = np.column_stack([lows, np.minimum(highs, units)])
+        kinds, kind = np.unique(bounds, axis=0, return_inverse=True)
+        members = tuple(np.flatnonzero(kind.reshape(-1) == g) for g in range(len(kinds)))
+        return cls(units, members, tuple(kinds[:, 0].tolist()), tuple(kinds[:, 1].tolist()))
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def sizes(self) -> Integers:
+        """Number of slots in each group."""
+        return np.array([len(slots) for slots in self.members])
+
+    @property
+    def scales(self) -> Floats:
+        """Units that count as one in each group: its largest amount."""
+        return np.maximum(np.array(self.highs, dtype=np.float64), 1.0)
+
+    @property
+    def slot_scales(self) -> Floats:
+        """Units that count as one in each slot, ``(m,)``."""
+        result = np.empty(int(self.sizes.sum()))
+        for slots, scale in zip(self.members, self.scales, strict=True):
+            result[slots] = scale
+        return result
+
+    def orbit(self, allocation: Units) -> Orbit:
+        """Orbit of an allocation given in units."""
+        return tuple(tuple(np.sort(allocation[slots])[::-1].tolist()) for slots in self.members)
+
+    def allocation(self, parts: Sequence[Sequence[int] | Units]) -> Units:
+        """Put amounts per group back at the positions of their slots."""
+        result = np.zeros(sum(len(slots) for slots in self.members), dtype=np.int64)
+        for slots, amounts in zip(self.members, parts, strict=True):
+            result[slots] = amounts
+        return result
+
+    def power_sums(self, orbits: Sequence[Orbit]) -> Floats:
+        """Power sums ``p_1 .. p_4`` of ``y``, shape ``(orbits, groups, 4)``."""
+        sums = np.empty((len(orbits), len(self), 4))
+        for g, scale in enumerate(self.scales):
+            y = np.array([orbit[g] for orbit in orbits], dtype=np.float64) / scale
+            for r in range(4):
+                sums[:, g, r] = (y ** (r + 1)).sum(axis=1)
+        return sums
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Totals ``(n, 2 G)`` and deviation moments ``(n, G, 2, 2)`` of some orbits."""
+
+    totals: Matrix
+    moments: Floats
+
+    @classmethod
+    def of(cls, groups: SlotGroups, orbits: Sequence[Orbit]) -> Parts:
+        """Split orbits into totals and deviations."""
+        sums, m = groups.power_sums(orbits), groups.sizes.astype(float)
+        p1, p2, p3, p4 = np.moveaxis(sums, 2, 0)
+        moments = np.empty((*p1.shape, 2, 2))
+        moments[..., 0, 0] = p2 - p1**2 / m
+        moments[..., 0, 1] = moments[..., 1, 0] = p3 - p1 * p2 / m
+        moments[..., 1, 1] = p4 - p2**2 / m
+        return cls((sums[:, :, :2] / np.sqrt(m)[:, None]).reshape(len(orbits), -1), moments)
+
+
+@dataclass(frozen=True)
+class InvariantInformation:
+    """Information matrix of an invariant design, by its blocks, with their inverses on the range."""
+
+    groups: SlotGroups
+    totals: Matrix  # M0, (2 G, 2 G)
+    deviations: Floats  # B_g, (G, 2, 2)
+
+    @classmethod
+    def of(cls, groups: SlotGroups, parts: Parts, weights: Floats) -> InvariantInformation:
+        """Information of the design that puts ``weights`` on orbits, each shared evenly over its allocations."""
+        totals = (parts.totals * weights[:, None]).T @ parts.totals
+        spread = np.einsum("n,ngij->gij", weights, parts.moments)
+        return cls(groups, totals, spread / np.maximum(groups.sizes - 1, 1)[:, None, None])
+
+    def roots(self) -> tuple[Matrix, list[Matrix]]:
+        """``R`` with ``R R'`` the (pseudo-)inverse, of the block of totals and of each block of deviations."""
+        return inverse_root_on_range(self.totals), [inverse_root_on_range(block) for block in self.deviations]
+
+    @property
+    def rank(self) -> int:
+        """Rank of the whole matrix."""
+        root, others = self.roots()
+        sizes = self.groups.sizes.tolist()
+        return int(root.shape[1] + sum((m - 1) * r.shape[1] for m, r in zip(sizes, others, strict=True)))
+
+    def explicit(self) -> Matrix:
+        """The matrix itself, ``(2 m, 2 m)``, features ordered ``(y, y^2)``."""
+        slots = int(self.groups.sizes.sum())
+        matrix = np.zeros((2 * slots, 2 * slots))
+        for g, ours in enumerate(self.groups.members):
+            center = np.eye(len(ours)) - 1 / len(ours)
+            for i, j in itertools.product(range(2), repeat=2):
+                for h, theirs in enumerate(self.groups.members):
+                    level = self.totals[2 * g + i, 2 * h + j] / np.sqrt(len(ours) * len(theirs))
+                    matrix[np.ix_(i * slots + ours, j * slots + theirs)] += level
+                matrix[np.ix_(i * slots + ours, j * slots + ours)] += self.deviations[g, i, j] * center
+        return matrix
+
+
+def inverse_root_on_range(matrix: Matrix) -> Matrix:
+    """``R`` ``(n, r)`` with ``R R'`` the pseudo-inverse of a symmetric positive semi-definite matrix of rank ``r``."""
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > _RANK * max(float(values[-1]), np.finfo(float).tiny)
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
