@@ -162,7 +162,7 @@ def test_units_of_a_belief() -> None:
 def test_a_policy_in_other_units_is_new_and_leaves_the_old_one_alone() -> None:
     policy = Adaptive(prior=PRIOR, budget=0.5, patience=0.2).start(Setting(actions=Actions(ROWS)))
     cents = policy.in_units(100.0)
-    assert (cents.budget, cents.patience, cents.setting) == (5000.0, 0.2, None)
+    assert (cents.budget, cents.patience, cents.started) == (5000.0, 0.2, False)
     assert policy.budget == 0.5
     assert policy.prior is PRIOR
     assert Oracle(schedule=((0, 1),)).in_units(3.0) == Oracle(schedule=((0, 1),))
