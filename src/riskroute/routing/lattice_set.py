@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskroute.arrays import Flags, Floats, Vector
+from riskroute.arrays import Flags, Floats, Integers, Vector
 from riskroute.learning.actions import Actions, ActionSet
 from riskroute.learning.tally import ActionBatch
-from riskroute.routing.designs.listed import ListedAllocations
 from riskroute.routing.lattice import Lattice
+from riskroute.routing.listed import ListedAllocations
 from riskroute.validation import exact_array, finite_array
 
 
@@ -59,6 +59,11 @@ class LatticeSet(ActionSet):
         """Cost per unit and per squared unit of each slot, for a linear score of the features."""
         coef = finite_array("coef", coef, ndim=1, length=self.dim)
         return coef[: self.slots] * (self.lot / self.scale), coef[self.slots :] * (self.lot**2 / self.scale)
+
+    @property
+    def largest_amounts(self) -> Integers:
+        """Most shares that any allocation puts into each slot, ``(slots,)``."""
+        return np.asarray(np.minimum(self.lattice.highs, self.lattice.units) * self.lot)
 
     def listed_rows(self, allocations: ActionBatch) -> Actions:
         """Some allocations as an explicit list, under their own handles."""
