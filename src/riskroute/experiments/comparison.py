@@ -14,7 +14,7 @@ from riskroute.routing.instances import routing_actions
 from riskroute.routing.splits import about, count_splits, list_limit
 from riskroute.simulation.engines import Engine, Finished, run_tasks
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.runner import Progress, simulate
+from riskroute.simulation.simulate import Progress, simulate
 from riskroute.validation import one_of, whole_number
 
 PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
@@ -62,12 +62,13 @@ def compare(
     instance_seed: int = 0,
     risk_tolerance: float = 2.0,
     progress: Progress | None = None,
+    engine: Engine | None = None,
 ) -> SimulationResult:
     """Simulate policies on the random instance number ``instance_seed``; actions are reported as splits."""
     whole_number("instance_seed", instance_seed, minimum=0)
     actions = routing_actions(shares, slots, listed=must_list(policies, slots, shares))
     problem = random_problem(actions, instance_seed, risk_tolerance=risk_tolerance)
-    result = simulate(problem, policies, horizon, runs, seed, progress=progress)
+    result = simulate(problem, policies, horizon, runs, seed, progress=progress, engine=engine)
     instance = {"slots": slots, "shares": shares, "instance_seed": instance_seed}
     return replace(result, config=instance | result.config)
 
