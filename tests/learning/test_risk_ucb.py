@@ -115,7 +115,7 @@ def test_kernel_follows_a_bonus_that_changes(size: int) -> None:
 def test_kernel_plays_no_subclass_that_decides_otherwise(small_problem: Problem) -> None:
     assert not _LastArm().has_kernel
     result = simulate(small_problem, {"last": _LastArm()}, horizon=100, runs=1, seed=1).policies["last"]
-    assert result.recommended == [(3, 0, 0)]
+    assert result.recommended == [9]
     assert result.exploration.tolist() == [0]
 
 

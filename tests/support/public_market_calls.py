@@ -109,7 +109,7 @@ def of_files(folder: Path) -> dict[str, Call]:
             {
                 "paths": files[:1],
                 "out": folder / "books",
-                "wanted": rr.ImportOptions(("QVEX",)),
+                "options": rr.ImportOptions(("QVEX",)),
                 "kind": "itch",
                 "max_unresolved": 0.01,
                 "max_crossed": 0.5,
