@@ -109,6 +109,7 @@ def test_bad_configurations_are_one_line(values: dict[str, Any], message: str) -
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_bad_file_exits_with_two_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("shares = -1", "shares = [", 'data = "nowhere"', 'market = ["XABC"]'):
         (tmp_path / "study.toml").write_text(f'train = "10:40-10:44"\njudge = "10:44-10:48"\n{text}')
@@ -239,6 +240,7 @@ def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:
             assert np.abs(values - number).min() <= room, word
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_page_draws_its_charts_without_errors(study: Path, tmp_path: Path) -> None:
     page = study / "out" / "report.html"
     assert "http://" not in page.read_text().split("<body>")[1]
@@ -253,6 +255,7 @@ def test_the_page_draws_its_charts_without_errors(study: Path, tmp_path: Path) -
         assert "by sending" in browser.find_element("css selector", ".answer").text
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_page_is_legible_on_a_phone(study: Path, tmp_path: Path) -> None:
     with opened(study / "out" / "report.html", tmp_path / "phone", phone=True) as browser:
         width, inner = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
@@ -319,6 +322,7 @@ def test_a_day_is_chosen_among_several(tmp_path: Path) -> None:
     assert {one.date for one in study_data(config, tmp_path).recordings} == {dt.date(2019, 3, 28)}
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_killed_study_leaves_no_report(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(SMALL.replace("horizon = 400", "horizon = 200000"))
     words = ["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]

@@ -97,6 +97,7 @@ def test_discounted_forgets_its_prior_at_the_same_speed() -> None:
     assert policy.base is None
 
 
+@pytest.mark.usefixtures("untraced")
 def test_sliding_window_is_thompson_fitted_on_the_last_window() -> None:
     """The evidence is at any time that of the last rewards, a window's worth up to a sixteenth and a plan."""
     problem, window = random_routing_problem(3, 3, seed=5), 320
@@ -148,12 +149,14 @@ STATIONARY = {
 }
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("case", STATIONARY)
 def test_no_alarm_where_nothing_changes(case: str) -> None:
     """Level 1e-6, about 100 plans and 5 tests each: 2 in 1,000 for all four runs."""
     assert [restarts(Environment(STATIONARY[case]), 5000, seed) for seed in range(4)] == [[]] * 4
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("check_every", [50, 200])
 def test_alarm_soon_after_a_big_change(check_every: int) -> None:
     for seed in range(2):
@@ -162,6 +165,7 @@ def test_alarm_soon_after_a_big_change(check_every: int) -> None:
         assert found == sorted(set(found))
 
 
+@pytest.mark.usefixtures("untraced")
 def test_alarm_when_the_variance_alone_changes() -> None:
     first = random_problem(SETS, 1)
     other = Problem(actions=SETS, mean_coef=first.mean_coef, var_coef=-first.var_coef)

@@ -212,6 +212,7 @@ def yesterday(problem: Problem, rounds: int = 3000) -> Belief:
     return policy.belief
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_warm_start_skips_the_first_design_and_loses_less() -> None:
     problem = random_routing_problem(shares=4, slots=4, seed=2)
     belief = yesterday(problem)

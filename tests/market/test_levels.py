@@ -146,6 +146,7 @@ def test_an_itch_file_is_kept_to_fifty_levels(tmp_path: Path, levels: int) -> No
     assert one.cut == (expected if levels > 49 else "")
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_level_that_is_only_counted_adds_no_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a file is read in many parts: the same books as if no further level had been asked for."""
     monkeypatch.setattr(itch, "ROWS", 1)

@@ -37,6 +37,7 @@ print(peak, design.rank, design.excess, len(design))
 """
 
 
+@pytest.mark.usefixtures("untraced")
 def test_two_hundred_slots_fit_into_a_gigabyte() -> None:
     """A design and two short runs. Before, the design alone took thirteen."""
     said = subprocess.run([sys.executable, "-c", MEASURED], check=True, capture_output=True, text=True).stdout
