@@ -110,7 +110,7 @@ def test_tables_average_over_instances(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_the_command_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--runs", "2", "--horizon", "3000", "--out", str(tmp_path), "--workers", "1"]
+    options = ["--runs", "2", "--horizon", "500", "--out", str(tmp_path), "--workers", "1"]
     for experiment in ("figure2", "nonstationary"):
         assert command(["reproduce", experiment, *options]) == 0
         folder = tmp_path / experiment
@@ -128,7 +128,7 @@ def test_the_command_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert (tmp_path / "plotly.min.js").stat().st_size > 100_000
     config = json.loads((tmp_path / "figure2" / "figure2.config.json").read_text())
     assert config["panels"]["d"]["policies"]["rise"]["name"] == "rise"
-    assert config["panels"]["d"]["horizon"] == 3000
+    assert config["panels"]["d"]["horizon"] == 500
     assert config["versions"]["riskroute"]
     said = capsys.readouterr().out
     assert "(d) 6 slots, 8 shares: 1,287 splits" in said

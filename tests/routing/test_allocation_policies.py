@@ -75,8 +75,8 @@ def test_arm_policies_list_small_sets_and_refuse_large_ones(name: str) -> None:
 def test_rise_finds_the_best_of_1e40_allocations() -> None:
     """On this instance the gap to the second best is 4e-4 of the range, and RISE still ends on the best in all runs."""
     problem = random_problem(Allocations(1000, 20), seed=0)
-    result = simulate(problem, ["rise", "uniform"], horizon=100_000, runs=3, seed=1)
-    assert result.policies["rise"].recommended == [problem.best] * 3
+    result = simulate(problem, ["rise", "uniform"], horizon=100_000, runs=2, seed=1)
+    assert result.policies["rise"].recommended == [problem.best] * 2
     assert result.policies["rise"].mean_regret()[-1] < 0.8 * result.policies["uniform"].mean_regret()[-1]
 
 
