@@ -28,7 +28,7 @@ RISK_TOLERANCE = 2.0  # the default
 SEEDS = range(sized(10, 1))
 TRUTH = range(1000, sized(1020, 1002))
 SMALLER: dict[str, Any] = sized(
-    {}, {"train": "11:00-11:08", "judge": "11:08-11:16", "bucket_minutes": 1.0, "repeats": 2, "horizon": 300}
+    {}, {"train": "11:00-11:04", "judge": "11:04-11:08", "bucket_minutes": 0.5, "repeats": 2, "horizon": 100}
 )
 
 
@@ -67,7 +67,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
     for seed in SEEDS:
         config = checked_study({"seed": seed, "shares": shares, "runs": runs, "policies": ["adaptive"], **SMALLER})
         data, cases = plan_study(config, out / "study")
-        order = play_study(config, data, cases, out / "study", Engine()).summary["orders"][0]
+        order = play_study(config, data, cases, out / "study", Engine(workers=sized(None, 1))).summary["orders"][0]
         split = tuple(order["splits"][RECOMMENDED]["allocation"])
         judged = judge_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
         off = judged["excess"] / abs(floor)
@@ -101,7 +101,7 @@ def main() -> None:
         checks = compare(10, sized(10, 2), Path(folder))
         for text, holds in checks.items():
             say(f"{text}: {verdict(holds)}")
-        for text in compare(sized(1000, 30), sized(4, 2), Path(folder)):
+        for text in compare(sized(1000, 12), sized(4, 2), Path(folder)):
             say(text)
     leave([], checks.values())
 

@@ -116,6 +116,7 @@ def test_the_concepts_show_every_picture(script: ModuleType) -> None:
     assert sorted(path.name for path in (DOCS / "images").glob("concept-*")) == sorted(script.PICTURES)
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("picture", ["concept-risk.png", "concept-market.png"])
 def test_pictures_are_what_their_script_draws(script: ModuleType, picture: str, tmp_path: Path) -> None:
     """All but one pixel in a thousand agree: one split or line that moves is several times that."""

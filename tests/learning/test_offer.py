@@ -151,6 +151,7 @@ def test_another_dimension_is_refused(kind: type[LinearPolicy]) -> None:
         kind().offer(SETS[0])
 
 
+@pytest.mark.usefixtures("untraced")
 def test_thompson_and_adaptive_lose_less_than_uniform_play_on_an_order_flow() -> None:
     """Averages of 2 runs were about 900, 570 and 100, give or take 100."""
     flow = ChangingActionSets(PROBLEMS, SEQUENCE)
@@ -203,6 +204,7 @@ def test_large_sets_that_are_not_listed_can_be_offered() -> None:
     assert sum(result.policies["thompson"].recommended[0]) == [50, 400][sequence[39 % 10]]
 
 
+@pytest.mark.usefixtures("untraced")
 def test_change_test_compares_plans_not_single_rounds() -> None:
     """Offers end plans early; what they leave of a plan goes on, so that sixteen plans are many more rounds."""
     policy = ChangeTest(level=1e-30).start(Setting(actions=SETS[0]), seed=1)
@@ -213,6 +215,7 @@ def test_change_test_compares_plans_not_single_rounds() -> None:
     assert policy.settled.rounds + sum(part.rounds for part in policy.recent) >= 599
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_first_set_that_shows_little_does_no_harm() -> None:
     """One action, or features of zero, tell nothing of the directions that later sets have."""
     first = dataclasses.replace(PROBLEMS[0], actions=Actions(PROBLEMS[0].actions.listed().matrix[:1]))
