@@ -90,9 +90,12 @@ def test_a_heading_becomes_an_anchor() -> None:
     assert anchor_of("Why linear structure helps: K and d") == "why-linear-structure-helps-k-and-d"
 
 
-def test_the_navigation_has_every_page_once() -> None:
-    config = (ROOT / "mkdocs.yml").read_text()
-    assert sorted(re.findall(r"^  - .+: (\S+\.md)$", config, flags=re.MULTILINE)) == sorted(PAGES)
+def test_the_navigation_has_every_page_once_in_five_groups() -> None:
+    _, _, navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
+    navigation, _, _ = navigation.partition("\n\n")
+    assert sorted(re.findall(r"^      - .+: (\S+\.md)$", navigation, flags=re.MULTILINE)) == sorted(PAGES)
+    groups = re.findall(r"^  - (\w+):$", navigation, flags=re.MULTILINE)
+    assert groups == ["Start", "Guides", "Reference", "Evidence", "Inside"]
 
 
 def test_the_api_page_has_every_public_name_once() -> None:
