@@ -53,6 +53,7 @@ def test_every_page_of_the_site_is_run_somewhere_or_a_printout() -> None:
     """test_readme runs the guides; the other pages hold printouts of commands that take long."""
     elsewhere = {"market.md", "policies.md", "reproduction.md"}
     printouts = {"evidence.md", "benchmarks.md", "allocations.md", "dependencies.md", "reading-the-paper.md", "api.md"}
+    printouts |= {"glossary.md"}
     assert set(PAGES) >= set(RUN_HERE) | elsewhere
     for page in printouts & set(PAGES):
         assert "```python" not in PAGES[page]
@@ -96,6 +97,14 @@ def test_the_navigation_has_every_page_once_in_five_groups() -> None:
     assert sorted(re.findall(r"^      - .+: (\S+\.md)$", navigation, flags=re.MULTILINE)) == sorted(PAGES)
     groups = re.findall(r"^  - (\w+):$", navigation, flags=re.MULTILINE)
     assert groups == ["Start", "Guides", "Reference", "Evidence", "Inside"]
+
+
+def test_the_glossary_is_in_order_and_short() -> None:
+    entries = re.findall(r"^## (.+)\n\n((?:.+\n)+)", PAGES["glossary.md"], flags=re.MULTILINE)
+    words = [word.lower() for word, _ in entries]
+    assert words == sorted(set(words))
+    assert len(words) == PAGES["glossary.md"].count("\n## ")
+    assert max(len(meaning) for _, meaning in entries) < 400
 
 
 def test_the_api_page_has_every_public_name_once() -> None:
