@@ -22,6 +22,9 @@ PAGES = {path.name: path.read_text() for path in sorted(DOCS.glob("*.md"))}
 RUN_HERE = {"index.md": 0, "start.md": 4, "concepts.md": 5, "architecture.md": 1, "limitations.md": 0}
 """Pages whose blocks are run below, and how many printouts of theirs are compared with what was printed."""
 
+MARKED = re.compile(r"^<!-- ([\w-]+) -->$.*?^<!-- /\1 -->$", flags=re.DOTALL | re.MULTILINE)
+"""Printouts that a command wrote."""
+
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 ENVIRONMENT = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
 
@@ -65,6 +68,32 @@ def test_the_start_shows_the_readmes_table() -> None:
     assert tables[0] is not None
     assert tables[1] is not None
     assert tables[1][1] == tables[0][1]
+
+
+WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+OTHER_WORDS = re.compile(
+    r"risk charged|\bdear(?:er|est)?\b|(?<!in )the middle\b|stretch(?:es)? of time|not seen before|moves nothing"
+    r"|in proportion to depth|what is left\b|the worst 5 %"
+)
+"""What the glossary has the trade's own words for."""
+
+
+def prose(path: Path) -> str:
+    """A page without printouts and code."""
+    return FENCED.sub("", MARKED.sub("", path.read_text()))
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
+def test_prose_is_wrapped_and_in_the_trades_words(path: Path) -> None:
+    lines = prose(path).splitlines()
+    assert not [line for line in lines if len(line) > 120 and not line.startswith("|")]
+    if path.name != "cli.md":  # made of the commands' own help
+        assert not OTHER_WORDS.findall(" ".join(lines))
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - {"glossary.md", "cli.md", "configuration.md"}))
+def test_every_written_page_links_to_the_glossary(page: str) -> None:
+    assert "](glossary.md" in PAGES[page]
 
 
 def anchor_of(heading: str) -> str:
