@@ -37,14 +37,15 @@ CLI_HEAD = """\
 # Commands
 
 Every command, its arguments and its options: what `riskroute COMMAND --help` prints. `riskroute --version` prints the
-version. A mistake ends in one line on standard error and exit code 2; Ctrl-C ends with exit code 130.
+version. A mistake ends in one line on standard error and exit code 2; Ctrl-C ends with exit code 130. The
+[glossary](glossary.md) explains the words.
 """
 
 CONFIGURATION_HEAD = """\
 # Configuration files
 
 Four kinds of TOML file, with every key. A key that is not listed here is refused. Where a list of texts or numbers is
-expected, one value stands for a list of one.
+expected, one value stands for a list of one. The [glossary](glossary.md) explains the words.
 """
 
 STUDY_HEAD = """\
