@@ -248,7 +248,7 @@ def _judge(summaries: dict[str, dict[str, Any]], path: Path) -> None:
 def _title(experiment: Experiment) -> str:
     from riskroute.experiments.paper.reproduce import TITLES
 
-    scale = experiment.panels[0].scale
+    scale = experiment.panels[0].size
     return f"{TITLES[experiment.name]} ({scale.runs} runs of {scale.horizon:,} rounds)"
 
 
