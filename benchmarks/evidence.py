@@ -181,7 +181,7 @@ def price_by_round(problem: Problem, rounds: Sequence[int], seed: int) -> NDArra
     while policy.played < rounds[-1]:
         plan = policy.plan()
         policy.learn(rewards.tally(plan))
-        np.add.at(played, plan.actions, plan.counts)
+        np.add.at(played, problem.actions.listed().rows_of(plan.actions), plan.counts)
         ends.append(policy.played)
         prices.append(played @ gap + played @ (mean - played @ mean / policy.played) ** 2)
     return np.interp(rounds, ends, prices)

@@ -35,7 +35,8 @@ ALONE = CALLS | MARKET_CALLS
 
 
 @pytest.mark.parametrize("name", ALONE)
-def test_what_does_not_belong_there_is_named(name: str) -> None:
+def test_what_does_not_belong_there_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a value tried for a path may be a good one
     assert list(mistakes(*ALONE[name])) == []
 
 
@@ -50,13 +51,15 @@ def filed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Call]:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_of_recordings(recorded: dict[str, Call], tmp_path: Path) -> None:
+def test_of_recordings(recorded: dict[str, Call], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     found = {name: list(mistakes(*call, tmp_path)) for name, call in recorded.items()}
     assert {name: some for name, some in found.items() if some} == {}
 
 
 @pytest.mark.usefixtures("untraced")
-def test_of_files(filed: dict[str, Call], tmp_path: Path) -> None:
+def test_of_files(filed: dict[str, Call], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     found = {name: list(mistakes(*call, tmp_path)) for name, call in filed.items()}
     assert {name: some for name, some in found.items() if some} == {}
 
