@@ -2,7 +2,7 @@
 
 The truth is what the generator does in the long run: scenarios of many other markets, pooled. The recommended split of
 each study is compared with the best split of that truth, in mean-variance. Out of sample, the recommended policy's
-own path, learning included, is compared with splits that need no learning, on the judged books of its study.
+own path, learning included, is compared with splits that need no learning, on the test books of its study.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from riskroute.experiments.study.config import checked_study
-from riskroute.experiments.study.judging import judge_splits
+from riskroute.experiments.study.evaluation import evaluate_splits
 from riskroute.experiments.study.orders import NAIVE, PARTS, RECOMMENDED, prepare
 from riskroute.experiments.study.study import plan_study, play_study, study_data
 from riskroute.learning.actions import as_batch
@@ -28,7 +28,7 @@ RISK_TOLERANCE = 2.0  # the default
 SEEDS = range(sized(10, 1))
 TRUTH = range(1000, sized(1020, 1002))
 SMALLER: dict[str, Any] = sized(
-    {}, {"train": "11:00-11:08", "judge": "11:08-11:16", "bucket_minutes": 1.0, "repeats": 2, "horizon": 300}
+    {}, {"train": "11:00-11:08", "test": "11:08-11:16", "bucket_minutes": 1.0, "repeats": 2, "horizon": 300}
 )
 
 
@@ -69,10 +69,10 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
         data, cases = plan_study(config, out / "study")
         order = play_study(config, data, cases, out / "study", Engine()).summary["orders"][0]
         split = tuple(order["splits"][RECOMMENDED]["allocation"])
-        judged = judge_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
-        off = judged["excess"] / abs(floor)
-        policy = order["policies"][order["recommended_policy"]]["judge"]
-        values = {name: order["splits"][name]["judge"]["mean_variance"] for name in NAIVE}
+        measured = evaluate_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
+        off = measured["excess"] / abs(floor)
+        policy = order["policies"][order["recommended_policy"]]["test"]
+        values = {name: order["splits"][name]["test"]["mean_variance"] for name in NAIVE}
         close.append(off <= 0.01)
         beaten.append(policy["mean_variance"] < min(values.values()))
         rows.append(
@@ -82,7 +82,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
                 f"{off:.2%}",
                 order["recommended_policy"],
                 f"{policy['mean_variance']:.4g} +- {policy['mean_variance_error']:.2g}",
-                f"{order['splits'][RECOMMENDED]['judge']['mean_variance']:.4g}",
+                f"{order['splits'][RECOMMENDED]['test']['mean_variance']:.4g}",
                 *(f"{value:.4g}" for value in values.values()),
             ]
         )

@@ -1,4 +1,4 @@
-"""The study: configuration, judging, and the whole of it on a small synthetic market."""
+"""The study: configuration, evaluation, and the whole of it on a small synthetic market."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from places import SHARED_DATA
 from riskroute import Allocations, DataError, InputError, Problem
 from riskroute.cli.app import run as command
 from riskroute.experiments.study.config import TEMPLATE, checked_study
-from riskroute.experiments.study.judging import best_single, judge_splits
+from riskroute.experiments.study.evaluation import best_single, evaluate_splits
 from riskroute.experiments.study.orders import PreparedOrder, prepare
 from riskroute.experiments.study.study import study_data
 from riskroute.market.importing import import_files
@@ -35,7 +35,7 @@ SMALL = """
 shares = [4]
 risk_tolerances = [2.0]
 train = "10:40-11:00"
-judge = "11:00-11:20"
+test = "11:00-11:20"
 repeats = 4
 horizon = 400
 runs = 2
@@ -82,7 +82,8 @@ def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ({"side": "hold"}, "side must be 'sell' or 'buy', was 'hold'"),
         ({"train": "noon"}, "train must be two times such as 11:00-13:00, was 'noon'"),
         ({"train": "12-11"}, "train must be two times, the first before the second, was '12-11'"),
-        ({"train": "11-13"}, "judge must not overlap train"),
+        ({"train": "11-13"}, "test must not overlap train"),
+        ({"judge": "12-13"}, "^judge is now called test$"),
         ({"train": "11:00Z-12:00"}, "train must be two times without a zone"),
         ({"shares": [1]}, "shares must be at least 2"),
         ({"policies": ["rize"]}, "policies must be one of .* was 'rize'"),
@@ -146,20 +147,20 @@ def small_replay(seed: int = 0) -> tuple[Replay, np.ndarray]:
     return Replay(problem, profits), np.tile(np.arange(20), 3)
 
 
-def test_judged_values_are_those_of_plain_formulas() -> None:
+def test_measured_values_are_those_of_plain_formulas() -> None:
     replay, buckets = small_replay()
     splits = {"a": (4, 0, 0), "b": (1, 2, 1)}
-    judged = judge_splits(splits, replay, buckets, first="a", seed=0)
+    measured = evaluate_splits(splits, replay, buckets, first="a", seed=0)
     for name, split in splits.items():
         total = replay.totals(np.array([split]))[0]
-        assert judged[name]["mean"] == pytest.approx(total.mean())
-        assert judged[name]["variance"] == pytest.approx(total.var())
-        assert judged[name]["mean_variance"] == pytest.approx(total.var() - 1.5 * total.mean())
-        assert judged[name]["tail"] == pytest.approx(np.sort(total)[:3].mean())  # 5 % of 60
-    assert judged["a"]["excess"] == judged["a"]["excess_error"] == 0
+        assert measured[name]["mean"] == pytest.approx(total.mean())
+        assert measured[name]["variance"] == pytest.approx(total.var())
+        assert measured[name]["mean_variance"] == pytest.approx(total.var() - 1.5 * total.mean())
+        assert measured[name]["tail"] == pytest.approx(np.sort(total)[:3].mean())  # 5 % of 60
+    assert measured["a"]["excess"] == measured["a"]["excess_error"] == 0
     # three scenarios per bucket are independent here: the error of the mean is that of 60 values, within a quarter
     total = replay.totals(np.array([(4, 0, 0)]))[0]
-    assert judged["a"]["mean_error"] == pytest.approx(total.std() / 60**0.5, rel=0.25)
+    assert measured["a"]["mean_error"] == pytest.approx(total.std() / 60**0.5, rel=0.25)
 
 
 def test_the_best_single_slot_is_found() -> None:
@@ -192,17 +193,17 @@ def test_doubts_are_said(study: Path) -> None:
     order = summary_of(study)["orders"][0]
     plain = " ".join(summary_sentences(order))
     assert "known levels" not in plain
-    judged = order["policies"][order["recommended_policy"]]["judge"]
-    naive = {name: order["splits"][name]["judge"]["charged_cost"] for name in order["naive_splits"]}
-    assert ("cost more than it brought" in plain) == (min(naive.values()) < judged["cost_each"])
-    judged["cost_each"] = sorted(naive.values())[1]  # one of three is cheaper
-    order["beyond_known_levels"]["judge"] = 0.125
+    measured = order["policies"][order["recommended_policy"]]["test"]
+    naive = {name: order["splits"][name]["test"]["charged_cost"] for name in order["naive_splits"]}
+    assert ("cost more than it brought" in plain) == (min(naive.values()) < measured["cost_each"])
+    measured["cost_each"] = sorted(naive.values())[1]  # one of three is cheaper
+    order["beyond_known_levels"]["test"] = 0.125
     order["frontier"] = order["frontier"][:1]
     order["frontier"][0] |= {"allocation": order["splits"]["recommended"]["allocation"], "risk_tolerance": 0.5}
     order["fits"]["XNAS"]["variance"] = [-1.0, 0.5]
     said = " ".join(summary_sentences(order))
     assert f"brought here: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
-    assert "At 12.5% of the judging moments it needed more than a book's known levels hold" in said
+    assert "At 12.5% of the times in the test hours it needed more than a book's known levels hold" in said
     assert "best for any risk tolerance of 0.5 and more" in said
     assert "a pure square instead" in dict(zip(order["slots"], models_table(order)[1], strict=True))["XNAS"][-1]
 
@@ -277,13 +278,13 @@ def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> N
 
 def data_of(config: dict[str, Any], out: Path) -> PreparedOrder:
     """A synthetic market of half an hour, prepared for the first order size."""
-    wanted = checked_study({"train": "10:40-10:56", "judge": "10:56-11:12", "repeats": 3} | config)
+    wanted = checked_study({"train": "10:40-10:56", "test": "10:56-11:12", "repeats": 3} | config)
     return prepare(wanted, study_data(wanted, out), wanted.shares[0])
 
 
 def test_hidden_sizes_differ_between_parts_and_repeats(tmp_path: Path) -> None:
     prepared = data_of({}, tmp_path)
-    dark = {part: prepared.scenarios[part].profits[-1].reshape(3, 8, 11) for part in ("train", "judge")}
+    dark = {part: prepared.scenarios[part].profits[-1].reshape(3, 8, 11) for part in ("train", "test")}
     seen = [one[:, 1].tobytes() for part in dark.values() for one in part]
     assert len(set(seen)) == 6
 
@@ -300,7 +301,7 @@ def test_caps_are_kept_as_they_are_said(tmp_path: Path) -> None:
 
 
 def test_data_of_an_earlier_study_are_not_used(tmp_path: Path) -> None:
-    first = study_data(checked_study({"train": "10:40-10:50", "judge": "10:50-11:00"}), tmp_path)
+    first = study_data(checked_study({"train": "10:40-10:50", "test": "10:50-11:00"}), tmp_path)
     files = sorted((tmp_path / "market").glob("*ITCH*"))
     assert len(files) == 3
     for chosen in (files, files[:1]):
@@ -335,7 +336,7 @@ shares = 1000
 risk_tolerances = 0.02
 limit = ["XNAS", "XBOS", "XPSX"]
 train = "10:40-11:00"
-judge = "11:00-11:20"
+test = "11:00-11:20"
 repeats = 4
 horizon = 200
 runs = 1
@@ -364,7 +365,7 @@ def test_yardsticks_are_not_recommended_and_one_run_has_no_error(tmp_path: Path)
     order = json.loads((tmp_path / "study.json").read_text())["orders"][0]
     assert order["recommended_policy"] == "thompson"
     assert order["warm_policies"] == []
-    assert order["policies"]["thompson"]["judge"]["mean_variance_error"] is None
+    assert order["policies"]["thompson"]["test"]["mean_variance_error"] is None
     text = (tmp_path / "report.md").read_text()
     assert "divided by the risk tolerance of 0" not in text
     assert "At a risk tolerance of zero only the variance counts" in text
@@ -377,7 +378,7 @@ def test_a_real_venue_beside_two_dark_pools(tmp_path: Path) -> None:
     if not data.exists():
         pytest.skip(f"needs {data}")
     settings = (
-        'train = "11:00-11:30"\njudge = "11:30-12:00"\nhorizon = 300\nruns = 2\npolicies = ["adaptive", "uniform"]'
+        'train = "11:00-11:30"\ntest = "11:30-12:00"\nhorizon = 300\nruns = 2\npolicies = ["adaptive", "uniform"]'
     )
     pools = TEMPLATE[TEMPLATE.index("[[dark]]") :]
     (tmp_path / "study.toml").write_text(f'data = "{data}"\n{settings}\n{pools}')
@@ -385,4 +386,4 @@ def test_a_real_venue_beside_two_dark_pools(tmp_path: Path) -> None:
     summary = json.loads((tmp_path / "study.json").read_text())
     assert summary["market"]["symbol"] == "AMZN"
     assert summary["orders"][0]["slots"] == ["XNAS", "Dark 1", "Dark 2"]
-    assert 0.2 < summary["orders"][0]["splits"]["recommended"]["judge"]["cost"] < 0.6
+    assert 0.2 < summary["orders"][0]["splits"]["recommended"]["test"]["cost"] < 0.6

@@ -22,7 +22,7 @@ from riskroute.market.readers.reading import ImportOptions
 from riskroute.report.study_page import write_study
 from riskroute.simulation.engines import Engine
 
-HOURS = {"train": "10:40-10:50", "judge": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
+HOURS = {"train": "10:40-10:50", "test": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
 POOL = {"name": "P1", "presence": 0.0, "tail": 1.0, "venue": "XAAA"}
 
 
@@ -61,8 +61,8 @@ def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
     found = prepared_books(tmp_path, *whole, seldom, later, thin, shares=20, lot=5)
     assert found.slots == ["XAAA", "XAAB"]
     assert found.unused == {
-        "XAAC": "books at 50% of the moments to train on, 95% are needed",
-        "XAAD": "books at 0% of the moments to judge on, 50% are needed",
+        "XAAC": "books at 50% of the times in the train hours, 95% are needed",
+        "XAAD": "books at 0% of the times in the test hours, 50% are needed",
         "XAAE": "books for 3 shares, a lot is 5",
     }
     with pytest.raises(DataError, match=r"slots that can be used must be at least two, was 1 \(XAAC: books at 50%"):
@@ -90,9 +90,9 @@ def test_basis_points_are_of_the_mid_of_the_same_hours(summary: dict[str, Any]) 
     """The cost doubles as prices do, and its basis points stay what they are."""
     (order,) = summary["orders"]
     found = order["splits"]["recommended"]
-    assert order["mid"]["judge"] == pytest.approx(2 * order["mid"]["train"], rel=1e-3)
-    assert found["judge"]["cost"] == pytest.approx(2 * found["train"]["cost"], rel=0.01)
-    for part in ("train", "judge"):
+    assert order["mid"]["test"] == pytest.approx(2 * order["mid"]["train"], rel=1e-3)
+    assert found["test"]["cost"] == pytest.approx(2 * found["train"]["cost"], rel=0.01)
+    for part in ("train", "test"):
         points = found[part]["cost"] / (20 * order["mid"][part]) * 1e4
         assert found[part]["basis_points"] == pytest.approx(points) == pytest.approx(50, rel=0.02)
 
@@ -157,13 +157,13 @@ def test_a_report_says_where_levels_are_missing(summary: dict[str, Any], tmp_pat
         assert "an order may walk: 1, as configured." in path.read_text()
 
 
-def test_books_too_thin_to_judge_by_are_named(tmp_path: Path) -> None:
+def test_books_too_thin_to_test_on_are_named(tmp_path: Path) -> None:
     deep, other = (books_of(tmp_path, name, range(20)) for name in ("XAAA", "XAAB"))
     lines = other.read_text().splitlines()
     other.write_text("\n".join([*lines[:21], *(line.replace(",50,", ",2,") for line in lines[21:])]) + "\n")
     found = prepared_books(tmp_path, deep, other, shares=10)
-    with pytest.raises(DataError, match=r"judge must have deep books .* was 0; XAAB has books for 10 shares at 0% of"):
-        found.replay("judge", found.problem(2.0))
+    with pytest.raises(DataError, match=r"test must have deep books .* was 0; XAAB has books for 10 shares at 0% of"):
+        found.replay("test", found.problem(2.0))
 
 
 def test_large_orders_keep_caps_that_suffice(tmp_path: Path) -> None:

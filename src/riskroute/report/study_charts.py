@@ -34,8 +34,8 @@ def allocation_chart(order: Mapping[str, Any]) -> dict[str, Any]:
 def cost_chart(order: Mapping[str, Any]) -> dict[str, Any]:
     """Cost per order of the recommended split and of what else one might do, on books not seen before."""
     names = list(order["splits"])
-    judged = [order["splits"][name]["judge"] for name in names]
-    plain = [one["cost"] for one in judged]
+    tested = [order["splits"][name]["test"] for name in names]
+    plain = [one["cost"] for one in tested]
     data: list[dict[str, Any]] = [
         {
             "type": "bar",
@@ -43,10 +43,10 @@ def cost_chart(order: Mapping[str, Any]) -> dict[str, Any]:
             "y": plain,
             "name": "cost",
             "marker": {"color": BAR},
-            "error_y": {"type": "data", "array": [one["cost_error"] for one in judged]},
+            "error_y": {"type": "data", "array": [one["cost_error"] for one in tested]},
         }
     ]
-    risk = [one["risk_charge"] for one in judged]
+    risk = [one["risk_charge"] for one in tested]
     if None not in risk:
         data.append({"type": "bar", "x": names, "y": risk, "name": "charge for risk", "marker": {"color": OTHER}})
     layout = layout_of("Cost of an order, books not seen before", "", "dollars per order") | {"barmode": "stack"}
@@ -58,7 +58,7 @@ def regret_charts(order: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Policies differ by orders of magnitude, so the scale is logarithmic, and without bands, which may be negative.
     """
-    titles = {"model": "Regret, in the model", "judge": "Regret, on books not seen before"}
+    titles = {"model": "Regret, in the model", "test": "Regret, on books not seen before"}
     charts = []
     for place, title in titles.items():
         chart = regret_chart(title, {name: one[place] for name, one in order["policies"].items()})
@@ -89,15 +89,15 @@ def frontier_chart(order: Mapping[str, Any]) -> dict[str, Any]:
             "line": {"color": BAR},
         },
         {
-            "x": [one["judged_variance"] ** 0.5 for one in points],
-            "y": [-one["judged_mean"] for one in points],
+            "x": [one["test_variance"] ** 0.5 for one in points],
+            "y": [-one["test_mean"] for one in points],
             "text": hover,
             "mode": "markers",
             "name": "books not seen before",
             "marker": {"color": "#d8343c", "symbol": "x"},
         },
         {
-            "x": [one["judged_variance"] ** 0.5 for one in points],
+            "x": [one["test_variance"] ** 0.5 for one in points],
             "y": [-one["tail"] for one in points],
             "text": hover,
             "mode": "markers",
@@ -105,7 +105,7 @@ def frontier_chart(order: Mapping[str, Any]) -> dict[str, Any]:
             "marker": {"color": "#777777", "symbol": "triangle-up"},
         },
     ]
-    chosen = order["splits"][RECOMMENDED]["judge"]
+    chosen = order["splits"][RECOMMENDED]["test"]
     data.append(
         {
             "x": [chosen["variance"] ** 0.5],

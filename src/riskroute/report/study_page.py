@@ -96,7 +96,7 @@ def _facts(summary: Mapping[str, Any]) -> dict[str, Any]:
         "limitations": [*LIMITATIONS, *known_levels(summary)],
         "fees": config["fees"] is not None,
         "train_hours": _hours(config["train"]),
-        "judge_hours": _hours(config["judge"]),
+        "test_hours": _hours(config["test"]),
     }
 
 
@@ -105,7 +105,7 @@ def _hours(span: Sequence[str]) -> str:
 
 
 def _order(order: Mapping[str, Any], summary: Mapping[str, Any], table: Any) -> dict[str, Any]:
-    judged = next(iter(order["policies"].values()))["judge"]
+    tested = next(iter(order["policies"].values()))["test"]
     return {
         "title": f"{order['shares']:,} shares, risk tolerance {order['risk_tolerance']:g}",
         "headline": headline(order, summary["market"]["side"]),
@@ -115,7 +115,7 @@ def _order(order: Mapping[str, Any], summary: Mapping[str, Any], table: Any) -> 
         "policies_table": table(policies_table(order)),
         "models_table": table(models_table(order)),
         "frontier_table": table(frontier_table(order)),
-        "rounds": f"{judged['checkpoints'][-1]:,}",
+        "rounds": f"{tested['checkpoints'][-1]:,}",
         "unplayed": ", ".join(order["unplayed"]),
     }
 
@@ -128,14 +128,14 @@ def frontier_table(order: Mapping[str, Any]) -> Table:
             split_text(order["slots"], point["allocation"]),
             dollars(-point["mean"]),
             f"{point['variance']:.3g}",
-            dollars(-point["judged_mean"]),
-            f"{point['judged_variance']:.3g}",
+            dollars(-point["test_mean"]),
+            f"{point['test_variance']:.3g}",
             dollars(-point["tail"]),
         ]
         for point in order["frontier"]
     ]
     header = ["risk tolerance from", "split", "cost, when chosen", "variance ($²)"]
-    return [*header, "cost, when judged", "variance ($²)", "worst 5 %"], rows
+    return [*header, "cost, when tested", "variance ($²)", "worst 5 %"], rows
 
 
 def _raw(text: str) -> Any:

@@ -51,13 +51,13 @@ def headline(order: Mapping[str, Any], side: str) -> str:
 
 def summary_sentences(order: Mapping[str, Any]) -> list[str]:
     """What it costs, what else would have cost, which policy learns it, and how sure that is."""
-    judged, seen = order["splits"][RECOMMENDED]["judge"], order["moments"]["judge"]
+    tested, seen = order["splits"][RECOMMENDED]["test"], order["moments"]["test"]
     said = [
         *_assumed(order),
-        f"On books not used for the choice this cost {dollars(judged['cost'])} an order on average (error "
-        f"{dollars(judged['cost_error'])}): {judged['basis_points']:.2f} basis points, or "
-        f"{dollars(judged['per_thousand'])} per 1,000 shares. In the worst 5 % of cases it cost "
-        f"{dollars(judged['tail_cost'])} on average. These were {seen['scenarios']:,} moments in {seen['buckets']:,} "
+        f"On books not used for the choice this cost {dollars(tested['cost'])} an order on average (error "
+        f"{dollars(tested['cost_error'])}): {tested['basis_points']:.2f} basis points, or "
+        f"{dollars(tested['per_thousand'])} per 1,000 shares. In the worst 5 % of cases it cost "
+        f"{dollars(tested['tail_cost'])} on average. These were {seen['scenarios']:,} moments in {seen['buckets']:,} "
         "stretches of time.",
     ]
     gap = order["gap"]
@@ -88,11 +88,13 @@ def _doubts(order: Mapping[str, Any]) -> list[str]:
     said = [f"Not used: {slot}, {reason}." for slot, reason in order["unused_slots"].items()]
     if max(order["caps"]) < order["shares"]:
         said.append("No single slot can take the whole order.")
-    dropped, beyond = order["left_out"]["judge"], order["beyond_known_levels"]["judge"]
+    dropped, beyond = order["left_out"]["test"], order["beyond_known_levels"]["test"]
     if dropped:
-        said.append(f"{dropped:.1%} of the judging moments were left out, as a book was missing or not deep enough.")
+        said.append(
+            f"{dropped:.1%} of the times in the test hours were left out, as a book was missing or not deep enough."
+        )
     if beyond:
-        moments = f"At {beyond:.1%} of the judging moments"
+        moments = f"At {beyond:.1%} of the times in the test hours"
         said.append(f"{moments} it needed more than a book's known levels hold; its cost beyond them is an estimate.")
     return said
 
@@ -121,9 +123,9 @@ def _against(order: Mapping[str, Any], name: str) -> str:
         return f"{label}: the same split."
     if sum(shares > 0 for shares in split["allocation"]) <= FEW:
         label += f" ({split_text(order['slots'], split['allocation'])})"
-    more, error = split["judge"]["charged_excess"], split["judge"]["charged_excess_error"]
+    more, error = split["test"]["charged_excess"], split["test"]["charged_excess_error"]
     if more is None:
-        larger, error = split["judge"]["excess"], split["judge"]["excess_error"]
+        larger, error = split["test"]["excess"], split["test"]["excess_error"]
         word = "larger" if larger > 0 else "smaller"
         return f"{label} would have had a {word} variance, by {abs(larger):.3g} squared dollars (error {error:.3g})."
     word, doubt = "more" if more > 0 else "less", "" if abs(more) > 2 * error else ", so this may be chance"
@@ -132,30 +134,30 @@ def _against(order: Mapping[str, Any], name: str) -> str:
 
 def _learning(order: Mapping[str, Any]) -> list[str]:
     name = order["recommended_policy"]
-    judged = order["policies"][name]["judge"]
-    rounds = judged["checkpoints"][-1]
-    if judged["learning_cost"] is None:
-        return [f"The policy {name} learns it: over {rounds:,} orders its regret was {judged['regret']:,.3g}."]
+    tested = order["policies"][name]["test"]
+    rounds = tested["checkpoints"][-1]
+    if tested["learning_cost"] is None:
+        return [f"The policy {name} learns it: over {rounds:,} orders its regret was {tested['regret']:,.3g}."]
     begin = "A router that has to find this out by trading should use the policy"
     if name in order["warm_policies"]:
         begin = "A router that goes on learning should begin with what earlier books teach, the policy"
-    fixed = order["splits"][RECOMMENDED]["judge"]["charged_cost"]
+    fixed = order["splits"][RECOMMENDED]["test"]["charged_cost"]
     naive = [
-        f"{dollars(order['splits'][label]['judge']['charged_cost'])} for {label}" for label in order["naive_splits"]
+        f"{dollars(order['splits'][label]['test']['charged_cost'])} for {label}" for label in order["naive_splits"]
     ]
     return [
-        f"{begin} {name}: learning while trading cost it {dollars(judged['learning_cost'])} over {rounds:,} orders, "
+        f"{begin} {name}: learning while trading cost it {dollars(tested['learning_cost'])} over {rounds:,} orders, "
         "risk charged.",
-        f"Its orders then cost {dollars(judged['cost_each'])} on average, learning and risk included (error over runs "
-        f"{dollars(judged['cost_each_error'])}), against {dollars(fixed)} for always sending the recommended split, "
+        f"Its orders then cost {dollars(tested['cost_each'])} on average, learning and risk included (error over runs "
+        f"{dollars(tested['cost_each_error'])}), against {dollars(fixed)} for always sending the recommended split, "
         f"{', '.join(naive)}.",
-        *_verdict(order, judged["cost_each"]),
+        *_verdict(order, tested["cost_each"]),
     ]
 
 
 def _verdict(order: Mapping[str, Any], each: float) -> list[str]:
     """A warning if learning costs more than routing that learns nothing."""
-    better = [name for name in order["naive_splits"] if order["splits"][name]["judge"]["charged_cost"] < each]
+    better = [name for name in order["naive_splits"] if order["splits"][name]["test"]["charged_cost"] < each]
     if not better:
         return []
     said = f"Learning while trading cost more than it brought here: {' and '.join(better)} would have been cheaper. "
@@ -166,15 +168,15 @@ def splits_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """What one might do, and what it costs on books not seen before."""
     rows = []
     for name, split in order["splits"].items():
-        judged = split["judge"]
+        tested = split["test"]
         rows.append(
             [
                 name,
                 split_text(order["slots"], split["allocation"]),
-                f"{dollars(judged['cost'])} ± {dollars(judged['cost_error'])}",
-                f"{judged['basis_points']:.2f}",
-                dollars(judged["tail_cost"]),
-                dollars(judged["charged_cost"]),
+                f"{dollars(tested['cost'])} ± {dollars(tested['cost_error'])}",
+                f"{tested['basis_points']:.2f}",
+                dollars(tested["tail_cost"]),
+                dollars(tested["charged_cost"]),
                 dollars(split["train"]["charged_cost"]),
             ]
         )
@@ -186,16 +188,16 @@ def policies_table(order: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
     """What every policy paid to learn, and what it explored."""
     rows = []
     for name, one in order["policies"].items():
-        judged = one["judge"]
+        tested = one["test"]
         rows.append(
             [
                 name,
-                f"{judged['runs']}",
-                dollars(judged["learning_cost"]),
-                f"{dollars(judged['cost_each'])} ± {dollars(judged['cost_each_error'])}",
+                f"{tested['runs']}",
+                dollars(tested["learning_cost"]),
+                f"{dollars(tested['cost_each'])} ± {dollars(tested['cost_each_error'])}",
                 dollars(one["train"]["cost_each"]),
-                f"{judged['explored']:.1%}",
-                f"{split_text(order['slots'], judged['ended_on'])} ({judged['ended_on_share']:.0%} of runs)",
+                f"{tested['explored']:.1%}",
+                f"{split_text(order['slots'], tested['ended_on'])} ({tested['ended_on_share']:.0%} of runs)",
             ]
         )
     header = ["", "runs", "cost of learning", "cost of an order, all included", "the same, earlier books"]

@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def in_money(judged: Mapping[str, float], shares: int, mid: float, risk_tolerance: float) -> dict[str, float | None]:
-    """Costs of an order of which ``judged`` tells mean, variance, tail and excess; ``mid`` is that of the same books.
+def in_money(measured: Mapping[str, float], shares: int, mid: float, risk_tolerance: float) -> dict[str, float | None]:
+    """Costs of an order of which ``measured`` tells mean, variance, tail and excess; ``mid`` is that of the same books.
 
-    >>> judged = {"mean": -0.5, "mean_error": 0.1, "mean_variance": 2.0, "mean_variance_error": 0.4, "tail": -1.5}
+    >>> measured = {"mean": -0.5, "mean_error": 0.1, "mean_variance": 2.0, "mean_variance_error": 0.4, "tail": -1.5}
     >>> more = {"excess": 1.0, "excess_error": 0.2, "variance": 1.0}
-    >>> found = in_money(judged | more, shares=10, mid=100.0, risk_tolerance=2.0)
+    >>> found = in_money(measured | more, shares=10, mid=100.0, risk_tolerance=2.0)
     >>> found["cost"], found["basis_points"], found["per_thousand"], found["charged_cost"], found["risk_charge"]
     (0.5, 5.0, 50.0, 1.0, 0.5)
     """
-    cost = -judged["mean"]
+    cost = -measured["mean"]
     return {
         "cost": cost,
-        "cost_error": judged["mean_error"],
+        "cost_error": measured["mean_error"],
         "basis_points": cost / (shares * mid) * 1e4,
         "per_thousand": cost / shares * 1000,
-        "tail_cost": -judged["tail"],
-        "risk_charge": charged(judged["variance"], risk_tolerance),
-        "charged_cost": charged(judged["mean_variance"], risk_tolerance),
-        "charged_cost_error": charged(judged["mean_variance_error"], risk_tolerance),
-        "charged_excess": charged(judged["excess"], risk_tolerance),
-        "charged_excess_error": charged(judged["excess_error"], risk_tolerance),
+        "tail_cost": -measured["tail"],
+        "risk_charge": charged(measured["variance"], risk_tolerance),
+        "charged_cost": charged(measured["mean_variance"], risk_tolerance),
+        "charged_cost_error": charged(measured["mean_variance_error"], risk_tolerance),
+        "charged_excess": charged(measured["excess"], risk_tolerance),
+        "charged_excess_error": charged(measured["excess_error"], risk_tolerance),
     }
 
 

@@ -1,4 +1,4 @@
-"""One order size of a study: scenarios to learn from and to judge by, venue models, and the problem they make."""
+"""One order size of a study: scenarios to learn from and to test on, venue models, and the problem they make."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riskroute.errors import DataError, InputError
 from riskroute.experiments.book_data import BookData
 from riskroute.experiments.configs import all_different
 from riskroute.experiments.study.config import StudyConfig
-from riskroute.experiments.study.judging import best_single, judge_splits
+from riskroute.experiments.study.evaluation import best_single, evaluate_splits
 from riskroute.learning.actions import Action, as_action, as_batch
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.problem import Problem
@@ -32,13 +32,13 @@ RECOMMENDED, MODEL_ONLY, RISK_NEUTRAL = "recommended", "linear model alone", "ig
 NO_DARK = "without dark pools"
 BEST_VENUE, EVEN, BY_DEPTH = "best single slot", "equal split", "in proportion to depth"
 NAIVE = (EVEN, BY_DEPTH, BEST_VENUE)
-PARTS = ("train", "judge")
+PARTS = ("train", "test")
 
 MOST_LISTED = 5_000
 """Splits up to which policies that try each of them are played; beyond, that takes long and teaches nothing."""
 
-JUDGED = 0.5
-"""Share of the moments to judge on at which a slot must have books; the others are left out."""
+ENOUGH_TO_TEST = 0.5
+"""Share of the sample times in the test hours at which a slot must have books; other slots are left out."""
 
 MOST_POINTS = 25
 """Splits of the risk frontier at most."""
@@ -176,14 +176,14 @@ def _sampled(config: StudyConfig, data: BookData, slots: list[Slot], shares: int
 
 def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
     """Slots that cannot take part, and why."""
-    train, judge = scenarios["train"].presence(), scenarios["judge"].presence()
+    train, test = scenarios["train"].presence(), scenarios["test"].presence()
     caps = scenarios["train"].caps()
     found = {}
     for k, slot in enumerate(scenarios["train"].slots):
         if train[k] < ENOUGH:
-            found[slot.name] = f"books at {train[k]:.0%} of the moments to train on, {ENOUGH:.0%} are needed"
-        elif judge[k] < JUDGED:
-            found[slot.name] = f"books at {judge[k]:.0%} of the moments to judge on, {JUDGED:.0%} are needed"
+            found[slot.name] = f"books at {train[k]:.0%} of the times in the train hours, {ENOUGH:.0%} are needed"
+        elif test[k] < ENOUGH_TO_TEST:
+            found[slot.name] = f"books at {test[k]:.0%} of the times in the test hours, {ENOUGH_TO_TEST:.0%} are needed"
         elif caps[k] < lot:
             found[slot.name] = f"books for {caps[k]} shares, a lot is {lot}"
     return found
@@ -225,7 +225,7 @@ def alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> di
     return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
 
 
-def frontier_of(prepared: PreparedOrder, train: Replay, judge: Replay, seed: int) -> list[dict[str, Any]]:
+def frontier_of(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -> list[dict[str, Any]]:
     """Best splits on the books trained on, from careful to bold, and what they come to on those of the other part."""
 
     def best(risk_tolerance: float) -> tuple[Action, float, float]:
@@ -235,16 +235,16 @@ def frontier_of(prepared: PreparedOrder, train: Replay, judge: Replay, seed: int
 
     points = trace_frontier(best, at=[train.risk_tolerance], most=MOST_POINTS)
     splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
-    judged = judge_splits(splits, judge, prepared.buckets("judge"), first="0", seed=seed)
+    measured = evaluate_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
     return [
         {
             "risk_tolerance": point.risk_tolerance,
             "allocation": list(splits[name]),
             "mean": point.mean,
             "variance": point.variance,
-            "judged_mean": judged[name]["mean"],
-            "judged_variance": judged[name]["variance"],
-            "tail": judged[name]["tail"],
+            "test_mean": measured[name]["mean"],
+            "test_variance": measured[name]["variance"],
+            "tail": measured[name]["tail"],
         }
         for name, point in zip(splits, points, strict=True)
     ]

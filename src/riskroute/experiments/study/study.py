@@ -15,7 +15,7 @@ from riskroute.experiments.book_data import BookData, book_data
 from riskroute.experiments.panels import Panel, RunSize, play_panels
 from riskroute.experiments.provenance import versions
 from riskroute.experiments.study.config import SYNTHETIC, StudyConfig
-from riskroute.experiments.study.judging import judge_splits
+from riskroute.experiments.study.evaluation import evaluate_splits
 from riskroute.experiments.study.money import charged, in_money
 from riskroute.experiments.study.orders import (
     NAIVE,
@@ -40,8 +40,6 @@ from riskroute.simulation.environments import Environment
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.tasks import TaskCache
 from riskroute.validation import instance_of, path_of
-
-ENVIRONMENTS = {"model": "the fitted model", "train": "the books trained on", "judge": "books not seen before"}
 
 WARM = "adaptive, warm"
 """The label of the policy that begins with what the training part taught."""
@@ -92,7 +90,7 @@ def study_data(config: StudyConfig, out: Path) -> BookData:
 
 
 def _hours(config: StudyConfig) -> tuple[Any, Any]:
-    return min(config.train[0], config.judge[0]), max(config.train[1], config.judge[1])
+    return min(config.train[0], config.test[0]), max(config.train[1], config.test[1])
 
 
 def plan_study(config: StudyConfig, out: Path) -> tuple[BookData, list[Case]]:
@@ -135,7 +133,7 @@ def play_study(
     resume: bool = False,
     finished: Finished | None = None,
 ) -> StudyResult:
-    """Play all policies everywhere, judge splits and policies, and write the JSON file."""
+    """Play all policies everywhere, evaluate splits and policies, and write the JSON file."""
     panels = [panel for case in cases for panel in case.panels.values()]
     played = play_panels(panels, TaskCache(out / "tasks"), engine, resume=resume, finished=finished)
     orders = [_order(config, case, {name: next(played) for name in case.panels}) for case in cases]
@@ -168,8 +166,8 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
     """Everything about one order size and risk tolerance."""
     prepared, problem, replays = case.prepared, case.problem, case.replays
     splits = alternatives(prepared, problem, replays["train"])
-    judged = {
-        part: judge_splits(splits, replays[part], prepared.buckets(part), first=RECOMMENDED, seed=config.seed)
+    measured = {
+        part: evaluate_splits(splits, replays[part], prepared.buckets(part), first=RECOMMENDED, seed=config.seed)
         for part in PARTS
     }
     policies = {name: _policy(name, case, results) for name in results["train"].policies}
@@ -180,7 +178,8 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
     found = {
         name: {"allocation": [*split]}
         | {
-            part: judged[part][name] | in_money(judged[part][name], prepared.shares, mids[part], problem.risk_tolerance)
+            part: measured[part][name]
+            | in_money(measured[part][name], prepared.shares, mids[part], problem.risk_tolerance)
             for part in PARTS
         }
         for name, split in splits.items()
@@ -214,7 +213,7 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
         "naive_splits": [name for name in NAIVE if name in found],
         "gap": _gap(found[RECOMMENDED]),
         "gap_error": _gap_error(found[RECOMMENDED]),
-        "frontier": frontier_of(prepared, replays["train"], replays["judge"], config.seed),
+        "frontier": frontier_of(prepared, replays["train"], replays["test"], config.seed),
         "policies": policies,
         "recommended_policy": chosen,
         "warm_policies": [name for name in policies if name == WARM],
@@ -223,8 +222,8 @@ def _order(config: StudyConfig, case: Case, results: dict[str, SimulationResult]
 
 
 def _gap(split: dict[str, Any]) -> float | None:
-    """How much more a split cost where it was judged than where it was chosen, risk charged."""
-    later, earlier = split["judge"]["charged_cost"], split["train"]["charged_cost"]
+    """How much more a split cost in the test hours than in the train hours, risk charged."""
+    later, earlier = split["test"]["charged_cost"], split["train"]["charged_cost"]
     return None if later is None else float(later - earlier)
 
 

@@ -1,4 +1,4 @@
-"""Judging splits by recorded scenarios: mean, variance, tail, and error bars from resampled buckets."""
+"""Evaluation of splits on recorded scenarios: mean, variance, tail, and error bars from resampled buckets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORST = 0.05
 RESAMPLES = 400
 
 
-def judge_splits(
+def evaluate_splits(
     splits: Mapping[str, tuple[int, ...]], replay: Replay, buckets: Integers, *, first: str, seed: int
 ) -> dict[str, dict[str, Any]]:
     """What each split earns over the scenarios of a replay, and how much worse it is than the one named ``first``.
