@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from riskroute.experiments.study.cases import study_data
 from riskroute.experiments.study.config import checked_study
 from riskroute.experiments.study.evaluation import evaluate_splits
-from riskroute.experiments.study.orders import NAIVE, PARTS, RECOMMENDED, prepare
-from riskroute.experiments.study.study import plan_study, play_study, study_data
+from riskroute.experiments.study.orders import NAIVE, PARTS, prepare
+from riskroute.experiments.study.study import Study
 from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
-from riskroute.simulation.engines import Engine
 from riskroute.simulation.replay import Replay
 from timing import leave, print_heading, print_table, say, sized, verdict
 
@@ -65,24 +65,23 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
     where = f"{real.scenarios:,} scenarios of {len(TRUTH)} other markets"
     say(f"\n{shares:,} shares: best split of {where}: {best}, mean-variance {floor:.4g}")
     for seed in SEEDS:
-        config = checked_study({"seed": seed, "shares": shares, "runs": runs, "policies": ["adaptive"], **SMALLER})
-        data, cases = plan_study(config, out / "study")
-        order = play_study(config, data, cases, out / "study", Engine()).summary["orders"][0]
-        split = tuple(order["splits"][RECOMMENDED]["allocation"])
+        study = Study(seed=seed, shares=shares, runs=runs, policies=["adaptive"], **SMALLER)
+        (order,) = study.run(out=out / "study").orders
+        split = order.recommended.allocation
         measured = evaluate_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
-        off = measured["excess"] / abs(floor)
-        policy = order["policies"][order["recommended_policy"]]["test"]
-        values = {name: order["splits"][name]["test"]["mean_variance"] for name in NAIVE}
+        off = measured.excess / abs(floor)
+        policy = order.policies[order.recommended_policy].test
+        values = {name: order.splits[name].test.mean_variance for name in NAIVE}
         close.append(off <= 0.01)
-        beaten.append(policy["mean_variance"] < min(values.values()))
+        beaten.append(policy.mean_variance < min(values.values()))
         rows.append(
             [
                 str(seed),
                 " ".join(map(str, split)),
                 f"{off:.2%}",
-                order["recommended_policy"],
-                f"{policy['mean_variance']:.4g} +- {policy['mean_variance_error']:.2g}",
-                f"{order['splits'][RECOMMENDED]['test']['mean_variance']:.4g}",
+                order.recommended_policy,
+                f"{policy.mean_variance:.4g} +- {policy.mean_variance_error:.2g}",
+                f"{order.recommended.test.mean_variance:.4g}",
                 *(f"{value:.4g}" for value in values.values()),
             ]
         )

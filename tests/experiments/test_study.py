@@ -21,15 +21,18 @@ from market_files import csv_text
 from places import SHARED_DATA
 from riskroute import Allocations, DataError, InputError, Problem
 from riskroute.cli.app import run as command
+from riskroute.experiments.study.cases import study_data
 from riskroute.experiments.study.config import TEMPLATE, checked_study
 from riskroute.experiments.study.evaluation import best_single, evaluate_splits
 from riskroute.experiments.study.orders import PreparedOrder, prepare
-from riskroute.experiments.study.study import study_data
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.synthetic.generate import generate_market
-from riskroute.report.words import models_table, summary_sentences
+from riskroute.records import from_plain
+from riskroute.report.study_tables import models_table
 from riskroute.simulation.replay import Replay
+from riskroute.study_results.findings import summary_sentences
+from riskroute.study_results.order import OrderResult
 
 SMALL = """
 shares = [4]
@@ -153,14 +156,14 @@ def test_measured_values_are_those_of_plain_formulas() -> None:
     measured = evaluate_splits(splits, replay, buckets, first="a", seed=0)
     for name, split in splits.items():
         total = replay.totals(np.array([split]))[0]
-        assert measured[name]["mean"] == pytest.approx(total.mean())
-        assert measured[name]["variance"] == pytest.approx(total.var())
-        assert measured[name]["mean_variance"] == pytest.approx(total.var() - 1.5 * total.mean())
-        assert measured[name]["tail"] == pytest.approx(np.sort(total)[:3].mean())  # 5 % of 60
-    assert measured["a"]["excess"] == measured["a"]["excess_error"] == 0
+        assert measured[name].mean == pytest.approx(total.mean())
+        assert measured[name].variance == pytest.approx(total.var())
+        assert measured[name].mean_variance == pytest.approx(total.var() - 1.5 * total.mean())
+        assert measured[name].tail == pytest.approx(np.sort(total)[:3].mean())  # 5 % of 60
+    assert measured["a"].excess == measured["a"].excess_error == 0
     # three scenarios per bucket are independent here: the error of the mean is that of 60 values, within a quarter
     total = replay.totals(np.array([(4, 0, 0)]))[0]
-    assert measured["a"]["mean_error"] == pytest.approx(total.std() / 60**0.5, rel=0.25)
+    assert measured["a"].mean_error == pytest.approx(total.std() / 60**0.5, rel=0.25)
 
 
 def test_the_best_single_slot_is_found() -> None:
@@ -191,7 +194,7 @@ def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
 
 def test_doubts_are_said(study: Path) -> None:
     order = summary_of(study)["orders"][0]
-    plain = " ".join(summary_sentences(order))
+    plain = " ".join(summary_sentences(from_plain(OrderResult, order)))
     assert "known levels" not in plain
     measured = order["policies"][order["recommended_policy"]]["test"]
     naive = {name: order["splits"][name]["test"]["charged_cost"] for name in order["naive_splits"]}
@@ -201,11 +204,12 @@ def test_doubts_are_said(study: Path) -> None:
     order["frontier"] = order["frontier"][:1]
     order["frontier"][0] |= {"allocation": order["splits"]["recommended"]["allocation"], "risk_tolerance": 0.5}
     order["fits"]["XNAS"]["variance"] = [-1.0, 0.5]
-    said = " ".join(summary_sentences(order))
+    doubtful = from_plain(OrderResult, order)
+    said = " ".join(summary_sentences(doubtful))
     assert f"brought here: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
     assert "At 12.5% of the times in the test hours it needed more than a book's known levels hold" in said
     assert "best for any risk tolerance of 0.5 and more" in said
-    assert "a pure square instead" in dict(zip(order["slots"], models_table(order)[1], strict=True))["XNAS"][-1]
+    assert "a pure square instead" in dict(zip(doubtful.slots, models_table(doubtful)[1], strict=True))["XNAS"][-1]
 
 
 def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:

@@ -18,7 +18,6 @@ from riskroute.experiments.configs import (
     Texts,
     Tolerances,
     all_different,
-    read_toml,
     validated,
 )
 from riskroute.learning.plan import LONGEST_HORIZON
@@ -129,11 +128,6 @@ class StudyConfig(BaseModel):
             return self.lot
         fitting = (lot for lot in range(-(-shares // 100), shares // 20 + 1) if shares % lot == 0)
         return next(fitting, 1)
-
-
-def read_study(path: Path | None) -> StudyConfig:
-    """Read a configuration file; the defaults if None."""
-    return checked_study(read_toml(path) if path is not None else {})
 
 
 def checked_study(values: dict[str, Any]) -> StudyConfig:

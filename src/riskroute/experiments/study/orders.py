@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -26,9 +25,10 @@ from riskroute.routing.venues import VenueModel, venue_problem
 from riskroute.routing.weights import apportion
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.warm_start import replay_belief
+from riskroute.study_results.order import RECOMMENDED, FrontierSplit
 from riskroute.validation import one_of
 
-RECOMMENDED, MODEL_ONLY, RISK_NEUTRAL = "recommended", "linear model alone", "ignoring risk"
+MODEL_ONLY, RISK_NEUTRAL = "linear model alone", "ignoring risk"
 NO_DARK = "without dark pools"
 BEST_VENUE, EVEN, BY_DEPTH = "best single slot", "equal split", "in proportion to depth"
 NAIVE = (EVEN, BY_DEPTH, BEST_VENUE)
@@ -225,7 +225,7 @@ def alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> di
     return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
 
 
-def frontier_of(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -> list[dict[str, Any]]:
+def frontier_of(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -> tuple[FrontierSplit, ...]:
     """Best splits on the books trained on, from careful to bold, and what they come to on those of the other part."""
 
     def best(risk_tolerance: float) -> tuple[Action, float, float]:
@@ -236,18 +236,18 @@ def frontier_of(prepared: PreparedOrder, train: Replay, test: Replay, seed: int)
     points = trace_frontier(best, at=[train.risk_tolerance], most=MOST_POINTS)
     splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
     measured = evaluate_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
-    return [
-        {
-            "risk_tolerance": point.risk_tolerance,
-            "allocation": list(splits[name]),
-            "mean": point.mean,
-            "variance": point.variance,
-            "test_mean": measured[name]["mean"],
-            "test_variance": measured[name]["variance"],
-            "tail": measured[name]["tail"],
-        }
+    return tuple(
+        FrontierSplit(
+            risk_tolerance=point.risk_tolerance,
+            allocation=splits[name],
+            mean=point.mean,
+            variance=point.variance,
+            test_mean=measured[name].mean,
+            test_variance=measured[name].variance,
+            tail=measured[name].tail,
+        )
         for name, point in zip(splits, points, strict=True)
-    ]
+    )
 
 
 def warm_policy(prepared: PreparedOrder, train: Replay, seed: int) -> Adaptive:
