@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from riskroute.arrays import Floats
 from riskroute.paper_results import SamplingPicture
 from riskroute.report.fits import LINE, POINT, VENUE_COLOURS, FittedPoints
 from riskroute.report.interactive import layout_of, shape
@@ -26,10 +27,17 @@ def fit_charts(fits: Mapping[str, FittedPoints]) -> list[dict[str, Any]]:
     return charts
 
 
-def _line(title: str, along: str, up: str, places: Any, values: Sequence[float]) -> dict[str, Any]:
+def _line(title: str, along: str, up: str, places: Any, values: Sequence[float] | Floats) -> dict[str, Any]:
+    points = np.asarray(values).tolist()
     slope, start = np.polyfit(places, values, 1)
     data = [
-        {"x": places.tolist(), "y": list(values), "mode": "markers", "name": "sampled", "marker": {"color": POINT}},
+        {
+            "x": places.tolist(),
+            "y": points,
+            "mode": "markers",
+            "name": "sampled",
+            "marker": {"color": POINT},
+        },
         {
             "x": places.tolist(),
             "y": (start + slope * places).tolist(),

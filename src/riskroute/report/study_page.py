@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from riskroute.files import write_whole
+from riskroute.files import output_folder, write_whole
 from riskroute.records import to_plain
 from riskroute.report import require
 from riskroute.report.interactive import in_script
@@ -27,7 +27,7 @@ from riskroute.study_results.findings import headline, summary_sentences
 from riskroute.study_results.order import OrderResult
 from riskroute.study_results.study import StudyResult
 from riskroute.text import in_markdown, in_markdown_cell
-from riskroute.validation import instance_of, path_of
+from riskroute.validation import instance_of
 
 PAGES = ("report.html", "report.md")
 TEMPLATES = Path(__file__).parent / "templates"
@@ -62,7 +62,7 @@ def write_report(result: StudyResult, out: str | os.PathLike[str]) -> list[Path]
         The files written.
     """
     instance_of("result", result, StudyResult, "a StudyResult")
-    folder = path_of("out", out)
+    folder = output_folder("out", out)
     require("plotly", "jinja2")
     remove_report(folder)  # pages of an earlier study must not stand beside new numbers
     import jinja2

@@ -16,6 +16,7 @@ from riskroute.experiments.provenance import versions
 from riskroute.experiments.study.cases import Case, study_cases, study_data
 from riskroute.experiments.study.config import StudyConfig, checked_study
 from riskroute.experiments.study.order_results import order_result
+from riskroute.files import output_folder
 from riskroute.market.store import Recording
 from riskroute.records import from_plain
 from riskroute.simulation.engines import Engine, Finished
@@ -73,7 +74,7 @@ class Study:
         StudyPlan
             What is to be played.
         """
-        folder = path_of("out", out)
+        folder = output_folder("out", out)
         data = study_data(self.config, folder)
         return StudyPlan(self.config, data, study_cases(self.config, data), folder)
 
@@ -103,10 +104,10 @@ class Study:
         StudyResult
             What was found; it prints as its findings, and `write_report` makes a report of it.
         """
-        where = _engine(engine)
+        where = _checked(engine, resume, finished)
         if out is not None:
             return self.plan(out).play(where, resume=resume, finished=finished)
-        if true_or_false("resume", resume):
+        if resume:
             raise InputError("resume must be False where no folder is given as out")
         with tempfile.TemporaryDirectory() as folder:
             return self.plan(folder).play(where, finished=finished)
@@ -142,10 +143,7 @@ class StudyPlan:
         self, engine: Engine | str = "local", *, resume: bool = False, finished: Finished | None = None
     ) -> StudyResult:
         """Play all policies everywhere, evaluate splits and policies, and write ``study.json``; see `Study.run`."""
-        where = _engine(engine)
-        true_or_false("resume", resume)
-        if finished is not None:
-            function_of("finished", finished)
+        where = _checked(engine, resume, finished)
         panels = [panel for case in self.cases for panel in case.panels.values()]
         played = play_panels(panels, TaskCache(self.out / "tasks"), where, resume=resume, finished=finished)
         orders = [
@@ -156,7 +154,11 @@ class StudyPlan:
         return result
 
 
-def _engine(engine: Engine | str) -> Engine:
+def _checked(engine: Engine | str, resume: bool, finished: Finished | None) -> Engine:
+    """Return the engine, after a look at what goes with it."""
+    true_or_false("resume", resume)
+    if finished is not None:
+        function_of("finished", finished)
     return Engine(engine) if isinstance(engine, str) else instance_of("engine", engine, Engine, "an Engine or its name")
 
 
