@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from numbered import numbered_routing_problem
 from riskroute import (
     Actions,
     ImportOptions,
@@ -19,7 +20,6 @@ from riskroute import (
     generate_market,
     import_files,
     random_problem,
-    random_routing_problem,
 )
 
 settings.register_profile("riskroute", deadline=None, derandomize=True)
@@ -28,8 +28,8 @@ settings.load_profile("riskroute")
 
 @pytest.fixture(scope="session")
 def small_problem() -> Problem:
-    """Splits of 3 shares over 3 slots: 10 actions in 6 dimensions."""
-    return random_routing_problem(shares=3, slots=3, seed=5)
+    """Splits of 3 shares over 3 slots: 10 actions in 6 dimensions, known by their row numbers."""
+    return numbered_routing_problem(shares=3, slots=3, seed=5)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import riskroute
 from riskroute.errors import InputError
 from riskroute.learning.design.canonical import basic_weights
 from riskroute.learning.design.vertex_exchange import exchange
-from riskroute.learning.regret import block_curves
+from riskroute.learning.regret import Blocks, block_curves
 from riskroute.learning.tally import Tallies, merge_groups, merge_into
 from riskroute.market.queue_position import SideEvents, shared_volume, volume_behind
 from riskroute.market.synthetic.order_flow import Character, simulate_compiled
@@ -26,6 +26,10 @@ WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
 RNG = np.random.default_rng(0)
 EVENTS = SideEvents(*(np.zeros(3, dtype=np.int64) for _ in SideEvents._fields))
 CHARACTER = Character(1e9, 2, 10, 5, 0.3, 2.0, 4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, False)
+
+
+def curves_of_columns(checkpoints: Any, anchors: Any, risk_tolerance: float, **columns: Any) -> Any:
+    return block_curves(Blocks(**columns), checkpoints, anchors, risk_tolerance)
 
 
 def behind(begin: int, end: int, **fields: Any) -> int:
@@ -65,7 +69,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         },
     ),
     "block_curves": (
-        block_curves,
+        curves_of_columns,
         {
             "counts": np.array([1, 2, 3]),
             "reward_means": REAL,

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from riskroute.simulation.checks import check_actions, check_environment, check_policy
     from riskroute.simulation.environments import Autocorrelated, Environment, PiecewiseStationary, random_changes
     from riskroute.simulation.replay import Replay
-    from riskroute.simulation.runner import simulate
+    from riskroute.simulation.simulate import simulate
     from riskroute.simulation.stress import HeavyTailed, NonlinearVariance, WrongBaseVariance
     from riskroute.simulation.varying import ChangingActionSets
     from riskroute.simulation.warm_start import replay_belief
@@ -181,7 +181,7 @@ _HOMES = {
         "random_changes",
     ),
     "simulation.replay": ("Replay",),
-    "simulation.runner": ("simulate",),
+    "simulation.simulate": ("simulate",),
     "simulation.stress": (
         "NonlinearVariance",
         "HeavyTailed",

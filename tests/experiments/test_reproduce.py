@@ -33,11 +33,11 @@ def test_all_is_every_experiment_in_the_papers_sizes() -> None:
     assert sizes == {"figure2": 4, "figure4": 2, "nonstationary": 1, "autocorrelation": 10, "instances": 120}
     for name, one in experiments.items():
         for panel in one.panels:
-            assert panel.scale.horizon == 100_000
-            assert panel.scale.runs == (1 if name == "instances" else 50)
+            assert panel.size.horizon == 100_000
+            assert panel.size.runs == (1 if name == "instances" else 50)
             assert name == "nonstationary" or tuple(panel.policies) == COMPARED
             for label in panel.policies:
-                assert panel.scale.runs_of(label) == min(EXTRA_LINES.get(label, 50), panel.scale.runs)
+                assert panel.size.runs_of(label) == min(EXTRA_LINES.get(label, 50), panel.size.runs)
     actions = [panel.environment.actions.size for panel in experiments["figure2"].panels]
     assert actions == [35, 70, 462, 1287]
     correlations = [panel.facts["correlation"] for panel in experiments["autocorrelation"].panels]
@@ -166,9 +166,9 @@ def test_the_story_is_the_first_run_of_the_panel() -> None:
     policy = panel.policies["restart-gse"].clone()
     policy.start(panel.environment.setting(scale.horizon), stream(3, instance, "restart-gse", 0, "policy"))
     rng = np.random.default_rng(stream(3, instance, "restart-gse", 0, "rewards"))
-    counts, *_, gaps = _play_blocks(panel.environment, policy, rng, rounds).columns()
-    assert np.array_equal(np.diff(story["gap_rounds"]), counts)
-    assert np.array_equal(story["gaps"][:-1], gaps)
+    blocks = _play_blocks(panel.environment, policy, rng, rounds).blocks
+    assert np.array_equal(np.diff(story["gap_rounds"]), blocks.counts)
+    assert np.array_equal(story["gaps"][:-1], blocks.gaps)
 
 
 def test_the_story_of_a_run_is_consistent() -> None:

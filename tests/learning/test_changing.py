@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from naive_fit import Round, evidence_of, naive_fit
+from numbered import numbered_routing_problem
 from riskroute import (
     Actions,
     Belief,
@@ -75,7 +76,7 @@ def test_discounted_weights_halve_with_every_halflife() -> None:
     assert policy.observations.counts.tolist() == pytest.approx([10_000 + 200 * 0.5**100])
 
 
-def test_discounted_believes_what_the_faded_evidence_says() -> None:
+def test_discounted_believes_what_the_faded_observations_say() -> None:
     environment = Environment(random_routing_problem(3, 3, seed=5))
     policy = Discounted(halflife=300).start(environment.setting(4000), seed=1)
     run = environment.run(np.random.default_rng(1))
@@ -98,8 +99,8 @@ def test_discounted_forgets_its_prior_at_the_same_speed() -> None:
 
 
 def test_sliding_window_is_thompson_fitted_on_the_last_window() -> None:
-    """The observations is at any time that of the last rewards, a window's worth up to a sixteenth and a plan."""
-    problem, window = random_routing_problem(3, 3, seed=5), 320
+    """The observations are at any time those of the last rewards, a window's worth up to a sixteenth and a plan."""
+    problem, window = numbered_routing_problem(3, 3, seed=5), 320
     environment = Environment(problem)
     policy = SlidingWindow(window=window).start(environment.setting(2500), seed=2)
     run = environment.run(np.random.default_rng(3))

@@ -21,6 +21,7 @@ from riskroute import (
 )
 from riskroute.learning.bounds import temporal_remainder
 from riskroute.learning.regret import (
+    Blocks,
     _harmonic,
     block_curves,
     checkpoint_rounds,
@@ -70,9 +71,8 @@ def test_block_curves_equal_the_round_by_round_definitions(blocks: list[tuple[in
     spreads = np.array([((part - part.mean()) ** 2).sum() for part in parts])
     ends = np.cumsum(counts)
     anchors = rng.normal(size=len(ends))
-    xi, pseudo, luck = block_curves(
-        counts, means, spreads, true_mean[arms], variance[arms], gap[arms], ends, anchors, 1.5
-    )
+    blocks_played = Blocks(counts, means, spreads, true_mean[arms], variance[arms], gap[arms])
+    xi, pseudo, luck = block_curves(blocks_played, ends, anchors, 1.5)
     np.testing.assert_allclose(xi, [path_mean_variance(rewards[:t], 1.5) for t in ends], atol=1e-9)
     np.testing.assert_allclose(pseudo, pseudo_regret(true_mean[by_round], gap[by_round])[ends - 1], atol=1e-9)
     moments = true_mean[by_round], variance[by_round]
@@ -93,7 +93,7 @@ def test_luck_by_hand() -> None:
     Around 0.5 with risk tolerance 2 the three rounds add 0 - 2, then 4 - 2 - 4 + 2, then 4 - 1 + 4 - 6.
     """
     rows = np.array([2.0, 0.0]), np.array([2.0, 0.0]), np.array([1.0, 2.0]), np.array([2.0, 1.0]), np.zeros(2)
-    luck = block_curves(np.array([2, 1]), *rows, np.array([2, 3]), np.full(2, 0.5), 2.0)[2]
+    luck = block_curves(Blocks(np.array([2, 1]), *rows), np.array([2, 3]), np.full(2, 0.5), 2.0)[2]
     assert luck.tolist() == [-2.0, -1.0]
 
 

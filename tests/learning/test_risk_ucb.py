@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -20,13 +21,15 @@ from riskroute import (
     random_problem,
     simulate,
 )
-from riskroute.learning.actions import as_batch
+from riskroute.learning.actions import Action, as_action
+from riskroute.learning.policies.arm_policy import IndexPolicy
 from riskroute.learning.policies.tournament import build_tree, padded, update
 from riskroute.simulation.environments import Autocorrelated
 from riskroute.simulation.kernels import index_episode
+from riskroute.simulation.runner import _play_index, _play_rounds
 
 
-def naive_choice(history: dict[int, list[float]], horizon: int, rho: float) -> int:
+def naive_choice(history: dict[Action, list[float]], horizon: int, rho: float) -> Action:
     """MV-LCB from all single rewards: variance - rho mean - (5 + rho) sqrt(log(1/delta) / (2 n)), delta = 1/T^2."""
     index = {
         arm: np.var(x) - rho * np.mean(x) - (5 + rho) * math.sqrt(math.log(horizon**2) / (2 * len(x)))
@@ -36,18 +39,18 @@ def naive_choice(history: dict[int, list[float]], horizon: int, rho: float) -> i
 
 
 def test_plays_the_index_of_sani_et_al(small_problem: Problem) -> None:
-    horizon, size = 400, small_problem.actions.size
+    horizon, arms = 400, [as_action(row) for row in small_problem.actions.listed().handles]
     environment = Environment(small_problem)
     policy = RiskUcb().start(environment.setting(horizon))
     run = environment.run(np.random.default_rng(4))
-    history: dict[int, list[float]] = {}
+    history: dict[Action, list[float]] = {}
     for t in range(horizon):
         action = policy.select()
-        assert action == (t if t < size else naive_choice(history, horizon, rho=2.0))
+        assert action == (arms[t] if t < len(arms) else naive_choice(history, horizon, rho=2.0))
         reward = run.reward(action)
         history.setdefault(action, []).append(reward)
         policy.update(action, reward)
-    assert policy.recommend() == max(history, key=lambda arm: (len(history[arm]), -arm))
+    assert policy.recommend() == max(arms, key=lambda arm: (len(history[arm]), -arms.index(arm)))
 
 
 def test_each_constant_has_a_name() -> None:
@@ -82,7 +85,7 @@ def test_kernel_decides_exactly_as_the_policy(environment: Environment, horizon:
 
 
 def test_kernel_breaks_ties_towards_the_first_arm() -> None:
-    arms, _, counts = index_episode(
+    arms, _, (counts, _, _) = index_episode(
         np.zeros((1, 5)), np.zeros((1, 5)), np.zeros(12, dtype=np.int64), np.zeros(12), np.ones(12), 2.0
     )
     assert arms.tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]
@@ -102,17 +105,17 @@ def test_kernel_follows_a_bonus_that_changes(size: int) -> None:
         arm = t if t < size else int(np.argmin(index))
         history[arm].append(means[arm] + noise[t])
         expected.append(arm)
-    arms, _, counts = index_episode(
+    arms, _, (counts, _, _) = index_episode(
         means[None], np.ones((1, size)), np.zeros(len(noise), dtype=np.int64), noise, bonuses, 2.0
     )
     assert arms.tolist() == expected
     assert counts.tolist() == [len(x) for x in history]
 
 
-def test_kernel_plays_no_subclass(small_problem: Problem) -> None:
-    """A subclass may decide otherwise; it is played by its own methods."""
+def test_kernel_plays_no_subclass_that_decides_otherwise(small_problem: Problem) -> None:
+    assert not _LastArm().has_kernel
     result = simulate(small_problem, {"last": _LastArm()}, horizon=100, runs=1, seed=1).policies["last"]
-    assert result.recommended == [small_problem.actions.size - 1]
+    assert result.recommended == [9]
     assert result.exploration.tolist() == [0]
 
 
@@ -121,6 +124,36 @@ class _LastArm(RiskUcb):
 
     def propose(self) -> Plan:
         return Plan.repeat(self.arm(len(self.handles) - 1), 1)
+
+
+@dataclass(kw_only=True)
+class _Doubling(IndexPolicy):
+    """A policy of a user's: says what its bonus is, not when it changes."""
+
+    name = "test-doubling"
+    needs_horizon = False
+
+    def bonus_at(self, played: int) -> float:
+        return math.sqrt(played.bit_length())
+
+
+@pytest.mark.parametrize("policy", [RiskUcb(), _Doubling()], ids=lambda one: one.name)
+def test_the_kernel_plays_an_own_index_policy_and_leaves_it_as_its_rounds_would(
+    small_problem: Problem, policy: IndexPolicy
+) -> None:
+    assert policy.has_kernel
+    environment = Environment(small_problem)
+    kernel, rounds = (policy.clone().start(environment.setting(400), 0) for _ in range(2))
+    _play_index(environment, kernel, np.random.default_rng(1))
+    _play_rounds(environment, rounds, np.random.default_rng(1))
+    assert kernel.state() == rounds.state()
+    assert kernel.remaining == 0
+    np.testing.assert_array_equal(
+        *(
+            simulate(small_problem, {"own": policy}, 400, 2, method=how).policies["own"].regret
+            for how in ("auto", "rounds")
+        )
+    )
 
 
 @given(
@@ -144,5 +177,5 @@ def test_works_on_a_subset_whose_handles_are_not_positions(small_problem: Proble
     for _ in range(30):
         played.add(policy.select())
         policy.update(policy.select(), 0.1)
-    assert played == set(subset.handles.tolist())
-    assert as_batch(policy.recommend()) in subset.handles
+    assert played == set(map(as_action, subset.handles))
+    assert policy.recommend() in played

@@ -20,8 +20,9 @@ from riskroute import Actions, Allocations
 from riskroute.errors import InputError
 from riskroute.routing import survivors as survivors_module
 from riskroute.routing.lattice import Lattice
+from riskroute.routing.lattice_set import Cut
 from riskroute.routing.search import allowed, count_within, cut_scores, descend, enumerate_all, enumerate_within, walk
-from riskroute.routing.survivors import Cut, Survivors, survivors_of
+from riskroute.routing.survivors import Survivors, survivors_of
 
 CutTables = tuple[np.ndarray, np.ndarray, np.ndarray]
 

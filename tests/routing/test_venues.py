@@ -63,19 +63,24 @@ def test_money_problems_are_the_venues_own_formulas(
 ) -> None:
     problem = venue_problem(models, shares, base_variance=base, risk_tolerance=tolerance)
     splits = list_splits(shares, len(models))
-    handles = np.arange(len(splits))
     means, variances = moments_by_hand(models, splits, base)
-    np.testing.assert_allclose(problem.means(handles), means, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(problem.variances(handles), variances, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(problem.means(splits), means, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(problem.variances(splits), variances, rtol=1e-9, atol=1e-9)
     scores = variances - tolerance * means
-    assert scores[problem.best] == pytest.approx(scores.min(), abs=1e-8)
+    assert scores[splits.tolist().index(list(problem.best))] == pytest.approx(scores.min(), abs=1e-8)
     for model in models:
         assert model.mean_of(shares) == pytest.approx(model.mean[0] * shares + model.mean[1] * shares**2)
         assert model.variance_of(shares) == pytest.approx(model.variance[0] * shares + model.variance[1] * shares**2)
 
 
+def test_the_best_split_is_a_tuple_with_and_without_caps() -> None:
+    models = [VenueModel("A", (-0.07, -0.0002), (0.0, 0.0006)), VenueModel("B", (-0.05, 0.0), (0.0, 0.006))]
+    assert venue_problem(models, 10).best == venue_problem(models, 10, caps=10).best == (6, 4)
+    assert venue_problem(models, 10, most_listed=0).best == (6, 4)
+
+
 def test_money_problems_are_sums_of_models_where_splits_are_not_listed() -> None:
-    """Enough splits that they are never written down: handles are tuples of shares."""
+    """Enough splits that they are never written down."""
     models = [VenueModel(f"V{k}", (-0.01 * k, -0.001), (0.001, 0.0001 * k)) for k in range(12)]
     problem = venue_problem(models, 100)
     split = np.array([[8] * 11 + [12]])
@@ -277,8 +282,8 @@ def test_the_papers_table_makes_both_problems() -> None:
     assert (money.risk_tolerance, scaled.risk_tolerance) == (2.0, 0.5)
     splits = list_splits(10, 5)
     means, variances = moments_by_hand(list(VENUES), splits, 1.0)
-    np.testing.assert_allclose(money.means(np.arange(1001)), means, atol=1e-12)
-    np.testing.assert_allclose(money.variances(np.arange(1001)), variances, atol=1e-12)
+    np.testing.assert_allclose(money.means(splits), means, atol=1e-12)
+    np.testing.assert_allclose(money.variances(splits), variances, atol=1e-12)
     assert max(norms(scaled)) <= 1 + 1e-9
     assert paper_table(shares=3).actions.size == math.comb(7, 4)
     with pytest.raises(InputError, match="units must be one of money, norm-1, was 'dollars'"):

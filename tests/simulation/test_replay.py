@@ -137,7 +137,7 @@ def test_caps_leave_unknown_profits_alone() -> None:
         Replay(problem, profits)
 
 
-def test_bad_input_is_named(small_problem: Problem) -> None:
+def test_bad_input_is_named(gaussian_problem: Problem) -> None:
     actions = Allocations(4, 2)
     problem = Problem(actions=actions, mean_coef=np.zeros(4), var_coef=np.zeros(4))
     with pytest.raises(InputError, match=r"profits must have shape \(2, scenarios, 5\), was \(2, 3, 4\)"):
@@ -145,6 +145,6 @@ def test_bad_input_is_named(small_problem: Problem) -> None:
     with pytest.raises(InputError, match="profits must have shape"):
         Replay(problem, np.zeros((2, 0, 5)))
     with pytest.raises(InputError, match="problem must be over splits of an order"):
-        Replay(small_problem, np.zeros((3, 3, 4)))
+        Replay(gaussian_problem, np.zeros((3, 3, 4)))
     with pytest.raises(InputError, match="splits must not be listed to climb"):
         random_replay(0).climb((4, 0, 0))

@@ -13,7 +13,7 @@ from riskroute.experiments.panels import Panel, RunSize
 from riskroute.results import PolicyResult
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation.runner import by_label
-from riskroute.simulation.tasks import MOST_RUNS, Task, TaskCache, estimated_seconds, merged, split_runs
+from riskroute.simulation.tasks import MOST_RUNS, Task, TaskCache, merged, split_runs
 
 WORLD = Environment(random_routing_problem(3, 3, seed=1))
 NAMES = ["rise", "risk-ucb", "adaptive"]
@@ -56,14 +56,14 @@ def test_a_panel_gathers_what_simulate_finds() -> None:
 def test_cuts_cover_every_run_once(runs: int) -> None:
     policies = by_label(["adaptive", "rise"], WORLD, 100_000)
     for label, policy in policies.items():
-        mine = split_runs(WORLD, label, policy, 100_000, runs, 0)
+        mine = split_runs(Task(WORLD, label, policy, 100_000, 0, 0, runs))
         assert [run for one in mine for run in range(one.first, one.last)] == list(range(runs))
         assert max(one.runs for one in mine) <= MOST_RUNS
 
 
 def test_a_longer_run_finds_the_full_tasks_of_a_shorter_one() -> None:
     policy = by_label(["adaptive"], WORLD, 100_000)["adaptive"]
-    short, long = (split_runs(WORLD, "adaptive", policy, 100_000, runs, 0) for runs in (17, 100))
+    short, long = (split_runs(Task(WORLD, "adaptive", policy, 100_000, 0, 0, runs)) for runs in (17, 100))
     assert short[-1].runs < short[0].runs
     assert [one.identity for one in short[:-1]] == [one.identity for one in long[: len(short) - 1]]
 
@@ -71,10 +71,10 @@ def test_a_longer_run_finds_the_full_tasks_of_a_shorter_one() -> None:
 def test_tasks_take_about_a_second() -> None:
     """Not measured: the estimates must lie in the right order, and the cut must follow them."""
     policies = by_label(["adaptive", "rise", "risk-ucb"], WORLD, 100_000)
-    seconds = {label: estimated_seconds(WORLD, policy, 100_000) for label, policy in policies.items()}
+    seconds = {label: policy.estimated_seconds(100_000, drawn_singly=False) for label, policy in policies.items()}
     assert seconds["adaptive"] > 3 * seconds["risk-ucb"] > 3 * seconds["rise"]
     for one in (
-        one for label, policy in policies.items() for one in split_runs(WORLD, label, policy, 100_000, 5000, 0)
+        one for label, policy in policies.items() for one in split_runs(Task(WORLD, label, policy, 100_000, 0, 0, 5000))
     ):
         assert 0.9 < one.runs * seconds[one.label] < 2 or one.runs == MOST_RUNS or one.last == 5000
 

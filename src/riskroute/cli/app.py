@@ -97,6 +97,7 @@ def simulate(
     seed: Annotated[int, typer.Option(help="Seed of the rewards and the policies' own draws.")] = 0,
     instance_seed: Annotated[int, typer.Option(help="Which random instance (coefficients) to play.")] = 0,
     risk_tolerance: Annotated[float, typer.Option(help="Weight of the mean against the variance.")] = 2.0,
+    workers: Annotated[int, typer.Option(help="Processes to play in. Numbers do not depend on it.")] = 1,
     json: Annotated[Path | None, typer.Option(help="Write curves and configuration to this .json file.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write the tidy table to this .parquet file.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the curves to this .png, .pdf or .svg file.")] = None,
@@ -111,8 +112,10 @@ def simulate(
     """
     from riskroute.cli.output import check_outputs, show, track
     from riskroute.experiments.comparison import compare, default_policies
+    from riskroute.simulation.engines import Engine
 
     check_outputs({"--json": json, "--parquet": parquet, "--figure": figure})
+    engine = None if workers == 1 else Engine(workers=workers)
     names = tuple(dict.fromkeys(policy or default_policies(slots, shares)))
     with track(len(names) * max(runs, 0)) as progress:
         result = compare(
@@ -125,6 +128,7 @@ def simulate(
             instance_seed=instance_seed,
             risk_tolerance=risk_tolerance,
             progress=progress,
+            engine=engine,
         )
     show(result)
     _write(result, json, parquet, figure)
@@ -156,7 +160,7 @@ def design(
 
     check_outputs({"--json": json})
     with waiting("looking for the best splits to try, and for a proof"):
-        from riskroute.experiments.paper.designs import find_design
+        from riskroute.experiments.designs import find_design
 
         result = find_design(
             shares=shares, slots=slots, lot=lot, caps=_bounds(cap), minimums=_bounds(minimum), tolerance=tolerance

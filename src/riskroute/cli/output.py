@@ -20,7 +20,7 @@ from riskroute.validation import one_of
 if TYPE_CHECKING:
     from rich.progress import Task as RichTask
 
-    from riskroute.experiments.paper.designs import DesignResult
+    from riskroute.experiments.designs import DesignResult
     from riskroute.simulation.tasks import Task
 
 PATTERNS_SHOWN = 10

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from riskroute.arrays import Integers
 from riskroute.errors import InputError
 from riskroute.experiments.panels import Panel, RunSize
-from riskroute.learning.actions import Actions, as_action
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
 from riskroute.results import SimulationResult
 from riskroute.routing.instances import routing_actions
-from riskroute.routing.splits import about, count_splits, list_limit, list_splits
+from riskroute.routing.splits import about, count_splits, list_limit
 from riskroute.simulation.engines import Engine, Finished, run_tasks
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.runner import Progress, simulate
+from riskroute.simulation.simulate import Progress, simulate
 from riskroute.validation import one_of, whole_number
 
 PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
@@ -64,24 +62,15 @@ def compare(
     instance_seed: int = 0,
     risk_tolerance: float = 2.0,
     progress: Progress | None = None,
+    engine: Engine | None = None,
 ) -> SimulationResult:
     """Simulate policies on the random instance number ``instance_seed``; actions are reported as splits."""
     whole_number("instance_seed", instance_seed, minimum=0)
     actions = routing_actions(shares, slots, listed=must_list(policies, slots, shares))
     problem = random_problem(actions, instance_seed, risk_tolerance=risk_tolerance)
-    result = simulate(problem, policies, horizon, runs, seed, progress=progress)
+    result = simulate(problem, policies, horizon, runs, seed, progress=progress, engine=engine)
     instance = {"slots": slots, "shares": shares, "instance_seed": instance_seed}
-    result = replace(result, config=instance | result.config)
-    return _as_splits(result, list_splits(shares, slots)) if isinstance(actions, Actions) else result
-
-
-def _as_splits(result: SimulationResult, splits: Integers) -> SimulationResult:
-    """Replace row numbers by the splits they stand for."""
-    policies = {
-        name: replace(one, recommended=[as_action(splits[row]) for row in one.recommended])
-        for name, one in result.policies.items()
-    }
-    return replace(result, policies=policies, best=as_action(splits[result.best]))
+    return replace(result, config=instance | result.config)
 
 
 def demo(engine: Engine | None = None, finished: Finished | None = None) -> SimulationResult:
@@ -90,5 +79,4 @@ def demo(engine: Engine | None = None, finished: Finished | None = None) -> Simu
     environment = Environment(random_problem(routing_actions(8, 6, listed=True), 0))
     panel = Panel("demo", "the demo", environment, DEMO_POLICIES, facts, DEMO_SIZE)
     tasks = sorted(panel.tasks(), key=lambda task: task.first)  # unlike ones first: each worker compiles other kernels
-    result = panel.gather(tasks, run_tasks(tasks, engine or Engine(), finished=finished))
-    return _as_splits(result, list_splits(8, 6))
+    return panel.gather(tasks, run_tasks(tasks, engine or Engine(), finished=finished))

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.arrays import Units, Vector
+from riskroute.arrays import Vector
 from riskroute.errors import InputError, RiskrouteError, StateError
-from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch
+from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Setting
 from riskroute.learning.tally import Tally
 from riskroute.market.clock import Window
@@ -103,8 +103,6 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         self._low = np.concatenate([[0.0, -largest, -largest, 0.0], np.zeros(slots)])
         self._high = np.concatenate([[1.0, largest, largest, largest**2], np.ones(slots)])
         self.observation_space = gymnasium.spaces.Box(self._low, self._high, dtype=np.float64)
-        actions = environment.actions
-        self._by_row = isinstance(actions, Actions) and actions.handles.ndim == 1
         self._rewards: Run | None = None
         self._seen = Tally()
 
@@ -114,15 +112,10 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
 
     def encode(self, action: Action) -> Any:
         """The member of the action space that plays ``action`` of the environment's action set."""
-        lattice = self.allocations.lattice
-        if self._by_row:
-            number = whole_number("action", action, minimum=0, maximum=lattice.size - 1)
-            units = lattice.unrank(number)
-        else:
-            shares = np.asarray(action)
-            if shares.shape != (self.allocations.slots,) or not self.allocations.contains(shares[None])[0]:
-                raise InputError(f"action must be a split of {self.allocations}, was {action!r}")
-            units = shares // self.allocations.lot
+        lattice, shares = self.allocations.lattice, np.asarray(action)
+        if shares.shape != (self.allocations.slots,) or not self.allocations.contains(shares[None])[0]:
+            raise InputError(f"action must be a split of {self.allocations}, was {action!r}")
+        units = shares // self.allocations.lot
         if self.action_mode == "discrete":
             return lattice.rank(units)
         return np.asarray((units - lattice.lows) / max(lattice.free, 1))
@@ -134,7 +127,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         super().reset(seed=seed)
         self._rewards, self._seen = self.environment.run(self.np_random), Tally()
         best = self.environment.comparators[0]
-        return self._observed(0.0, np.zeros(self.allocations.slots)), {"best": self._split(best)}
+        return self._observed(0.0, np.zeros(self.allocations.slots)), {"best": np.array(best)}
 
     def step(self, action: Any) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
         """Split one order."""
@@ -144,7 +137,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         mean, deviation, gap = (float(one[0]) for one in self.environment.outcomes(as_batch(handle)))
         reward = self._rewards.reward(handle)
         self._seen = self._seen.merge(Tally(1, reward, 0.0))
-        allocation = self._split(handle)
+        allocation = np.array(handle)
         info = {"allocation": allocation, "mean": mean, "variance": deviation**2, "gap": gap, "regret": self._regret()}
         observation = self._observed(reward, allocation / self.allocations.shares)
         return observation, reward, False, self._seen.count == self.horizon, info
@@ -154,13 +147,8 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         lattice, lot = self.allocations.lattice, self.allocations.lot
         if self.action_mode == "discrete":
             number = whole_number("action", action, minimum=0, maximum=lattice.size - 1)
-            return number if self._by_row else as_action(lattice.unrank(number) * lot)
-        split = apportion(action, self.allocations)
-        return lattice.rank(np.array(split) // lot) if self._by_row else split
-
-    def _split(self, handle: Action) -> Units:
-        """Shares per slot."""
-        return self.allocations.lattice.unrank(handle) if isinstance(handle, int) else np.array(handle)
+            return as_action(lattice.unrank(number) * lot)
+        return apportion(action, self.allocations)
 
     def _observed(self, reward: float, fractions: Vector) -> Vector:
         seen = self._seen
@@ -251,7 +239,7 @@ def synthetic_replay() -> Replay:
     """Twenty minutes of the synthetic market: 10 shares over three lit venues and two dark pools, made once a process.
 
     >>> synthetic_replay().actions, synthetic_replay().profits.shape
-    (Actions(1001 actions, dim 10), (5, 360, 11))
+    (ListedAllocations(10 shares over 5 slots, 1,001 allocations), (5, 360, 11))
     """
     symbol, first = DEFAULT_SYMBOLS[0], DEFAULT_VENUES[0].name
     slots = [*(Slot(venue.name) for venue in DEFAULT_VENUES), *(Slot(first, "dark", pool) for pool in _MARKET_POOLS)]

@@ -53,43 +53,38 @@ class Panel:
     environment: Environment
     policies: Sequence[str] | Mapping[str, str | Policy]
     facts: dict[str, Any]
-    scale: RunSize
+    size: RunSize
     checkpoints: int = 100
     spacing: str = "both"
 
     def chosen(self) -> dict[str, Policy]:
         """The policies by label."""
-        return by_label(self.policies, self.environment, self.scale.horizon)
+        return by_label(self.policies, self.environment, self.size.horizon)
 
     def tasks(self) -> list[Task]:
-        """All its runs, cut into tasks."""
-        scale, tasks = self.scale, []
+        """All its runs, divided into tasks."""
+        size, tasks = self.size, []
         for label, policy in self.chosen().items():
-            tasks += split_runs(
-                self.environment,
-                label,
-                policy,
-                scale.horizon,
-                scale.runs_of(label),
-                scale.seed,
-                checkpoints=self.checkpoints,
-                spacing=self.spacing,
+            runs = size.runs_of(label)
+            whole = Task(
+                self.environment, label, policy, size.horizon, size.seed, 0, runs, self.checkpoints, self.spacing
             )
+            tasks += split_runs(whole)
         return tasks
 
     @property
     def runs(self) -> int:
         """Runs of all policies."""
-        return sum(self.scale.runs_of(label) for label in self.policies)
+        return sum(self.size.runs_of(label) for label in self.policies)
 
     def gather(self, tasks: Sequence[Task], results: Iterable[PolicyResult]) -> SimulationResult:
         """Put the results of its tasks together."""
         by_task: dict[str, list[PolicyResult]] = {}
         for task, result in zip(tasks, results, strict=True):
             by_task.setdefault(task.label, []).append(result)
-        horizon, runs, seed = self.scale.horizon, self.scale.runs, self.scale.seed
+        horizon, runs, seed = self.size.horizon, self.size.runs, self.size.seed
         config = configuration(self.environment, self.chosen(), horizon, runs, seed)
-        fewer = {label: self.scale.runs_of(label) for label in by_task if self.scale.runs_of(label) < runs}
+        fewer = {label: self.size.runs_of(label) for label in by_task if self.size.runs_of(label) < runs}
         config |= {"fewer_runs": fewer} if fewer else {}
         found = {label: merged(parts) for label, parts in by_task.items()}
         return SimulationResult(self.facts | config, found, self.environment.last_comparator(horizon))

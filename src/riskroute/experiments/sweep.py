@@ -132,8 +132,8 @@ def sweep_panels(config: SweepConfig) -> list[Panel]:
         }
         name = ", ".join(f"{key} {value:g}" for key, value in facts.items())
         environment = Environment(random_problem(sets[slots, shares], instance, risk_tolerance=tolerance))
-        scale = RunSize(horizon, config.runs, config.seed)
-        panels.append(Panel(name, name, environment, policies, facts, scale, config.checkpoints))
+        run_size = RunSize(horizon, config.runs, config.seed)
+        panels.append(Panel(name, name, environment, policies, facts, run_size, config.checkpoints))
     return panels
 
 

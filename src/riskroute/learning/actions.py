@@ -7,6 +7,7 @@ matrix; sets too large to list answer by other means, and the policies cannot te
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -212,7 +213,8 @@ class Actions(ActionSet):
     @property
     def fingerprint(self) -> str:
         if self._digest is None:
-            self._digest = short_hash([digest(self.rows), self.handles.tolist()])
+            names = hashlib.sha256(self.handles.astype("<i8").tobytes()).hexdigest()
+            self._digest = short_hash([digest(self.rows), names])
         return f"actions:{self.size}x{self.dim}:{self.coordinates}:{self._digest}"
 
     def features(self, actions: ActionBatch) -> Floats:

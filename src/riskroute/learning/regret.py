@@ -7,6 +7,8 @@ forms ``E[x^2] - mean^2``: paths are merged block by block from tallies.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -79,21 +81,35 @@ def _harmonic(n: float) -> float:
     return float(total + np.log(n) + 0.57721566490153286061 + 0.5 / n - tail)
 
 
+class Blocks(NamedTuple):
+    """Consecutive blocks of an episode, each of one action: arrays ``(n,)``.
+
+    Attributes
+    ----------
+    counts : Integers
+        Rounds of each block.
+    reward_means, reward_spreads : Vector
+        Mean of the rewards of a block, and the sum of their squared deviations from it.
+    true_means, true_variances : Vector
+        Mean and variance that a reward of the action has.
+    gaps : Vector
+        Mean-variance of the action above that of the best one.
+    """
+
+    counts: Integers
+    reward_means: Vector
+    reward_spreads: Vector
+    true_means: Vector
+    true_variances: Vector
+    gaps: Vector
+
+
 def block_curves(
-    counts: Integers,
-    reward_means: Vector,
-    reward_spreads: Vector,
-    true_means: Vector,
-    true_variances: Vector,
-    gaps: Vector,
-    checkpoints: Integers,
-    anchors: Vector,
-    risk_tolerance: float,
+    blocks: Blocks, checkpoints: Integers, anchors: Vector, risk_tolerance: float
 ) -> tuple[Vector, Vector, Vector]:
     """Path mean-variance, pseudo-regret and luck at checkpoints, from consecutive blocks of one action each.
 
-    Block ``i`` played one action of true mean ``true_means[i]`` for ``counts[i]`` rounds and was tallied; every
-    checkpoint (ascending) falls on the end of a block. Within a block the squared differences to the means of all
+    Every checkpoint (ascending) falls on the end of a block. Within a block the squared differences to the means of all
     earlier rounds do not change, so its cost of switching is that sum times a difference of harmonic numbers.
 
     Luck is the part of the path's mean-variance that noise alone decides. Around any constant ``c`` the path's squared
@@ -106,30 +122,14 @@ def block_curves(
     actions were chosen, for any ``c`` known beforehand; ``anchors`` holds the ``c`` of every checkpoint. Near the
     path's mean it leaves little noise in what remains.
     """
-    check_array("counts", counts, np.int64, (None,))
-    for name, values in (
-        ("reward_means", reward_means),
-        ("reward_spreads", reward_spreads),
-        ("true_means", true_means),
-        ("true_variances", true_variances),
-        ("gaps", gaps),
-    ):
-        check_array(name, values, np.float64, counts.shape)
+    check_array("counts", blocks.counts, np.int64, (None,))
+    for name in Blocks._fields[1:]:
+        check_array(name, getattr(blocks, name), np.float64, blocks.counts.shape)
     check_array("checkpoints", checkpoints, np.int64, (None,))
     check_array("anchors", anchors, np.float64, checkpoints.shape)
     if len(checkpoints) == 0:
         raise InputError("checkpoints must not be empty")
-    xi, pseudo, luck = _block_curves(
-        counts,
-        reward_means,
-        reward_spreads,
-        true_means,
-        true_variances,
-        gaps,
-        checkpoints,
-        anchors,
-        real_number("risk_tolerance", risk_tolerance),
-    )
+    xi, pseudo, luck = _block_curves(*blocks, checkpoints, anchors, real_number("risk_tolerance", risk_tolerance))
     return xi, pseudo, luck
 
 

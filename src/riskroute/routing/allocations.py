@@ -14,22 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.arrays import Flags, Floats, Integers
+from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError, shown
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch, sample_size
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import is_wide
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.designs.large_design import MOST_KINDS, large_design
-from riskroute.routing.designs.listed import ListedAllocations
 from riskroute.routing.designs.symmetry import SlotGroups
 from riskroute.routing.lattice import Lattice
+from riskroute.routing.lattice_set import Cut, LatticeSet
 from riskroute.routing.search import enumerate_all
 from riskroute.routing.separable import best_exchange, minimise, table_maximum, tabulate, two_best
 from riskroute.routing.splits import MOST_SLOTS, about, list_limit
-from riskroute.routing.survivors import Cut, survivors_of
+from riskroute.routing.survivors import survivors_of
 from riskroute.seeding import checked
-from riskroute.validation import LARGEST, exact_array, finite_array, real_number, whole_number
+from riskroute.validation import LARGEST, real_number, whole_number
 
 LISTED_DESIGN = 20_000
 """Sets up to this size are listed for their design; larger ones use symmetry."""
@@ -61,7 +61,7 @@ class Margin:
         return self.gap >= self.margin - 1e-9 * max(1.0, abs(self.margin))
 
 
-class Allocations(ActionSet):
+class Allocations(LatticeSet):
     """Splits of ``shares`` over ``slots`` in multiples of ``lot``, within ``minimums`` and ``caps``.
 
     Handles are tuples of shares. ``caps`` and ``minimums`` are one number for all slots or one per slot. Features are
@@ -144,27 +144,8 @@ class Allocations(ActionSet):
         scale = "" if self.scale == self._largest else f":{self.scale!r}"
         return f"allocations:{self.shares}:{self.lot}:{low.tolist()}:{high.tolist()}{scale}"
 
-    def features(self, actions: ActionBatch) -> Floats:
-        shares = self._checked(actions).astype(np.float64)
-        return np.hstack([shares, shares**2]) / self.scale
-
-    def _checked(self, actions: ActionBatch) -> ActionBatch:
-        return exact_array("actions", actions, np.int64, (None, self.slots))
-
-    def contains(self, actions: ActionBatch) -> Flags:
-        """Whether each of some vectors of shares is an allocation of this set."""
-        shares = self._checked(actions)
-        units = shares // self.lot
-        inside = (units >= self.lattice.lows) & (units <= self.lattice.highs) & (shares % self.lot == 0)
-        return np.asarray(inside.all(axis=1) & (shares.sum(axis=1) == self.shares))
-
     def largest_norm(self) -> float:
         return self._largest / self.scale
-
-    def separable(self, coef: Floats) -> tuple[Floats, Floats]:
-        """Cost per unit and per squared unit of each slot, for a linear score of the features."""
-        coef = finite_array("coef", coef, ndim=1, length=self.dim)
-        return coef[: self.slots] * (self.lot / self.scale), coef[self.slots :] * (self.lot**2 / self.scale)
 
     def best(self, coef: Floats) -> Action:
         alpha, beta = self.separable(coef)
@@ -249,10 +230,6 @@ class Allocations(ActionSet):
         if self.size > limit:
             raise InputError(f"allocations must be at most {limit:,} to be listed, was {about(self.size)}")
         return self.listed_rows(self._rows(enumerate_all(self.lattice)))
-
-    def listed_rows(self, allocations: ActionBatch) -> Actions:
-        """Some allocations as an explicit list, under their own handles."""
-        return ListedAllocations(self.features(allocations), coordinates=self.slots, handles=allocations)
 
     def _rows(self, units: Integers) -> ActionBatch:
         return units * self.lot

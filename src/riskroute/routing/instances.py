@@ -25,11 +25,13 @@ COMFORTABLE_LIST = 200_000
 def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scale: float | None = None) -> ActionSet:
     """All splits of ``shares`` over ``slots``: a list while it is short, the implicit set otherwise.
 
-    ``listed`` decides instead. Handles are row numbers of `list_splits` in a list, tuples of shares otherwise. Features
-    are divided by ``scale``, or by their largest norm.
+    ``listed`` decides instead. Handles are tuples of shares either way. Features are divided by ``scale``, or by their
+    largest norm.
 
-    >>> routing_actions(8, 6), routing_actions(1000, 20)
-    (Actions(1287 actions, dim 12), Allocations(1000 shares over 20 slots, about 9.9e+39 allocations))
+    >>> routing_actions(8, 6)
+    ListedAllocations(8 shares over 6 slots, 1,287 allocations)
+    >>> routing_actions(1000, 20)
+    Allocations(1000 shares over 20 slots, about 9.9e+39 allocations)
     """
     if listed is None:
         listed = count_splits(shares, slots) <= list_limit(slots, COMFORTABLE_LIST)
@@ -43,7 +45,7 @@ def random_routing_problem(
     """A random instance of the paper's synthetic experiments: S shares over m slots.
 
     >>> random_routing_problem(shares=4, slots=4, seed=0).actions
-    Actions(35 actions, dim 8)
+    ListedAllocations(4 shares over 4 slots, 35 allocations)
     """
     actions = routing_actions(shares, slots)
     return random_problem(actions, seed, risk_tolerance=risk_tolerance, base_variance=base_variance)
@@ -72,7 +74,7 @@ def random_order_sizes(
         raise InputError(f"sizes must be different positive integers, was {shown(orders)}")
     whole_number("length", length, maximum=LONGEST_FLOW)
     largest = max(orders)
-    listed = count_splits(largest, slots) <= list_limit(slots, COMFORTABLE_LIST)  # all or none: handles are then alike
+    listed = count_splits(largest, slots) <= list_limit(slots, COMFORTABLE_LIST)
     sets = [routing_actions(size, slots, listed=listed, scale=largest_size(largest)) for size in orders]
     whole = random_problem(
         sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
@@ -95,7 +97,7 @@ def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> P
     would leave all other slots without a difference.
 
     >>> problem = riskless_slot(random_routing_problem(shares=4, slots=3, seed=0), slot=2)
-    >>> round(float(problem.variances(np.array([0]))[0]), 6)  # everything in the last slot
+    >>> round(float(problem.variances(np.array([[0, 0, 4]]))[0]), 6)  # everything in the last slot
     0.001
     """
     actions = instance_of("problem", problem, Problem, "a Problem").actions

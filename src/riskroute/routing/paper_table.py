@@ -23,7 +23,7 @@ VENUES = (
 def paper_table(units: str = "money", *, shares: int = SHARES, risk_tolerance: float = 2.0) -> Problem:
     """The table as a problem: in the table's own ``money`` units, or with coefficients scaled down to ``norm-1``.
 
-    >>> paper_table().actions, paper_table("norm-1").actions
-    (Actions(1001 actions, dim 10), Actions(1001 actions, dim 10))
+    >>> paper_table().actions
+    ListedAllocations(10 shares over 5 slots, 1,001 allocations)
     """
     return venue_problem(VENUES, shares, units=units, risk_tolerance=risk_tolerance)

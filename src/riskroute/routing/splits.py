@@ -12,8 +12,7 @@ import numpy as np
 
 from riskroute.arrays import Integers
 from riskroute.errors import InputError
-from riskroute.learning.actions import Actions
-from riskroute.routing.designs.listed import ListedAllocations
+from riskroute.routing.listed import ListedAllocations
 from riskroute.validation import real_number, whole_number
 
 LARGEST_LIST = 5_000_000
@@ -87,13 +86,17 @@ def largest_size(shares: int) -> float:
     return math.hypot(shares, shares**2)
 
 
-def split_actions(shares: int, slots: int, *, scale: float | None = None) -> Actions:
+def split_actions(shares: int, slots: int, *, scale: float | None = None) -> ListedAllocations:
     """The listed splits as an action set with features ``(a, a^2)``, divided by ``scale``, or by their largest norm.
 
-    Orders of different sizes share their coefficients only if their features share one scale.
+    Handles are the splits, as tuples of shares. Orders of different sizes share their coefficients only if their
+    features share one scale.
+
+    >>> actions = split_actions(shares=2, slots=2)
+    >>> actions.handles.tolist(), actions.action_features((1, 1)).round(3).tolist()
+    ([[0, 2], [1, 1], [2, 0]], [0.224, 0.224, 0.224, 0.224])
     """
-    splits = list_splits(shares, slots).astype(np.float64)
-    features = np.hstack([splits, splits**2])
-    if scale is None:
-        return ListedAllocations.scaled(features, coordinates=slots)
-    return ListedAllocations(features / real_number("scale", scale, above=0), coordinates=slots)
+    splits = list_splits(shares, slots)
+    scale = largest_size(shares) if scale is None else real_number("scale", scale, above=0)
+    amounts = splits.astype(np.float64)
+    return ListedAllocations(np.hstack([amounts, amounts**2]) / scale, coordinates=slots, handles=splits)

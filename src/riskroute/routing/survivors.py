@@ -8,9 +8,7 @@ two slots, whose stationary law is uniform on the set.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,27 +18,17 @@ from riskroute.learning.actions import Action, Actions, ActionSet, as_action, sa
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.designs.survivor_design import survivor_design
+from riskroute.routing.lattice_set import Cut, LatticeSet
 from riskroute.routing.search import MEMBER_SLACK, count_within, descend, enumerate_within, stacked, walk
 from riskroute.routing.splits import list_limit
 from riskroute.seeding import checked, digest, short_hash
 from riskroute.validation import finite_array, real_number, whole_number
 
-if TYPE_CHECKING:
-    from riskroute.routing.allocations import Allocations
-
 LARGEST_SURVIVOR_LIST = 1_000_000
 _DRAWS = 2000  # for quantiles of scores
 
 
-@dataclass(frozen=True)
-class Cut:
-    """Keep the allocations whose score ``<coef, features>`` is at most ``limit``."""
-
-    coef: Vector
-    limit: float
-
-
-def survivors_of(root: Allocations, cuts: tuple[Cut, ...], witness: Action) -> ActionSet:
+def survivors_of(root: LatticeSet, cuts: tuple[Cut, ...], witness: Action) -> ActionSet:
     """Return the members of ``root`` that pass every cut: a list if they are few, an implicit set otherwise.
 
     ``witness`` is one of them.
@@ -53,12 +41,12 @@ def survivors_of(root: Allocations, cuts: tuple[Cut, ...], witness: Action) -> A
     return Survivors(root, cuts, witness)
 
 
-def in_units(root: Allocations, cuts: tuple[Cut, ...]) -> list[tuple[Vector, Vector, float]]:
+def in_units(root: LatticeSet, cuts: tuple[Cut, ...]) -> list[tuple[Vector, Vector, float]]:
     """Cuts as (cost per unit, cost per squared unit, limit)."""
     return [(*root.separable(cut.coef), cut.limit) for cut in cuts]
 
 
-def passes(root: Allocations, cuts: tuple[Cut, ...], rows: ActionBatch) -> Flags:
+def passes(root: LatticeSet, cuts: tuple[Cut, ...], rows: ActionBatch) -> Flags:
     """Whether each allocation of ``root`` passes every cut."""
     features = root.features(rows)
     inside = np.ones(len(rows), dtype=bool)
@@ -71,7 +59,7 @@ def passes(root: Allocations, cuts: tuple[Cut, ...], rows: ActionBatch) -> Flags
 class Survivors(ActionSet):
     """An implicit set of allocations: members of ``root`` that pass every cut, too many to list."""
 
-    def __init__(self, root: Allocations, cuts: tuple[Cut, ...], witness: Action, size: int | None = None) -> None:
+    def __init__(self, root: LatticeSet, cuts: tuple[Cut, ...], witness: Action, size: int | None = None) -> None:
         self.root, self.cuts, self.witness = root, cuts, witness
         self.dim, self.coordinates = root.dim, root.coordinates
         self._stated_size = size

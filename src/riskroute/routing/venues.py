@@ -18,8 +18,8 @@ from riskroute.files import write_whole
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem
 from riskroute.routing.allocations import MOST_SHARES, Allocations
-from riskroute.routing.instances import COMFORTABLE_LIST, routing_actions
-from riskroute.routing.splits import largest_size, list_limit
+from riskroute.routing.instances import COMFORTABLE_LIST
+from riskroute.routing.splits import list_limit
 from riskroute.text import aligned, as_name
 from riskroute.validation import finite_array, list_of, one_of, path_of, sized_number, whole_number
 
@@ -102,12 +102,12 @@ def venue_problem(
     ----------
     units : ``money``, the coefficients as they are, or ``norm-1``, scaled down to the norms that the theory assumes.
     base_variance : what the variance of a whole order has besides the venues' own, the paper's omega.
-    lot, caps : what a slot may take, see `Allocations`; splits are then named by their shares, also in a list.
-    most_listed : with these, splits are listed up to so many; looking up is then faster than working out.
+    lot, caps : what a slot may take, see `Allocations`.
+    most_listed : splits are listed up to so many; looking up is then faster than working out.
 
     >>> models = [VenueModel("A", (-0.07, -0.0002), (0.0, 0.0006)), VenueModel("B", (-0.05, 0.0), (0.0, 0.006))]
-    >>> venue_problem(models, 10).best  # of the list: 6 at A and 4 at B
-    6
+    >>> venue_problem(models, 10).best
+    (6, 4)
     >>> venue_problem(models, 10, caps=[10, 3]).best
     (7, 3)
     """
@@ -119,13 +119,10 @@ def venue_problem(
     names = [model.name for model in models]
     if len(set(names)) < len(names):
         raise InputError(f"models must have different names, was {names}")
-    actions: ActionSet
-    if lot == 1 and caps is None:
-        actions, scale = routing_actions(shares, len(models)), largest_size(shares)
-    else:
-        allocations = Allocations(shares, len(models), lot, caps)
-        scale = allocations.scale
-        actions = allocations.listed() if allocations.size <= list_limit(len(models), most_listed) else allocations
+    allocations = Allocations(shares, len(models), lot, caps)
+    scale = allocations.scale
+    few = allocations.size <= list_limit(len(models), most_listed)
+    actions: ActionSet = allocations.listed() if few else allocations
     columns = [[getattr(model, field)[power] for model in models] for field in ("mean", "variance") for power in (0, 1)]
     mean_coef, var_coef = scale * np.array(columns[0] + columns[1]), scale * np.array(columns[2] + columns[3])
     make: Any = Problem if units == "money" else Problem.scaled

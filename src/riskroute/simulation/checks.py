@@ -21,7 +21,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import Tallies, Tally
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.runner import simulate
+from riskroute.simulation.simulate import simulate
 from riskroute.validation import instance_of, true_or_false, whole_number
 
 HORIZON = 600

@@ -68,16 +68,25 @@ def run_tasks(
     engine: Engine,
     *,
     cache: TaskCache | None = None,
+    held: dict[int, PolicyResult] | None = None,
     finished: Finished | None = None,
 ) -> Iterator[PolicyResult]:
     """Do all tasks, then give their results in the order of the tasks, whatever the engine.
 
     Parameters
     ----------
-    cache : where results lie until they are asked for; tasks found there are not done again. In memory if None.
-    finished : called after every task, also for those found on the cache.
+    tasks : Sequence[Task]
+        What to do.
+    engine : Engine
+        Where to do it.
+    cache : TaskCache, optional
+        Where results lie until they are asked for; tasks found there are not done again. In memory if None.
+    held : dict[int, PolicyResult], optional
+        Without a cache, results by number of task as they come: what is there survives an interrupt.
+    finished : Finished, optional
+        Called after every task, also for those found in the cache.
     """
-    held: dict[int, PolicyResult] = {}
+    held = {} if held is None else held
     left = []
     for number, task in enumerate(tasks):
         if cache is not None and cache.has(task):
@@ -110,7 +119,7 @@ def run_tasks(
 
 def _in_order(tasks: Sequence[Task], held: dict[int, PolicyResult], cache: TaskCache | None) -> Iterator[PolicyResult]:
     for number, task in enumerate(tasks):
-        result = held.pop(number) if cache is None else cache.get(task)
+        result = held[number] if cache is None else cache.get(task)
         if result is None:  # a file spoilt on the way is made anew
             result = _perform(number, cloudpickle.dumps(task))[1]
         yield result

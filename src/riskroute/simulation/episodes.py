@@ -11,6 +11,7 @@ from riskroute.arrays import Integers, Vector
 from riskroute.errors import InputError, shown
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.plan import Plan
+from riskroute.learning.regret import Blocks
 from riskroute.learning.tally import ActionBatch, Tallies, merge_groups
 from riskroute.validation import instance_of
 
@@ -85,13 +86,11 @@ class Run:
             raise InputError(f"plan must play every action at least once, was {shown(plan.counts.tolist())}")
         return self.plan_blocks(plan, np.zeros(0, dtype=np.int64))[0]
 
-    def plan_blocks(
-        self, plan: Plan, cuts: Integers
-    ) -> tuple[Tallies, Integers, tuple[Integers, Vector, Vector, Vector, Vector, Vector]]:
+    def plan_blocks(self, plan: Plan, cuts: Integers) -> tuple[Tallies, Integers, Blocks]:
         """Draw a whole plan, and say how it went block by block.
 
-        Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry; the
-        entry of each block; and per block: count, reward mean, reward spread, true mean, true variance, gap.
+        Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry, the
+        entry of each block, and the blocks.
         """
         if not self.environment.one_set:
             raise InputError("plan must be played round by round where the action set changes, was drawn as a whole")
@@ -112,7 +111,8 @@ class Run:
         reward_mean, reward_spread = self.draw_blocks(plan.actions[entry], counts, mean, deviation)
         self.time = int(ends[-1])
         merged = merge_groups(entry, len(plan.counts), counts, reward_mean, reward_spread)
-        return Tallies(plan.actions, *merged), entry, (counts, reward_mean, reward_spread, mean, deviation**2, gap)
+        blocks = Blocks(counts, reward_mean, reward_spread, mean, deviation**2, gap)
+        return Tallies(plan.actions, *merged), entry, blocks
 
     def draw_blocks(
         self, actions: ActionBatch, counts: Integers, mean: Vector, deviation: Vector

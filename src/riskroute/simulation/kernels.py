@@ -24,8 +24,10 @@ def index_episode(
     noise: Vector,
     bonuses: Vector,
     risk_tolerance: float,
-) -> tuple[Integers, Vector, Integers]:
-    """Play an index policy for ``len(noise)`` rounds; return arms and rewards by round, and every arm's count.
+) -> tuple[Integers, Vector, tuple[Integers, Vector, Vector]]:
+    """Play an index policy for ``len(noise)`` rounds; return arms and rewards by round, and every arm's tally.
+
+    The tallies are counts, means and sums of squared deviations, ``(K,)`` each.
 
     Tables ``(P, K)`` give mean and standard deviation of every arm in every piece: a stretch of time, or a scenario.
     ``pieces`` holds the piece of every round, ``bonuses`` the bonus before it. This is
@@ -38,10 +40,10 @@ def index_episode(
     check_array("bonuses", bonuses, np.float64, noise.shape)
     if mean_table.size == 0:
         raise InputError(f"mean_table must not be empty, was of shape {mean_table.shape}")
-    arms, rewards, counts = _index_episode(
+    arms, rewards, counts, means, spreads = _index_episode(
         mean_table, deviation_table, pieces, noise, bonuses, real_number("risk_tolerance", risk_tolerance)
     )
-    return arms, rewards, counts
+    return arms, rewards, (counts, means, spreads)
 
 
 @njit(cache=True)
@@ -52,7 +54,7 @@ def _index_episode(
     noise: Vector,
     bonuses: Vector,
     risk_tolerance: float,
-) -> tuple[Integers, Vector, Integers]:
+) -> tuple[Integers, Vector, Integers, Vector, Vector]:
     for piece in pieces:
         if not 0 <= piece < len(mean_table):
             raise InputError("pieces must be rows of the tables, one was out of range")
@@ -82,4 +84,4 @@ def _index_episode(
             update(winners, index, arm)
         arms[t] = arm
         rewards[t] = reward
-    return arms, rewards, counts
+    return arms, rewards, counts, means, spreads

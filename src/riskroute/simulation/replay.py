@@ -14,7 +14,8 @@ from riskroute.errors import InputError
 from riskroute.learning.actions import Action, Actions, as_action, as_batch
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
-from riskroute.routing.allocations import Allocations
+from riskroute.routing.lattice_set import LatticeSet
+from riskroute.routing.listed import ListedAllocations
 from riskroute.routing.shared_books import SharedBook
 from riskroute.seeding import checked
 from riskroute.simulation.environments import MOST_ROUNDS, Environment
@@ -37,6 +38,7 @@ class Replay(Environment):
     profits : ``(slots, scenarios, shares + 1)``, what 0, 1, 2 .. shares in a slot earn in a scenario, alone.
     shared : books that several slots cross, and what that costs more.
 
+    >>> from riskroute.routing.allocations import Allocations
     >>> actions = Allocations(shares=2, slots=2)
     >>> problem = Problem(actions=actions, mean_coef=np.zeros(4), var_coef=np.zeros(4))
     >>> profits = np.array([[[0.0, -1.0, -3.0], [0.0, -2.0, -5.0]], [[0.0, -1.5, -2.0], [0.0, -1.0, -2.5]]])
@@ -50,16 +52,14 @@ class Replay(Environment):
     def __init__(self, problem: Problem, profits: Floats, shared: Sequence[SharedBook] = ()) -> None:
         super().__init__(problem)
         actions = problem.actions
-        whole = actions.handles if isinstance(actions, Actions) else as_batch(actions.best(problem.score))
-        if whole.ndim != 2 or not (isinstance(actions, Allocations) or (whole.sum(axis=1) == whole[0].sum()).all()):
+        if not isinstance(actions, LatticeSet | ListedAllocations):
             raise InputError(f"problem must be over splits of an order, was {actions}")
-        slots, shares = whole.shape[1], int(whole[0].sum())
+        slots, shares, highs = actions.slots, actions.shares, actions.largest_amounts
         given = exact_array("profits", profits, np.float64, (None,) * getattr(profits, "ndim", 3))
         if given.ndim != 3 or given.shape[::2] != (slots, shares + 1) or not given.shape[1]:
             expected = f"({slots}, scenarios, {shares + 1})"
             raise InputError(f"profits must have shape {expected}, was {given.shape}")
         self.profits = np.ascontiguousarray(given)
-        highs = actions.lattice.highs * actions.lot if isinstance(actions, Allocations) else whole.max(axis=0)
         known = np.concatenate([self.profits[slot, :, : high + 1].ravel() for slot, high in enumerate(highs)])
         if np.isinf(self.profits).any() or np.isnan(known).any():
             raise InputError("profits must be finite wherever a split may put shares, was NaN or infinite somewhere")
@@ -168,7 +168,7 @@ class Replay(Environment):
         They start from the model's best split, from one full slot after the other, and from some random splits.
         """
         actions = self.actions
-        if not isinstance(actions, Allocations):
+        if not isinstance(actions, LatticeSet):
             tolerance = self._tolerance(risk_tolerance)
             return actions.listed().action(int(_score(*self._listed_moments, tolerance).argmin()))
         full = (actions.best(-unit) for unit in np.eye(actions.dim)[: actions.slots])
@@ -184,7 +184,7 @@ class Replay(Environment):
     def climb(self, start: Action, risk_tolerance: float | None = None) -> Action:
         """Move shares between two slots as long as that betters the mean-variance; steps halve down to one lot."""
         actions = self.actions
-        if not isinstance(actions, Allocations):
+        if not isinstance(actions, LatticeSet):
             raise InputError(f"splits must not be listed to climb among them, was {actions}")
         split, lot = self._splits(as_batch(start))[0], actions.lot
         value = float(self.mean_variance(split[None], risk_tolerance)[0])

@@ -1,4 +1,4 @@
-"""The runner: many runs of several policies in one environment.
+"""The runner: one run of a policy in an environment.
 
 Phased policies are played by blocks: a plan's rewards are drawn as tallies, whatever its length. Index policies are
 played by a compiled kernel. Any policy can be played round by round, the slow and obvious way the others are tested
@@ -7,43 +7,32 @@ against.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from riskroute._version import __version__
 from riskroute.arrays import Flags, Floats, Integers
 from riskroute.errors import InputError, shown
 from riskroute.learning.actions import Action, as_batch
-from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policies.arm_policy import IndexPolicy
-from riskroute.learning.policies.mv_ucb import MvUcb
-from riskroute.learning.policies.risk_ucb import RiskUcb
 from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.policy import Policy
-from riskroute.learning.problem import Problem
 from riskroute.learning.registry import make_policy
-from riskroute.learning.regret import block_curves, checkpoint_rounds
+from riskroute.learning.regret import Blocks, block_curves
 from riskroute.learning.state import encode
-from riskroute.results import PolicyResult, SimulationResult
+from riskroute.learning.tally import ActionBatch
+from riskroute.results import PolicyResult
 from riskroute.seeding import stream
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.interrupts import polite_interrupts
 from riskroute.simulation.kernels import index_episode
 from riskroute.text import LABEL_MARKS, as_name
-from riskroute.validation import function_of, list_of, one_of, whole_number
+from riskroute.validation import list_of
 
 MOST_RUNS = 10**7
 METHODS = ("auto", "blocks", "rounds")
-INDEX_POLICIES = (RiskUcb, MvUcb)
-"""Policies that the kernel plays; their subclasses may decide otherwise, and are played by their own methods."""
-Progress = Callable[[str, int, int], None]
-"""Called as ``progress(policy, finished runs, all runs)``."""
 
 
 @dataclass(frozen=True)
@@ -59,79 +48,6 @@ class Episode:
     luck: Floats
     recommended: Action
     exploration: int
-
-
-def simulate(
-    problem: Problem | Environment,
-    policies: Iterable[str | Policy] | Mapping[str, str | Policy],
-    horizon: int = 100_000,
-    runs: int = 50,
-    seed: int = 0,
-    *,
-    checkpoints: int = 100,
-    spacing: str = "both",
-    method: str = "auto",
-    progress: Progress | None = None,
-) -> SimulationResult:
-    """Play every policy ``runs`` times for ``horizon`` rounds and record its regret.
-
-    Parameters
-    ----------
-    problem : a problem (played with independent Gaussian rewards) or an environment.
-    policies : names, policies, or a mapping from labels to either.
-    seed : every (environment, policy label, run) has its own random stream, whatever else is run, in whatever order.
-    checkpoints, spacing : how many rounds are recorded, ``log``-spaced, ``linear`` or ``both``.
-    method : ``auto`` picks the compiled kernel or blocks; ``blocks`` and ``rounds`` force one way.
-    progress : called after every run.
-
-    An interrupt (Ctrl-C) lets the current run finish and returns what there is, with ``interrupted`` set; a second
-    one stops at once.
-
-    >>> from riskroute.routing.instances import random_routing_problem
-    >>> result = simulate(random_routing_problem(3, 3, seed=1), ["oracle", "uniform"], horizon=2000, runs=5)
-    >>> list(result.policies)
-    ['oracle', 'uniform']
-    """
-    environment = problem if isinstance(problem, Environment) else Environment(problem)
-    horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
-    runs = whole_number("runs", runs, maximum=MOST_RUNS)
-    seed = whole_number("seed", seed, minimum=0)
-    one_of("method", method, METHODS)
-    if progress is not None:
-        function_of("progress", progress)
-    rounds = checkpoint_rounds(horizon, checkpoints, spacing)
-    chosen = by_label(policies, environment, horizon)
-    comparator = environment.expected_comparator(rounds)
-    finished: dict[str, PolicyResult] = {}
-    interrupted = False
-    with polite_interrupts() as asked_to_stop:
-        for label, policy in chosen.items():
-            episodes: list[Episode] = []
-            began = time.perf_counter()
-            try:
-                with threadpool_limits(1, "blas"):  # matrices are tiny: threads only wait for each other
-                    for run in range(runs):
-                        identity = seed, label, run
-                        episodes.append(play(environment, policy, horizon, rounds, comparator, identity, method))
-                        if progress is not None:
-                            progress(label, run + 1, runs)
-                        if asked_to_stop():
-                            break
-            except KeyboardInterrupt:
-                interrupted = True
-            if episodes:
-                finished[label] = gather(rounds, episodes, time.perf_counter() - began)
-            interrupted = interrupted or asked_to_stop()
-            if interrupted:
-                break
-    if interrupted and not finished:
-        raise KeyboardInterrupt
-    config = configuration(environment, chosen, horizon, runs, seed) | {
-        "checkpoints": len(rounds),
-        "spacing": spacing,
-        "method": method,
-    }
-    return SimulationResult(config, finished, environment.last_comparator(horizon), interrupted)
 
 
 def configuration(
@@ -166,25 +82,14 @@ def play(
     setting, instance = environment.setting(horizon), environment.stream_name
     policy = policy.clone().start(setting, stream(seed, instance, label, run, "policy"))
     rng = np.random.default_rng(stream(seed, instance, label, run, "rewards"))
-    if method == "auto" and isinstance(policy, IndexPolicy) and type(policy) in INDEX_POLICIES:
+    if method == "auto" and isinstance(policy, IndexPolicy) and policy.has_kernel:
         log = _play_index(environment, policy, rng)
     elif method == "rounds":
         log = _play_rounds(environment, policy, rng)
     else:
         log = _play_blocks(environment, policy, rng, checkpoints)
     anchors = environment.comparator_means(checkpoints)
-    counts, reward_means, reward_spreads, true_means, true_variances, gaps = log.columns()
-    xi, pseudo, luck = block_curves(
-        counts,
-        reward_means,
-        reward_spreads,
-        true_means,
-        true_variances,
-        gaps,
-        checkpoints,
-        anchors,
-        environment.risk_tolerance,
-    )
+    xi, pseudo, luck = block_curves(log.blocks, checkpoints, anchors, environment.risk_tolerance)
     if not environment.independent:
         luck = np.zeros(len(checkpoints))  # noise that carries over has no expectation of zero, given the past
     recommended = policy.recommend()
@@ -201,31 +106,42 @@ def _elsewhere(environment: Environment, log: _Log, recommended: Action, horizon
 
 
 class _Log:
-    """Consecutive blocks of an episode: handles, counts, reward means and spreads, true means and variances, gaps."""
+    """Consecutive blocks of an episode, with the handles of their actions."""
 
     def __init__(self) -> None:
-        self.parts: list[tuple[NDArray[Any], ...]] = []
+        self.parts: list[tuple[ActionBatch, Blocks]] = []
 
-    def add(self, *columns: NDArray[Any]) -> None:
-        self.parts.append(columns)
+    def add(self, actions: ActionBatch, blocks: Blocks) -> None:
+        self.parts.append((actions, blocks))
 
-    def columns(self) -> list[NDArray[Any]]:
+    @property
+    def actions(self) -> ActionBatch:
+        """Handles of all blocks."""
+        return self._whole()[0]
+
+    @property
+    def blocks(self) -> Blocks:
+        """All blocks, one after the other."""
+        return self._whole()[1]
+
+    def _whole(self) -> tuple[ActionBatch, Blocks]:
         if len(self.parts) > 1:
-            self.parts = [tuple(np.concatenate(column) for column in zip(*self.parts, strict=True))]
-        return list(self.parts[0][1:])
+            actions, blocks = zip(*self.parts, strict=True)
+            columns = [np.concatenate(column) for column in zip(*blocks, strict=True)]
+            self.parts = [(np.concatenate(actions), Blocks(*columns))]
+        return self.parts[0]
 
-    def only(self, blocks: Flags) -> _Log:
+    def only(self, chosen: Flags) -> _Log:
         """Some of the blocks."""
-        self.columns()
         part = _Log()
-        part.add(*(column[blocks] for column in self.parts[0]))
+        part.add(self.actions[chosen], Blocks._make(column[chosen] for column in self.blocks))
         return part
 
     def rounds_on(self, action: Action) -> int:
         total = 0
-        for actions, counts, *_ in self.parts:
+        for actions, blocks in self.parts:
             same = actions == as_batch(action)
-            total += int(counts[same if same.ndim == 1 else same.all(axis=1)].sum())
+            total += int(blocks.counts[same if same.ndim == 1 else same.all(axis=1)].sum())
         return total
 
 
@@ -236,7 +152,7 @@ def _play_blocks(environment: Environment, policy: Policy, rng: np.random.Genera
         plan = policy.plan()
         tallies, entry, blocks = rewards.plan_blocks(plan, checkpoints)
         policy.learn(tallies)
-        log.add(plan.actions[entry], *blocks)
+        log.add(plan.actions[entry], blocks)
     return log
 
 
@@ -259,9 +175,10 @@ def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Genera
 def _play_index(environment: Environment, policy: IndexPolicy, rng: np.random.Generator) -> _Log:
     """Play a whole episode of an index policy in the kernel."""
     handles, horizon = environment.actions.listed().handles, policy.horizon
-    arms, rewards, policy.counts = index_episode(
+    arms, rewards, tallies = index_episode(
         *environment.reward_tables(rng, horizon), policy.bonuses(horizon), environment.risk_tolerance
     )
+    policy.absorb(*tallies)
     return _single_rounds(environment, handles[arms], rewards)
 
 
@@ -272,7 +189,7 @@ def _single_rounds(environment: Environment, actions: Integers, rewards: Floats)
     for k in np.unique(piece):
         there = piece == k
         means[there], deviations[there], gaps[there] = environment.outcomes(actions[there], int(k))
-    log.add(actions, np.ones(n, dtype=np.int64), rewards, np.zeros(n), means, deviations**2, gaps)
+    log.add(actions, Blocks(np.ones(n, dtype=np.int64), rewards, np.zeros(n), means, deviations**2, gaps))
     return log
 
 

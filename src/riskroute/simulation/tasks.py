@@ -11,8 +11,8 @@ import hashlib
 import math
 import time
 import zipfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,13 @@ from threadpoolctl import threadpool_limits
 from riskroute._version import __version__
 from riskroute.files import write_whole
 from riskroute.learning.actions import as_action, as_batch
-from riskroute.learning.policies.arm_policy import IndexPolicy
-from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import Policy
 from riskroute.learning.regret import checkpoint_rounds
 from riskroute.learning.state import encode
 from riskroute.results import PolicyResult
 from riskroute.seeding import short_hash
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.runner import gather, play
+from riskroute.simulation.runner import Episode, gather, play
 
 MOST_RUNS = 250
 """Runs in one task, at most."""
@@ -49,6 +47,7 @@ class Task:
     last: int
     checkpoints: int = 100
     spacing: str = "both"
+    method: str = "auto"
 
     @property
     def runs(self) -> int:
@@ -69,57 +68,51 @@ class Task:
             "runs": [self.first, self.last],
             "checkpoints": self.checkpoints,
             "spacing": self.spacing,
+            "method": self.method,
         }
 
     @property
     def identity(self) -> str:
-        """A short text that differs between different tasks."""
+        """Hash of everything the result depends on."""
         return short_hash(self.describe(), 24)
 
-    def perform(self) -> PolicyResult:
-        """Do the work."""
+    def perform(self, after_run: Callable[[int], bool] | None = None) -> PolicyResult:
+        """Play the runs.
+
+        Parameters
+        ----------
+        after_run : Callable[[int], bool], optional
+            Called with the number of finished runs after each of them; true ends the task there.
+        """
         began = time.perf_counter()
         rounds = checkpoint_rounds(self.horizon, self.checkpoints, self.spacing)
         comparator = self.environment.expected_comparator(rounds)
-        with threadpool_limits(1, "blas"):  # one process per core already
-            episodes = [
-                play(self.environment, self.policy, self.horizon, rounds, comparator, (self.seed, self.label, run))
-                for run in range(self.first, self.last)
-            ]
+        episodes: list[Episode] = []
+        try:
+            with threadpool_limits(1, "blas"):  # matrices are tiny: threads only wait for each other
+                for run in range(self.first, self.last):
+                    identity = self.seed, self.label, run
+                    one = play(self.environment, self.policy, self.horizon, rounds, comparator, identity, self.method)
+                    episodes.append(one)
+                    if after_run is not None and after_run(len(episodes)):
+                        break
+        except KeyboardInterrupt:
+            if after_run is None or not episodes:
+                raise
         return gather(rounds, episodes, time.perf_counter() - began)
 
 
-def split_runs(
-    environment: Environment,
-    label: str,
-    policy: Policy,
-    horizon: int,
-    runs: int,
-    seed: int,
-    *,
-    checkpoints: int = 100,
-    spacing: str = "both",
-) -> list[Task]:
-    """Cut the runs of a policy into tasks of about a second each.
+def split_runs(task: Task) -> list[Task]:
+    """Divide a task into tasks of about a second each.
 
-    Where the cuts are depends neither on the machine nor on the number of runs, so that a longer run finds the full
-    tasks of a shorter one done.
+    Where the divisions are depends neither on the machine nor on the number of runs, so that a longer task finds the
+    full parts of a shorter one done.
     """
-    each = min(math.ceil(1 / estimated_seconds(environment, policy, horizon)), MOST_RUNS)
-    return [
-        Task(environment, label, policy, horizon, seed, first, min(first + each, runs), checkpoints, spacing)
-        for first in range(0, runs, each)
-    ]
-
-
-def estimated_seconds(environment: Environment, policy: Policy, horizon: int) -> float:
-    """Seconds that a run takes on an ordinary core, roughly."""
-    if isinstance(policy, IndexPolicy):
-        return 1e-3 + 3e-7 * horizon
-    if isinstance(policy, LinearPolicy):
-        return 1e-3 + 1e-3 * math.log(max(horizon, 2)) / policy.growth
-    drawn_singly = not (environment.independent and environment.gaussian)
-    return 1e-2 + (3e-7 * horizon if drawn_singly or policy.needs_list else 0.0)
+    drawn_singly = not (task.environment.independent and task.environment.gaussian)
+    seconds = task.policy.estimated_seconds(task.horizon, drawn_singly=drawn_singly)
+    each = min(math.ceil(1 / seconds), MOST_RUNS)
+    starts = range(task.first, task.last, each)
+    return [replace(task, first=first, last=min(first + each, task.last)) for first in starts]
 
 
 def merged(results: Sequence[PolicyResult]) -> PolicyResult:
@@ -137,7 +130,7 @@ def merged(results: Sequence[PolicyResult]) -> PolicyResult:
 
 @functools.cache
 def _code() -> str:
-    """A text that differs between different states of this package, released or not."""
+    """Hash of the source code of this package."""
     files = sorted(Path(__file__).parents[1].rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 

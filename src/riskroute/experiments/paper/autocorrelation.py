@@ -18,7 +18,7 @@ NOISES = ("deviation", "variance")
 """What multiplies the noise: as the model has it, and as the paper prints it."""
 
 
-def panels(scale: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
+def panels(run_size: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
     """Five panels per reading of the noise."""
     problem = random_routing_problem(SHARES, SLOTS, INSTANCE)
     return [
@@ -35,7 +35,7 @@ def panels(scale: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
                 "correlation": correlation,
                 "noise": noise,
             },
-            scale,
+            run_size,
         )
         for noise in NOISES
         for name, correlation in CORRELATIONS.items()

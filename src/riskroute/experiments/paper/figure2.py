@@ -16,18 +16,20 @@ SIZES = {"a": (4, 4), "b": (5, 4), "c": (6, 6), "d": (6, 8)}
 INSTANCES = 30
 
 
-def panels(scale: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
+def panels(run_size: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
     """The four panels, on instance 0."""
-    return [_panel(size, size, 0, scale, policies) for size in SIZES]
+    return [_panel(size, size, 0, run_size, policies) for size in SIZES]
 
 
-def instances(scale: RunSize, policies: Sequence[str] = COMPARED, count: int = INSTANCES) -> list[Panel]:
+def instances(run_size: RunSize, policies: Sequence[str] = COMPARED, count: int = INSTANCES) -> list[Panel]:
     """The four problems with ``count`` random instances each; only the end of every run is recorded."""
-    return [_panel(f"{size}-{k:02d}", size, k, scale, policies, checkpoints=1) for size in SIZES for k in range(count)]
+    return [
+        _panel(f"{size}-{k:02d}", size, k, run_size, policies, checkpoints=1) for size in SIZES for k in range(count)
+    ]
 
 
 def _panel(
-    name: str, size: str, instance: int, scale: RunSize, policies: Sequence[str], checkpoints: int = 100
+    name: str, size: str, instance: int, run_size: RunSize, policies: Sequence[str], checkpoints: int = 100
 ) -> Panel:
     slots, shares = SIZES[size]
     return Panel(
@@ -36,6 +38,6 @@ def _panel(
         Environment(random_routing_problem(shares, slots, instance)),
         tuple(policies),
         {"panel": size, "slots": slots, "shares": shares, "instance": instance},
-        scale,
+        run_size,
         checkpoints,
     )

@@ -13,7 +13,7 @@ READINGS = {"a": "norm-1", "b": "money"}
 """Units per panel: the paper does not say which it used."""
 
 
-def panels(scale: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
+def panels(run_size: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
     """One panel per reading of the table."""
     return [
         Panel(
@@ -22,7 +22,7 @@ def panels(scale: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
             Environment(paper_table(units)),
             tuple(policies),
             {"panel": name, "slots": len(VENUES), "shares": SHARES, "units": units},
-            scale,
+            run_size,
         )
         for name, units in READINGS.items()
     ]

@@ -39,30 +39,30 @@ def environment(horizon: int) -> PiecewiseStationary:
     return PiecewiseStationary([random_problem(actions, seed) for seed in range(len(changes) + 1)], changes)
 
 
-def panels(scale: RunSize, policies: Sequence[str] = POLICIES) -> list[Panel]:
+def panels(run_size: RunSize, policies: Sequence[str] = POLICIES) -> list[Panel]:
     """One set of runs, for both panels of the paper's figure."""
-    world = environment(scale.horizon)
+    world = environment(run_size.horizon)
     facts = {"panel": "ab", "slots": SLOTS, "shares": SHARES, "changes": list(world.starts[1:])}
     title = f"{SLOTS} slots, {SHARES} shares, {len(world.starts) - 1} changes"
     chosen: dict[str, str | Policy] = {name: name for name in policies}
     if "restart-gse" in chosen:
         chosen["restart-gse"] = RestartGse(budget=EXPLORED)
-    return [Panel("a", title, world, chosen, facts, scale, CHECKPOINTS, "linear")]
+    return [Panel("a", title, world, chosen, facts, run_size, CHECKPOINTS, "linear")]
 
 
-def story(scale: RunSize, label: str = "restart-gse", run: int = 0) -> dict[str, Any]:
+def story(run_size: RunSize, label: str = "restart-gse", run: int = 0) -> dict[str, Any]:
     """One run of the paper's policy, stretch by stretch: where it restarts and explores, and the gap of its rounds.
 
     Returns ``changes``, ``restarts``, ``windows`` of exploration, ``gap_rounds`` (where stretches begin, and the end),
     ``gaps``, and how the positive gaps divide, see `_concentration`.
     """
-    world = environment(scale.horizon)
+    world = environment(run_size.horizon)
     instance = world.stream_name
     policy = RestartGse(budget=STORIES[label]).start(
-        world.setting(scale.horizon), stream(scale.seed, instance, label, run, "policy")
+        world.setting(run_size.horizon), stream(run_size.seed, instance, label, run, "policy")
     )
-    rewards = world.run(np.random.default_rng(stream(scale.seed, instance, label, run, "rewards")))
-    cuts = checkpoint_rounds(scale.horizon, CHECKPOINTS, "linear")  # as the runner cuts
+    rewards = world.run(np.random.default_rng(stream(run_size.seed, instance, label, run, "rewards")))
+    cuts = checkpoint_rounds(run_size.horizon, CHECKPOINTS, "linear")  # as the runner cuts
     restarts, windows, lengths, gaps = [], [], [], []
     while policy.remaining:
         plan, begin = policy.plan(), policy.played
@@ -72,8 +72,8 @@ def story(scale: RunSize, label: str = "restart-gse", run: int = 0) -> dict[str,
         policy.learn(tallies)
         if len(plan.actions) > 1:
             windows.append((begin, policy.played))
-        lengths.append(blocks[0])
-        gaps.append(blocks[-1])
+        lengths.append(blocks.counts)
+        gaps.append(blocks.gaps)
     counts, gap = np.concatenate(lengths), np.concatenate(gaps)
     changes = list(world.starts[1:])
     ends = np.cumsum(counts)

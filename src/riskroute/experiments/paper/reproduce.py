@@ -83,7 +83,7 @@ class ExperimentResult:
     @property
     def title(self) -> str:
         """Title of the experiment, with what was played."""
-        scale = self.experiment.panels[0].scale
+        scale = self.experiment.panels[0].size
         return f"{TITLES[self.experiment.name]} ({scale.runs} runs of {scale.horizon:,} rounds)"
 
     def figure(self) -> ExperimentFigure:
@@ -126,10 +126,10 @@ def plan_experiments(
         raise InputError(f"panel must go with one experiment, was {panel!r} for all of them")
     found = []
     for each in names:
-        scale = RunSize(horizon, USUAL_RUNS.get(each, 50), seed, EXTRA_LINES)
+        run_size = RunSize(horizon, USUAL_RUNS.get(each, 50), seed, EXTRA_LINES)
         if runs is not None:
-            scale = RunSize(horizon, runs, seed)
-        panels = _panels(each, scale, tuple(dict.fromkeys(policies)) if policies else None)
+            run_size = RunSize(horizon, runs, seed)
+        panels = _panels(each, run_size, tuple(dict.fromkeys(policies)) if policies else None)
         if panel is not None:
             one_of("panel", panel, tuple(dict.fromkeys("".join(str(one.facts["panel"]) for one in panels))))
             panels = [one for one in panels if panel in str(one.facts["panel"])]
@@ -137,16 +137,16 @@ def plan_experiments(
     return found
 
 
-def _panels(name: str, scale: RunSize, policies: tuple[str, ...] | None) -> list[Panel]:
+def _panels(name: str, run_size: RunSize, policies: tuple[str, ...] | None) -> list[Panel]:
     if name == "nonstationary":
-        return nonstationary.panels(scale, policies or nonstationary.POLICIES)
+        return nonstationary.panels(run_size, policies or nonstationary.POLICIES)
     make: dict[str, Callable[..., list[Panel]]] = {
         "figure2": figure2.panels,
         "figure4": figure4.panels,
         "autocorrelation": autocorrelation.panels,
         "instances": figure2.instances,
     }
-    return make[name](scale, policies or COMPARED)
+    return make[name](run_size, policies or COMPARED)
 
 
 def reproduce(
@@ -177,11 +177,11 @@ def reproduce(
 def _write(
     experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: TableWriter
 ) -> ExperimentResult:
-    scale, stem = experiment.panels[0].scale, table.target.with_suffix("")
+    run_size, stem = experiment.panels[0].size, table.target.with_suffix("")
     extra = {}
     if experiment.name == "nonstationary":
         labels = nonstationary.STORIES if "restart-gse" in experiment.panels[0].policies else ()
-        extra = {"stories": {label: nonstationary.story(scale, label) for label in labels}}
+        extra = {"stories": {label: nonstationary.story(run_size, label) for label in labels}}
     summary = {"experiment": experiment.name, "title": TITLES[experiment.name]}
     facts = {panel.name: {"title": panel.title, **panel.facts} for panel in experiment.panels}
     panels = {name: facts[name] | digest for name, digest in digests.items()}
@@ -200,7 +200,7 @@ def standings(done: ExperimentResult) -> tuple[list[str], list[list[str]]]:
     for panel in done.experiment.panels:
         policies = done.summary["panels"][panel.name]["policies"]
         groups.setdefault(panel.title, []).append({label: one["final"] for label, one in policies.items()})
-    labels, scale = list(done.experiment.panels[0].policies), done.experiment.panels[0].scale
+    labels, run_size = list(done.experiment.panels[0].policies), done.experiment.panels[0].size
     rows = [[title, *(average(members, label) for label in labels)] for title, members in groups.items()]
-    names = [f"{n} ({scale.runs_of(n)} runs)" if scale.runs_of(n) < scale.runs else n for n in labels]
+    names = [f"{n} ({run_size.runs_of(n)} runs)" if run_size.runs_of(n) < run_size.runs else n for n in labels]
     return ["final regret", *names], rows

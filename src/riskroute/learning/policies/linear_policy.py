@@ -100,6 +100,9 @@ class LinearPolicy(Policy):
         """Rewards after which the belief is refreshed."""
         return max(math.floor(self.growth * (self.belief.rounds if self.belief else 0.0)), 1)
 
+    def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
+        return 1e-3 + 1e-3 * math.log(max(horizon, 2)) / self.growth
+
     def observe(self, tallies: Tallies) -> None:
         self.remember(Observations.of(self.setting.actions.features(tallies.actions), tallies))
         self.fresh += float(tallies.counts.sum())

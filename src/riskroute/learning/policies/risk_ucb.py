@@ -37,6 +37,9 @@ class RiskUcb(IndexPolicy):
         if self.delta is not None:
             sized_number("delta", self.delta, above=0, maximum=1)
 
+    def changes(self, rounds: int) -> list[int]:
+        return [0]
+
     def bonus_at(self, played: int) -> float:
         """Width of the confidence bound of an arm played once: the same in all rounds."""
         known = self.setting

@@ -10,20 +10,19 @@ stated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
-from riskroute.arrays import Floats, Matrix, Units
+from riskroute.arrays import Floats, Matrix, Units, Vector
+from riskroute.learning.actions import Action
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import WideDesign, few, wide_design
+from riskroute.learning.tally import ActionBatch
 from riskroute.routing.designs.large_design import OUTSIDE
 from riskroute.routing.designs.majorant import bound_leverages
+from riskroute.routing.lattice_set import Cut, LatticeSet
 from riskroute.routing.search import MEMBER_SLACK
-
-if TYPE_CHECKING:
-    from riskroute.routing.survivors import Survivors
-
 
 _COARSEST = 0.05  # candidates are only some of the members: solving on them to more than this is wasted
 _DRAWS = 600
@@ -32,7 +31,25 @@ _ROUNDS = 4
 _STARTS = 24  # climbs per round
 
 
-def survivor_design(survivors: Survivors, tolerance: float) -> Design:
+class CutSet(Protocol):
+    """A set of allocations behind cuts, as `riskroute.routing.survivors` makes them."""
+
+    root: LatticeSet
+    cuts: tuple[Cut, ...]
+    witness: Action
+    dim: int
+
+    def features(self, actions: ActionBatch) -> Floats:
+        """Feature vectors of members."""
+
+    def best(self, coef: Vector) -> Action:
+        """Best member found for a score."""
+
+    def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
+        """Uniform draws."""
+
+
+def survivor_design(survivors: CutSet, tolerance: float) -> Design:
     """Design over the survivors, with a bound that holds for all of them."""
     tolerance = max(tolerance, _COARSEST)
     rng = np.random.default_rng(0)
@@ -57,20 +74,20 @@ def survivor_design(survivors: Survivors, tolerance: float) -> Design:
     return Design(support, weights, bound, rank)
 
 
-def _spans(survivors: Survivors, features: Matrix, rank: int) -> bool:
+def _spans(survivors: CutSet, features: Matrix, rank: int) -> bool:
     """Whether it is proven that every survivor lies in the span of the support, whose features are given."""
     unseen = np.linalg.svd(np.linalg.qr(features, mode="r"))[2][rank:]
     return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
 
 
-def _highest(survivors: Survivors, drawn: Units, design: WideDesign) -> Units:
+def _highest(survivors: CutSet, drawn: Units, design: WideDesign) -> Units:
     """Those draws whose leverages are above the rank, the highest first."""
     levers = np.round(np.sum((survivors.features(drawn) @ design.whitening) ** 2, axis=1) / design.rank, 9)
     order = np.argsort(-levers, kind="stable")
     return np.asarray(drawn[order[levers[order] > 1]])
 
 
-def _climb(survivors: Survivors, start: Units, design: WideDesign) -> Units:
+def _climb(survivors: CutSet, start: Units, design: WideDesign) -> Units:
     """Follow the leverage uphill: it is convex, so the member farthest along its gradient never has less."""
     here = start
     for _ in range(6):
@@ -83,7 +100,7 @@ def _climb(survivors: Survivors, start: Units, design: WideDesign) -> Units:
     return here
 
 
-def _bound(survivors: Survivors, whitening: Matrix) -> float:
+def _bound(survivors: CutSet, whitening: Matrix) -> float:
     """The smallest of three true bounds on every leverage: separable, by coordinates, and from the root's design."""
     lattice, lot = survivors.root.lattice, survivors.root.lot
     units = np.repeat([lot, lot**2], survivors.root.slots) / survivors.root.scale
@@ -99,7 +116,7 @@ def _bound(survivors: Survivors, whitening: Matrix) -> float:
     return max(found, float(whitening.shape[1]))
 
 
-def _largest(survivors: Survivors, axis: Floats) -> float:
+def _largest(survivors: CutSet, axis: Floats) -> float:
     """Bound on ``<axis, features>`` over the survivors: the best of a few multipliers on the latest cut."""
     cut = survivors.cuts[-1]
     unit = np.linalg.norm(axis) / max(float(np.linalg.norm(cut.coef)), 1e-300)

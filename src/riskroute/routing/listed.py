@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from riskroute.arrays import Integers
 from riskroute.learning.actions import Actions
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import is_wide, wide_optimal
@@ -9,10 +12,32 @@ from riskroute.validation import real_number
 
 
 class ListedAllocations(Actions):
-    """An explicit list of allocations under their own handles.
+    """An explicit list of allocations of one order; handles are tuples of shares, as in sets that are not listed.
 
     Designs over many slots are made without tables of all pairs of coordinates, which would fill the memory.
+
+    >>> from riskroute.routing.splits import split_actions
+    >>> split_actions(shares=4, slots=3).best(np.array([0.0, 1.0, 2.0, 0.0, 0.0, 0.0]))
+    (4, 0, 0)
     """
+
+    def __repr__(self) -> str:
+        return f"ListedAllocations({self.shares} shares over {self.slots} slots, {self.size:,} allocations)"
+
+    @property
+    def shares(self) -> int:
+        """Shares of the order."""
+        return int(self.handles[0].sum())
+
+    @property
+    def slots(self) -> int:
+        """Slots that shares go to."""
+        return int(self.handles.shape[1])
+
+    @property
+    def largest_amounts(self) -> Integers:
+        """Most shares that any allocation puts into each slot, ``(slots,)``."""
+        return np.asarray(self.handles.max(axis=0))
 
     def design(self, tolerance: float) -> Design:
         if not is_wide(self.size, self.dim):
