@@ -46,12 +46,3 @@ def test_learning_does_not_know_what_is_traded() -> None:
             r"\b(?:shares?|venues?|prices?|trad(?:er|ing)s?|allocations?)\b", path.read_text(), re.IGNORECASE
         )
         assert not found, (path.name, found)
-
-
-def test_only_the_command_line_names_options() -> None:
-    """Errors of the library name parameters, which callers from Python know too."""
-    package = Path(riskroute.__file__).parent
-    for path in package.rglob("*.py"):
-        if "cli" not in path.relative_to(package).parts:
-            found = re.findall(r"""(?<=[\s"'`(])--[a-z][a-z-]*""", path.read_text())
-            assert not found, (path.name, found)

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import riskroute as rr
+from executed import run_code
+from places import ROOT
 from riskroute import DataError, InputError
 from riskroute.cli.app import run as command
 from riskroute.experiments.study.config import StudyConfig
@@ -137,6 +139,16 @@ def test_a_damaged_file_is_named_with_the_place(
     with pytest.raises(DataError, match=message) as caught:
         rr.StudyResult.from_json(damaged)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("untraced")
+def test_the_guide_runs_as_written(tmp_path: Path) -> None:
+    (code,) = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs" / "study.md").read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    said = run_code(code, tmp_path)
+    assert said.startswith("Sell 10 shares by sending ")
+    assert (tmp_path / "out" / "study" / "report.html").exists()
 
 
 def test_the_report_names_fields_and_no_keys() -> None:
