@@ -207,7 +207,7 @@ def test_doubts_are_said(study: Path) -> None:
     doubtful = from_plain(OrderResult, order)
     said = " ".join(summary_sentences(doubtful))
     assert f"brought here: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
-    assert "At 12.5% of the times in the test hours it needed more than a book's known levels hold" in said
+    assert "At 12.5% of the sample times in the test hours it needed more than a book's known levels hold" in said
     assert "best for any risk tolerance of 0.5 and more" in said
     assert "a pure square instead" in dict(zip(doubtful.slots, models_table(doubtful)[1], strict=True))["XNAS"][-1]
 
@@ -234,7 +234,7 @@ def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:
     values = np.array(sorted({*known, *(100 * value for value in known)}))  # percentages
     said = re.findall(r"(?<![A-Za-z²])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?", text)
     assert len(said) > 100
-    fixed = {5.0, 1000.0, 1.0}  # the worst 5 %, per 1,000 shares, list numbers
+    fixed = {5.0, 1000.0, 1.0}  # expected shortfall at 5 %, per 1,000 shares, list numbers
     for word in said:
         number = float(word.replace(",", ""))
         mantissa, _, power = word.replace(",", "").partition("e")

@@ -64,8 +64,8 @@ def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
     found = prepared_books(tmp_path, *whole, seldom, later, thin, shares=20, lot=5)
     assert found.slots == ["XAAA", "XAAB"]
     assert found.unused == {
-        "XAAC": "books at 50% of the times in the train hours, 95% are needed",
-        "XAAD": "books at 0% of the times in the test hours, 50% are needed",
+        "XAAC": "books at 50% of the sample times in the train hours, 95% are needed",
+        "XAAD": "books at 0% of the sample times in the test hours, 50% are needed",
         "XAAE": "books for 3 shares, a lot is 5",
     }
     with pytest.raises(DataError, match=r"slots that can be used must be at least two, was 1 \(XAAC: books at 50%"):

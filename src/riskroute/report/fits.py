@@ -76,14 +76,14 @@ def plot_sampling(picture: SamplingPicture, path: str | os.PathLike[str], *, tit
     for k, time in enumerate(picture.times):
         above.axvline(time, color="#111111", linestyle=":", linewidth=1, label="drawn time" if k == 0 else None)
     above.set_xlabel(f"minutes after {picture.start} New York")
-    above.set_ylabel("middle price (dollars)")
+    above.set_ylabel("mid (dollars)")
     above.set_title("one time per bucket, shared by all venues; dots: the closest book of each", fontsize=10)
     above.legend(frameon=False, loc="best", ncols=3)
     book = picture.book
     labels = [f"{price:.2f}" for price in book.prices]
     below.bar(labels, book.sizes, color="#c9d8ea", label="offered to buy")
     below.bar(labels, book.taken, color=POINT, label=f"taken by {sum(book.taken):,.0f} shares sold")
-    below.set_xlabel(f"bid price (dollars); middle {book.mid:.3f}")
+    below.set_xlabel(f"bid price (dollars); mid {book.mid:.3f}")
     below.set_ylabel("shares")
     below.set_title(f"one of these books ({in_figure(book.venue)}), walked from the best bid down", fontsize=10)
     below.legend(frameon=False, loc="best")

@@ -12,7 +12,7 @@ from riskroute.paper_results import SamplingPicture
 from riskroute.report.fits import LINE, POINT, VENUE_COLOURS, FittedPoints
 from riskroute.report.interactive import layout_of, shape
 
-FIT_NOTE = "Dots are sampled, lines are straight. Profits are against the middle of the venue's own book."
+FIT_NOTE = "Dots are sampled, lines are straight. Profits are against the mid of the venue's own book."
 SAMPLING_NOTE = "One time is drawn per bucket and shared by all venues; dots are the closest books."
 
 
@@ -50,7 +50,7 @@ def _line(title: str, along: str, up: str, places: Any, values: Sequence[float] 
 
 
 def sampling_chart(picture: SamplingPicture) -> dict[str, Any]:
-    """Middle prices of all venues over some buckets, with the drawn times and the matched books."""
+    """Mids of all venues over some buckets, with the drawn times and the matched books."""
     data: list[dict[str, Any]] = []
     for colour, (venue, course) in zip(VENUE_COLOURS, picture.venues.items(), strict=False):
         line = {"color": colour, "width": 1, "shape": "hv"}
@@ -62,7 +62,7 @@ def sampling_chart(picture: SamplingPicture) -> dict[str, Any]:
             "marker": {"color": colour},
         }
         data.append(dots | {"name": f"{venue} matched"})
-    layout = layout_of("", f"minutes after {picture.start} New York", "middle price (dollars)")
+    layout = layout_of("", f"minutes after {picture.start} New York", "mid (dollars)")
     edges = [shape("line", at, at, color="#777777", width=1.5) for at in picture.edges]
     times = [shape("line", at, at, color="#111111", dash="dot", width=1) for at in picture.times]
     return {"data": data, "layout": layout | {"shapes": [*edges, *times]}}

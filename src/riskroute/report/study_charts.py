@@ -32,7 +32,7 @@ def allocation_chart(order: OrderResult) -> dict[str, Any]:
 
 
 def cost_chart(order: OrderResult) -> dict[str, Any]:
-    """Cost per order of the recommended split and of what else one might do, on books not seen before."""
+    """Cost per order of the recommended split and of its alternatives, out of sample."""
     names = list(order.splits)
     tested = [order.splits[name].test for name in names]
     plain = [one.cost for one in tested]
@@ -49,18 +49,18 @@ def cost_chart(order: OrderResult) -> dict[str, Any]:
     risk = [one.risk_charge for one in tested]
     if None not in risk:
         data.append({"type": "bar", "x": names, "y": risk, "name": "charge for risk", "marker": {"color": OTHER}})
-    layout = layout_of("Cost of an order, books not seen before", "", "dollars per order") | {"barmode": "stack"}
+    layout = layout_of("Cost of an order, out of sample", "", "dollars per order") | {"barmode": "stack"}
     return {"data": data, "layout": layout}
 
 
 def regret_charts(order: OrderResult) -> list[dict[str, Any]]:
-    """What learning cost each policy so far: in the model, and on books not seen before.
+    """What learning cost each policy so far: in the model, and out of sample.
 
     Policies differ by orders of magnitude, so the scale is logarithmic, and without bands, which may be negative.
     """
     places = {
         "Regret, in the model": {name: one.model for name, one in order.policies.items()},
-        "Regret, on books not seen before": {name: one.test for name, one in order.policies.items()},
+        "Regret, out of sample": {name: one.test for name, one in order.policies.items()},
     }
     return [_regret_chart(title, curves) for title, curves in places.items()]
 
@@ -86,7 +86,7 @@ def frontier_chart(order: OrderResult) -> dict[str, Any]:
             "y": [-one.mean for one in points],
             "text": hover,
             "mode": "lines+markers",
-            "name": "books chosen on",
+            "name": "in sample",
             "line": {"color": BAR},
         },
         {
@@ -94,7 +94,7 @@ def frontier_chart(order: OrderResult) -> dict[str, Any]:
             "y": [-one.test_mean for one in points],
             "text": hover,
             "mode": "markers",
-            "name": "books not seen before",
+            "name": "out of sample",
             "marker": {"color": "#d8343c", "symbol": "x"},
         },
         {
@@ -102,7 +102,7 @@ def frontier_chart(order: OrderResult) -> dict[str, Any]:
             "y": [-one.tail for one in points],
             "text": hover,
             "mode": "markers",
-            "name": "worst 5 % there",
+            "name": "expected shortfall 5 %",
             "marker": {"color": "#777777", "symbol": "triangle-up"},
         },
     ]

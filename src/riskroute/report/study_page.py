@@ -33,13 +33,13 @@ PAGES = ("report.html", "report.md")
 TEMPLATES = Path(__file__).parent / "templates"
 
 LIMITATIONS = (
-    "Costs are against the middle of each venue's own book when the order is sent. An order moves nothing here: the "
-    "books are what they were without it.",
+    "Costs are against the mid of each venue's own book when the order is sent. Orders have no market impact here: the "
+    "books are what they were without them.",
     "Books of one day and a few hours. Another day may differ by more than the error bars, which know this day only.",
     "Dark pools are a mechanism with assumed parameters; nobody publishes such data.",
-    "Market orders and what dark pools leave walk the book of a venue together. The rest of a limit order crosses "
-    "later, on a book in which what they took is there again. Where together they need more than the known levels "
-    "hold, prices are taken to worsen further in proportion.",
+    "Market orders and the remainders of dark pools walk the book of a venue together. The remainder of a limit order "
+    "crosses later, on a book in which what they took is there again. Where together they need more than the known "
+    "levels hold, prices are taken to worsen further in proportion.",
     "Limit orders join at the best price and wait; they are not moved when the market moves away.",
     "The models add up over slots, and ignore that venues move together; replayed books do not ignore it.",
     "Scenarios of a replay come again and again. A policy that trades for longer than there are books sees them twice.",

@@ -17,7 +17,7 @@ def known_levels(result: StudyResult) -> list[str]:
 
 
 def splits_table(order: OrderResult) -> Table:
-    """What one might do, and what it costs on books not seen before."""
+    """The recommended split and its alternatives, and what each costs out of sample."""
     rows = []
     for name, split in order.splits.items():
         tested = split.test
@@ -32,7 +32,15 @@ def splits_table(order: OrderResult) -> Table:
                 dollars(split.train.charged_cost),
             ]
         )
-    header = ["", "split", "cost", "basis points", "worst 5 %", "with risk charged", "the same, when chosen"]
+    header = [
+        "",
+        "split",
+        "cost",
+        "basis points",
+        "expected shortfall 5 %",
+        "risk-adjusted cost",
+        "the same, in sample",
+    ]
     return header, rows
 
 
@@ -52,7 +60,7 @@ def policies_table(order: OrderResult) -> Table:
                 f"{split_text(order.slots, tested.ended_on)} ({tested.ended_on_share:.0%} of runs)",
             ]
         )
-    header = ["", "runs", "cost of learning", "cost of an order, all included", "the same, earlier books"]
+    header = ["", "runs", "cost of learning", "cost of an order, all included", "the same, in sample"]
     return [*header, "orders sent elsewhere", "most often ended on"], rows
 
 
@@ -92,5 +100,5 @@ def frontier_table(order: OrderResult) -> Table:
         ]
         for point in order.frontier
     ]
-    header = ["risk tolerance from", "split", "cost, when chosen", "variance ($²)"]
-    return [*header, "cost, when tested", "variance ($²)", "worst 5 %"], rows
+    header = ["risk tolerance from", "split", "cost in sample", "variance ($²)"]
+    return [*header, "cost out of sample", "variance ($²)", "expected shortfall 5 %"], rows

@@ -63,25 +63,22 @@ def summary_sentences(order: OrderResult) -> list[str]:
     tested, seen = order.recommended.test, order.moments.test
     said = [
         *_assumed(order),
-        f"On books not used for the choice this cost {dollars(tested.cost)} an order on average (error "
-        f"{dollars(tested.cost_error)}): {tested.basis_points:.2f} basis points, or "
-        f"{dollars(tested.per_thousand)} per 1,000 shares. In the worst 5 % of cases it cost "
-        f"{dollars(tested.tail_cost)} on average. These were {seen.scenarios:,} moments in {seen.buckets:,} "
-        "stretches of time.",
+        f"Out of sample this cost {dollars(tested.cost)} an order on average (s.e. {dollars(tested.cost_error)}): "
+        f"{tested.basis_points:.2f} basis points, or {dollars(tested.per_thousand)} per 1,000 shares. The expected "
+        f"shortfall (5 %) was {dollars(tested.tail_cost)}. The test hours gave {seen.scenarios:,} scenarios in "
+        f"{seen.buckets:,} time buckets.",
     ]
     gap = order.gap
     if gap is not None:
-        word = "more" if gap > 0 else "less"
-        error = dollars(order.gap_error)
-        than = "there than on the books it was chosen on"
-        said.append(f"With risk charged, it cost {dollars(abs(gap))} {word} {than} (error {error}).")
+        word, error = "higher" if gap > 0 else "lower", dollars(order.gap_error)
+        said.append(f"The risk-adjusted cost was {dollars(abs(gap))} {word} there than in sample (s.e. {error}).")
     said += _appetite(order)
     said += [_against(order, name) for name in order.splits if name != RECOMMENDED]
     return [*said, *_doubts(order), *_learning(order)]
 
 
 def _assumed(order: OrderResult) -> list[str]:
-    """Which slots of the recommendation are assumed, and where their rest goes."""
+    """Which slots of the recommendation are assumed, and where their remainder goes."""
     homes = order.rests_cross_at
     split = zip(order.slots, order.recommended.allocation, strict=True)
     pools = [slot for slot, shares in split if shares and slot in homes]
@@ -89,22 +86,21 @@ def _assumed(order: OrderResult) -> list[str]:
         return []
     left = _listed(list(dict.fromkeys(homes[pool] for pool in pools)))
     are = "is a dark pool" if len(pools) == 1 else "are dark pools"
-    return [f"{_listed(pools)} {are} with assumed parameters; what is not filled there crosses the spread at {left}."]
+    return [f"{_listed(pools)} {are} with assumed parameters; the remainder crosses the spread at {left}."]
 
 
 def _doubts(order: OrderResult) -> list[str]:
-    """What limits the recommendation: slots that are out, moments left out, depth that is not known."""
+    """What limits the recommendation: slots and sample times that are left out, depth that is not known."""
     said = [f"Not used: {slot}, {reason}." for slot, reason in order.unused_slots.items()]
     if max(order.caps) < order.shares:
         said.append("No single slot can take the whole order.")
     dropped, beyond = order.left_out.test, order.beyond_known_levels.test
     if dropped:
-        said.append(
-            f"{dropped:.1%} of the times in the test hours were left out, as a book was missing or not deep enough."
-        )
+        why = "as a book was missing or not deep enough"
+        said.append(f"{dropped:.1%} of the sample times in the test hours were left out, {why}.")
     if beyond:
-        moments = f"At {beyond:.1%} of the times in the test hours"
-        said.append(f"{moments} it needed more than a book's known levels hold; its cost beyond them is an estimate.")
+        times = f"At {beyond:.1%} of the sample times in the test hours"
+        said.append(f"{times} it needed more than a book's known levels hold; its cost beyond them is an estimate.")
     return said
 
 
@@ -129,9 +125,9 @@ def _against(order: OrderResult, name: str) -> str:
     if more is None or error is None:
         larger, doubt = split.test.excess, f"{split.test.excess_error:.3g}"
         word = "larger" if larger > 0 else "smaller"
-        return f"{label} would have had a {word} variance, by {abs(larger):.3g} squared dollars (error {doubt})."
+        return f"{label} would have had a {word} variance, by {abs(larger):.3g} squared dollars (s.e. {doubt})."
     word, doubt = "more" if more > 0 else "less", "" if abs(more) > 2 * error else ", so this may be chance"
-    return f"{label} would have cost {dollars(abs(more))} {word}, risk charged (error {dollars(error)}{doubt})."
+    return f"{label} would have cost {dollars(abs(more))} {word}, risk-adjusted (s.e. {dollars(error)}{doubt})."
 
 
 def _learning(order: OrderResult) -> list[str]:
@@ -147,8 +143,8 @@ def _learning(order: OrderResult) -> list[str]:
     naive = [f"{dollars(order.splits[label].test.charged_cost)} for {label}" for label in order.naive_splits]
     return [
         f"{begin} {name}: learning while trading cost it {dollars(tested.learning_cost)} over {rounds:,} orders, "
-        "risk charged.",
-        f"Its orders then cost {dollars(tested.cost_each)} on average, learning and risk included (error over runs "
+        "risk-adjusted.",
+        f"Its orders then cost {dollars(tested.cost_each)} on average, learning and risk included (s.e. over runs "
         f"{dollars(tested.cost_each_error)}), against {dollars(fixed)} for always sending the recommended split, "
         f"{', '.join(naive)}.",
         *_verdict(order, tested.cost_each),

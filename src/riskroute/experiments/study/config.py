@@ -34,7 +34,7 @@ POLICIES_PLAYED = ("adaptive", "thompson", "rise", "rise++", "risk-ucb", "risk-e
 
 
 class DarkConfig(BaseModel):
-    """A dark pool: see `riskroute.market.dark_pools.DarkPool`; what it leaves crosses at ``venue``."""
+    """A dark pool: see `riskroute.market.dark_pools.DarkPool`; the remainder crosses at ``venue``."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -199,7 +199,7 @@ seed = 0
 # XPSX = 5
 
 # Dark pools: hidden size is there with probability `presence`, at least `smallest`, with a power-law tail; it trades at
-# the middle, and what is left crosses at `venue` (the one with the most books if left out). They are assumed, as nobody
+# the mid, and the remainder crosses at `venue` (the one with the most books if left out). They are assumed, as nobody
 # publishes such data: these two are there if nothing is said about the synthetic market, none beside data of your own.
 # For none at all write `dark = []` above the first [section].
 [[dark]]

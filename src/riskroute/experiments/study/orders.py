@@ -63,7 +63,7 @@ class PreparedOrder:
 
     @property
     def homes(self) -> dict[str, str]:
-        """Dark pools, and the venue at which their rest crosses."""
+        """Dark pools, and the venue at which their remainder crosses."""
         return {slot.name: slot.venue for slot in self.scenarios["train"].slots if slot.pool is not None}
 
     def problem(self, risk_tolerance: float) -> Problem:
@@ -84,7 +84,9 @@ class PreparedOrder:
         if buckets < 2:
             known = self.scenarios[part].deep(self.caps).mean(axis=1)
             worst = int(known.argmin())
-            most = f"{self.slots[worst]} has books for {self.caps[worst]} shares at {known[worst]:.0%} of the moments"
+            most = (
+                f"{self.slots[worst]} has books for {self.caps[worst]} shares at {known[worst]:.0%} of the sample times"
+            )
             raise DataError(f"{part} must have deep books at all slots in at least two buckets, was {buckets}; {most}")
         return Replay(problem, *self.scenarios[part].replayed(self.caps))
 
@@ -98,7 +100,7 @@ class PreparedOrder:
         return float(1 - self.scenarios[part].whole(self.caps).mean())
 
     def mid(self, part: str) -> float:
-        """Middle price over the scenarios of `replay` on average, in dollars."""
+        """Mid over the scenarios of `replay` on average, in dollars."""
         scenarios = self.scenarios[part]
         return float(np.nanmean(scenarios.mids[scenarios.whole(self.caps)]))
 
@@ -181,12 +183,21 @@ def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
     found = {}
     for k, slot in enumerate(scenarios["train"].slots):
         if train[k] < ENOUGH:
-            found[slot.name] = f"books at {train[k]:.0%} of the times in the train hours, {ENOUGH:.0%} are needed"
+            found[slot.name] = _too_few_books(train[k], "train", ENOUGH)
         elif test[k] < ENOUGH_TO_TEST:
-            found[slot.name] = f"books at {test[k]:.0%} of the times in the test hours, {ENOUGH_TO_TEST:.0%} are needed"
+            found[slot.name] = _too_few_books(test[k], "test", ENOUGH_TO_TEST)
         elif caps[k] < lot:
             found[slot.name] = f"books for {caps[k]} shares, a lot is {lot}"
     return found
+
+
+def _too_few_books(share: float, part: str, needed: float) -> str:
+    """Why a slot is left out.
+
+    >>> _too_few_books(0.5, "train", 0.95)
+    'books at 50% of the sample times in the train hours, 95% are needed'
+    """
+    return f"books at {share:.0%} of the sample times in the {part} hours, {needed:.0%} are needed"
 
 
 def _rounded(caps: Integers, shares: int, lot: int) -> Integers:
