@@ -13,7 +13,7 @@ export NUMBA_CACHE_DIR := $(CACHE)/numba
 export MPLCONFIGDIR    := $(CACHE)/matplotlib
 export DASK_CONFIG     := $(CACHE)/dask
 
-.PHONY: help demo browser test bench evidence reproduction docs readme clean
+.PHONY: help demo browser test bench evidence reproduction reference docs readme clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick: does it run?)"
 	@echo "make evidence  the recommended policy and the study on instances they were not tuned on (about 30 minutes)"
 	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
+	@echo "make reference the pages of commands and configuration files, from the code"
 	@echo "make docs      the documentation site, in out/site"
 	@echo "make readme    write the demo's real output into README.md"
 	@echo "make clean     remove .venv, caches and out/"
@@ -84,6 +85,9 @@ reproduction: $(VENV)/.installed-market,report
 	mkdir -p out/reproduce
 	$(BIN)/python -m riskroute reproduce all --out out/reproduce > out/reproduce/said.txt
 	$(BIN)/python docs/refresh.py reproduction out/reproduce
+
+reference: $(VENV)/.installed-market,report
+	$(BIN)/python docs/refresh.py reference
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,16 +14,22 @@ from numpy.typing import NDArray
 
 from riskroute import Policy, Problem, simulate
 from riskroute.simulation.environments import Environment
+from timing import sized
+
+
+@functools.cache
+def _pool() -> ProcessPoolExecutor:
+    """Processes that are started once: each has to load compiled kernels before its first task."""
+    return ProcessPoolExecutor(sized(os.cpu_count(), 1))
 
 
 def side_by_side(call: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Results of ``call(*job)`` for every job, in order, with a count of finished ones on a terminal."""
     done = []
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for result in pool.map(call, *zip(*jobs, strict=True)):
-            done.append(result)
-            if sys.stderr.isatty():
-                print(f"\r{len(done)} of {len(jobs)}", end="\r", file=sys.stderr, flush=True)
+    for result in _pool().map(call, *zip(*jobs, strict=True)):
+        done.append(result)
+        if sys.stderr.isatty():
+            print(f"\r{len(done)} of {len(jobs)}", end="\r", file=sys.stderr, flush=True)
     return done
 
 

@@ -21,6 +21,7 @@ from riskroute.experiments.study.orders import NAIVE, PARTS, prepare
 from riskroute.experiments.study.study import Study
 from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
+from riskroute.simulation.engines import Engine
 from riskroute.simulation.replay import Replay
 from timing import leave, print_heading, print_table, say, sized, verdict
 
@@ -28,7 +29,7 @@ RISK_TOLERANCE = 2.0  # the default
 SEEDS = range(sized(10, 1))
 TRUTH = range(1000, sized(1020, 1002))
 SMALLER: dict[str, Any] = sized(
-    {}, {"train": "11:00-11:08", "test": "11:08-11:16", "bucket_minutes": 1.0, "repeats": 2, "horizon": 300}
+    {}, {"train": "11:00-11:04", "test": "11:04-11:08", "bucket_minutes": 0.5, "repeats": 2, "horizon": 100}
 )
 
 
@@ -66,7 +67,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
     say(f"\n{shares:,} shares: best split of {where}: {best}, mean-variance {floor:.4g}")
     for seed in SEEDS:
         study = Study(seed=seed, shares=shares, runs=runs, policies=["adaptive"], **SMALLER)
-        (order,) = study.run(out=out / "study").orders
+        (order,) = study.run(out=out / "study", engine=Engine(workers=sized(None, 1))).orders
         split = order.recommended.allocation
         measured = evaluate_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
         off = measured.excess / abs(floor)
@@ -100,7 +101,7 @@ def main() -> None:
         checks = compare(10, sized(10, 2), Path(folder))
         for text, holds in checks.items():
             say(f"{text}: {verdict(holds)}")
-        for text in compare(sized(1000, 30), sized(4, 2), Path(folder)):
+        for text in compare(sized(1000, 12), sized(4, 2), Path(folder)):
             say(text)
     leave([], checks.values())
 

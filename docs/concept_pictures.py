@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -122,20 +123,23 @@ def draw_exploration(path: Path) -> Iterator[str]:
     """Where a G-optimal design looks, where `adaptive` looks, and how much of its time it spends on looking."""
     shares, slots = 12, 3
     problem = rr.random_routing_problem(shares=shares, slots=slots, seed=7)
-    places = rr.list_splits(shares, slots) / shares @ CORNERS
+    splits = rr.list_splits(shares, slots)
+    places = splits / shares @ CORNERS
+    row_of = {split: row for row, split in enumerate(map(tuple, splits.tolist()))}
     figure = new_figure(14, 4.6)
     first, second, third = figure.subplots(1, 3)
 
     design = problem.actions.design(tolerance=0.01)
     weights = np.zeros(len(places))
-    weights[design.actions] = design.weights
+    weights[[row_of[split] for split in map(tuple, design.actions.tolist())]] = design.weights
     _draw_triangle(first, places, weights)
     first.set_title(f"G-optimal design: weights on {len(design)} of {len(places)} splits", fontsize=10)
     yield f"design over {len(places)} splits: plays {len(design)}, bound {design.bound:.2f}, rank {design.rank}"
 
-    best = problem.best
+    best = row_of[problem.best]
     for policy in (rr.Rise(), rr.Adaptive()):
-        played, rounds, paid = _play(problem, policy)
+        counts, rounds, paid = _play(problem, policy)
+        played = np.array([counts[split] for split in row_of])
         third.plot(rounds, paid, color=COLOURS[policy.name], linewidth=1.8, label=policy.name)
         yield (
             f"{policy.name} on {shares} shares over {slots} slots, {HORIZON:,} rounds: "
@@ -154,16 +158,17 @@ def draw_exploration(path: Path) -> Iterator[str]:
     save_figure(figure, path)
 
 
-def _play(problem: rr.Problem, policy: rr.Policy) -> tuple[NDArray[np.int64], list[int], list[float]]:
+def _play(problem: rr.Problem, policy: rr.Policy) -> tuple[Counter[rr.Action], list[int], list[float]]:
     """Rounds per split; rounds and summed gaps after every plan, from nothing."""
     environment = rr.Environment(problem)
     policy.start(environment.setting(HORIZON), seed=1)
     rewards = environment.run(np.random.default_rng(1))
-    played = np.zeros(problem.actions.size, dtype=np.int64)
+    played: Counter[rr.Action] = Counter()
     rounds, paid = [0], [0.0]
     while policy.remaining:
         plan = policy.plan()
-        played[plan.actions] += plan.counts
+        for split, count in zip(plan.actions.tolist(), plan.counts.tolist(), strict=True):
+            played[tuple(split)] += count
         paid.append(paid[-1] + float(plan.counts @ problem.gaps(plan.actions)))
         policy.learn(rewards.tally(plan))
         rounds.append(policy.played)

@@ -1,7 +1,10 @@
-"""Write real output into the documentation: `python docs/refresh.py readme | reproduction | benchmarks | evidence`.
+"""Write real output into the documentation, by one word after `python docs/refresh.py`.
+
+    readme | reproduction FOLDER | benchmarks | evidence | reference
 
 ``make readme`` and ``make reproduction`` run what they write down; ``make evidence`` ends with it. After a complete
-``make bench``, ``python docs/refresh.py benchmarks`` copies its printouts from ``out/bench``.
+``make bench``, ``benchmarks`` copies its printouts from ``out/bench``. ``make reference`` writes the pages of commands
+and configuration files from the code.
 """
 
 from __future__ import annotations
@@ -73,6 +76,14 @@ def reproduction(folder: Path) -> None:
         shutil.copy(folder / name / f"{name}.png", IMAGES / f"{name}.png")
 
 
+def reference() -> None:
+    """Write the pages that are made from the code alone."""
+    from reference import cli_page, configuration_page
+
+    (ROOT / "docs" / "cli.md").write_text(cli_page())
+    (ROOT / "docs" / "configuration.md").write_text(configuration_page())
+
+
 BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers")
 
 if __name__ == "__main__":
@@ -81,6 +92,8 @@ if __name__ == "__main__":
             readme()
         case ["reproduction", folder]:
             reproduction(Path(folder))
+        case ["reference"]:
+            reference()
         case ["benchmarks"]:
             printouts("benchmarks.md", *BENCHMARKS)
         case ["evidence"]:

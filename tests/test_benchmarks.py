@@ -58,6 +58,7 @@ def test_every_printout_has_its_place_in_the_documentation() -> None:
         assert pages.count(f"<!-- bench-{name} -->") == pages.count(f"<!-- /bench-{name} -->") == 1, name
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("what", ["benchmarks", "evidence"])
 def test_refreshing_copies_printouts_and_refuses_without_them(what: str, tmp_path: Path) -> None:
     """In a copy of what the script touches."""
@@ -83,6 +84,7 @@ def test_a_part_of_the_evidence_that_is_not_there_is_refused() -> None:
     assert "part must be a number from 1 to 6, was 7" in done.stderr
 
 
+@pytest.mark.usefixtures("untraced")
 def test_one_part_of_the_evidence() -> None:
     done = run_quickly("evidence", "3")
     assert done.returncode == 0

@@ -22,6 +22,9 @@ PAGES = {path.name: path.read_text() for path in sorted(DOCS.glob("*.md"))}
 RUN_HERE = {"index.md": 0, "start.md": 4, "concepts.md": 5, "architecture.md": 1, "limitations.md": 0}
 """Pages whose blocks are run below, and how many printouts of theirs are compared with what was printed."""
 
+MARKED = re.compile(r"^<!-- ([\w-]+) -->$.*?^<!-- /\1 -->$", flags=re.DOTALL | re.MULTILINE)
+"""Printouts that a command wrote."""
+
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 ENVIRONMENT = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
 
@@ -53,6 +56,7 @@ def test_every_page_of_the_site_is_run_somewhere_or_a_printout() -> None:
     """test_readme runs the guides; the other pages hold printouts of commands that take long."""
     elsewhere = {"market.md", "policies.md", "reproduction.md"}
     printouts = {"evidence.md", "benchmarks.md", "allocations.md", "dependencies.md", "reading-the-paper.md", "api.md"}
+    printouts |= {"glossary.md", "cli.md", "configuration.md"}
     assert set(PAGES) >= set(RUN_HERE) | elsewhere
     for page in printouts & set(PAGES):
         assert "```python" not in PAGES[page]
@@ -64,6 +68,32 @@ def test_the_start_shows_the_readmes_table() -> None:
     assert tables[0] is not None
     assert tables[1] is not None
     assert tables[1][1] == tables[0][1]
+
+
+WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+OTHER_WORDS = re.compile(
+    r"risk charged|\bdear(?:er|est)?\b|(?<!in )the middle\b|stretch(?:es)? of time|not seen before|moves nothing"
+    r"|in proportion to depth|what is left\b|the worst 5 %"
+)
+"""What the glossary has the trade's own words for."""
+
+
+def prose(path: Path) -> str:
+    """A page without printouts and code."""
+    return FENCED.sub("", MARKED.sub("", path.read_text()))
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
+def test_prose_is_wrapped_and_in_the_trades_words(path: Path) -> None:
+    lines = prose(path).splitlines()
+    assert not [line for line in lines if len(line) > 120 and not line.startswith("|")]
+    if path.name != "cli.md":  # made of the commands' own help
+        assert not OTHER_WORDS.findall(" ".join(lines))
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - {"glossary.md"}))
+def test_every_page_links_to_the_glossary(page: str) -> None:
+    assert "](glossary.md" in PAGES[page]
 
 
 def anchor_of(heading: str) -> str:
@@ -90,9 +120,20 @@ def test_a_heading_becomes_an_anchor() -> None:
     assert anchor_of("Why linear structure helps: K and d") == "why-linear-structure-helps-k-and-d"
 
 
-def test_the_navigation_has_every_page_once() -> None:
-    config = (ROOT / "mkdocs.yml").read_text()
-    assert sorted(re.findall(r"^  - .+: (\S+\.md)$", config, flags=re.MULTILINE)) == sorted(PAGES)
+def test_the_navigation_has_every_page_once_in_five_groups() -> None:
+    _, _, navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
+    navigation, _, _ = navigation.partition("\n\n")
+    assert sorted(re.findall(r"^      - .+: (\S+\.md)$", navigation, flags=re.MULTILINE)) == sorted(PAGES)
+    groups = re.findall(r"^  - (\w+):$", navigation, flags=re.MULTILINE)
+    assert groups == ["Start", "Guides", "Reference", "Evidence", "Inside"]
+
+
+def test_the_glossary_is_in_order_and_short() -> None:
+    entries = re.findall(r"^## (.+)\n\n((?:.+\n)+)", PAGES["glossary.md"], flags=re.MULTILINE)
+    words = [word.lower() for word, _ in entries]
+    assert words == sorted(set(words))
+    assert len(words) == PAGES["glossary.md"].count("\n## ")
+    assert max(len(meaning) for _, meaning in entries) < 400
 
 
 def test_the_api_page_has_every_public_name_once() -> None:
@@ -116,6 +157,7 @@ def test_the_concepts_show_every_picture(script: ModuleType) -> None:
     assert sorted(path.name for path in (DOCS / "images").glob("concept-*")) == sorted(script.PICTURES)
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("picture", ["concept-risk.png", "concept-market.png"])
 def test_pictures_are_what_their_script_draws(script: ModuleType, picture: str, tmp_path: Path) -> None:
     """All but one pixel in a thousand agree: one split or line that moves is several times that."""

@@ -85,6 +85,7 @@ def differences(ours: Any, theirs: Any, where: str = "") -> Iterator[str]:
         yield f"{where}: {ours} and {theirs}"
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_machine_prints_the_same_numbers(machine: str, usual: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
     if _NEEDS.get(machine, "") not in {"", *processor_flags()}:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import riskroute
+from places import ROOT
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,31 @@ def test_learning_does_not_know_what_is_traded() -> None:
             r"\b(?:shares?|venues?|prices?|trad(?:er|ing)s?|allocations?)\b", path.read_text(), re.IGNORECASE
         )
         assert not found, (path.name, found)
+
+
+def test_the_tables_of_rooms_have_every_room() -> None:
+    """The pages have the rooms, and CONTRIBUTING.md the sub-rooms too."""
+    package = Path(riskroute.__file__).parent
+    rooms = {path.parent.relative_to(package).as_posix() for path in package.glob("*/**/__init__.py")}
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## The rooms")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| (?:\| )?`([\w/]+)/` \|", table, flags=re.MULTILINE)) == rooms
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)/` \|", page, flags=re.MULTILINE)) == {room for room in rooms if "/" not in room}
+
+
+def test_the_citation_names_this_version_and_the_paper() -> None:
+    yaml = pytest.importorskip("yaml", reason="the file is YAML")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == riskroute.__version__
+    (paper,) = citation["references"]
+    assert {"type", "title", "authors"} <= set(paper)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["urls"]["Paper"] == paper["url"]
+    assert citation["license"] == project["license"]
+
+
+def test_the_changelog_says_what_is_new_by_kind() -> None:
+    unreleased = (ROOT / "CHANGELOG.md").read_text().partition("## Unreleased\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^### (.+)$", unreleased, flags=re.MULTILINE) == ["Added", "Changed", "Fixed"]

@@ -55,11 +55,13 @@ def filed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Call]:
     return of_files(tmp_path_factory.mktemp("filed"))
 
 
+@pytest.mark.usefixtures("untraced")
 def test_of_recordings(recorded: dict[str, Call], tmp_path: Path) -> None:
     found = {name: list(mistakes(*call, tmp_path)) for name, call in recorded.items()}
     assert {name: some for name, some in found.items() if some} == {}
 
 
+@pytest.mark.usefixtures("untraced")
 def test_of_files(filed: dict[str, Call], tmp_path: Path) -> None:
     found = {name: list(mistakes(*call, tmp_path)) for name, call in filed.items()}
     assert {name: some for name, some in found.items() if some} == {}

@@ -26,8 +26,9 @@ def nudged(values: Any) -> np.ndarray[Any, Any]:
 
 def test_last_bits_do_not_rename_streams() -> None:
     problem = random_routing_problem(4, 4, seed=3)
+    listed = problem.actions.listed()
     twin = Problem(
-        actions=Actions(nudged(problem.actions.listed().matrix), coordinates=4),
+        actions=Actions(nudged(listed.matrix), coordinates=4, handles=listed.handles),
         mean_coef=nudged(problem.mean_coef),
         var_coef=nudged(problem.var_coef),
         check_norms=False,

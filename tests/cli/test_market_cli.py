@@ -64,6 +64,7 @@ def test_inspect_shows_what_is_there(folder: Path, tmp_path: Path, capsys: pytes
     assert all(one["crossed"] == one["unresolved"] == 0 < one["references"] for one in found.values())
 
 
+@pytest.mark.usefixtures("untraced")
 def test_calibrate_writes_what_it_says(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "models"
     words = ["--symbol", "QVEX", "--json", str(tmp_path / "c.json"), "--out", str(out), "--limit", "--dark", "1"]
@@ -242,6 +243,7 @@ def test_figures_are_made_from_given_books(
     assert "the paper's" in capsys.readouterr().out or name == "figure3"
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_synthetic_market_stands_in(tmp_path: Path) -> None:
     assert command(["reproduce", "table", "--out", str(tmp_path)]) == 0
     assert len(list((tmp_path / "market" / "books").glob("*.record.json"))) == 3

@@ -37,8 +37,8 @@ from riskroute.study_results.order import OrderResult
 SMALL = """
 shares = [4]
 risk_tolerances = [2.0]
-train = "10:40-11:00"
-test = "11:00-11:20"
+train = "10:40-10:50"
+test = "10:50-11:00"
 repeats = 4
 horizon = 400
 runs = 2
@@ -113,9 +113,10 @@ def test_bad_configurations_are_one_line(values: dict[str, Any], message: str) -
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_bad_file_exits_with_two_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("shares = -1", "shares = [", 'data = "nowhere"', 'market = ["XABC"]'):
-        (tmp_path / "study.toml").write_text(text)
+        (tmp_path / "study.toml").write_text(f'train = "10:40-10:44"\ntest = "10:44-10:48"\n{text}')
         assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]) == 2
         assert len(capsys.readouterr().err.strip().splitlines()) == 1
     assert not list((tmp_path / "out").glob("report*"))
@@ -244,6 +245,7 @@ def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:
             assert np.abs(values - number).min() <= room, word
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_page_draws_its_charts_without_errors(study: Path, tmp_path: Path) -> None:
     page = study / "out" / "report.html"
     assert "http://" not in page.read_text().split("<body>")[1]
@@ -258,6 +260,7 @@ def test_the_page_draws_its_charts_without_errors(study: Path, tmp_path: Path) -
         assert "by sending" in browser.find_element("css selector", ".answer").text
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_page_is_legible_on_a_phone(study: Path, tmp_path: Path) -> None:
     with opened(study / "out" / "report.html", tmp_path / "phone", phone=True) as browser:
         width, inner = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
@@ -273,6 +276,7 @@ def test_the_page_is_legible_on_a_phone(study: Path, tmp_path: Path) -> None:
         assert max(wide) <= 390
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> None:
     words = [str(study / "study.toml"), "--out", str(tmp_path / "out"), "--workers", "2"]
     assert command(["study", *words]) == 0
@@ -323,6 +327,7 @@ def test_a_day_is_chosen_among_several(tmp_path: Path) -> None:
     assert {one.date for one in study_data(config, tmp_path).recordings} == {dt.date(2019, 3, 28)}
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_killed_study_leaves_no_report(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(SMALL.replace("horizon = 400", "horizon = 200000"))
     words = ["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]
@@ -339,15 +344,16 @@ LARGE = """
 shares = 1000
 risk_tolerances = 0.02
 limit = ["XNAS", "XBOS", "XPSX"]
-train = "10:40-11:00"
-test = "11:00-11:20"
-repeats = 4
+train = "10:40-10:48"
+test = "10:48-10:56"
+repeats = 2
 horizon = 200
 runs = 1
 policies = ["thompson", "risk-ucb", "uniform"]
 """ + "".join(f"[[dark]]\nname = 'D{k}'\npresence = 0.5\ntail = 1.{k}\nsmallest = {k}0\n" for k in range(1, 7))
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_thousand_shares_over_twelve_slots(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(LARGE)
     assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path), "--workers", "1"]) == 0
@@ -361,6 +367,7 @@ def test_a_thousand_shares_over_twelve_slots(tmp_path: Path) -> None:
     assert "Not played" in (tmp_path / "report.md").read_text()
 
 
+@pytest.mark.usefixtures("untraced")
 def test_yardsticks_are_not_recommended_and_one_run_has_no_error(tmp_path: Path) -> None:
     settings = SMALL.replace("runs = 2", "runs = 1").replace("[2.0]", "[0.0]").replace("horizon = 400", "horizon = 50")
     settings = re.sub("policies = .*", 'policies = ["oracle", "uniform", "thompson"]', settings)
@@ -377,6 +384,7 @@ def test_yardsticks_are_not_recommended_and_one_run_has_no_error(tmp_path: Path)
 
 
 @pytest.mark.real_data
+@pytest.mark.usefixtures("untraced")
 def test_a_real_venue_beside_two_dark_pools(tmp_path: Path) -> None:
     data = SHARED_DATA / "lobster" / "LOBSTER_SampleFile_AMZN_2012-06-21_5.zip"
     if not data.exists():

@@ -254,6 +254,7 @@ def test_rivals_are_the_best_actions_of_draws_with_the_leader_first() -> None:
     assert loss == pytest.approx(spared.mean(), abs=5 * spared.std() * math.sqrt(1 / 4000 + 1 / 20_000))
 
 
+@pytest.mark.usefixtures("untraced")
 def test_below_thompson_and_rise_on_a_small_problem() -> None:
     """Averages of 10 runs were about 700, 2,000 and 3,500 with these seeds, give or take 200."""
     problem = random_routing_problem(shares=8, slots=6, seed=1)

@@ -167,6 +167,7 @@ def test_with_equal_variances_it_is_the_plain_fit() -> None:
     assert np.abs(found.mean_coef - plain.mean_coef).max() < 0.02 * np.sqrt(np.diag(found.mean_covariance)).min()
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("counts", [COUNTS, COUNTS * 10])
 def test_it_is_calibrated(counts: NDArray[np.int64]) -> None:
     """1,500 data sets: the squared error in units of the belief's covariance averages dim = 3.

@@ -54,10 +54,13 @@ def play(policy: Policy, environment: Environment, rounds: int, seed: int = 4) -
     return actions
 
 
-def restarts(environment: Environment, horizon: int, seed: int, **parameters: float) -> list[int]:
+def restarts(
+    environment: Environment, horizon: int, seed: int, *, until: int | None = None, **parameters: float
+) -> list[int]:
+    """Rounds of the alarms, in play that ends at the horizon or earlier."""
     policy = ChangeTest(**parameters).start(environment.setting(horizon), seed=seed)
     run = environment.run(np.random.default_rng(seed + 100))
-    while policy.remaining:
+    while policy.remaining and policy.played <= (until or horizon):
         policy.learn(run.tally(policy.plan()))
     return policy.restarts
 
@@ -98,11 +101,12 @@ def test_discounted_forgets_its_prior_at_the_same_speed() -> None:
     assert policy.base is None
 
 
+@pytest.mark.usefixtures("untraced")
 def test_sliding_window_is_thompson_fitted_on_the_last_window() -> None:
     """The observations are at any time those of the last rewards, a window's worth up to a sixteenth and a plan."""
     problem, window = numbered_routing_problem(3, 3, seed=5), 320
     environment = Environment(problem)
-    policy = SlidingWindow(window=window).start(environment.setting(2500), seed=2)
+    policy = SlidingWindow(window=window).start(environment.setting(1500), seed=2)
     run = environment.run(np.random.default_rng(3))
     rows, history = problem.actions.listed().matrix, list[Round]()
     while policy.remaining:
@@ -124,7 +128,7 @@ def test_sliding_window_is_thompson_fitted_on_the_last_window() -> None:
             twin = naive_fit(history[-kept:], 1.0, policy.vague)
             np.testing.assert_allclose(policy.belief.mean_coef, twin.mean_coef, rtol=1e-6, atol=1e-9)
             np.testing.assert_allclose(policy.belief.var_precision, twin.var_precision, rtol=1e-6)
-    assert believed > 2000
+    assert believed > 1200
 
 
 def test_a_window_longer_than_play_is_thompson() -> None:
@@ -149,20 +153,23 @@ STATIONARY = {
 }
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("case", STATIONARY)
 def test_no_alarm_where_nothing_changes(case: str) -> None:
-    """Level 1e-6, about 100 plans and 5 tests each: 2 in 1,000 for all four runs."""
-    assert [restarts(Environment(STATIONARY[case]), 5000, seed) for seed in range(4)] == [[]] * 4
+    """Level 1e-6, about 100 plans and 5 tests each: 1 in 1,000 for both runs."""
+    assert [restarts(Environment(STATIONARY[case]), 5000, seed) for seed in range(2)] == [[]] * 2
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("check_every", [50, 200])
 def test_alarm_soon_after_a_big_change(check_every: int) -> None:
     for seed in range(2):
-        found = restarts(CHANGING, 10_000, seed, check_every=check_every)
+        found = restarts(CHANGING, 10_000, seed, until=5800, check_every=check_every)
         assert any(5000 < alarm <= 5800 for alarm in found), found
         assert found == sorted(set(found))
 
 
+@pytest.mark.usefixtures("untraced")
 def test_alarm_when_the_variance_alone_changes() -> None:
     first = random_problem(SETS, 1)
     other = Problem(actions=SETS, mean_coef=first.mean_coef, var_coef=-first.var_coef)
@@ -235,7 +242,7 @@ def test_saved_in_mid_run_goes_on_alike(kind: type[Policy]) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_forgetting_pays_where_coefficients_change() -> None:
-    """Averages of 3 runs: 11,000 for restart-gse, below 4,500 for each of ours, give or take 800."""
+    """Each of six runs of another seed: above 10,400 for restart-gse, 8,200 for thompson, below 4,300 for ours."""
     cases = {
         "restart-gse": RestartGse(objective="mean-variance"),
         "discounted": Discounted(),
@@ -243,7 +250,7 @@ def test_forgetting_pays_where_coefficients_change() -> None:
         "change-test": ChangeTest(),
         "thompson": Thompson(),
     }
-    result = simulate(CHANGING, cases, horizon=20_000, runs=3, seed=1, checkpoints=4)
+    result = simulate(CHANGING, cases, horizon=20_000, runs=1, seed=1, checkpoints=4)
     regret = {label: one.steady_regret[:, -1].mean() for label, one in result.policies.items()}
     for label in ("discounted", "sliding-window", "change-test"):
         assert regret[label] < 0.6 * regret["restart-gse"], label

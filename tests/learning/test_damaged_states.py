@@ -131,6 +131,7 @@ def damaged(state: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         at[last] = sound
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_damaged_state_is_refused_or_played_on(name: str) -> None:
     actions = (SPLITS, ROWS)[len(name) % 2]

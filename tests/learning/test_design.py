@@ -148,6 +148,7 @@ def feature_sets(draw: st.DrawFn) -> Matrix:
 tolerances = st.sampled_from([1e-6, 1e-3, 0.01, 0.5])
 
 
+@pytest.mark.usefixtures("untraced")
 @given(features=feature_sets(), tolerance=tolerances)
 @settings(max_examples=400)
 def test_certificate_holds_in_rational_arithmetic(features: Matrix, tolerance: float) -> None:

@@ -139,6 +139,7 @@ def test_exchange_reaches_its_tolerance(name: str, start: Callable[[Matrix], Vec
     assert naive_leverages(points, weights).max() <= points.shape[1] * (1 + 1e-3) * (1 + 1e-9)
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("name", SETS)
 def test_exchange_finds_what_the_multiplicative_algorithm_finds(name: str) -> None:
     """A design within tolerance e of the optimal leverage is within r log(1 + e) of the largest log det."""

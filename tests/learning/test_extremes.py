@@ -148,6 +148,7 @@ def test_message_for_more_splits_than_a_float_holds():
 FEATURES = np.random.default_rng(0).uniform(0.1, 1.0, (8, 3))
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("name", POLICIES)
 def test_policies_play_at_every_scale_they_accept(name):
     for features, rewards in ((1e-29, 1e29), (1e29, 1e-160), (1e29, 1e29), (1.0, 0.0), (1.0, 1e-300)):

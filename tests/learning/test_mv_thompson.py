@@ -128,6 +128,7 @@ def final(problem: Problem, policies: dict[str, MvThompson | str], seed: int) ->
     return {label: one.mean_regret()[-1] for label, one in result.policies.items()}
 
 
+@pytest.mark.usefixtures("untraced")
 def test_beats_uniform_play_and_risk_ucb_on_few_arms(small_problem: Problem) -> None:
     """Ten arms, 20,000 rounds: less than a quarter of uniform play's regret, and less than the index policy's."""
     ended = final(small_problem, {"this": MvThompson(), "uniform": "uniform", "risk-ucb": "risk-ucb"}, seed=3)
@@ -135,6 +136,7 @@ def test_beats_uniform_play_and_risk_ucb_on_few_arms(small_problem: Problem) -> 
     assert ended["this"] < ended["risk-ucb"]
 
 
+@pytest.mark.usefixtures("untraced")
 def test_prefers_the_steady_arm_when_risk_is_not_tolerated() -> None:
     """Equal means, variances 1.5 and 0.5: with a tolerance of 0.1 every run ends on the second arm."""
     problem = Problem(

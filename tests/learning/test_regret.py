@@ -166,11 +166,11 @@ def test_expected_comparator_is_that_of_repeated_plays() -> None:
 def test_temporal_decomposition_bounds_the_regret(gaussian_problem: Problem, policy: str) -> None:
     """Proposition 2 is an upper bound: mean regret <= mean pseudo-regret + remainder, here with all constants.
 
-    100 runs; five standard errors are allowed on top.
+    50 runs; five standard errors are allowed on top.
     """
     everything = gaussian_problem.actions.listed().handles
     means, variances = gaussian_problem.means(everything), gaussian_problem.variances(everything)
-    one = simulate(gaussian_problem, [policy], horizon=2000, runs=100, seed=8, checkpoints=20).policies[policy]
+    one = simulate(gaussian_problem, [policy], horizon=2000, runs=50, seed=8, checkpoints=20).policies[policy]
     error = one.std_regret() / np.sqrt(one.runs)
     for k, t in enumerate(one.checkpoints):
         remainder = temporal_remainder(int(t), np.sqrt(variances.max()), np.ptp(means), np.ptp(variances))

@@ -212,6 +212,7 @@ def yesterday(problem: Problem, rounds: int = 3000) -> Belief:
     return policy.belief
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_warm_start_skips_the_first_design_and_loses_less() -> None:
     problem = random_routing_problem(shares=4, slots=4, seed=2)
     belief = yesterday(problem)
@@ -219,7 +220,8 @@ def test_a_warm_start_skips_the_first_design_and_loses_less() -> None:
     assert policy.plan().rounds == math.floor(0.1 * belief.rounds)
     assert policy.recommend() == problem.actions.best(belief.score(2.0))
     cases = {"cold": Thompson(), "warm": Thompson(prior=belief), "weaker": Thompson(prior=belief.weakened(0.5))}
-    result = simulate(problem, cases, horizon=1000, runs=12, seed=1, checkpoints=4)
+    result = simulate(problem, cases, horizon=1000, runs=6, seed=1, checkpoints=4)
+    # 0.30 to 0.36 and 0.54 to 0.85 of the cold start at five seeds
     cold, warm, weaker = (one.steady_regret[:, -1].mean() for one in result.policies.values())
     assert warm < 0.6 * cold
     assert weaker < cold

@@ -104,6 +104,7 @@ def test_policies_that_are_not_free_of_units_are_those_of_papers_with_units() ->
     assert {name for name, kind in POLICIES.items() if not kind.unit_free} == PUBLISHED_WITH_UNITS
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("name", sorted(PUBLISHED_WITH_UNITS))
 def test_they_decide_otherwise_in_other_units(name: str) -> None:
     environment = Environment(easy_problem())
@@ -132,11 +133,13 @@ class _Stubborn(Thompson):
         return dataclasses.replace(found, mean_coef=found.mean_coef * 0, var_coef=np.arange(dim) * 1e-9)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_check_suite_catches_units() -> None:
     with pytest.raises(CheckError, match="test-cents: decides alike when rewards are multiplied by"):
         check_policy(_Cents(), learns=False)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_check_suite_catches_a_policy_that_strong_signals_confuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("riskroute.simulation.checks._check_learning", lambda policy: None)
     message = "test-stubborn: finds the best of 20 actions in 60 rounds where means lie 10,000 noise deviations apart"

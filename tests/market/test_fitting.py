@@ -142,6 +142,7 @@ def test_standard_errors_are_those_of_theory_on_gaussian_spreads() -> None:
     assert abs(of_variance - 1) < 0.12
 
 
+@pytest.mark.usefixtures("untraced")
 def test_errors_in_units_of_standard_errors_are_standard() -> None:
     """Two hundred data sets of 100: deviations of the estimate are one standard error, known here to 5 %."""
     misses = []

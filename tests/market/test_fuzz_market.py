@@ -16,6 +16,7 @@ from market_files import check_recordings
 from riskroute.market.importing import import_files
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("kind", fuzz_market.KINDS)
 def test_damaged_files_are_refused_or_read(tmp_path: Path, kind: str) -> None:
     """Both must happen, or the damage is too little or too much to tell anything."""

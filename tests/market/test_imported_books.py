@@ -36,6 +36,7 @@ def naive_levels(book: NaiveBook, locate: int, depth: int) -> tuple[float | None
     return tuple(row.values())
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("depth", [1, 5])
 @pytest.mark.parametrize("index", range(3))
 def test_every_level_after_every_message(files: list[Path], tmp_path: Path, index: int, depth: int) -> None:

@@ -118,6 +118,7 @@ def test_events_of_every_kind_of_message(tmp_path: Path) -> None:
     assert (one.references, one.unresolved, one.crossed) == (6, 0, 0)
 
 
+@pytest.mark.usefixtures("untraced")
 @given(seed=st.integers(0, 10_000), depth=st.sampled_from([1, 3, 5]))
 def test_random_days_give_the_books_of_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory, seed: int, depth: int
@@ -129,6 +130,7 @@ def test_random_days_give_the_books_of_a_dictionary(
     assert_books_are_naive(store.snapshots(one), messages, depth)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_many_small_parts_make_the_same_tables_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, itch_bytes(random_messages(3, 4000, step=10**6)))
     whole, store = imported(path, tmp_path / "whole")

@@ -107,6 +107,7 @@ def _hidden(found: Scenarios, slot: int) -> np.ndarray:
     return found.shares - book.rests[book.slots.index(slot), :, -1]
 
 
+@pytest.mark.usefixtures("untraced")
 def test_crossing_together_never_pays(half_hour: Store) -> None:
     found = sample_scenarios(half_hour, "QVEX", SLOTS, 400, WINDOW, repeats=2, seed=1)
     caps = np.minimum(found.caps(), 400)

@@ -352,6 +352,7 @@ def large(name: str) -> tuple[Lattice, Design]:
     return lattice, large_design(lattice, tolerance)
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("name", list(LARGE))
 def test_support_of_a_large_design_is_valid(name: str) -> None:
     lattice, design = large(name)

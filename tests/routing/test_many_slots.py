@@ -27,7 +27,7 @@ from pathlib import Path
 from riskroute import Allocations, random_problem, simulate
 problem = random_problem(Allocations(100, 200), 0)
 design = problem.actions.design(0.01)
-result = simulate(problem, ["adaptive", "rise"], 400, 1)
+result = simulate(problem, ["adaptive", "rise"], 100, 1)
 used = Path("/proc/self/status")  # the resource module also knows what the parent held
 if used.exists():
     peak = next(float(line.split()[1]) / 1e3 for line in used.read_text().splitlines() if line.startswith("VmHWM"))
@@ -37,6 +37,7 @@ print(peak, design.rank, design.excess, len(design))
 """
 
 
+@pytest.mark.usefixtures("untraced")
 def test_two_hundred_slots_fit_into_a_gigabyte() -> None:
     """A design and two short runs. Before, the design alone took thirteen."""
     said = subprocess.run([sys.executable, "-c", MEASURED], check=True, capture_output=True, text=True).stdout
@@ -129,8 +130,9 @@ def test_designs_over_many_slots_reach_their_tolerance(shares: int, slots: int) 
     assert (design.actions.sum(axis=1) == shares).all()
 
 
+@pytest.mark.usefixtures("untraced")
 def test_survivors_of_many_slots_get_a_design() -> None:
-    problem = random_problem(Allocations(60, 40), seed=4)
+    problem = random_problem(Allocations(40, 30), seed=4)
     survivors = problem.actions.within(problem.score, 0.5)
     design = survivors.design(0.05)
     assert survivors.contains(design.actions).all()
@@ -148,14 +150,15 @@ def several_designs() -> dict[str, tuple[list[list[int]], list[float]]]:
         "alike": Allocations(1000, 20),
         "caps": Allocations(100, 16, caps=30),
         "two kinds": Allocations(100, 20, caps=[30] * 10 + [50] * 10),
-        "many kinds": Allocations(100, 12, caps=[10 + 4 * k for k in range(12)]),
+        "many kinds": Allocations(100, 8, caps=[20 + 8 * k for k in range(8)]),
     }
-    problem = random_problem(Allocations(60, 10), seed=4)
+    problem = random_problem(Allocations(40, 8), seed=4)
     every = {name: allocations.design(0.01) for name, allocations in sets.items()}
     every["survivors"] = problem.actions.within(problem.score.round(9), 0.8).design(0.05)
     return {name: (design.actions.tolist(), design.weights.tolist()) for name, design in every.items()}
 
 
+@pytest.mark.usefixtures("untraced")
 def test_designs_are_the_same_with_the_linear_algebra_of_an_old_processor() -> None:
     """The same support exactly, and weights up to 1e-8; on other processors the variable changes nothing."""
     code = "import json; from test_many_slots import several_designs; print(json.dumps(several_designs()))"

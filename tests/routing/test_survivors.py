@@ -388,6 +388,7 @@ def test_design_bound_holds_for_every_survivor(seed: int) -> None:
     assert np.sum((inside / singular[kept]) ** 2, axis=1).max() <= design.bound * (1 + 1e-6)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_design_of_a_large_cut_set_stands_up_to_draws_and_climbs() -> None:
     root = Allocations(400, 8)
     coef = np.concatenate([np.linspace(-1, 1, 8), np.linspace(0.5, 1.5, 8)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 
 import reproduction
-from riskroute import Environment, InputError, RiskrouteError
+from riskroute import Adaptive, Environment, InputError, Policy, PolicyResult, RiskrouteError, RiskUcb
 from riskroute.experiments.paper.reproduce import plan_experiments, reproduce
 from riskroute.learning.policies.rise import Rise
 from riskroute.routing.instances import random_routing_problem
@@ -75,13 +76,6 @@ def test_a_running_cluster_of_dask_is_used_by_its_address_and_gives_the_same_byt
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_ray_gives_the_same_bytes(tmp_path: Path, alone: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray")
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # or its workers starve beside other tests
-    assert tables(tmp_path, Engine("ray", workers=2)) == alone
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("kind", "address"), [("dask", "tcp://127.0.0.1:9"), ("ray", "127.0.0.1:9")])
 def test_an_address_nobody_listens_at_is_refused(kind: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip(kind)
@@ -132,16 +126,21 @@ class Broken(Rise):
 WORLD = Environment(random_routing_problem(3, 3, seed=1))
 
 
-def some_task(number: int, policy: Rise | None = None) -> Task:
+def some_task(number: int, policy: Policy | None = None) -> Task:
     return Task(WORLD, "rise", policy or Rise(), 300, 5, number, number + 1)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["local", "dask", "ray"])
 def test_a_lost_worker_costs_only_its_tasks(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its tasks are done again; what was finished before is not."""
-    monkeypatch.setenv("RAY_worker_niceness", "0")
-    tasks = [some_task(number) for number in range(8)]
+    """Its tasks are done again, what was finished before is not, and all results are those of one process.
+
+    A cluster of ray takes seconds to start, so this is its only one.
+    """
+    pytest.importorskip("joblib" if kind == "local" else kind)
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # or its workers starve beside other tests
+    policies = (Rise(), RiskUcb(), Adaptive(), Rise())
+    tasks = [some_task(number, policies[number % 4]) for number in range(8)]
     tasks[4] = some_task(4, Fragile(marker=str(tmp_path / "killed")))
     finished: list[int] = []
     cache = TaskCache(tmp_path / "tasks")
@@ -152,7 +151,14 @@ def test_a_lost_worker_costs_only_its_tasks(tmp_path: Path, kind: str, monkeypat
     assert sorted(finished) == list(range(8))
     for one, result in zip(tasks, results, strict=True):
         if one.first != 4:
-            np.testing.assert_array_equal(result.regret, one.perform().regret)
+            assert_same(result, one.perform())
+
+
+def assert_same(ours: PolicyResult, theirs: PolicyResult) -> None:
+    """Every number but the time it took."""
+    for field in dataclasses.fields(PolicyResult):
+        if field.name != "seconds":
+            np.testing.assert_array_equal(getattr(ours, field.name), getattr(theirs, field.name), err_msg=field.name)
 
 
 def give_up(engine: Engine, marker: Path) -> None:
@@ -185,7 +191,7 @@ def test_tasks_on_the_shelf_are_not_done_again(tmp_path: Path) -> None:
 
 
 COMMAND = [sys.executable, "-m", "riskroute", "reproduce", "figure2", "--workers", "2", "--policy", "rise"]
-QUICK = ["--policy", "uniform", "--runs", "2", "--horizon", "200"]
+QUICK = ["--policy", "uniform", "--runs", "2", "--horizon", "200", "--workers", "1"]
 SLOW = ["--policy", "adaptive", "--runs", "14", "--horizon", "1000"]
 
 
@@ -242,14 +248,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("first", "second"), [(0, 4), (9, 12), (20, 5)])
+@pytest.mark.parametrize(("first", "second"), [(0, 4), (20, 9)])
 def test_killed_at_random_and_resumed_gives_the_same_table(
     tmp_path: Path, undisturbed: bytes, first: int, second: int
 ) -> None:
     """First the main process is killed, then a worker of the run that goes on, each in the midst of a task.
 
-    The main process dies while its workers start, in the middle, and with few tasks to go; the worker early, later,
-    and with hardly any task left. A task takes a few milliseconds, and the kills come up to twenty after one is
+    The main process dies while its workers start, and with few tasks to go; the worker early, and with hardly any task
+    left. A task takes a few milliseconds, and the kills come up to twenty after one is
     finished.
     """
     rng = np.random.default_rng(first)
@@ -276,7 +282,7 @@ def test_killed_at_random_and_resumed_gives_the_same_table(
 
 
 def test_killed_while_the_table_is_written_and_resumed_gives_the_same_table(tmp_path: Path) -> None:
-    """By the command, and without workers the second time: nothing is left to play."""
+    """By the command; nothing is left to play the second time."""
     process = reproduced(tmp_path, *QUICK)
     try:
         wait_until(lambda: (tmp_path / "figure2").exists(), process)

@@ -32,6 +32,7 @@ CASES = {
 }
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("case", CASES)
 def test_passes_the_shared_checks(case: str) -> None:
     check_environment(CASES[case], runs=1500)

@@ -46,6 +46,7 @@ def test_totals_and_moments_are_those_of_a_loop(seed: int, shares: int, slots: i
     np.testing.assert_allclose(deviation, np.std(expected, axis=1), atol=1e-12)
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("listed", [True, False])
 def test_the_shared_checks_hold(listed: bool) -> None:
     check_environment(random_replay(1, listed=listed), runs=1500)

@@ -31,6 +31,7 @@ def task(**changes: object) -> Task:
     return replace(Task(WORLD, "rise", policy, 500, 7, 0, 3), **changes)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_tasks_together_are_what_simulate_plays() -> None:
     together = simulate(WORLD, NAMES, horizon=500, runs=7, seed=3)
     for label, policy in by_label(NAMES, WORLD, 500).items():

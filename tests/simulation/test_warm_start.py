@@ -75,6 +75,7 @@ def test_firmness_scales_the_belief() -> None:
     np.testing.assert_array_equal(soft.mean_coef, firm.mean_coef)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_warm_policy_pays_less_for_learning() -> None:
     train, buckets, _ = linear_replay(5)
     judge, _, _ = linear_replay(6)

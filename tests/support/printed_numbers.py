@@ -13,19 +13,19 @@ SWEEP = f"""
 slots = [3]
 shares = 6
 risk_tolerances = [0.5, 2.0]
-horizons = 5_000
-instances = 2
+horizons = 1_000
+instances = 1
 runs = 1
 policies = {list(POLICIES)}
 """
 
 STUDY = f"""
 shares = 10
-train = "10:40-11:00"
-test = "11:00-11:20"
+train = "10:40-10:50"
+test = "10:50-11:00"
 repeats = 3
-horizon = 1_000
-runs = 2
+horizon = 300
+runs = 1
 policies = {list(POLICIES)}
 """
 
@@ -35,7 +35,7 @@ def main(folder: Path) -> int:
     (folder / "sweep.toml").write_text(SWEEP)
     (folder / "study.toml").write_text(STUDY)
     chosen = [word for name in POLICIES for word in ("--policy", name)]
-    code = run(["simulate", "--runs", "2", "--horizon", "20000", "--json", str(folder / "table.json"), *chosen])
+    code = run(["simulate", "--runs", "2", "--horizon", "4000", "--json", str(folder / "table.json"), *chosen])
     for command in ("sweep", "study"):
         code = code or run([command, str(folder / f"{command}.toml"), "--workers", "1", "--out", str(folder / command)])
     return code

@@ -8,6 +8,7 @@ or venues are made with it.
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import os
 import re
@@ -17,7 +18,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from riskroute.arrays import Floats, Integers
@@ -260,7 +260,7 @@ def _wandering(rng: np.random.Generator, steps: int, memory: float) -> Floats:
     kept = math.exp(-_STEP / SECOND / memory)
     shocks = rng.standard_normal(steps) * math.sqrt(1 - kept * kept)
     shocks[0] /= math.sqrt(1 - kept * kept)
-    return np.asarray(scipy.signal.lfilter([1.0], [1.0, -kept], shocks))
+    return np.array(list(itertools.accumulate(shocks.tolist(), lambda before, shock: kept * before + shock)))
 
 
 def followed(values: Floats, patience: float) -> Integers:

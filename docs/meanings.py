@@ -1,0 +1,95 @@
+"""What the keys of configuration files mean: by key, the unit (empty if there is none) and a sentence."""
+
+from __future__ import annotations
+
+Meanings = dict[str, tuple[str, str]]
+
+STUDY: Meanings = {
+    "data": (
+        "",
+        '`"synthetic"` makes a market; otherwise a folder of `riskroute market import`, or files to import. '
+        "Paths are relative to where the command is run.",
+    ),
+    "symbol": ("", "The stock to trade. Needed where the data hold several."),
+    "date": ("New York day", "The day to use. Needed where the data hold several."),
+    "venue": ("market identifier code", "The venue of files that do not name it; not for the synthetic market."),
+    "max_unresolved": ("share", "A file is refused if more of its messages than this refer to unknown orders."),
+    "max_crossed": ("share", "A file is refused if more of its books than this have a bid at or above the ask."),
+    "side": ("", "Whether the orders sell or buy."),
+    "shares": ("shares", "Order sizes, at least 2; the study answers for each of them."),
+    "risk_tolerances": (
+        "dollars",
+        "Weight of the mean (dollars) against the variance (squared dollars). Smaller is more careful.",
+    ),
+    "market": ("market identifier codes", "Venues for market orders; all recorded ones if left out."),
+    "limit": ("market identifier codes", "Venues that take limit orders too. Needs recorded events."),
+    "dark": (
+        "",
+        "Dark pools, see below. If left out, two for the synthetic market and none for data of your own; "
+        "`dark = []` stands for none at all.",
+    ),
+    "lot": (
+        "shares",
+        "Slots take multiples of this. If left out, it is chosen so that an order has 20 to 100 lots, "
+        "or it is 1 where that cannot be.",
+    ),
+    "caps": ("shares", "The most that a slot may take, by the name the report gives it."),
+    "fees": ("", "A fee schedule, see [below](#feestoml); profits are then net of fees."),
+    "train": ("New York time", "The part of the day on which models are fitted and the split and policy are chosen."),
+    "test": ("New York time", "The part of the day on which the choice is tested. May not overlap `train`."),
+    "bucket_minutes": ("minutes", "Length of a bucket. Limit orders wait until their bucket ends."),
+    "repeats": ("", "Sample times per bucket."),
+    "levels": ("price levels", "How far an order may walk the book, from the best price; to the end if left out."),
+    "horizon": ("orders", "Orders routed one after the other in a run."),
+    "runs": ("", "Runs of each policy, for the error bars."),
+    "policies": ("", "Policies to play, by name, see [Choosing a policy](policies.md)."),
+    "seed": ("", "The same seed gives the same study."),
+}
+
+DARK: Meanings = {
+    "name": ("", "The name in the report. Pools of different names draw independently."),
+    "presence": ("probability", "How likely there is any hidden size, 0 to 1."),
+    "tail": ("", "Exponent of the power law, above 0. The smaller, the more often there are large sizes."),
+    "smallest": ("shares", "The least hidden size, if there is any."),
+    "improvement": (
+        "half-spreads",
+        "Where trades take place, from the mid in our favour, -1 to 1: 0 is the mid, -1 no better than crossing.",
+    ),
+    "fee": ("dollars per share", "Fee for what is traded in the pool; a rebate is negative."),
+    "venue": ("market identifier code", "Where the remainder crosses; the venue with the most books if left out."),
+}
+
+SWEEP: Meanings = {
+    "slots": ("", "Numbers of slots."),
+    "shares": ("shares", "Order sizes."),
+    "risk_tolerances": ("unit of the reward", "Weights of the mean against the variance."),
+    "horizons": ("orders", "Rounds per run."),
+    "instances": ("", "Numbers of random instances; a single number `n` stands for the first `n`."),
+    "policies": ("", "Policies to play, by name, see [Choosing a policy](policies.md)."),
+    "parameters": ("", "Parameters of policies other than their defaults, see below."),
+    "runs": ("", "Runs per policy and combination."),
+    "seed": ("", "Seed of the rewards and of the policies' own draws."),
+    "checkpoints": ("", "Rounds recorded per run; the last one always is."),
+}
+
+VENUES: Meanings = {
+    "name": ("", "The venue, or the slot where a venue has several."),
+    "mean": (
+        "dollars per share, and per squared share",
+        "Coefficients of the mean profit from `q` shares: of `q` and `q²`.",
+    ),
+    "variance": (
+        "squared dollars per share, and per squared share",
+        "Coefficients of the variance of the profit: of `q` and `q²`.",
+    ),
+    "kind": ("", "Market orders, limit orders or a dark pool."),
+    "mean_error": ("as `mean`", "Standard errors of `mean`, if it was estimated."),
+    "variance_error": ("as `variance`", "Standard errors of `variance`, if it was estimated."),
+}
+
+FEES: Meanings = {
+    "venue": ("market identifier code", "The venue."),
+    "from": ("day", "The first day on which the entry holds, until a later one of the same venue replaces it."),
+    "taker": ("dollars per share", "Paid by an order that trades at once; a rebate is negative."),
+    "maker": ("dollars per share", "Paid by an order that waits in the book; a rebate is negative."),
+}

@@ -1,0 +1,62 @@
+"""The pages of commands and configuration files are what the code generates, on any terminal."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import tomllib
+from types import ModuleType
+
+import pytest
+
+from places import ROOT
+from riskroute.cli.app import app
+from riskroute.experiments.study.config import TEMPLATE
+
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture
+def reference(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(DOCS)
+    return importlib.import_module("reference")
+
+
+@pytest.mark.parametrize("columns", ["20", "200"])
+def test_the_pages_are_what_the_code_generates(
+    reference: ModuleType, columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this fails, `make reference` writes them again."""
+    monkeypatch.setenv("COLUMNS", columns)
+    assert (DOCS / "cli.md").read_text() == reference.cli_page()
+    assert (DOCS / "configuration.md").read_text() == reference.configuration_page()
+
+
+def test_every_command_has_a_section(reference: ModuleType) -> None:
+    (market,) = app.registered_groups
+    assert market.typer_instance is not None
+    count = len(app.registered_commands) + len(market.typer_instance.registered_commands)
+    found = re.findall(r"^## `(riskroute .+)`$", reference.cli_page(), flags=re.MULTILINE)
+    assert len(set(found)) == count
+    assert {"riskroute demo", "riskroute study", "riskroute market import"} <= set(found)
+
+
+def test_a_row_has_name_type_default_and_meaning(reference: ModuleType) -> None:
+    assert "| `--shares` | integer | required | Shares of the order to split. |" in reference.cli_page()
+    assert "| `--out` | path | `out/study` | Folder for" in reference.cli_page()
+    page = reference.configuration_page()
+    assert '| `side` | `"sell"` or `"buy"` | `"sell"` |  | Whether the orders sell or buy. |' in page
+    assert '| `train` | two times, `HH:MM-HH:MM` | `"10:40-12:00"` | New York time |' in page
+    assert "| `bucket_minutes` | number above 0, at most 600 | `2.0` | minutes |" in page
+    assert '| `rise` | `mode = "practical"`, ' in page
+
+
+def test_the_commented_configuration_has_the_keys_of_the_page(reference: ModuleType) -> None:
+    written = re.sub(r"^# (\[?\w+\]?(?: = .*)?(?: +#.*)?)$", r"\1", TEMPLATE, flags=re.MULTILINE)
+    keys = set(tomllib.loads(TEMPLATE)) | set(re.findall(r"^\[*(\w+)(?:\]| = )", written, flags=re.MULTILINE))
+    assert set(reference.STUDY) <= keys
+
+
+def test_a_key_without_a_meaning_is_an_error(reference: ModuleType) -> None:
+    with pytest.raises(ValueError, match=r"must explain the keys of x\.toml and no others: other, shares"):
+        reference._keys("x.toml", {"shares": ("integer", "")}, {"other": ("", "")})
