@@ -2,7 +2,7 @@
 
 The truth is what the generator does in the long run: scenarios of many other markets, pooled. The recommended split of
 each study is compared with the best split of that truth, in mean-variance. Out of sample, the recommended policy's
-own path, learning included, is compared with splits that need no learning, on the judged books of its study.
+own path, learning included, is compared with splits that need no learning, on the test books of its study.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from riskroute.experiments.study.cases import study_data
 from riskroute.experiments.study.config import checked_study
-from riskroute.experiments.study.judging import judge_splits
-from riskroute.experiments.study.orders import NAIVE, PARTS, RECOMMENDED, prepare
-from riskroute.experiments.study.study import plan_study, play_study, study_data
+from riskroute.experiments.study.evaluation import evaluate_splits
+from riskroute.experiments.study.orders import NAIVE, PARTS, prepare
+from riskroute.experiments.study.study import Study
 from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.engines import Engine
@@ -28,7 +29,7 @@ RISK_TOLERANCE = 2.0  # the default
 SEEDS = range(sized(10, 1))
 TRUTH = range(1000, sized(1020, 1002))
 SMALLER: dict[str, Any] = sized(
-    {}, {"train": "11:00-11:04", "judge": "11:04-11:08", "bucket_minutes": 0.5, "repeats": 2, "horizon": 100}
+    {}, {"train": "11:00-11:04", "test": "11:04-11:08", "bucket_minutes": 0.5, "repeats": 2, "horizon": 100}
 )
 
 
@@ -65,24 +66,23 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
     where = f"{real.scenarios:,} scenarios of {len(TRUTH)} other markets"
     say(f"\n{shares:,} shares: best split of {where}: {best}, mean-variance {floor:.4g}")
     for seed in SEEDS:
-        config = checked_study({"seed": seed, "shares": shares, "runs": runs, "policies": ["adaptive"], **SMALLER})
-        data, cases = plan_study(config, out / "study")
-        order = play_study(config, data, cases, out / "study", Engine(workers=sized(None, 1))).summary["orders"][0]
-        split = tuple(order["splits"][RECOMMENDED]["allocation"])
-        judged = judge_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
-        off = judged["excess"] / abs(floor)
-        policy = order["policies"][order["recommended_policy"]]["judge"]
-        values = {name: order["splits"][name]["judge"]["mean_variance"] for name in NAIVE}
+        study = Study(seed=seed, shares=shares, runs=runs, policies=["adaptive"], **SMALLER)
+        (order,) = study.run(out=out / "study", engine=Engine(workers=sized(None, 1))).orders
+        split = order.recommended.allocation
+        measured = evaluate_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
+        off = measured.excess / abs(floor)
+        policy = order.policies[order.recommended_policy].test
+        values = {name: order.splits[name].test.mean_variance for name in NAIVE}
         close.append(off <= 0.01)
-        beaten.append(policy["mean_variance"] < min(values.values()))
+        beaten.append(policy.mean_variance < min(values.values()))
         rows.append(
             [
                 str(seed),
                 " ".join(map(str, split)),
                 f"{off:.2%}",
-                order["recommended_policy"],
-                f"{policy['mean_variance']:.4g} +- {policy['mean_variance_error']:.2g}",
-                f"{order['splits'][RECOMMENDED]['judge']['mean_variance']:.4g}",
+                order.recommended_policy,
+                f"{policy.mean_variance:.4g} +- {policy.mean_variance_error:.2g}",
+                f"{order.recommended.test.mean_variance:.4g}",
                 *(f"{value:.4g}" for value in values.values()),
             ]
         )

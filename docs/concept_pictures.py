@@ -91,7 +91,7 @@ def draw_regret_and_size(path: Path) -> Iterator[str]:
     left, right = figure.subplots(1, 2)
     problem = rr.random_routing_problem(shares=SIZES[-1], slots=SLOTS, seed=0)
     result = rr.simulate(problem, [*COMPARED, "uniform"], horizon=HORIZON, runs=10)
-    draw_regret(left, result.summary()["policies"])
+    draw_regret(left, {name: one.curve() for name, one in result.policies.items()})
     left.set_title(f"{SIZES[-1]} shares over {SLOTS} slots: {problem.actions.size:,} splits, 10 runs", fontsize=10)
 
     counts = [rr.count_splits(size, SLOTS) for size in SIZES]

@@ -36,7 +36,7 @@ STUDY: Meanings = {
     "caps": ("shares", "The most that a slot may take, by the name the report gives it."),
     "fees": ("", "A fee schedule, see [below](#feestoml); profits are then net of fees."),
     "train": ("New York time", "The part of the day on which models are fitted and the split and policy are chosen."),
-    "judge": ("New York time", "The part of the day on which the choice is tested. May not overlap `train`."),
+    "test": ("New York time", "The part of the day on which the choice is tested. May not overlap `train`."),
     "bucket_minutes": ("minutes", "Length of a bucket. Limit orders wait until their bucket ends."),
     "repeats": ("", "Sample times per bucket."),
     "levels": ("price levels", "How far an order may walk the book, from the best price; to the end if left out."),

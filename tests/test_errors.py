@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import riskroute
 from riskroute.errors import InputError, RiskrouteError, StateError
 from riskroute.validation import finite_array, one_of, real_number, whole_number
 
@@ -170,3 +172,12 @@ def test_one_of_names_the_choices_and_the_nearest(value: Any, hint: str) -> None
 def test_one_of_does_not_take_a_part_of_a_choice() -> None:
     with pytest.raises(InputError, match=re.escape("was 'theo'")):
         one_of("mode", "theo", ("practical", "theory"))
+
+
+def test_only_the_command_line_names_options() -> None:
+    """Errors of the library name parameters, which callers from Python know too."""
+    package = Path(riskroute.__file__).parent
+    for path in package.rglob("*.py"):
+        if "cli" not in path.relative_to(package).parts:
+            found = re.findall(r"""(?<=[\s"'`(])--[a-z][a-z-]*""", path.read_text())
+            assert not found, (path.name, found)

@@ -34,6 +34,12 @@ ALONE = CALLS | MARKET_CALLS
 """Calls that need no files."""
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls that take a text for a path leave their files in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("name", ALONE)
 def test_what_does_not_belong_there_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # a value tried for a path may be a good one

@@ -27,9 +27,11 @@ from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.slots import Slot
 from riskroute.market.store import Recording
 from riskroute.market.synthetic.generate import generate_market
+from riskroute.paper_results import FitPoints
 from riskroute.report.figures import plot_panels
 from riskroute.report.fits import plot_fits
 from riskroute.report.interactive import regret_chart, write_page
+from riskroute.results import RegretCurve
 from riskroute.routing.fees import Fee, load_fees
 from riskroute.routing.venues import VenueModel
 from riskroute.text import (
@@ -208,7 +210,7 @@ def test_claims_keep_their_columns_whatever_venues_are_called() -> None:
     assert len(rows) == 2 + len(HOSTILE)
 
 
-CURVE = {"checkpoints": [1, 2], "mean_regret": [0.0, 1.0], "std_regret": [0.0, 0.1], "runs": 2}
+CURVE = RegretCurve(checkpoints=(1, 2), mean_regret=(0.0, 1.0), std_regret=(0.0, 0.1), runs=2)
 
 
 def test_pages_of_charts_hold_whatever_policies_are_called(tmp_path: Path) -> None:
@@ -225,12 +227,6 @@ def test_pages_of_charts_hold_whatever_policies_are_called(tmp_path: Path) -> No
 def test_figures_draw_whatever_venues_and_policies_are_called(tmp_path: Path) -> None:
     """Two dollar signs would make a formula, and a broken one an error."""
     name = r"$\frac{a$"
-    fit = {
-        "quantities": [1, 2, 3],
-        "means": [1.0, 2.0, 3.0],
-        "variances": [1.0, 4.0, 9.0],
-        "r2_mean": 1,
-        "r2_variance": 1,
-    }
+    fit = FitPoints((1, 2, 3), means=(1.0, 2.0, 3.0), variances=(1.0, 4.0, 9.0), r2_mean=1, r2_variance=1)
     assert plot_panels({name: {name: CURVE}}, tmp_path / "panels.png", columns=1, title=name).exists()
     assert plot_fits({name: fit}, tmp_path / "fits.png", title=name).exists()

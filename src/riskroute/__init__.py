@@ -12,6 +12,7 @@ from riskroute._version import __version__
 from riskroute.errors import DataError, InputError, RiskrouteError, StateError
 
 if TYPE_CHECKING:
+    from riskroute.experiments.study.study import Study
     from riskroute.learning.actions import Action, Actions, ActionSet
     from riskroute.learning.belief import Belief
     from riskroute.learning.design.g_optimal import Design, g_optimal
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from riskroute.market.store import Store
     from riskroute.market.synthetic.generate import generate_market
     from riskroute.report.figures import plot_regret
+    from riskroute.report.study_page import write_report
     from riskroute.results import PolicyResult, SimulationResult
     from riskroute.routing.allocations import Allocations
     from riskroute.routing.fees import Fee, FeeSchedule, load_fees
@@ -62,8 +64,10 @@ if TYPE_CHECKING:
     from riskroute.simulation.stress import HeavyTailed, NonlinearVariance, WrongBaseVariance
     from riskroute.simulation.varying import ChangingActionSets
     from riskroute.simulation.warm_start import replay_belief
+    from riskroute.study_results.study import StudyResult
 
 _HOMES = {
+    "experiments.study.study": ("Study",),
     "learning.actions": (
         "Action",
         "ActionSet",
@@ -135,6 +139,7 @@ _HOMES = {
     "market.store": ("Store",),
     "market.synthetic.generate": ("generate_market",),
     "report.figures": ("plot_regret",),
+    "report.study_page": ("write_report",),
     "results": (
         "PolicyResult",
         "SimulationResult",
@@ -184,6 +189,7 @@ _HOMES = {
     ),
     "simulation.varying": ("ChangingActionSets",),
     "simulation.warm_start": ("replay_belief",),
+    "study_results.study": ("StudyResult",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -238,6 +244,8 @@ __all__ = [
     "Slot",
     "StateError",
     "Store",
+    "Study",
+    "StudyResult",
     "Tallies",
     "Tally",
     "Thompson",
@@ -276,6 +284,7 @@ __all__ = [
     "split_actions",
     "trace_frontier",
     "venue_problem",
+    "write_report",
 ]
 
 

@@ -8,6 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from riskroute.errors import InputError
+from riskroute.validation import path_of
+
+
+def output_folder(name: str, value: Any) -> Path:
+    """Return ``value`` as the path of a folder that is there or can be made.
+
+    >>> output_folder("out", __file__)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: out must be a folder, was '...files.py'
+    """
+    folder = path_of(name, value)
+    whole = folder.absolute()
+    if not next(place for place in (whole, *whole.parents) if place.exists()).is_dir():
+        raise InputError(f"{name} must be a folder, was {str(folder)!r}")
+    return folder
 
 
 def write_json(target: Path, content: Any) -> Path:

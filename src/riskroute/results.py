@@ -23,6 +23,16 @@ QUANTILES = (0.05, 0.5, 0.95)
 
 
 @dataclass(frozen=True)
+class RegretCurve:
+    """Mean regret of a policy and its standard deviation over ``runs`` runs, at each checkpoint."""
+
+    checkpoints: tuple[int, ...]
+    mean_regret: tuple[float, ...]
+    std_regret: tuple[float, ...]
+    runs: int
+
+
+@dataclass(frozen=True)
 class PolicyResult:
     """What one policy did: R runs, recorded at C checkpoints.
 
@@ -80,6 +90,13 @@ class PolicyResult:
     def std_regret(self) -> Floats:
         """Sample standard deviation of the regret over runs, ``(C,)``; zero for a single run."""
         return _deviation(self.regret)
+
+    def curve(self) -> RegretCurve:
+        """Return what a figure shows of the policy."""
+        checkpoints, mean, deviation = (
+            tuple(values.tolist()) for values in (self.checkpoints, self.mean_regret(), self.std_regret())
+        )
+        return RegretCurve(checkpoints, mean, deviation, self.runs)
 
     def quantiles(self) -> dict[float, Floats]:
         """Quantiles of the regret over runs at each checkpoint."""
@@ -139,6 +156,11 @@ class SimulationResult:
         list_of("policies", self.policies.values(), PolicyResult, "results")
         if isinstance(self.best, np.ndarray):
             raise InputError("best must be an action as a number or a tuple, was an array")
+
+    @property
+    def action_count(self) -> int:
+        """Number of actions there were to choose from."""
+        return int(self.config["actions"])
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows of the final standings, best policy first.

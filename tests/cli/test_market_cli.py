@@ -10,10 +10,12 @@ import numpy as np
 import polars
 import pytest
 
+from market_files import csv_text
 from places import ROOT
 from riskroute.cli.app import run as command
 from riskroute.cli.market import _quantities
-from riskroute.errors import InputError
+from riskroute.cli.output import named_as_options
+from riskroute.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
@@ -181,6 +183,29 @@ def test_mistakes_are_one_line(
     places = {"BOOKS": folder / "books", "MARKET": folder / "market", "FILE": folder / "market" / NAMES[0]}
     assert message in refused(capsys, *(str(places.get(word, word)) for word in words))
     assert not list(tmp_path.iterdir())
+
+
+def test_errors_of_an_import_name_the_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The library names its parameters, the command its options."""
+    columns: dict[str, list[object]] = {
+        "ts_event": [1_553_700_000_000_000_000 + k * 10**9 for k in range(40)],
+        "symbol": ["ACME"] * 40,
+        "bid_px_00": [99.0] * 30 + [101.0] * 10,
+        "bid_sz_00": [5] * 40,
+        "ask_px_00": [100.0] * 40,
+        "ask_sz_00": [5] * 40,
+    }
+    (tmp_path / "crossed.csv").write_text(csv_text(columns))
+    (tmp_path / "unknown.csv").write_text(csv_text(columns).replace("bid_px_00", "b"))
+    words = ["--venue", "XABC", "--out", str(tmp_path / "books")]
+    text = refused(capsys, "import", str(tmp_path / "crossed.csv"), *words)
+    assert "was 25.0% (10 of 40); --max-crossed 0.26 goes on all the same" in text
+    text = refused(capsys, "import", str(tmp_path / "unknown.csv"), *words)
+    assert "must have columns for bid_px_00 (other names: --column bid_px_00=NAME), was ts_event, symbol, b, " in text
+    with pytest.raises(InputError, match=r"^--out must be a folder"), named_as_options():
+        raise InputError("out must be a folder that can be written to, was 'x': full")
+    with pytest.raises(DataError, match=r"^a\.itch .*; --max-unresolved 0\.15 goes on"), named_as_options():
+        raise DataError("a.itch must have few; max_unresolved = 0.15 goes on all the same")
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The study: configuration, judging, and the whole of it on a small synthetic market."""
+"""The study: configuration, evaluation, and the whole of it on a small synthetic market."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ from market_files import csv_text
 from places import SHARED_DATA
 from riskroute import Allocations, DataError, InputError, Problem
 from riskroute.cli.app import run as command
+from riskroute.experiments.study.cases import study_data
 from riskroute.experiments.study.config import TEMPLATE, checked_study
-from riskroute.experiments.study.judging import best_single, judge_splits
+from riskroute.experiments.study.evaluation import best_single, evaluate_splits
 from riskroute.experiments.study.orders import PreparedOrder, prepare
-from riskroute.experiments.study.study import study_data
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.synthetic.generate import generate_market
-from riskroute.report.words import models_table, summary_sentences
+from riskroute.records import from_plain
+from riskroute.report.study_tables import models_table
 from riskroute.simulation.replay import Replay
+from riskroute.study_results.findings import summary_sentences
+from riskroute.study_results.order import OrderResult
 
 SMALL = """
 shares = [4]
 risk_tolerances = [2.0]
 train = "10:40-10:50"
-judge = "10:50-11:00"
+test = "10:50-11:00"
 repeats = 4
 horizon = 400
 runs = 2
@@ -82,7 +85,8 @@ def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ({"side": "hold"}, "side must be 'sell' or 'buy', was 'hold'"),
         ({"train": "noon"}, "train must be two times such as 11:00-13:00, was 'noon'"),
         ({"train": "12-11"}, "train must be two times, the first before the second, was '12-11'"),
-        ({"train": "11-13"}, "judge must not overlap train"),
+        ({"train": "11-13"}, "test must not overlap train"),
+        ({"judge": "12-13"}, "^judge is now called test$"),
         ({"train": "11:00Z-12:00"}, "train must be two times without a zone"),
         ({"shares": [1]}, "shares must be at least 2"),
         ({"policies": ["rize"]}, "policies must be one of .* was 'rize'"),
@@ -112,7 +116,7 @@ def test_bad_configurations_are_one_line(values: dict[str, Any], message: str) -
 @pytest.mark.usefixtures("untraced")
 def test_a_bad_file_exits_with_two_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("shares = -1", "shares = [", 'data = "nowhere"', 'market = ["XABC"]'):
-        (tmp_path / "study.toml").write_text(f'train = "10:40-10:44"\njudge = "10:44-10:48"\n{text}')
+        (tmp_path / "study.toml").write_text(f'train = "10:40-10:44"\ntest = "10:44-10:48"\n{text}')
         assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]) == 2
         assert len(capsys.readouterr().err.strip().splitlines()) == 1
     assert not list((tmp_path / "out").glob("report*"))
@@ -129,7 +133,7 @@ def test_files_with_faults_are_imported_when_asked_to(tmp_path: Path) -> None:
     }
     (tmp_path / "books.csv").write_text(csv_text(columns))
     values = {"data": str(tmp_path / "books.csv"), "venue": "XABC"}
-    with pytest.raises(DataError, match=r"was 25\.0% \(10 of 40\); --max-crossed 0\.26 \(max_crossed in a study\)"):
+    with pytest.raises(DataError, match=r"was 25\.0% \(10 of 40\); max_crossed = 0\.26 goes on"):
         study_data(checked_study(values), tmp_path / "out")
     data = study_data(checked_study(values | {"max_crossed": 0.25}), tmp_path / "out")
     assert [(one.venue, one.symbol, one.snapshots) for one in data.recordings] == [("XABC", "ACME", 40)]
@@ -147,20 +151,20 @@ def small_replay(seed: int = 0) -> tuple[Replay, np.ndarray]:
     return Replay(problem, profits), np.tile(np.arange(20), 3)
 
 
-def test_judged_values_are_those_of_plain_formulas() -> None:
+def test_measured_values_are_those_of_plain_formulas() -> None:
     replay, buckets = small_replay()
     splits = {"a": (4, 0, 0), "b": (1, 2, 1)}
-    judged = judge_splits(splits, replay, buckets, first="a", seed=0)
+    measured = evaluate_splits(splits, replay, buckets, first="a", seed=0)
     for name, split in splits.items():
         total = replay.totals(np.array([split]))[0]
-        assert judged[name]["mean"] == pytest.approx(total.mean())
-        assert judged[name]["variance"] == pytest.approx(total.var())
-        assert judged[name]["mean_variance"] == pytest.approx(total.var() - 1.5 * total.mean())
-        assert judged[name]["tail"] == pytest.approx(np.sort(total)[:3].mean())  # 5 % of 60
-    assert judged["a"]["excess"] == judged["a"]["excess_error"] == 0
+        assert measured[name].mean == pytest.approx(total.mean())
+        assert measured[name].variance == pytest.approx(total.var())
+        assert measured[name].mean_variance == pytest.approx(total.var() - 1.5 * total.mean())
+        assert measured[name].tail == pytest.approx(np.sort(total)[:3].mean())  # 5 % of 60
+    assert measured["a"].excess == measured["a"].excess_error == 0
     # three scenarios per bucket are independent here: the error of the mean is that of 60 values, within a quarter
     total = replay.totals(np.array([(4, 0, 0)]))[0]
-    assert judged["a"]["mean_error"] == pytest.approx(total.std() / 60**0.5, rel=0.25)
+    assert measured["a"].mean_error == pytest.approx(total.std() / 60**0.5, rel=0.25)
 
 
 def test_the_best_single_slot_is_found() -> None:
@@ -191,21 +195,22 @@ def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
 
 def test_doubts_are_said(study: Path) -> None:
     order = summary_of(study)["orders"][0]
-    plain = " ".join(summary_sentences(order))
+    plain = " ".join(summary_sentences(from_plain(OrderResult, order)))
     assert "known levels" not in plain
-    judged = order["policies"][order["recommended_policy"]]["judge"]
-    naive = {name: order["splits"][name]["judge"]["charged_cost"] for name in order["naive_splits"]}
-    assert ("cost more than it brought" in plain) == (min(naive.values()) < judged["cost_each"])
-    judged["cost_each"] = sorted(naive.values())[1]  # one of three is cheaper
-    order["beyond_known_levels"]["judge"] = 0.125
+    measured = order["policies"][order["recommended_policy"]]["test"]
+    naive = {name: order["splits"][name]["test"]["charged_cost"] for name in order["naive_splits"]}
+    assert ("cost more than it brought" in plain) == (min(naive.values()) < measured["cost_each"])
+    measured["cost_each"] = sorted(naive.values())[1]  # one of three is cheaper
+    order["beyond_known_levels"]["test"] = 0.125
     order["frontier"] = order["frontier"][:1]
     order["frontier"][0] |= {"allocation": order["splits"]["recommended"]["allocation"], "risk_tolerance": 0.5}
     order["fits"]["XNAS"]["variance"] = [-1.0, 0.5]
-    said = " ".join(summary_sentences(order))
+    doubtful = from_plain(OrderResult, order)
+    said = " ".join(summary_sentences(doubtful))
     assert f"brought here: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
-    assert "At 12.5% of the judging moments it needed more than a book's known levels hold" in said
+    assert "At 12.5% of the sample times in the test hours it needed more than a book's known levels hold" in said
     assert "best for any risk tolerance of 0.5 and more" in said
-    assert "a pure square instead" in dict(zip(order["slots"], models_table(order)[1], strict=True))["XNAS"][-1]
+    assert "a pure square instead" in dict(zip(doubtful.slots, models_table(doubtful)[1], strict=True))["XNAS"][-1]
 
 
 def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:
@@ -230,7 +235,7 @@ def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:
     values = np.array(sorted({*known, *(100 * value for value in known)}))  # percentages
     said = re.findall(r"(?<![A-Za-z²])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?", text)
     assert len(said) > 100
-    fixed = {5.0, 1000.0, 1.0}  # the worst 5 %, per 1,000 shares, list numbers
+    fixed = {5.0, 1000.0, 1.0}  # expected shortfall at 5 %, per 1,000 shares, list numbers
     for word in said:
         number = float(word.replace(",", ""))
         mantissa, _, power = word.replace(",", "").partition("e")
@@ -281,13 +286,13 @@ def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> N
 
 def data_of(config: dict[str, Any], out: Path) -> PreparedOrder:
     """A synthetic market of half an hour, prepared for the first order size."""
-    wanted = checked_study({"train": "10:40-10:56", "judge": "10:56-11:12", "repeats": 3} | config)
+    wanted = checked_study({"train": "10:40-10:56", "test": "10:56-11:12", "repeats": 3} | config)
     return prepare(wanted, study_data(wanted, out), wanted.shares[0])
 
 
 def test_hidden_sizes_differ_between_parts_and_repeats(tmp_path: Path) -> None:
     prepared = data_of({}, tmp_path)
-    dark = {part: prepared.scenarios[part].profits[-1].reshape(3, 8, 11) for part in ("train", "judge")}
+    dark = {part: prepared.scenarios[part].profits[-1].reshape(3, 8, 11) for part in ("train", "test")}
     seen = [one[:, 1].tobytes() for part in dark.values() for one in part]
     assert len(set(seen)) == 6
 
@@ -304,7 +309,7 @@ def test_caps_are_kept_as_they_are_said(tmp_path: Path) -> None:
 
 
 def test_data_of_an_earlier_study_are_not_used(tmp_path: Path) -> None:
-    first = study_data(checked_study({"train": "10:40-10:50", "judge": "10:50-11:00"}), tmp_path)
+    first = study_data(checked_study({"train": "10:40-10:50", "test": "10:50-11:00"}), tmp_path)
     files = sorted((tmp_path / "market").glob("*ITCH*"))
     assert len(files) == 3
     for chosen in (files, files[:1]):
@@ -340,7 +345,7 @@ shares = 1000
 risk_tolerances = 0.02
 limit = ["XNAS", "XBOS", "XPSX"]
 train = "10:40-10:48"
-judge = "10:48-10:56"
+test = "10:48-10:56"
 repeats = 2
 horizon = 200
 runs = 1
@@ -371,7 +376,7 @@ def test_yardsticks_are_not_recommended_and_one_run_has_no_error(tmp_path: Path)
     order = json.loads((tmp_path / "study.json").read_text())["orders"][0]
     assert order["recommended_policy"] == "thompson"
     assert order["warm_policies"] == []
-    assert order["policies"]["thompson"]["judge"]["mean_variance_error"] is None
+    assert order["policies"]["thompson"]["test"]["mean_variance_error"] is None
     text = (tmp_path / "report.md").read_text()
     assert "divided by the risk tolerance of 0" not in text
     assert "At a risk tolerance of zero only the variance counts" in text
@@ -385,7 +390,7 @@ def test_a_real_venue_beside_two_dark_pools(tmp_path: Path) -> None:
     if not data.exists():
         pytest.skip(f"needs {data}")
     settings = (
-        'train = "11:00-11:30"\njudge = "11:30-12:00"\nhorizon = 300\nruns = 2\npolicies = ["adaptive", "uniform"]'
+        'train = "11:00-11:30"\ntest = "11:30-12:00"\nhorizon = 300\nruns = 2\npolicies = ["adaptive", "uniform"]'
     )
     pools = TEMPLATE[TEMPLATE.index("[[dark]]") :]
     (tmp_path / "study.toml").write_text(f'data = "{data}"\n{settings}\n{pools}')
@@ -393,4 +398,4 @@ def test_a_real_venue_beside_two_dark_pools(tmp_path: Path) -> None:
     summary = json.loads((tmp_path / "study.json").read_text())
     assert summary["market"]["symbol"] == "AMZN"
     assert summary["orders"][0]["slots"] == ["XNAS", "Dark 1", "Dark 2"]
-    assert 0.2 < summary["orders"][0]["splits"]["recommended"]["judge"]["cost"] < 0.6
+    assert 0.2 < summary["orders"][0]["splits"]["recommended"]["test"]["cost"] < 0.6

@@ -14,15 +14,18 @@ import pytest
 from market_files import csv_text
 from pages import Page, cells_of
 from riskroute import DataError, InputError
+from riskroute.experiments.study.cases import study_data
 from riskroute.experiments.study.config import checked_study
 from riskroute.experiments.study.orders import PreparedOrder, prepare
-from riskroute.experiments.study.study import plan_study, play_study, study_data
+from riskroute.experiments.study.study import Study
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.report.study_page import write_study
+from riskroute.records import from_plain
+from riskroute.report.study_page import write_report
 from riskroute.simulation.engines import Engine
+from riskroute.study_results.study import StudyResult
 
-HOURS = {"train": "10:40-10:50", "judge": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
+HOURS: dict[str, Any] = {"train": "10:40-10:50", "test": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
 POOL = {"name": "P1", "presence": 0.0, "tail": 1.0, "venue": "XAAA"}
 
 
@@ -61,8 +64,8 @@ def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
     found = prepared_books(tmp_path, *whole, seldom, later, thin, shares=20, lot=5)
     assert found.slots == ["XAAA", "XAAB"]
     assert found.unused == {
-        "XAAC": "books at 50% of the moments to train on, 95% are needed",
-        "XAAD": "books at 0% of the moments to judge on, 50% are needed",
+        "XAAC": "books at 50% of the sample times in the train hours, 95% are needed",
+        "XAAD": "books at 0% of the sample times in the test hours, 50% are needed",
         "XAAE": "books for 3 shares, a lot is 5",
     }
     with pytest.raises(DataError, match=r"slots that can be used must be at least two, was 1 \(XAAC: books at 50%"):
@@ -76,25 +79,30 @@ def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def result(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
     """A tiny study of two venues and a dark pool; prices and spreads double between the parts of the day."""
     folder = tmp_path_factory.mktemp("tiny")
     venues = [books_of(folder, name, range(20), later=2.0) for name in ("XAAA", "XAAB")]
-    small = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["adaptive", "uniform"], "dark": [POOL]}
-    config = checked_study({"data": [str(path) for path in venues], **HOURS, **small})
-    data, cases = plan_study(config, folder / "out")
-    return play_study(config, data, cases, folder / "out", Engine("local", 1)).summary
+    small: dict[str, Any] = {
+        "shares": 20,
+        "horizon": 10,
+        "runs": 1,
+        "policies": ["adaptive", "uniform"],
+        "dark": [POOL],
+    }
+    study = Study(data=[str(path) for path in venues], **HOURS, **small)
+    return study.run(out=folder / "out", engine=Engine("local", 1))
 
 
-def test_basis_points_are_of_the_mid_of_the_same_hours(summary: dict[str, Any]) -> None:
+def test_basis_points_are_of_the_mid_of_the_same_hours(result: StudyResult) -> None:
     """The cost doubles as prices do, and its basis points stay what they are."""
-    (order,) = summary["orders"]
-    found = order["splits"]["recommended"]
-    assert order["mid"]["judge"] == pytest.approx(2 * order["mid"]["train"], rel=1e-3)
-    assert found["judge"]["cost"] == pytest.approx(2 * found["train"]["cost"], rel=0.01)
-    for part in ("train", "judge"):
-        points = found[part]["cost"] / (20 * order["mid"][part]) * 1e4
-        assert found[part]["basis_points"] == pytest.approx(points) == pytest.approx(50, rel=0.02)
+    (order,) = result.orders
+    found, mid = order.recommended, order.mid
+    assert mid.test == pytest.approx(2 * mid.train, rel=1e-3)
+    assert found.test.cost == pytest.approx(2 * found.train.cost, rel=0.01)
+    for measures, price in ((found.train, mid.train), (found.test, mid.test)):
+        points = measures.cost / (20 * price) * 1e4
+        assert measures.basis_points == pytest.approx(points) == pytest.approx(50, rel=0.02)
 
 
 def renamed(value: Any, names: dict[str, str]) -> Any:
@@ -110,13 +118,13 @@ def renamed(value: Any, names: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("hostile", ["<!--<script>", "</script><b>|", "\n# [a](b) `|` <!-- _*~&lt;\u2028"])
-def test_a_report_holds_whatever_its_names_are(summary: dict[str, Any], tmp_path: Path, hostile: str) -> None:
+def test_a_report_holds_whatever_its_names_are(result: StudyResult, tmp_path: Path, hostile: str) -> None:
     """The check of names left aside: the page has the same elements, and the Markdown the same tables."""
     names = {"XAAA": f"A{hostile}", "P1": f"P{hostile}", "ACME": f"S{hostile}", "ZZZZ": f"L{hostile}"}
-    known = renamed(summary, {"adaptive": "ZZZZ"})  # whose colour is not known either
+    known = renamed(result.summary(), {"adaptive": "ZZZZ"})  # whose colour is not known either
     pages, texts = [], []
     for number, one in enumerate((known, renamed(known, names))):
-        page, text = write_study(one, tmp_path / str(number))
+        page, text = write_report(from_plain(StudyResult, one), tmp_path / str(number))
         pages.append(Page(page.read_text()))
         texts.append(text.read_text().split("## Exactly what was done")[0])
     plain, odd = pages
@@ -132,8 +140,8 @@ def test_a_report_holds_whatever_its_names_are(summary: dict[str, Any], tmp_path
     assert sum(line.startswith("#") for line in lines[1]) == sum(line.startswith("#") for line in lines[0])
 
 
-def test_a_report_says_where_levels_are_missing(summary: dict[str, Any], tmp_path: Path) -> None:
-    for path in write_study(summary, tmp_path / "whole"):
+def test_a_report_says_where_levels_are_missing(result: StudyResult, tmp_path: Path) -> None:
+    for path in write_report(result, tmp_path / "whole"):
         assert "more levels" not in path.read_text().split("<body>")[-1]
         assert "an order may walk" not in path.read_text()
     levels = {"bid_px_01": 98.0, "bid_sz_01": 5, "ask_px_01": 102.0, "ask_sz_01": 5}
@@ -143,27 +151,24 @@ def test_a_report_says_where_levels_are_missing(summary: dict[str, Any], tmp_pat
         deep.write_csv(tmp_path / f"{name}_20190327.csv")
     files = sorted(tmp_path.glob("*.csv"))
     import_files(files, tmp_path / "books", ImportOptions(depth=1))
-    small = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["uniform"], "levels": 1}
-    config = checked_study({"data": str(tmp_path / "books"), **HOURS, **small})
-    data, cases = plan_study(config, tmp_path / "out")
-    found = play_study(config, data, cases, tmp_path / "out", Engine("local", 1)).summary
+    small: dict[str, Any] = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["uniform"], "levels": 1}
+    study = Study(data=str(tmp_path / "books"), **HOURS, **small)
+    found = study.run(out=tmp_path / "out", engine=Engine("local", 1))
     said = "40 of 40 books of XAAB_ACME_2019-03-27 had more levels on a side than were kept (1)."
-    assert (
-        found["market"]["recordings"]["XAAB_ACME_2019-03-27"] | {"cut": said, "deeper": 40, "levels": 1}
-        == (found["market"]["recordings"]["XAAB_ACME_2019-03-27"])
-    )
-    for path in write_study(found, tmp_path / "cut"):
+    kept = found.market.recordings["XAAB_ACME_2019-03-27"]
+    assert (kept.cut, kept.deeper, kept.levels) == (said, 40, 1)
+    for path in write_report(found, tmp_path / "cut"):
         assert said in path.read_text().replace("\\_", "_")
         assert "an order may walk: 1, as configured." in path.read_text()
 
 
-def test_books_too_thin_to_judge_by_are_named(tmp_path: Path) -> None:
+def test_books_too_thin_to_test_on_are_named(tmp_path: Path) -> None:
     deep, other = (books_of(tmp_path, name, range(20)) for name in ("XAAA", "XAAB"))
     lines = other.read_text().splitlines()
     other.write_text("\n".join([*lines[:21], *(line.replace(",50,", ",2,") for line in lines[21:])]) + "\n")
     found = prepared_books(tmp_path, deep, other, shares=10)
-    with pytest.raises(DataError, match=r"judge must have deep books .* was 0; XAAB has books for 10 shares at 0% of"):
-        found.replay("judge", found.problem(2.0))
+    with pytest.raises(DataError, match=r"test must have deep books .* was 0; XAAB has books for 10 shares at 0% of"):
+        found.replay("test", found.problem(2.0))
 
 
 def test_large_orders_keep_caps_that_suffice(tmp_path: Path) -> None:

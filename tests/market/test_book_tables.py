@@ -142,7 +142,7 @@ def test_names_that_are_not_there_are_refused(tmp_path: Path, write: Writer) -> 
     for missing in ("bid_px_00", "ask_sz_00"):
         columns = table_columns(MESSAGES, 1)
         del columns[missing]
-        assert f"must have columns for {missing} (other names: --column" in refusal(write(tmp_path, columns))
+        assert f"must have columns for {missing} (other names: columns =" in refusal(write(tmp_path, columns))
     columns = table_columns(MESSAGES, 1)
     del columns["ts_event"]
     assert "must have a column for ts_event" in refusal(write(tmp_path, columns))

@@ -151,7 +151,7 @@ def test_progress_is_told_file_and_count(files: dict[str, Path], tmp_path: Path)
 @pytest.mark.parametrize("place", ["file", "file/below"])
 def test_a_folder_that_cannot_be_written_to_is_refused(files: dict[str, Path], tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("kept")
-    with pytest.raises(InputError, match="--out must be a folder that can be written to, was"):
+    with pytest.raises(InputError, match="out must be a folder that can be written to, was"):
         import_files([files["itch"]], tmp_path / place, ACME)
     assert (tmp_path / "file").read_text() == "kept"
 
@@ -199,7 +199,7 @@ def test_a_share_at_the_threshold_passes(tmp_path: Path) -> None:
     (tmp_path / "books.csv").write_text(csv_text(columns))
     (one,) = import_files([tmp_path / "books.csv"], tmp_path / "out", ACME, max_crossed=1 / 40)
     assert (one.crossed, one.crossed_share) == (1, 0.025)
-    with pytest.raises(DataError, match=r"must have at most 2\.4% .* was 2\.5% \(1 of 40\); --max-crossed 0\.03"):
+    with pytest.raises(DataError, match=r"must have at most 2\.4% .* was 2\.5% \(1 of 40\); max_crossed = 0\.03"):
         import_files([tmp_path / "books.csv"], tmp_path / "out", ACME, max_crossed=0.024)
 
 

@@ -323,7 +323,7 @@ def test_too_many_unresolved_references_are_refused_with_their_share(tmp_path: P
     absent = [Message("D", OPEN + 10 + k, 900 + k) for k in range(2)]
     path = written(tmp_path, itch_bytes([*EVERY_KIND, *absent]))
     said = refusal(path)
-    assert "at most 1.0% references to orders not in the file, was 25.0% (2 of 8); --max-unresolved 0.26" in said
+    assert "at most 1.0% references to orders not in the file, was 25.0% (2 of 8); max_unresolved = 0.26" in said
     one, store = imported(path, tmp_path / "kept", max_unresolved=0.26)
     assert (one.unresolved, one.references, one.unresolved_share) == (2, 8, 0.25)
     assert store.events(one).height == len(EVERY_KIND)
@@ -332,7 +332,7 @@ def test_too_many_unresolved_references_are_refused_with_their_share(tmp_path: P
 def test_crossed_books_are_refused_with_their_share(tmp_path: Path) -> None:
     crossing = [Message("A", OPEN, 1, "B", 100, 1_000_000), Message("A", OPEN + 1, 2, "S", 100, 999_900)]
     path = written(tmp_path, itch_bytes(crossing))
-    assert "snapshots with bid at or above ask, was 50.0% (1 of 2); --max-crossed 0.51" in refusal(path)
+    assert "snapshots with bid at or above ask, was 50.0% (1 of 2); max_crossed = 0.51" in refusal(path)
     one, _ = imported(path, tmp_path / "kept", max_crossed=0.51)
     assert (one.crossed, one.crossed_share) == (1, 0.5)
 
@@ -354,7 +354,7 @@ def test_a_real_file_rebuilds_without_an_unresolved_reference(tmp_path: Path) ->
 @pytest.mark.real_data
 def test_a_real_excerpt_is_refused_unless_told_to_go_on(tmp_path: Path) -> None:
     path = real("AAPL_20191230_0935_banded.itch50")
-    with pytest.raises(DataError, match=r"was 14\.4% \(3,970 of 27,544\); --max-unresolved 0\.15 "):
+    with pytest.raises(DataError, match=r"was 14\.4% \(3,970 of 27,544\); max_unresolved = 0\.15 "):
         import_files([path], tmp_path / "out", ImportOptions(("AAPL",)))
     assert visible(tmp_path / "out") == []
     one, _ = imported(path, tmp_path / "out", ImportOptions(("AAPL",)), max_unresolved=0.15)

@@ -105,7 +105,7 @@ def test_figure_draws_every_policy_with_labelled_axes(result: SimulationResult) 
     from riskroute.report.figures import COLOURS, draw_regret
 
     axes = Figure().add_subplot()
-    draw_regret(axes, result.summary()["policies"])
+    draw_regret(axes, {name: one.curve() for name, one in result.policies.items()})
     assert [line.get_label() for line in axes.get_lines()] == ["rise", "uniform"]
     assert axes.get_lines()[0].get_color() == COLOURS["rise"]
     np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), result.policies["rise"].mean_regret())

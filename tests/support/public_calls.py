@@ -320,7 +320,6 @@ def experiments() -> Iterator[tuple[str, Call]]:
     yield "SweepConfig", (lambda **values: sweep.checked_config(values), small | {"seed": 1, "parameters": {}})
     yield "checked_config", (sweep.checked_config, {"values": small})
     yield "sweep_panels", (sweep.sweep_panels, {"config": config})
-    yield "read_study", (study_config.read_study, {"path": None})
     yield "checked_study", (study_config.checked_study, {"values": {}})
 
 

@@ -12,8 +12,10 @@ import numpy as np
 
 import riskroute as rr
 from public_calls import DAY, MODELS, PROBLEM, Call
+from riskroute.simulation.engines import Engine
 
 POOL = rr.DarkPool(presence=0.5, tail=1.0)
+ALONE = Engine("local", 1)
 WINDOW = rr.Window(dt.time(11), dt.time(11, 20), 10)
 
 
@@ -55,11 +57,21 @@ def of_recordings(store: rr.Store) -> dict[str, Call]:
     fields = {name: getattr(scenarios, name) for name in inspect.signature(rr.Scenarios).parameters}
     caps, methods = np.array([2, 2, 2, 2]), ("deep", "whole", "replayed", "room")
     calibrated = rr.calibrate(store, "QVEX", window=WINDOW)
+    hours: dict[str, Any] = {"train": "11:00-11:10", "test": "11:10-11:20", "bucket_minutes": 1.0, "repeats": 1}
+    small: dict[str, Any] = {"data": str(store.folder), "shares": 2, "horizon": 10, "runs": 1, "policies": ["uniform"]}
+    study, out = rr.Study(**hours, **small), store.folder.parent / "study"
+    found = study.run(engine=ALONE, out=out)
     return {
         "Store": (rr.Store, {"folder": store.folder}),
         "Store.of_symbol": (store.of_symbol, {"symbol": "QVEX", "date": None, "venues": ["XNAS"]}),
         "Store.snapshots": (store.snapshots, {"recording": recording, "begin": None, "end": None}),
         "Store.events": (store.events, {"recording": recording, "begin": None, "end": None}),
+        "Study": (lambda **values: rr.Study(**values), hours | small | {"caps": {}, "dark": []}),
+        "Study.run": (study.run, {"engine": ALONE, "out": out, "resume": False, "finished": None}),
+        "StudyResult": (lambda **a: rr.StudyResult(**a).summary(), vars(found)),
+        "StudyResult.to_json": (found.to_json, {"path": out / "again.json"}),
+        "StudyResult.from_json": (rr.StudyResult.from_json, {"path": out / "study.json"}),
+        "write_report": (rr.write_report, {"result": found, "out": out}),
         "calibrate": (
             rr.calibrate,
             terms

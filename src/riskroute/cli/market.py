@@ -75,7 +75,7 @@ def import_(
 
     riskroute market import 12302019.NASDAQ_ITCH50.gz 20191230.BX_ITCH_50.gz --symbol AAPL --out out/books
     """
-    from riskroute.cli.output import check_outputs, counting, say
+    from riskroute.cli.output import check_outputs, counting, named_as_options, say
     from riskroute.errors import InputError
     from riskroute.validation import one_of
 
@@ -94,7 +94,7 @@ def import_(
         names[ours] = theirs
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
     options = ImportOptions(tuple(symbol or ()), depth, start, end, as_date(date), venue, names)
-    with counting("books") as progress:
+    with named_as_options(), counting("books") as progress:
         recordings = import_files(
             files, out, options, kind=format, max_unresolved=max_unresolved, max_crossed=max_crossed, progress=progress
         )
@@ -215,7 +215,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
     if find_spec("matplotlib") is not None:
         from riskroute.report.fits import plot_fits
 
-        yield plot_fits(found.summary()["venues"], out / "fits.png", title=title)
+        yield plot_fits(found.fits, out / "fits.png", title=title)
 
 
 def _say_overview(recordings: list[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from riskroute.errors import InputError
+from riskroute.errors import InputError, RiskrouteError
 from riskroute.results import SimulationResult
 from riskroute.routing.splits import about
 from riskroute.validation import one_of
@@ -42,6 +43,26 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
         above = next(folder for folder in path.absolute().parents if folder.exists())
         if not above.is_dir() or not os.access(above, os.W_OK):
             raise InputError(f"{name} must be in a folder that can be written to, was {str(path)!r}")
+
+
+OPTIONS = (
+    (r"\bmax_(unresolved|crossed) = ", r"--max-\1 "),
+    (r"\bcolumns = \{'(\w+)': NAME\}", r"--column \1=NAME"),
+    (r"^out must", "--out must"),
+)
+"""How errors of the library name a parameter, and how a command names it."""
+
+
+@contextmanager
+def named_as_options() -> Iterator[None]:
+    """Let errors of the library name the options of a command instead of the parameters of a function."""
+    try:
+        yield
+    except RiskrouteError as error:
+        text = str(error)
+        for parameter, option in OPTIONS:
+            text = re.sub(parameter, option, text)
+        raise type(error)(text) from error
 
 
 @contextmanager

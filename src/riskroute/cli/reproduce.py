@@ -27,8 +27,6 @@ AddressOption = Annotated[
 ]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on from the tasks that an earlier run finished.")]
 
-COLUMNS = {"autocorrelation": 5}
-
 BOOKS = ("figure1", "figure3", "figure5", "table")
 PLAYED = ("figure2", "figure4", "nonstationary", "autocorrelation", "instances")
 
@@ -96,7 +94,7 @@ def reproduce(
     if experiment not in BOOKS:
         summaries |= _from_play(plans, where, out, resume)
     if summaries:
-        _judge(summaries, (out if experiment == "all" else out / experiment) / "claims.md")
+        _compare_with_paper(summaries, (out if experiment == "all" else out / experiment) / "claims.md")
 
 
 def _from_books(
@@ -189,49 +187,25 @@ def resumable(out: Path) -> Iterator[None]:
 
 
 def _draw(done: ExperimentResult) -> None:
+    """Draw an experiment, and say which files there are."""
     from riskroute.cli.output import say
-    from riskroute.report.figures import plot_changes, plot_panels
-    from riskroute.report.interactive import REGRET_NOTE, changes_chart, regret_chart, write_page
+    from riskroute.report.experiment_pages import write_experiment
 
-    experiment, stem = done.experiment, done.files[0].with_suffix("")
-    files = list(done.files)
-    if experiment.name != "instances":
-        curves, title = done.curves(), _title(experiment)
-        charts = [regret_chart(name, some) for name, some in curves.items()]
-        if "restart-gse" in done.summary.get("stories", {}):
-            story, panel = done.summary["stories"]["restart-gse"], experiment.panels[0]
-            shown = experiment.panel or "ab"
-            files.append(plot_changes(curves[panel.title], story, stem.with_suffix(".png"), title=title, panels=shown))
-            charts.append(changes_chart(story))
-        else:
-            columns = COLUMNS.get(experiment.name, 2)
-            files.append(plot_panels(curves, stem.with_suffix(".png"), columns=columns, title=title))
-        files.append(write_page(charts, stem.with_suffix(".html"), title=title, note=REGRET_NOTE))
-    for path in files:
+    for path in (*done.files, *write_experiment(done.figure(), done.files[0].with_suffix(""))):
         say(f"wrote {path}")
 
 
 def _draw_books(done: BookFigure) -> None:
+    """Print what order books say, draw it, and say which files there are."""
     from riskroute.cli.output import say
-    from riskroute.report.fits import plot_fits, plot_sampling
-    from riskroute.report.interactive import write_page
-    from riskroute.report.interactive_books import FIT_NOTE, SAMPLING_NOTE, fit_charts, sampling_chart
+    from riskroute.report.experiment_pages import write_book_picture
 
-    summary, stem = done.summary, done.files[0].with_suffix("")
-    title, files = f"{summary['title']} ({summary['data']})", list(done.files)
-    say(f"\n{title}\n{done.text}")
-    if "picture" in summary:
-        picture = summary["picture"]
-        files.append(plot_sampling(picture, stem.with_suffix(".png"), title=title))
-        files.append(write_page([sampling_chart(picture)], stem.with_suffix(".html"), title=title, note=SAMPLING_NOTE))
-    else:
-        files.append(plot_fits(summary["venues"], stem.with_suffix(".png"), title=title))
-        files.append(write_page(fit_charts(summary["venues"]), stem.with_suffix(".html"), title=title, note=FIT_NOTE))
-    for path in files:
+    say(f"\n{done.title}\n{done.text}")
+    for path in (*done.files, *write_book_picture(done.picture(), done.files[0].with_suffix(""))):
         say(f"wrote {path}")
 
 
-def _judge(summaries: dict[str, dict[str, Any]], path: Path) -> None:
+def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path) -> None:
     """Write down which of the paper's statements hold here."""
     from riskroute.cli.output import say
     from riskroute.experiments.paper.claims import judge, markdown
@@ -245,18 +219,11 @@ def _judge(summaries: dict[str, dict[str, Any]], path: Path) -> None:
     say(f"\n{agree} of the paper's {len(verdicts)} statements about these experiments hold here; wrote {path}")
 
 
-def _title(experiment: Experiment) -> str:
-    from riskroute.experiments.paper.reproduce import TITLES
-
-    scale = experiment.panels[0].size
-    return f"{TITLES[experiment.name]} ({scale.runs} runs of {scale.horizon:,} rounds)"
-
-
 def _show(done: ExperimentResult) -> None:
     """Print where every policy ended, panel by panel; for the instances, averages over them."""
     from riskroute.cli.output import say
     from riskroute.experiments.paper.reproduce import standings
     from riskroute.text import aligned
 
-    say(f"\n{_title(done.experiment)}")
+    say(f"\n{done.title}")
     say(aligned(*standings(done)))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from riskroute.cli.market import require_market
 from riskroute.cli.reproduce import AddressOption, EngineOption, ResumeOption, WorkersOption, resumable
 from riskroute.errors import InputError
+
+if TYPE_CHECKING:
+    from riskroute.study_results.study import StudyResult
 
 
 def study(
@@ -38,11 +41,9 @@ def study(
     if init:
         _init(config or Path("study.toml"))
         return
-    files, summary = run_study(config, out, (engine, workers, address), resume=resume)
+    files, result = run_study(config, out, (engine, workers, address), resume=resume)
     if json is not None:
-        from riskroute.files import write_json
-
-        files.append(write_json(json, summary))
+        files.append(result.to_json(json))
     for path in files:
         say(f"wrote {path}")
 
@@ -54,8 +55,8 @@ def run_study(
     *,
     resume: bool = False,
     lines: bool = False,
-) -> tuple[list[Path], dict[str, Any]]:
-    """Run a study, say what came out, and write the report; returns the files written, and all numbers.
+) -> tuple[list[Path], StudyResult]:
+    """Run a study, print its findings, and write the report; returns the files written, and the result.
 
     With ``lines`` it says how far it is also where a bar cannot be drawn.
     """
@@ -65,27 +66,19 @@ def run_study(
     require_market()
     require("matplotlib", "plotly", "jinja2")
     with waiting("reading market data and estimating venue models", lines=lines):
-        from riskroute.experiments.study.config import read_study
-        from riskroute.experiments.study.study import plan_study, play_study
+        from riskroute.experiments.study.study import RESULT, Study
         from riskroute.simulation.engines import Engine
 
-        wanted, engine = read_study(config), Engine(*where)
-        data, cases = plan_study(wanted, out)
-    runs = sum(panel.runs for case in cases for panel in case.panels.values())
-    with resumable(out), track_tasks(runs, lines=lines) as finished:
-        done = play_study(wanted, data, cases, out, engine, resume=resume, finished=finished)
+        wanted, engine = Study(config), Engine(*where)
+        plan = wanted.plan(out)
+    with resumable(out), track_tasks(plan.runs, lines=lines) as finished:
+        result = plan.play(engine, resume=resume, finished=finished)
     with waiting("writing the report", lines=lines):
-        from riskroute.report.study_page import remove_study, write_study
-        from riskroute.report.words import headline, summary_sentences
+        from riskroute.report.study_page import write_report
 
-        remove_study(out)  # pages of an earlier study must not stand beside new numbers
-        files = [*write_study(done.summary, out), *done.files]
-    for order in done.summary["orders"]:
-        say(f"\n{headline(order, wanted.side)}")
-        for sentence in summary_sentences(order):
-            say(f"  {sentence}")
-    say("")
-    return files, done.summary
+        files = [*write_report(result, out), out / RESULT]
+    say(f"\n{result!r}\n")
+    return files, result
 
 
 def _init(path: Path) -> None:

@@ -48,7 +48,7 @@ class SweepConfig(BaseModel):
     risk_tolerances : weights of the mean against the variance.
     horizons : rounds per run.
     instances : numbers of random instances; a single number ``n`` stands for the first ``n``.
-    policies : names, see ``riskroute simulate --help``.
+    policies : names, see `riskroute.POLICIES`.
     parameters : by policy name, parameters other than the defaults.
     runs : runs per policy and combination.
     seed : of rewards and the policies' own draws.

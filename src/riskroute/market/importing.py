@@ -21,7 +21,7 @@ READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
     "ticks": TickReader,
     "table": TableReader,
 }
-"""By name: what `--format` may say."""
+"""Readers by the name of their format."""
 
 Progress = Callable[[str, int], None]
 """Called with the name of a file and the number of snapshots read so far."""
@@ -139,7 +139,7 @@ def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, fl
         }
         for name, (share, some, of, what) in faults.items():
             if share > limits[name]:
-                higher = f"--max-{name} {_above(share)} (max_{name} in a study)"
+                higher = f"max_{name} = {_above(share)}"
                 raise DataError(
                     f"{reader.source} ({one.symbol}) must have at most {limits[name]:.1%} {what}, "
                     f"was {share:.1%} ({some:,} of {of:,}); {higher} goes on all the same"

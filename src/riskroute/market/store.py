@@ -156,7 +156,7 @@ class RecordingWriter:
             yield
         except OSError as error:
             where, text = str(self.folder), error.strerror or one_line(error)
-            raise InputError(f"--out must be a folder that can be written to, was {where!r}: {text}") from error
+            raise InputError(f"out must be a folder that can be written to, was {where!r}: {text}") from error
 
 
 class Store:

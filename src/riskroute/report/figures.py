@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from riskroute.arrays import Floats
 from riskroute.errors import InputError, shown
 from riskroute.files import write_whole
+from riskroute.paper_results import ChangeStory
 from riskroute.report import require
 from riskroute.results import SimulationResult
 from riskroute.validation import instance_of, one_of, path_of
@@ -53,13 +54,26 @@ BAND = 0.2
 """Half-width of the shaded band, in standard deviations, as in the paper's figures."""
 
 
-Curves = Mapping[str, Mapping[str, Any]]
-"""By policy: ``checkpoints``, ``mean_regret``, ``std_regret`` and more, as a summary or a digest has them."""
+class Curve(Protocol):
+    """Regret of a policy over time: mean and standard deviation over its runs, at each checkpoint."""
+
+    @property
+    def checkpoints(self) -> Sequence[int]: ...
+    @property
+    def mean_regret(self) -> Sequence[float]: ...
+    @property
+    def std_regret(self) -> Sequence[float]: ...
+    @property
+    def runs(self) -> int: ...
 
 
-def band_of(curve: Mapping[str, Any]) -> tuple[Floats, Floats]:
+Curves = Mapping[str, Curve]
+"""Regret curves by policy."""
+
+
+def band_of(curve: Curve) -> tuple[Floats, Floats]:
     """Lower and upper edge of the shaded band of a policy."""
-    mean, deviation = np.array(curve["mean_regret"]), np.array(curve["std_regret"])
+    mean, deviation = np.array(curve.mean_regret), np.array(curve.std_regret)
     return mean - BAND * deviation, mean + BAND * deviation
 
 
@@ -70,16 +84,16 @@ def in_figure(text: str) -> str:
 
 def label_of(name: str, curves: Curves) -> str:
     """Name of a policy, and how often it was played if less often than others."""
-    runs, most = curves[name]["runs"], max(one["runs"] for one in curves.values())
+    runs, most = curves[name].runs, max(one.runs for one in curves.values())
     return name if runs == most else f"{name} ({runs} runs)"
 
 
 def draw_regret(axes: Axes, curves: Curves) -> None:
     """Draw mean regret curves with bands into existing axes."""
     for name, one in curves.items():
-        rounds, label = one["checkpoints"], in_figure(label_of(name, curves))
+        rounds, label = one.checkpoints, in_figure(label_of(name, curves))
         style = "--" if name in YARDSTICKS else "-"
-        (line,) = axes.plot(rounds, one["mean_regret"], style, color=COLOURS.get(name), linewidth=1.8, label=label)
+        (line,) = axes.plot(rounds, one.mean_regret, style, color=COLOURS.get(name), linewidth=1.8, label=label)
         axes.fill_between(rounds, *band_of(one), color=line.get_color(), alpha=0.2, linewidth=0)
     axes.set_xlabel(ROUND_LABEL)
     axes.set_ylabel(REGRET_LABEL)
@@ -107,7 +121,7 @@ def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title
         raise InputError("result must hold at least one policy to be drawn")
     figure = new_figure(8, 5)
     axes = figure.add_subplot()
-    draw_regret(axes, result.summary()["policies"])
+    draw_regret(axes, {name: one.curve() for name, one in result.policies.items()})
     if title is not None and not (isinstance(title, str) and title.isprintable()):
         raise InputError(f"title must be a text on one line, was {shown(title)}")
     axes.set_title(_title(result) if title is None else title, fontsize=11, parse_math=False)
@@ -127,21 +141,17 @@ def plot_panels(panels: Mapping[str, Curves], path: str | os.PathLike[str], *, c
 
 
 def plot_changes(
-    curves: Curves, story: Mapping[str, Any], path: str | os.PathLike[str], *, title: str, panels: str = "ab"
+    curves: Curves, story: ChangeStory, path: str | os.PathLike[str], *, title: str, panels: str = "ab"
 ) -> Path:
-    """Write the figure of a changing world: (a) regret, (b) the gap of every round of one run.
-
-    ``story`` tells about that run: ``changes``, ``restarts``, ``windows`` of exploration, and the gap by stretches:
-    ``gap_rounds`` where they begin and ``gaps``.
-    """
+    """Write the figure of a changing world: (a) regret, (b) the gap of every round of one run."""
     figure = new_figure(11, 4 * len(panels))
     drawn = dict(zip(panels, figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], strict=True))
     for axes in drawn.values():
-        for k, (start, end) in enumerate(story["windows"]):
+        for k, (start, end) in enumerate(story.windows):
             axes.axvspan(start, end, color="#9ecae1", alpha=0.6, linewidth=0, label="exploration" if k == 0 else None)
-        for k, start in enumerate(story["restarts"]):
+        for k, start in enumerate(story.restarts):
             axes.axvline(start, color="#f08c1e", linestyle=":", linewidth=0.8, label="restart" if k == 0 else None)
-        for k, start in enumerate(story["changes"]):
+        for k, start in enumerate(story.changes):
             axes.axvline(start, color="#777777", linestyle="--", linewidth=1.4, label="change" if k == 0 else None)
     if "a" in drawn:
         draw_regret(drawn["a"], curves)
@@ -152,8 +162,8 @@ def plot_changes(
     return save_figure(figure, path)
 
 
-def _draw_gaps(axes: Axes, story: Mapping[str, Any]) -> None:
-    axes.step(story["gap_rounds"], story["gaps"], where="post", color=COLOURS["restart-gse"], linewidth=0.9)
+def _draw_gaps(axes: Axes, story: ChangeStory) -> None:
+    axes.step(story.gap_rounds, story.gaps, where="post", color=COLOURS["restart-gse"], linewidth=0.9)
     axes.axhline(0, color="#111111", linewidth=0.8)
     axes.set_xlabel(ROUND_LABEL)
     axes.set_ylabel("gap of the round to the comparator\n(squared reward units)")
@@ -178,6 +188,6 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
 
 def _title(result: SimulationResult) -> str:
     runs = max(one.runs for one in result.policies.values())
-    count = int(result.config["actions"])
+    count = result.action_count
     actions = f"{count:,}" if count < 10**12 else f"about 1e{len(str(count)) - 1}"
     return f"Regret over {actions} actions, mean of {runs} runs (band: {BAND:.0%} of the standard deviation)"

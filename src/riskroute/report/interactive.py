@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from riskroute.files import write_whole
+from riskroute.paper_results import ChangeStory
 from riskroute.report import require
 from riskroute.report.figures import COLOURS, REGRET_LABEL, ROUND_LABEL, YARDSTICKS, Curves, band_of, label_of
 from riskroute.text import script_json
@@ -47,14 +48,13 @@ def regret_chart(title: str, curves: Curves) -> dict[str, Any]:
     """Regret curves with bands, as the plain data and layout of a chart."""
     data: list[dict[str, Any]] = []
     for name, one in curves.items():
-        rounds, (low, high) = one["checkpoints"], band_of(one)
-        colour = COLOURS.get(name, "#555555")
+        rounds, (low, high) = one.checkpoints, band_of(one)
         data.append(
             {
                 "x": [*rounds, *reversed(rounds)],
                 "y": [*high.tolist(), *reversed(low.tolist())],
                 "fill": "toself",
-                "fillcolor": colour + "33",
+                "fillcolor": colour_of(name) + "33",
                 "line": {"width": 0},
                 "mode": "lines",
                 "hoverinfo": "skip",
@@ -62,18 +62,27 @@ def regret_chart(title: str, curves: Curves) -> dict[str, Any]:
                 "legendgroup": name,
             }
         )
-        data.append(
-            {
-                "x": list(rounds),
-                "y": list(one["mean_regret"]),
-                "mode": "lines",
-                "name": label_of(name, curves),
-                "legendgroup": name,
-                "line": {"color": colour, "width": 2, "dash": "dash" if name in YARDSTICKS else "solid"},
-                "hovertemplate": "%{y:,.0f} after %{x:,} rounds",
-            }
-        )
+        data.append(regret_line(name, curves))
     return {"data": data, "layout": layout_of(title, ROUND_LABEL, REGRET_LABEL)}
+
+
+def regret_line(name: str, curves: Curves) -> dict[str, Any]:
+    """The mean regret of one policy as a line of a chart."""
+    one = curves[name]
+    return {
+        "x": list(one.checkpoints),
+        "y": list(one.mean_regret),
+        "mode": "lines",
+        "name": label_of(name, curves),
+        "legendgroup": name,
+        "line": {"color": colour_of(name), "width": 2, "dash": "dash" if name in YARDSTICKS else "solid"},
+        "hovertemplate": "%{y:,.0f} after %{x:,} rounds",
+    }
+
+
+def colour_of(name: str) -> str:
+    """The colour of a policy; grey if it is not one of ours."""
+    return COLOURS.get(name, "#555555")
 
 
 def layout_of(title: str, along: str, up: str) -> dict[str, Any]:
@@ -88,11 +97,11 @@ def layout_of(title: str, along: str, up: str) -> dict[str, Any]:
     }
 
 
-def changes_chart(story: Mapping[str, Any]) -> dict[str, Any]:
+def changes_chart(story: ChangeStory) -> dict[str, Any]:
     """The gap of every round of one run, with its windows of exploration, restarts and changes."""
-    bands = [shape("rect", begin, end, fillcolor="#9ecae1", opacity=0.5, width=0) for begin, end in story["windows"]]
-    restarts = [shape("line", at, at, color="#f08c1e", dash="dot", width=1) for at in story["restarts"]]
-    changes = [shape("line", at, at, color="#777777", dash="dash", width=1.5) for at in story["changes"]]
+    bands = [shape("rect", begin, end, fillcolor="#9ecae1", opacity=0.5, width=0) for begin, end in story.windows]
+    restarts = [shape("line", at, at, color="#f08c1e", dash="dot", width=1) for at in story.restarts]
+    changes = [shape("line", at, at, color="#777777", dash="dash", width=1.5) for at in story.changes]
     line = {"color": COLOURS["restart-gse"], "width": 1, "shape": "hv"}
     layout = {
         "title": {"text": "gap of every round, one run (blue: exploration, dotted: restart, dashed: change)"},
@@ -101,7 +110,10 @@ def changes_chart(story: Mapping[str, Any]) -> dict[str, Any]:
         "shapes": [*bands, *restarts, *changes],
         "template": "none",
     }
-    return {"data": [{"x": story["gap_rounds"], "y": story["gaps"], "mode": "lines", "line": line}], "layout": layout}
+    return {
+        "data": [{"x": list(story.gap_rounds), "y": list(story.gaps), "mode": "lines", "line": line}],
+        "layout": layout,
+    }
 
 
 def shape(kind: str, begin: float, end: float, *, width: float, **style: Any) -> dict[str, Any]:

@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
-from riskroute.report.interactive import layout_of, regret_chart
+from riskroute.report.figures import Curves
+from riskroute.report.interactive import layout_of, regret_line
 from riskroute.report.interactive_books import fit_charts
-from riskroute.report.words import RECOMMENDED
+from riskroute.study_results.order import RECOMMENDED, OrderResult
 
 DECADES = 5
-"""Of the largest regret that are shown."""
+"""Powers of ten below the largest regret that are shown."""
 
 BAR, OTHER = "#1f6fd6", "#9db7d8"
 
 
-def allocation_chart(order: Mapping[str, Any]) -> dict[str, Any]:
+def allocation_chart(order: OrderResult) -> dict[str, Any]:
     """The recommended split over the slots, beside the first of the naive ones."""
     data = [
         {
             "type": "bar",
-            "x": order["slots"],
-            "y": order["splits"][name]["allocation"],
+            "x": list(order.slots),
+            "y": list(order.splits[name].allocation),
             "name": name,
             "marker": {"color": colour},
         }
-        for name, colour in ((RECOMMENDED, BAR), (order["naive_splits"][0], OTHER))
+        for name, colour in ((RECOMMENDED, BAR), (order.naive_splits[0], OTHER))
     ]
     return {"data": data, "layout": layout_of("Where the shares go", "slot", "shares") | {"barmode": "group"}}
 
 
-def cost_chart(order: Mapping[str, Any]) -> dict[str, Any]:
-    """Cost per order of the recommended split and of what else one might do, on books not seen before."""
-    names = list(order["splits"])
-    judged = [order["splits"][name]["judge"] for name in names]
-    plain = [one["cost"] for one in judged]
+def cost_chart(order: OrderResult) -> dict[str, Any]:
+    """Cost per order of the recommended split and of its alternatives, out of sample."""
+    names = list(order.splits)
+    tested = [order.splits[name].test for name in names]
+    plain = [one.cost for one in tested]
     data: list[dict[str, Any]] = [
         {
             "type": "bar",
@@ -43,73 +43,74 @@ def cost_chart(order: Mapping[str, Any]) -> dict[str, Any]:
             "y": plain,
             "name": "cost",
             "marker": {"color": BAR},
-            "error_y": {"type": "data", "array": [one["cost_error"] for one in judged]},
+            "error_y": {"type": "data", "array": [one.cost_error for one in tested]},
         }
     ]
-    risk = [one["risk_charge"] for one in judged]
+    risk = [one.risk_charge for one in tested]
     if None not in risk:
         data.append({"type": "bar", "x": names, "y": risk, "name": "charge for risk", "marker": {"color": OTHER}})
-    layout = layout_of("Cost of an order, books not seen before", "", "dollars per order") | {"barmode": "stack"}
+    layout = layout_of("Cost of an order, out of sample", "", "dollars per order") | {"barmode": "stack"}
     return {"data": data, "layout": layout}
 
 
-def regret_charts(order: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What learning cost each policy so far: in the model, and on books not seen before.
+def regret_charts(order: OrderResult) -> list[dict[str, Any]]:
+    """What learning cost each policy so far: in the model, and out of sample.
 
     Policies differ by orders of magnitude, so the scale is logarithmic, and without bands, which may be negative.
     """
-    titles = {"model": "Regret, in the model", "judge": "Regret, on books not seen before"}
-    charts = []
-    for place, title in titles.items():
-        chart = regret_chart(title, {name: one[place] for name, one in order["policies"].items()})
-        chart["data"] = [line for line in chart["data"] if "name" in line]
-        chart["layout"]["xaxis"]["title"]["text"] = "orders routed"
-        top = math.log10(max(1.0, *(max(line["y"]) for line in chart["data"])))
-        scale = {"type": "log", "dtick": 1, "range": [top - DECADES, top + 0.2]}
-        chart["layout"]["yaxis"] |= scale | {"title": {"text": "regret (squared dollars)"}}
-        charts.append(chart)
-    return charts
+    places = {
+        "Regret, in the model": {name: one.model for name, one in order.policies.items()},
+        "Regret, out of sample": {name: one.test for name, one in order.policies.items()},
+    }
+    return [_regret_chart(title, curves) for title, curves in places.items()]
 
 
-def frontier_chart(order: Mapping[str, Any]) -> dict[str, Any]:
+def _regret_chart(title: str, curves: Curves) -> dict[str, Any]:
+    layout = layout_of(title, "orders routed", "regret (squared dollars)")
+    top = math.log10(max(1.0, *(max(one.mean_regret) for one in curves.values())))
+    layout["yaxis"] |= {"type": "log", "dtick": 1, "range": [top - DECADES, top + 0.2]}
+    return {"data": [regret_line(name, curves) for name in curves], "layout": layout}
+
+
+def frontier_chart(order: OrderResult) -> dict[str, Any]:
     """Cost against risk of the best splits, from the most careful to the one that ignores risk."""
-    points = order["frontier"]
+    points = order.frontier
     hover = [
-        f"risk tolerance from {one['risk_tolerance']:.3g}: "
-        + ", ".join(f"{slot} {n}" for slot, n in zip(order["slots"], one["allocation"], strict=True) if n)
+        f"risk tolerance from {one.risk_tolerance:.3g}: "
+        + ", ".join(f"{slot} {n}" for slot, n in zip(order.slots, one.allocation, strict=True) if n)
         for one in points
     ]
     data = [
         {
-            "x": [one["variance"] ** 0.5 for one in points],
-            "y": [-one["mean"] for one in points],
+            "x": [one.variance**0.5 for one in points],
+            "y": [-one.mean for one in points],
             "text": hover,
             "mode": "lines+markers",
-            "name": "books chosen on",
+            "name": "in sample",
             "line": {"color": BAR},
         },
         {
-            "x": [one["judged_variance"] ** 0.5 for one in points],
-            "y": [-one["judged_mean"] for one in points],
+            "x": [one.test_variance**0.5 for one in points],
+            "y": [-one.test_mean for one in points],
             "text": hover,
             "mode": "markers",
-            "name": "books not seen before",
+            "name": "out of sample",
             "marker": {"color": "#d8343c", "symbol": "x"},
         },
         {
-            "x": [one["judged_variance"] ** 0.5 for one in points],
-            "y": [-one["tail"] for one in points],
+            "x": [one.test_variance**0.5 for one in points],
+            "y": [-one.tail for one in points],
             "text": hover,
             "mode": "markers",
-            "name": "worst 5 % there",
+            "name": "expected shortfall 5 %",
             "marker": {"color": "#777777", "symbol": "triangle-up"},
         },
     ]
-    chosen = order["splits"][RECOMMENDED]["judge"]
+    chosen = order.recommended.test
     data.append(
         {
-            "x": [chosen["variance"] ** 0.5],
-            "y": [chosen["cost"]],
+            "x": [chosen.variance**0.5],
+            "y": [chosen.cost],
             "mode": "markers",
             "name": "recommended",
             "marker": {"color": "#f0a000", "symbol": "star", "size": 14},
@@ -119,11 +120,11 @@ def frontier_chart(order: Mapping[str, Any]) -> dict[str, Any]:
     return {"data": data, "layout": layout_of(title, "standard deviation of the cost (dollars)", "cost (dollars)")}
 
 
-def all_charts(order: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def all_charts(order: OrderResult) -> dict[str, list[dict[str, Any]]]:
     """Charts by the section of the report they belong to."""
     return {
         "allocation": [allocation_chart(order), cost_chart(order)],
         "learning": regret_charts(order),
         "frontier": [frontier_chart(order)],
-        "fits": fit_charts(order["fits"]),
+        "fits": fit_charts(order.fits),
     }

@@ -4,49 +4,67 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from riskroute.files import write_whole
+from riskroute.files import output_folder, write_whole
+from riskroute.records import to_plain
 from riskroute.report import require
 from riskroute.report.interactive import in_script
 from riskroute.report.study_charts import all_charts
-from riskroute.report.words import (
-    dollars,
-    headline,
+from riskroute.report.study_tables import (
+    Table,
+    frontier_table,
     known_levels,
     models_table,
     policies_table,
-    split_text,
     splits_table,
-    summary_sentences,
 )
+from riskroute.study_results.findings import headline, summary_sentences
+from riskroute.study_results.order import OrderResult
+from riskroute.study_results.study import StudyResult
 from riskroute.text import in_markdown, in_markdown_cell
+from riskroute.validation import instance_of
 
 PAGES = ("report.html", "report.md")
 TEMPLATES = Path(__file__).parent / "templates"
 
 LIMITATIONS = (
-    "Costs are against the middle of each venue's own book when the order is sent. An order moves nothing here: the "
-    "books are what they were without it.",
+    "Costs are against the mid of each venue's own book when the order is sent. Orders have no market impact here: the "
+    "books are what they were without them.",
     "Books of one day and a few hours. Another day may differ by more than the error bars, which know this day only.",
     "Dark pools are a mechanism with assumed parameters; nobody publishes such data.",
-    "Market orders and what dark pools leave walk the book of a venue together. The rest of a limit order crosses "
-    "later, on a book in which what they took is there again. Where together they need more than the known levels "
-    "hold, prices are taken to worsen further in proportion.",
+    "Market orders and the remainders of dark pools walk the book of a venue together. The remainder of a limit order "
+    "crosses later, on a book in which what they took is there again. Where together they need more than the known "
+    "levels hold, prices are taken to worsen further in proportion.",
     "Limit orders join at the best price and wait; they are not moved when the market moves away.",
     "The models add up over slots, and ignore that venues move together; replayed books do not ignore it.",
     "Scenarios of a replay come again and again. A policy that trades for longer than there are books sees them twice.",
 )
 
-Table = tuple[list[str], list[list[str]]]
 
+def write_report(result: StudyResult, out: str | os.PathLike[str]) -> list[Path]:
+    """Write the report of a study: ``report.html``, one page that works offline, and ``report.md``.
 
-def write_study(summary: Mapping[str, Any], out: Path) -> list[Path]:
-    """Write ``report.html`` and ``report.md`` from the summary of a study."""
+    Parameters
+    ----------
+    result : StudyResult
+        What the study found, from `Study.run` or `StudyResult.from_json`.
+    out : str or path-like
+        The folder to write to; the pages of an earlier study there are replaced.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+    """
+    instance_of("result", result, StudyResult, "a StudyResult")
+    folder = output_folder("out", out)
     require("plotly", "jinja2")
+    remove_report(folder)  # pages of an earlier study must not stand beside new numbers
     import jinja2
     from plotly.offline import get_plotlyjs
 
@@ -54,16 +72,16 @@ def write_study(summary: Mapping[str, Any], out: Path) -> list[Path]:
     options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
     plain = jinja2.Environment(loader=loader, autoescape=False, finalize=_as_markdown, **options)
     safe = jinja2.Environment(loader=loader, autoescape=True, **options)
-    facts = _facts(summary)
+    facts = _facts(result)
     charts: dict[str, Any] = {}
     orders = []
-    for number, order in enumerate(summary["orders"]):
+    for number, order in enumerate(result.orders):
         boxes = {}
         for section, drawn in all_charts(order).items():
             named = {f"{section}-{number}-{k}": chart for k, chart in enumerate(drawn)}
             charts |= named
             boxes[section] = _raw("".join(f'<div class="chart" id="{name}"></div>' for name in named))
-        orders.append(_order(order, summary, _html_table) | {"boxes": boxes})
+        orders.append(_order(order, result, _html_table) | {"boxes": boxes})
     page = safe.get_template("study.html.jinja").render(
         **facts,
         orders=orders,
@@ -71,32 +89,32 @@ def write_study(summary: Mapping[str, Any], out: Path) -> list[Path]:
         charts=_raw(in_script(charts)),
     )
     text = plain.get_template("study.md.jinja").render(
-        **facts, orders=[_order(order, summary, _markdown_table) for order in summary["orders"]]
+        **facts, orders=[_order(order, result, _markdown_table) for order in result.orders]
     )
     written = zip(PAGES, (page, text), strict=True)
-    return [write_whole(out / name, partial(_write, content)) for name, content in written]
+    return [write_whole(folder / name, partial(_write, content)) for name, content in written]
 
 
 def _write(content: str, path: Path) -> None:
     path.write_text(content, encoding="utf-8")
 
 
-def remove_study(out: Path) -> None:
+def remove_report(out: Path) -> None:
     """Remove the pages of an earlier study."""
     for name in PAGES:
         (out / name).unlink(missing_ok=True)
 
 
-def _facts(summary: Mapping[str, Any]) -> dict[str, Any]:
-    config = summary["config"]
+def _facts(result: StudyResult) -> dict[str, Any]:
+    config = result.config
     return {
-        "market": summary["market"],
-        "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
-        "config": Markdown(json.dumps(config, indent=1)),
-        "limitations": [*LIMITATIONS, *known_levels(summary)],
-        "fees": config["fees"] is not None,
-        "train_hours": _hours(config["train"]),
-        "judge_hours": _hours(config["judge"]),
+        "market": result.market,
+        "versions": ", ".join(f"{name} {number}" for name, number in result.versions.items()),
+        "config": Markdown(json.dumps(to_plain(config), indent=1)),
+        "limitations": [*LIMITATIONS, *known_levels(result)],
+        "fees": config.fees is not None,
+        "train_hours": _hours(config.train),
+        "test_hours": _hours(config.test),
     }
 
 
@@ -104,38 +122,20 @@ def _hours(span: Sequence[str]) -> str:
     return f"{span[0][:5]} to {span[1][:5]}"
 
 
-def _order(order: Mapping[str, Any], summary: Mapping[str, Any], table: Any) -> dict[str, Any]:
-    judged = next(iter(order["policies"].values()))["judge"]
+def _order(order: OrderResult, result: StudyResult, table: Any) -> dict[str, Any]:
+    tested = next(iter(order.policies.values())).test
     return {
-        "title": f"{order['shares']:,} shares, risk tolerance {order['risk_tolerance']:g}",
-        "headline": headline(order, summary["market"]["side"]),
+        "title": f"{order.shares:,} shares, risk tolerance {order.risk_tolerance:g}",
+        "headline": headline(order, result.market.side),
         "sentences": summary_sentences(order),
-        "tolerance": f"{order['risk_tolerance']:g}" if order["risk_tolerance"] else "",
+        "tolerance": f"{order.risk_tolerance:g}" if order.risk_tolerance else "",
         "splits_table": table(splits_table(order)),
         "policies_table": table(policies_table(order)),
         "models_table": table(models_table(order)),
         "frontier_table": table(frontier_table(order)),
-        "rounds": f"{judged['checkpoints'][-1]:,}",
-        "unplayed": ", ".join(order["unplayed"]),
+        "rounds": f"{tested.checkpoints[-1]:,}",
+        "unplayed": ", ".join(order.unplayed),
     }
-
-
-def frontier_table(order: Mapping[str, Any]) -> Table:
-    """The risk tolerances at which the best split changes, from the most careful on."""
-    rows = [
-        [
-            f"{point['risk_tolerance']:.3g}",
-            split_text(order["slots"], point["allocation"]),
-            dollars(-point["mean"]),
-            f"{point['variance']:.3g}",
-            dollars(-point["judged_mean"]),
-            f"{point['judged_variance']:.3g}",
-            dollars(-point["tail"]),
-        ]
-        for point in order["frontier"]
-    ]
-    header = ["risk tolerance from", "split", "cost, when chosen", "variance ($²)"]
-    return [*header, "cost, when judged", "variance ($²)", "worst 5 %"], rows
 
 
 def _raw(text: str) -> Any:

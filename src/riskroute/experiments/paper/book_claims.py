@@ -34,7 +34,7 @@ def _cheapest(summary: Mapping[str, Any]) -> tuple[str, bool]:
     return f"profit per share: {text}", max(lit, key=lambda name: lit[name]) == "XNAS"
 
 
-_DATA = "Depends on the data; without --data they are a synthetic market, made after the paper's table."
+_DATA = "Depends on the data; by default they are a synthetic market, made after the paper's table."
 
 BOOK_CLAIMS = (
     Claim(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from riskroute.market.calibration import Calibration, calibrate
 from riskroute.market.clock import SECOND, Window
 from riskroute.market.market_orders import walk_levels
 from riskroute.market.sampling import books_at, closest_books, draw_times
+from riskroute.paper_results import BookPicture, FitPoints, SamplingPicture
+from riskroute.records import from_plain
 from riskroute.routing.paper_table import VENUES
 from riskroute.routing.venues import parameter_table
 from riskroute.validation import one_of
@@ -49,6 +51,22 @@ class BookFigure:
     summary: dict[str, Any]
     text: str
     files: list[Path]
+
+    @property
+    def title(self) -> str:
+        """Title, with the data it was made from."""
+        return f"{self.summary['title']} ({self.summary['data']})"
+
+    def picture(self) -> BookPicture:
+        """Return what its picture shows."""
+        if "picture" in self.summary:
+            return BookPicture(self.title, sampling=from_plain(SamplingPicture, self.summary["picture"]))
+        names = [field.name for field in fields(FitPoints)]
+        fits = {
+            venue: from_plain(FitPoints, {name: fit[name] for name in names})
+            for venue, fit in self.summary["venues"].items()
+        }
+        return BookPicture(self.title, fits)
 
 
 def draw_books(name: str, data: BookData, out: Path, seed: int) -> BookFigure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,9 @@ from riskroute.experiments.provenance import versions
 from riskroute.files import write_json
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
+from riskroute.paper_results import ChangeStory, ExperimentFigure
+from riskroute.records import from_plain
+from riskroute.results import RegretCurve
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.tasks import TaskCache
 from riskroute.validation import one_of, whole_number
@@ -63,9 +66,35 @@ class ExperimentResult:
     summary: dict[str, Any]
     files: list[Path]
 
-    def curves(self) -> dict[str, dict[str, Any]]:
-        """Curves of the policies, by the title of the panel."""
-        return {panel["title"]: panel["policies"] for panel in self.summary["panels"].values()}
+    def curves(self) -> dict[str, dict[str, RegretCurve]]:
+        """Regret curves of the policies, by the title of the panel."""
+        return {
+            panel["title"]: {name: _curve(digest) for name, digest in panel["policies"].items()}
+            for panel in self.summary["panels"].values()
+        }
+
+    def story(self) -> ChangeStory | None:
+        """What one run of ``restart-gse`` did as the coefficients changed; None for other experiments."""
+        told = self.summary.get("stories", {}).get("restart-gse")
+        if told is None:
+            return None
+        return from_plain(ChangeStory, {field.name: told[field.name] for field in fields(ChangeStory)})
+
+    @property
+    def title(self) -> str:
+        """Title of the experiment, with what was played."""
+        scale = self.experiment.panels[0].size
+        return f"{TITLES[self.experiment.name]} ({scale.runs} runs of {scale.horizon:,} rounds)"
+
+    def figure(self) -> ExperimentFigure:
+        """Return what its picture shows."""
+        experiment = self.experiment
+        return ExperimentFigure(experiment.name, self.title, self.curves(), self.story(), experiment.panel)
+
+
+def _curve(digest: dict[str, Any]) -> RegretCurve:
+    checkpoints, mean, deviation = (tuple(digest[name]) for name in ("checkpoints", "mean_regret", "std_regret"))
+    return RegretCurve(checkpoints, mean, deviation, digest["runs"])
 
 
 def plan_experiments(

@@ -18,7 +18,6 @@ from riskroute.experiments.configs import (
     Texts,
     Tolerances,
     all_different,
-    read_toml,
     validated,
 )
 from riskroute.learning.plan import LONGEST_HORIZON
@@ -35,7 +34,7 @@ POLICIES_PLAYED = ("adaptive", "thompson", "rise", "rise++", "risk-ucb", "risk-e
 
 
 class DarkConfig(BaseModel):
-    """A dark pool: see `riskroute.market.dark_pools.DarkPool`; what it leaves crosses at ``venue``."""
+    """A dark pool: see `riskroute.market.dark_pools.DarkPool`; the remainder crosses at ``venue``."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -88,7 +87,7 @@ class StudyConfig(BaseModel):
     caps: dict[Name, Count] = {}
     fees: Path | None = None
     train: Span = (dt.time(10, 40), dt.time(12))
-    judge: Span = (dt.time(12), dt.time(13, 20))
+    test: Span = (dt.time(12), dt.time(13, 20))
     bucket_minutes: Annotated[float, Field(gt=0, le=600)] = 2.0
     repeats: Annotated[int, Field(ge=1, le=1000, strict=True)] = 10
     levels: Annotated[int, Field(ge=1, le=MOST_LEVELS, strict=True)] | None = None
@@ -112,8 +111,8 @@ class StudyConfig(BaseModel):
         return list(DARK) if self.data == [SYNTHETIC] else []
 
     def window(self, name: str) -> Window:
-        """The part of the day to ``train`` or to ``judge`` on, in buckets."""
-        first, last = self.train if name == "train" else self.judge
+        """The part of the day to ``train`` or to ``test`` on, in buckets."""
+        first, last = self.train if name == "train" else self.test
         minutes = (stamp_of(_ANY_DAY, last) - stamp_of(_ANY_DAY, first)) / (60 * SECOND)
         buckets = round(minutes / self.bucket_minutes)
         if not 2 <= buckets <= MOST_BUCKETS:
@@ -131,13 +130,10 @@ class StudyConfig(BaseModel):
         return next(fitting, 1)
 
 
-def read_study(path: Path | None) -> StudyConfig:
-    """Read a configuration file; the defaults if None."""
-    return checked_study(read_toml(path) if path is not None else {})
-
-
 def checked_study(values: dict[str, Any]) -> StudyConfig:
     """Make a configuration of plain values."""
+    if isinstance(values, dict) and "judge" in values:
+        raise InputError("judge is now called test")
     config = validated(StudyConfig, values)
     for name in ("shares", "risk_tolerances", "policies", "limit", "data"):
         all_different(name, getattr(config, name))
@@ -153,14 +149,14 @@ def checked_study(values: dict[str, Any]) -> StudyConfig:
         if shares < 2:
             raise InputError(f"shares must be at least 2, so that there is something to split, was {shares}")
         config.lot_of(shares)
-    for name in ("train", "judge"):
+    for name in ("train", "test"):
         config.window(name)
     if config.data == [SYNTHETIC] and config.venue is not None:
         raise InputError(f"venue must be left out for the synthetic market, was {config.venue!r}")
     if SYNTHETIC in config.data and len(config.data) > 1:
         raise InputError(f"data must be {SYNTHETIC!r} or files and folders, was both")
-    if config.train[1] > config.judge[0] and config.judge[1] > config.train[0]:
-        raise InputError("judge must not overlap train, so that it tells something new; was overlapping")
+    if config.train[1] > config.test[0] and config.test[1] > config.train[0]:
+        raise InputError("test must not overlap train, so that the test is out of sample; they overlap")
     return config
 
 
@@ -186,9 +182,9 @@ limit = []                    # venues for limit orders too, such as ["XNAS"]; n
 # lot = 1                     # multiples of shares; if left out such that an order has 20 to 100 of them, or 1
 # fees = "fees.toml"          # fee schedule; profits are then net of fees
 
-# When: New York times. Models are estimated and policies chosen on the first part, and judged on the second.
+# When: New York times. Models are estimated and policies chosen in the train hours, and tested in the test hours.
 train = "10:40-12:00"
-judge = "12:00-13:20"
+test = "12:00-13:20"
 bucket_minutes = 2.0          # one book per bucket, venue and repeat; limit orders wait until the bucket ends
 repeats = 10                  # times drawn per bucket
 # levels = 10                 # of a book that an order may walk, the best first; all that are recorded if left out
@@ -203,7 +199,7 @@ seed = 0
 # XPSX = 5
 
 # Dark pools: hidden size is there with probability `presence`, at least `smallest`, with a power-law tail; it trades at
-# the middle, and what is left crosses at `venue` (the one with the most books if left out). They are assumed, as nobody
+# the mid, and the remainder crosses at `venue` (the one with the most books if left out). They are assumed, as nobody
 # publishes such data: these two are there if nothing is said about the synthetic market, none beside data of your own.
 # For none at all write `dark = []` above the first [section].
 [[dark]]

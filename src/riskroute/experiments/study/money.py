@@ -6,31 +6,54 @@ is no such charge at a risk tolerance of zero, which does not care for money.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import asdict
+
+from riskroute.experiments.study.evaluation import ProfitMeasures
+from riskroute.study_results.order import SplitMeasures
 
 
-def in_money(judged: Mapping[str, float], shares: int, mid: float, risk_tolerance: float) -> dict[str, float | None]:
-    """Costs of an order of which ``judged`` tells mean, variance, tail and excess; ``mid`` is that of the same books.
+def in_money(measured: ProfitMeasures, shares: int, mid: float, risk_tolerance: float) -> SplitMeasures:
+    """Add what an order cost to what it earned.
 
-    >>> judged = {"mean": -0.5, "mean_error": 0.1, "mean_variance": 2.0, "mean_variance_error": 0.4, "tail": -1.5}
-    >>> more = {"excess": 1.0, "excess_error": 0.2, "variance": 1.0}
-    >>> found = in_money(judged | more, shares=10, mid=100.0, risk_tolerance=2.0)
-    >>> found["cost"], found["basis_points"], found["per_thousand"], found["charged_cost"], found["risk_charge"]
+    Parameters
+    ----------
+    measured : ProfitMeasures
+        What the split earned.
+    shares : int
+        Size of the order.
+    mid : float
+        Mid on average over the same books, in dollars.
+    risk_tolerance : float
+        Weight of the mean against the variance.
+
+    Returns
+    -------
+    SplitMeasures
+        Profits and costs.
+
+    Examples
+    --------
+    >>> errors = {"mean_error": 0.1, "variance_error": 0.3, "mean_variance_error": 0.4, "tail_error": 0.2}
+    >>> excess = {"excess": 1.0, "excess_error": 0.2}
+    >>> measured = ProfitMeasures(mean=-0.5, variance=1.0, mean_variance=2.0, tail=-1.5, **errors, **excess)
+    >>> found = in_money(measured, shares=10, mid=100.0, risk_tolerance=2.0)
+    >>> found.cost, found.basis_points, found.per_thousand, found.charged_cost, found.risk_charge
     (0.5, 5.0, 50.0, 1.0, 0.5)
     """
-    cost = -judged["mean"]
-    return {
-        "cost": cost,
-        "cost_error": judged["mean_error"],
-        "basis_points": cost / (shares * mid) * 1e4,
-        "per_thousand": cost / shares * 1000,
-        "tail_cost": -judged["tail"],
-        "risk_charge": charged(judged["variance"], risk_tolerance),
-        "charged_cost": charged(judged["mean_variance"], risk_tolerance),
-        "charged_cost_error": charged(judged["mean_variance_error"], risk_tolerance),
-        "charged_excess": charged(judged["excess"], risk_tolerance),
-        "charged_excess_error": charged(judged["excess_error"], risk_tolerance),
-    }
+    cost = -measured.mean
+    return SplitMeasures(
+        **asdict(measured),
+        cost=cost,
+        cost_error=measured.mean_error,
+        basis_points=cost / (shares * mid) * 1e4,
+        per_thousand=cost / shares * 1000,
+        tail_cost=-measured.tail,
+        risk_charge=charged(measured.variance, risk_tolerance),
+        charged_cost=charged(measured.mean_variance, risk_tolerance),
+        charged_cost_error=charged(measured.mean_variance_error, risk_tolerance),
+        charged_excess=charged(measured.excess, risk_tolerance),
+        charged_excess_error=charged(measured.excess_error, risk_tolerance),
+    )
 
 
 def charged(value: float, risk_tolerance: float) -> float | None:

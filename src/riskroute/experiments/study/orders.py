@@ -1,9 +1,8 @@
-"""One order size of a study: scenarios to learn from and to judge by, venue models, and the problem they make."""
+"""One order size of a study: scenarios to learn from and to test on, venue models, and the problem they make."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from riskroute.errors import DataError, InputError
 from riskroute.experiments.book_data import BookData
 from riskroute.experiments.configs import all_different
 from riskroute.experiments.study.config import StudyConfig
-from riskroute.experiments.study.judging import best_single, judge_splits
+from riskroute.experiments.study.evaluation import best_single, evaluate_splits
 from riskroute.learning.actions import Action, as_action, as_batch
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.problem import Problem
@@ -26,19 +25,20 @@ from riskroute.routing.venues import VenueModel, venue_problem
 from riskroute.routing.weights import apportion
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.warm_start import replay_belief
+from riskroute.study_results.order import RECOMMENDED, FrontierSplit
 from riskroute.validation import one_of
 
-RECOMMENDED, MODEL_ONLY, RISK_NEUTRAL = "recommended", "linear model alone", "ignoring risk"
+MODEL_ONLY, RISK_NEUTRAL = "linear model alone", "ignoring risk"
 NO_DARK = "without dark pools"
 BEST_VENUE, EVEN, BY_DEPTH = "best single slot", "equal split", "in proportion to depth"
 NAIVE = (EVEN, BY_DEPTH, BEST_VENUE)
-PARTS = ("train", "judge")
+PARTS = ("train", "test")
 
 MOST_LISTED = 5_000
 """Splits up to which policies that try each of them are played; beyond, that takes long and teaches nothing."""
 
-JUDGED = 0.5
-"""Share of the moments to judge on at which a slot must have books; the others are left out."""
+ENOUGH_TO_TEST = 0.5
+"""Share of the sample times in the test hours at which a slot must have books; other slots are left out."""
 
 MOST_POINTS = 25
 """Splits of the risk frontier at most."""
@@ -63,7 +63,7 @@ class PreparedOrder:
 
     @property
     def homes(self) -> dict[str, str]:
-        """Dark pools, and the venue at which their rest crosses."""
+        """Dark pools, and the venue at which their remainder crosses."""
         return {slot.name: slot.venue for slot in self.scenarios["train"].slots if slot.pool is not None}
 
     def problem(self, risk_tolerance: float) -> Problem:
@@ -84,7 +84,9 @@ class PreparedOrder:
         if buckets < 2:
             known = self.scenarios[part].deep(self.caps).mean(axis=1)
             worst = int(known.argmin())
-            most = f"{self.slots[worst]} has books for {self.caps[worst]} shares at {known[worst]:.0%} of the moments"
+            most = (
+                f"{self.slots[worst]} has books for {self.caps[worst]} shares at {known[worst]:.0%} of the sample times"
+            )
             raise DataError(f"{part} must have deep books at all slots in at least two buckets, was {buckets}; {most}")
         return Replay(problem, *self.scenarios[part].replayed(self.caps))
 
@@ -98,7 +100,7 @@ class PreparedOrder:
         return float(1 - self.scenarios[part].whole(self.caps).mean())
 
     def mid(self, part: str) -> float:
-        """Middle price over the scenarios of `replay` on average, in dollars."""
+        """Mid over the scenarios of `replay` on average, in dollars."""
         scenarios = self.scenarios[part]
         return float(np.nanmean(scenarios.mids[scenarios.whole(self.caps)]))
 
@@ -176,17 +178,26 @@ def _sampled(config: StudyConfig, data: BookData, slots: list[Slot], shares: int
 
 def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
     """Slots that cannot take part, and why."""
-    train, judge = scenarios["train"].presence(), scenarios["judge"].presence()
+    train, test = scenarios["train"].presence(), scenarios["test"].presence()
     caps = scenarios["train"].caps()
     found = {}
     for k, slot in enumerate(scenarios["train"].slots):
         if train[k] < ENOUGH:
-            found[slot.name] = f"books at {train[k]:.0%} of the moments to train on, {ENOUGH:.0%} are needed"
-        elif judge[k] < JUDGED:
-            found[slot.name] = f"books at {judge[k]:.0%} of the moments to judge on, {JUDGED:.0%} are needed"
+            found[slot.name] = _too_few_books(train[k], "train", ENOUGH)
+        elif test[k] < ENOUGH_TO_TEST:
+            found[slot.name] = _too_few_books(test[k], "test", ENOUGH_TO_TEST)
         elif caps[k] < lot:
             found[slot.name] = f"books for {caps[k]} shares, a lot is {lot}"
     return found
+
+
+def _too_few_books(share: float, part: str, needed: float) -> str:
+    """Why a slot is left out.
+
+    >>> _too_few_books(0.5, "train", 0.95)
+    'books at 50% of the sample times in the train hours, 95% are needed'
+    """
+    return f"books at {share:.0%} of the sample times in the {part} hours, {needed:.0%} are needed"
 
 
 def _rounded(caps: Integers, shares: int, lot: int) -> Integers:
@@ -225,7 +236,7 @@ def alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> di
     return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
 
 
-def frontier_of(prepared: PreparedOrder, train: Replay, judge: Replay, seed: int) -> list[dict[str, Any]]:
+def frontier_of(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -> tuple[FrontierSplit, ...]:
     """Best splits on the books trained on, from careful to bold, and what they come to on those of the other part."""
 
     def best(risk_tolerance: float) -> tuple[Action, float, float]:
@@ -235,19 +246,19 @@ def frontier_of(prepared: PreparedOrder, train: Replay, judge: Replay, seed: int
 
     points = trace_frontier(best, at=[train.risk_tolerance], most=MOST_POINTS)
     splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
-    judged = judge_splits(splits, judge, prepared.buckets("judge"), first="0", seed=seed)
-    return [
-        {
-            "risk_tolerance": point.risk_tolerance,
-            "allocation": list(splits[name]),
-            "mean": point.mean,
-            "variance": point.variance,
-            "judged_mean": judged[name]["mean"],
-            "judged_variance": judged[name]["variance"],
-            "tail": judged[name]["tail"],
-        }
+    measured = evaluate_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
+    return tuple(
+        FrontierSplit(
+            risk_tolerance=point.risk_tolerance,
+            allocation=splits[name],
+            mean=point.mean,
+            variance=point.variance,
+            test_mean=measured[name].mean,
+            test_variance=measured[name].variance,
+            tail=measured[name].tail,
+        )
         for name, point in zip(splits, points, strict=True)
-    ]
+    )
 
 
 def warm_policy(prepared: PreparedOrder, train: Replay, seed: int) -> Adaptive:

@@ -53,7 +53,7 @@ class TableReader:
         if not self.levels:
             missing = [name for name in level_columns(1) if name not in self._names]
             raise DataError(
-                f"{path} must have columns for {', '.join(missing)} (other names: --column bid_px_00=NAME), "
+                f"{path} must have columns for {', '.join(missing)} (other names: columns = {{'bid_px_00': NAME}}), "
                 f"was {', '.join(first.columns)}"
             )
         self.depth = options.kept(self.levels)

@@ -1,9 +1,9 @@
-"""Judging splits by recorded scenarios: mean, variance, tail, and error bars from resampled buckets."""
+"""Evaluation of splits on recorded scenarios: mean, variance, tail, and error bars from resampled buckets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,36 +16,69 @@ WORST = 0.05
 """Share of the scenarios that the tail is about."""
 
 RESAMPLES = 400
+"""Bootstrap samples behind the standard errors."""
 
 
-def judge_splits(
+@dataclass(frozen=True)
+class ProfitMeasures:
+    """What a split earned over some scenarios, in dollars and squared dollars.
+
+    ``tail`` is the expected shortfall at 5 %, as a profit; ``excess`` is the mean-variance above that of another split.
+    Each has its standard error.
+    """
+
+    mean: float
+    variance: float
+    mean_variance: float
+    tail: float
+    mean_error: float
+    variance_error: float
+    mean_variance_error: float
+    tail_error: float
+    excess: float
+    excess_error: float
+
+
+def evaluate_splits(
     splits: Mapping[str, tuple[int, ...]], replay: Replay, buckets: Integers, *, first: str, seed: int
-) -> dict[str, dict[str, Any]]:
-    """What each split earns over the scenarios of a replay, and how much worse it is than the one named ``first``.
+) -> dict[str, ProfitMeasures]:
+    """Measure what each split earns over the scenarios of a replay, and how much worse it is than one of them.
 
-    Returns by name: ``mean``, ``variance``, ``mean_variance``, ``tail`` (mean of the worst 5 %), each with
-    ``_error``, and ``excess`` (mean-variance above the first's) with ``excess_error``. ``buckets (scenarios,)`` tells
-    which scenarios belong together; error bars come from resampling buckets, the same ones for all splits.
+    Parameters
+    ----------
+    splits : mapping of str to tuple of int
+        Allocations by name.
+    replay : Replay
+        The scenarios.
+    buckets : array of int, shape (scenarios,)
+        The bucket of each scenario; standard errors come from resampling buckets, the same ones for all splits.
+    first : str
+        Name of the split that the others are compared with.
+    seed : int
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    dict of str to ProfitMeasures
+        Measures by name.
     """
     totals = replay.totals(np.array(list(splits.values())))
     tolerance = replay.risk_tolerance
     even = np.ones((1, totals.shape[1]))
     drawn = resampled_buckets(buckets, RESAMPLES, np.random.default_rng(seed)).astype(np.float64)
     few = _correction(buckets)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, ProfitMeasures] = {}
     plain, redrawn = ([_moments(weights, row, tolerance) for row in totals] for weights in (even, drawn))
     anchor = list(splits).index(first)
     for k, name in enumerate(splits):
         values = {field: float(plain[k][field][0]) for field in plain[k]}
         errors = {f"{field}_error": few * float(redrawn[k][field].std(ddof=1)) for field in plain[k]}
         excess = redrawn[k]["mean_variance"] - redrawn[anchor]["mean_variance"]
-        found[name] = (
-            values
-            | errors
-            | {
-                "excess": values["mean_variance"] - float(plain[anchor]["mean_variance"][0]),
-                "excess_error": few * float(excess.std(ddof=1)),
-            }
+        found[name] = ProfitMeasures(
+            **values,
+            **errors,
+            excess=values["mean_variance"] - float(plain[anchor]["mean_variance"][0]),
+            excess_error=few * float(excess.std(ddof=1)),
         )
     return found
 

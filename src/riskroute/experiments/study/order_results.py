@@ -1,0 +1,136 @@
+"""What one order size and risk tolerance of a study came to: splits, frontier and policies, as typed results."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from riskroute.arrays import Floats
+from riskroute.experiments.panels import Panel
+from riskroute.experiments.study.cases import WARM, Case
+from riskroute.experiments.study.evaluation import evaluate_splits
+from riskroute.experiments.study.money import charged, in_money
+from riskroute.experiments.study.orders import NAIVE, alternatives, frontier_of
+from riskroute.learning.registry import YARDSTICKS
+from riskroute.records import from_plain
+from riskroute.results import SimulationResult
+from riskroute.study_results.order import (
+    RECOMMENDED,
+    OrderResult,
+    Parts,
+    PolicyMeasures,
+    SampleCount,
+    SlotFit,
+    SlotModel,
+    SplitResult,
+    StudiedPolicy,
+)
+
+
+def order_result(case: Case, results: dict[str, SimulationResult], seed: int) -> OrderResult:
+    """Everything about one order size and risk tolerance.
+
+    Parameters
+    ----------
+    case : Case
+        The prepared order.
+    results : dict of str to SimulationResult
+        What the policies did, by environment: ``model``, ``train`` and ``test``.
+    seed : int
+        Seed of the bootstrap behind the standard errors.
+
+    Returns
+    -------
+    OrderResult
+        The findings.
+    """
+    prepared, problem, replays = case.prepared, case.problem, case.replays
+    allocations = alternatives(prepared, problem, replays["train"])
+    measured = {
+        part: evaluate_splits(allocations, replay, prepared.buckets(part), first=RECOMMENDED, seed=seed)
+        for part, replay in replays.items()
+    }
+    mid = Parts(prepared.mid("train"), prepared.mid("test"))
+    splits = {
+        name: SplitResult(
+            allocation,
+            in_money(measured["train"][name], prepared.shares, mid.train, problem.risk_tolerance),
+            in_money(measured["test"][name], prepared.shares, mid.test, problem.risk_tolerance),
+        )
+        for name, allocation in allocations.items()
+    }
+    policies = {
+        name: StudiedPolicy(
+            *(_policy(name, results[place], case.panels[place]) for place in ("model", "train", "test"))
+        )
+        for name in results["train"].policies
+    }
+    recommended = splits[RECOMMENDED]
+    return OrderResult(
+        shares=prepared.shares,
+        risk_tolerance=problem.risk_tolerance,
+        lot=prepared.lot,
+        mid=mid,
+        slots=tuple(prepared.slots),
+        kinds=tuple(model.kind for model in prepared.models),
+        caps=tuple(prepared.caps.tolist()),
+        rests_cross_at=prepared.homes,
+        unused_slots=prepared.unused,
+        moments=Parts(_count(case, "train"), _count(case, "test")),
+        splits_possible=str(problem.actions.size),
+        beyond_known_levels=Parts(*(replays[part].beyond(allocations[RECOMMENDED]) for part in ("train", "test"))),
+        left_out=Parts(prepared.left_out("train"), prepared.left_out("test")),
+        models={model.name: SlotModel(model.mean, model.variance, model.kind) for model in prepared.models},
+        fits={name: from_plain(SlotFit, fit.summary()) for name, fit in prepared.fits.items()},
+        splits=splits,
+        naive_splits=tuple(name for name in NAIVE if name in splits),
+        gap=recommended.gap,
+        gap_error=recommended.gap_error,
+        frontier=frontier_of(prepared, replays["train"], replays["test"], seed),
+        policies=policies,
+        recommended_policy=_best_policy(policies),
+        warm_policies=tuple(name for name in policies if name == WARM),
+        unplayed=tuple(case.unplayed),
+    )
+
+
+def _count(case: Case, part: str) -> SampleCount:
+    return SampleCount(len(np.unique(case.prepared.buckets(part))), case.replays[part].scenarios)
+
+
+def _best_policy(policies: dict[str, StudiedPolicy]) -> str:
+    """The policy with the best outcome in the train hours; yardsticks do not count where there are others."""
+    able = [name for name in policies if name not in YARDSTICKS] or list(policies)
+    return min(able, key=lambda name: policies[name].train.mean_variance)
+
+
+def _policy(name: str, result: SimulationResult, panel: Panel) -> PolicyMeasures:
+    """Regret of a policy, and what a round earned on average with learning included."""
+    one, environment, curve = result.policies[name], panel.environment, result.policies[name].curve()
+    horizon = int(one.checkpoints[-1])
+    comparator = float(environment.expected_comparator(np.array([horizon]))[0])
+    each = (one.regret[:, -1] + comparator) / horizon
+    regret, error = curve.mean_regret[-1], _error(each)
+    ends = [tuple(int(share) for share in np.atleast_1d(action)) for action in one.recommended]
+    common = max(set(ends), key=ends.count)
+    tolerance = environment.risk_tolerance
+    return PolicyMeasures(
+        regret=regret,
+        regret_error=curve.std_regret[-1] / one.runs**0.5,
+        learning_cost=charged(regret, tolerance),
+        mean_variance=float(each.mean()),
+        cost_each=charged(float(each.mean()), tolerance),
+        cost_each_error=charged(error, tolerance) if error is not None else None,
+        mean_variance_error=error,
+        explored=float(one.exploration.mean() / horizon),
+        ended_on=common,
+        ended_on_share=ends.count(common) / len(ends),
+        runs=one.runs,
+        checkpoints=curve.checkpoints,
+        mean_regret=curve.mean_regret,
+        std_regret=curve.std_regret,
+    )
+
+
+def _error(values: Floats) -> float | None:
+    """Standard error of a mean over runs; None for a single run."""
+    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else None
