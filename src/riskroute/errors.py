@@ -28,6 +28,8 @@ class StateError(RiskrouteError):
 def shown(value: Any) -> str:
     """``value`` as Python writes it, on one line of at most 80 characters.
 
+    Examples
+    --------
     >>> shown([1, 2]), shown("x" * 100)
     ('[1, 2]', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...")
     """
@@ -38,6 +40,8 @@ def shown(value: Any) -> str:
 def described(value: Any) -> str:
     """Plain values as they are, everything else by its kind, so that a message stays one line.
 
+    Examples
+    --------
     >>> described(3), described(None), described([1, 2])
     ('3', 'None', 'a list')
     """

@@ -14,6 +14,8 @@ from riskroute.validation import path_of
 def output_folder(name: str, value: Any) -> Path:
     """Return ``value`` as the path of a folder that is there or can be made.
 
+    Examples
+    --------
     >>> output_folder("out", __file__)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...

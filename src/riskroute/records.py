@@ -26,6 +26,8 @@ _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
 def to_plain(value: Any) -> Any:
     """Convert a record, or any value within one, to plain values.
 
+    Examples
+    --------
     >>> @dataclasses.dataclass(frozen=True)
     ... class Fill:
     ...     venue: str
@@ -43,6 +45,8 @@ def to_plain(value: Any) -> Any:
 def from_plain(kind: type[Record], value: Any, place: str = "") -> Record:
     """Make a record of plain values; what is missing, unknown or of another kind is named by its place.
 
+    Examples
+    --------
     >>> @dataclasses.dataclass(frozen=True)
     ... class Fill:
     ...     venue: str

@@ -22,6 +22,8 @@ _GRID = 2.0**32  # steps between zero and the largest entry of a column
 def stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
     """Seed sequence of the task named by ``identity``, for example ``("rise", 7, "noise")``.
 
+    Examples
+    --------
     >>> a, b = stream(1, "rise", 7), stream(1, "rise", 8)
     >>> bool((a.generate_state(2) == b.generate_state(2)).any())
     False
@@ -40,6 +42,8 @@ def checked(rng: np.random.Generator) -> np.random.Generator:
 def coarse(value: Any) -> Any:
     """Round every float in a JSON-able value to about six digits; those of one list relative to the largest of them.
 
+    Examples
+    --------
     >>> coarse([0.1 + 0.2, 1e-17]) == coarse([0.3, 0.0])
     True
     """
@@ -56,6 +60,8 @@ def coarse(value: Any) -> Any:
 def short_hash(value: Any, digits: int = 16) -> str:
     """Hash of a JSON-able value, as ``digits`` hexadecimal digits.
 
+    Examples
+    --------
     >>> short_hash({"a": 1, "b": 2}) == short_hash({"b": 2, "a": 1})
     True
     """
@@ -67,6 +73,8 @@ def digest(matrix: Floats) -> str:
 
     Every column is rounded to a grid of 2^-32 of its largest entry.
 
+    Examples
+    --------
     >>> digest(np.array([[0.1 + 0.2, 1.0]])) == digest(np.array([[0.3, 1.0]])) != digest(np.array([[0.3001, 1.0]]))
     True
     """
@@ -79,6 +87,8 @@ def digest(matrix: Floats) -> str:
 def generator(seed: int | np.random.SeedSequence | None) -> np.random.Generator:
     """A generator from a seed, or from fresh entropy without one.
 
+    Examples
+    --------
     >>> generator(-1)
     Traceback (most recent call last):
     ...

@@ -30,6 +30,8 @@ def name_rule(longest: int = LONGEST_NAME, marks: str = MARKS) -> str:
 def is_name(value: Any, *, longest: int = LONGEST_NAME, marks: str = MARKS) -> bool:
     """Whether a value is a text that `name_rule` allows; letters of any language are letters.
 
+    Examples
+    --------
     >>> is_name("Dark 1"), is_name("BRK.B"), is_name("Börse/Süd"), is_name("<!--<script>"), is_name("")
     (True, True, True, False, False)
     """
@@ -45,6 +47,8 @@ def _plain(letter: str) -> bool:
 def as_name(field: str, value: Any, *, longest: int = LONGEST_NAME, marks: str = MARKS) -> str:
     """Return ``value`` if it is a name, or raise `InputError`.
 
+    Examples
+    --------
     >>> as_name("name", "a|b")
     Traceback (most recent call last):
     ...
@@ -61,6 +65,8 @@ def in_file_name(text: str) -> str:
 
     Different texts stay different, also with an underscore between them.
 
+    Examples
+    --------
     >>> in_file_name("BRK.B"), in_file_name("a_b/../c")
     ('BRK.B', 'a%5Fb%2F..%2Fc')
     """
@@ -70,6 +76,8 @@ def in_file_name(text: str) -> str:
 def script_json(value: Any) -> str:
     r"""Plain values as JSON that may stand inside a script of an HTML page: no text in it can end or hide the script.
 
+    Examples
+    --------
     >>> script_json({"name": "</script><!--<script>&"})
     '{"name": "\\u003c/script\\u003e\\u003c!--\\u003cscript\\u003e\\u0026"}'
     """
@@ -82,6 +90,8 @@ _IN_SCRIPTS = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u20
 def in_markdown(text: str) -> str:
     r"""A text as one line of Markdown that reads as it is: no table, link, tag, heading or list comes of it.
 
+    Examples
+    --------
     >>> print(in_markdown("a|b `c` <img> [d](e)"))
     a&#124;b \`c\` &lt;img&gt; \[d\](e)
     >>> print(in_markdown("# no heading"), in_markdown("1. no list"), in_markdown("costs -$1.50, 5 %"))
@@ -96,6 +106,8 @@ def in_markdown_cell(text: str) -> str:
 
     Characters that not every kind of Markdown lets be escaped by a backslash become entities.
 
+    Examples
+    --------
     >>> print(in_markdown_cell("-$0.35"), in_markdown_cell("a|b_c"))
     -$0.35 a&#124;b\_c
     """

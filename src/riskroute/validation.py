@@ -27,6 +27,8 @@ LARGEST = 1e30
 def whole_number(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None) -> int:
     """Return ``value`` as an ``int`` of at least ``minimum``, or raise `InputError`.
 
+    Examples
+    --------
     >>> whole_number("shares", 8)
     8
     >>> whole_number("shares", -3)
@@ -59,6 +61,8 @@ def real_number(
 ) -> float:
     """Return ``value`` as a finite ``float`` in ``[minimum, maximum]`` and in ``(above, below)``.
 
+    Examples
+    --------
     >>> real_number("risk_tolerance", -1, minimum=0)
     Traceback (most recent call last):
     ...
@@ -83,6 +87,8 @@ def sized_number(
 
     The smallest size is one over the largest, unless given.
 
+    Examples
+    --------
     >>> sized_number("scale", 1e300, above=0)
     Traceback (most recent call last):
     ...
@@ -116,6 +122,8 @@ def finite_array(
 
     With ``largest``, no entry may be larger in size.
 
+    Examples
+    --------
     >>> finite_array("features", [[1.0], [2.0, 3.0]], ndim=2)
     Traceback (most recent call last):
     ...
@@ -152,6 +160,8 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     An array that is one already comes back as it is, after a look at its type and shape alone. Anything else is
     copied, if that loses nothing.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> exact_array("counts", [1, 2], np.int64, (2,)).tolist()
     [1, 2]
@@ -185,6 +195,8 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
 def check_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> None:
     """Refuse what is not an array of exactly this type and shape: for compiled code, which would read beyond it.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> check_array("noise", np.zeros(3), np.float64, (4,))
     Traceback (most recent call last):
@@ -204,6 +216,8 @@ def _kind_of(value: Any) -> str:
 def true_or_false(name: str, value: Any) -> bool:
     """Return ``value`` when it is True or False.
 
+    Examples
+    --------
     >>> true_or_false("corrected", 1)
     Traceback (most recent call last):
     ...
@@ -219,6 +233,8 @@ def true_or_false(name: str, value: Any) -> bool:
 def instance_of(name: str, value: Kind, kind: type[Any], expected: str) -> Kind:
     """Return ``value`` when it is a ``kind``, described as ``expected``.
 
+    Examples
+    --------
     >>> instance_of("prior", 3, list, "a list")
     Traceback (most recent call last):
     ...
@@ -232,6 +248,8 @@ def instance_of(name: str, value: Kind, kind: type[Any], expected: str) -> Kind:
 def list_of(name: str, value: Iterable[Kind], kind: type[Any], expected: str) -> list[Kind]:
     """Return the items of any iterable but a text as a list, all of one ``kind``, described as ``expected``.
 
+    Examples
+    --------
     >>> list_of("venues", ["XNAS", 3], str, "texts")
     Traceback (most recent call last):
     ...
@@ -250,6 +268,8 @@ def list_of(name: str, value: Iterable[Kind], kind: type[Any], expected: str) ->
 def day_of(name: str, value: Any) -> dt.date:
     """Return ``value`` when it is a day, not a time of one.
 
+    Examples
+    --------
     >>> day_of("date", dt.date(2019, 3, 27))
     datetime.date(2019, 3, 27)
     >>> day_of("date", "2019-03-27")
@@ -265,6 +285,8 @@ def day_of(name: str, value: Any) -> dt.date:
 def function_of(name: str, value: Any) -> Any:
     """Return ``value`` when it can be called.
 
+    Examples
+    --------
     >>> function_of("progress", 3)
     Traceback (most recent call last):
     ...
@@ -278,6 +300,8 @@ def function_of(name: str, value: Any) -> Any:
 def path_of(name: str, value: Any) -> Path:
     """Return ``value``, a text or a path, as a `Path`.
 
+    Examples
+    --------
     >>> path_of("out", 3)
     Traceback (most recent call last):
     ...
@@ -292,6 +316,8 @@ def path_of(name: str, value: Any) -> Path:
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return ``value`` when it is one of ``choices``, or raise with the nearest one named.
 
+    Examples
+    --------
     >>> one_of("mode", "practicl", ("practical", "theory"))
     Traceback (most recent call last):
     ...

@@ -14,7 +14,8 @@ from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.schema import LEVEL_FIELDS, level_columns
 from riskroute.market.store import Store
-from riskroute.market.synthetic.generate import DEFAULT_VENUES, generate_market
+from riskroute.market.synthetic.generate import generate_market
+from riskroute.market.synthetic.venues import DEFAULT_VENUES
 
 SYMBOLS = ("QVEX", "ZORN")
 

@@ -21,12 +21,11 @@ from riskroute.market.sampling import closest_books, draw_times
 from riskroute.market.schema import TIME
 from riskroute.market.synthetic.generate import (
     DEFAULT_SYMBOLS,
-    DEFAULT_VENUES,
-    SyntheticVenue,
     fundamental_price,
     generate_market,
     target_quotes,
 )
+from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticVenue
 
 DAY = dt.date(2019, 3, 27)
 SEEDS = (0, 1, 2)

@@ -37,7 +37,8 @@ def generate(
 
     check_outputs({"--out": out / "x"})
     require_market()
-    from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, DEFAULT_VENUES, generate_market
+    from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
+    from riskroute.market.synthetic.venues import DEFAULT_VENUES
 
     names = tuple(symbols.replace(",", " ").split()) if symbols is not None else DEFAULT_SYMBOLS
     with track(len(DEFAULT_VENUES) * len(names), "symbols") as progress:
@@ -162,7 +163,7 @@ def calibrate(
 ) -> None:
     """Estimate what an order of Q shares earns at each venue, on average and in variance.
 
-    One book per bucket and venue is sampled; the order walks its levels, and is compared with the middle.
+    One book per bucket and venue is sampled; the order walks its levels, and is compared with the mid.
     Mean and variance over the buckets are fitted by Q and Q^2, standard errors come from a bootstrap.
     Example:
 
@@ -209,7 +210,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
     if out is None:
         return
     config = found.config
-    title = f"{config['symbol']} on {config['date']}, {config['side']}: profit against the middle of each venue's book"
+    title = f"{config['symbol']} on {config['date']}, {config['side']}: profit against the mid of each venue's book"
     yield save_models(found.models, out / "venues.toml", about=[title])
     yield write_whole(out / "points.parquet", lambda beside: found.to_frame().write_parquet(beside))
     if find_spec("matplotlib") is not None:

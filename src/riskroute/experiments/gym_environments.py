@@ -36,7 +36,8 @@ from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.scenarios import sample_scenarios
 from riskroute.market.slots import Slot
 from riskroute.market.store import Store
-from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, DEFAULT_VENUES, generate_market
+from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
+from riskroute.market.synthetic.venues import DEFAULT_VENUES
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.instances import COMFORTABLE_LIST, random_routing_problem
 from riskroute.routing.splits import about
@@ -77,11 +78,16 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
 
     Parameters
     ----------
-    environment : with one action set, over ``allocations`` or their list.
-    allocations : the splits, numbered in lexicographic order.
-    reach : the largest reward, in absolute value; observations are clipped to it.
-    horizon : steps of an episode, which then ends truncated.
-    action_mode : ``discrete``, the number of the split, for up to 200,000 of them; ``weights``, one weight from 0 to 1
+    environment : Environment
+        With one action set, over ``allocations`` or their list.
+    allocations : Allocations
+        The splits, numbered in lexicographic order.
+    reach : float
+        The largest reward, in absolute value; observations are clipped to it.
+    horizon : int
+        Steps of an episode, which then ends truncated.
+    action_mode : str
+        ``discrete``, the number of the split, for up to 200,000 of them; ``weights``, one weight from 0 to 1
         per slot, made a split by `apportion`, for any number.
     """
 
@@ -167,10 +173,14 @@ class SyntheticEnv(RoutingEnv):
 
     Parameters
     ----------
-    shares, slots : size of the problem.
-    instance : number of the instance, the ``seed`` of `random_routing_problem`.
-    risk_tolerance : weight of the mean against the variance in gaps and regret.
-    horizon, action_mode : see `RoutingEnv`.
+    shares, slots : int
+        Size of the problem.
+    instance : int
+        Number of the instance, the ``seed`` of `random_routing_problem`.
+    risk_tolerance : float
+        Weight of the mean against the variance in gaps and regret.
+    horizon, action_mode
+        See `RoutingEnv`.
     """
 
     def __init__(
@@ -198,8 +208,10 @@ class ReplayEnv(RoutingEnv):
 
     Parameters
     ----------
-    replay : over all splits within caps and lots; `synthetic_replay` if None.
-    horizon, action_mode : see `RoutingEnv`.
+    replay : Replay, optional
+        Over all splits within caps and lots; `synthetic_replay` if None.
+    horizon, action_mode
+        See `RoutingEnv`.
     """
 
     def __init__(self, replay: Replay | None = None, *, horizon: int = HORIZON, action_mode: str = "discrete") -> None:
@@ -238,6 +250,8 @@ def _allocations(actions: ActionSet) -> Allocations:
 def synthetic_replay() -> Replay:
     """Twenty minutes of the synthetic market: 10 shares over three lit venues and two dark pools, made once a process.
 
+    Examples
+    --------
     >>> synthetic_replay().actions, synthetic_replay().profits.shape
     (ListedAllocations(10 shares over 5 slots, 1,001 allocations), (5, 360, 11))
     """

@@ -44,15 +44,24 @@ class SweepConfig(BaseModel):
 
     Attributes
     ----------
-    slots, shares : sizes of the routing problem.
-    risk_tolerances : weights of the mean against the variance.
-    horizons : rounds per run.
-    instances : numbers of random instances; a single number ``n`` stands for the first ``n``.
-    policies : names, see `riskroute.POLICIES`.
-    parameters : by policy name, parameters other than the defaults.
-    runs : runs per policy and combination.
-    seed : of rewards and the policies' own draws.
-    checkpoints : rounds recorded per run, the last one always.
+    slots, shares : Counts
+        Sizes of the routing problem.
+    risk_tolerances : Tolerances
+        Weights of the mean against the variance.
+    horizons : Annotated[list[Rounds], BeforeValidator(as_list), Field(min_length=1)]
+        Rounds per run.
+    instances : Count | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)]
+        Numbers of random instances; a single number ``n`` stands for the first ``n``.
+    policies : Annotated[Texts, Field(min_length=1)]
+        Names, see `riskroute.POLICIES`.
+    parameters : dict[str, dict[str, Any]]
+        By policy name, parameters other than the defaults.
+    runs : Count
+        Runs per policy and combination.
+    seed : Seed
+        Of rewards and the policies' own draws.
+    checkpoints : Annotated[int, Field(ge=1, le=10000, strict=True)]
+        Rounds recorded per run, the last one always.
     """
 
     model_config = ConfigDict(extra="forbid")

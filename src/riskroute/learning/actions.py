@@ -56,8 +56,10 @@ class ActionSet(ABC):
 
     Attributes
     ----------
-    dim : length of a feature vector.
-    coordinates : free coordinates behind the features; `dim` unless the features are functions of fewer numbers.
+    dim : int
+        Length of a feature vector.
+    coordinates : int
+        Free coordinates behind the features; `dim` unless the features are functions of fewer numbers.
     """
 
     dim: int
@@ -76,7 +78,7 @@ class ActionSet(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """A short text that differs between different sets; saved states carry it."""
+        """Hash of the set; saved states carry it."""
 
     @abstractmethod
     def features(self, actions: ActionBatch) -> Floats:
@@ -133,6 +135,8 @@ class Actions(ActionSet):
     Handles are row numbers of that matrix, also in subsets. A list of members of a larger set may keep that set's own
     handles: ``handles`` then holds one vector of whole numbers per row.
 
+    Examples
+    --------
     >>> actions = Actions([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
     >>> actions.best(np.array([1.0, -1.0]))
     1
@@ -162,6 +166,8 @@ class Actions(ActionSet):
     def scaled(cls, features: Floats | list[list[float]], *, coordinates: int | None = None) -> Actions:
         """Divide all feature vectors by the largest norm, one scalar for all, so that none exceeds one.
 
+        Examples
+        --------
         >>> Actions.scaled([[3.0, 4.0], [1.0, 0.0]]).matrix.tolist()
         [[0.6, 0.8], [0.2, 0.0]]
         """

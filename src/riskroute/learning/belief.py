@@ -31,7 +31,7 @@ from riskroute.learning.observations import Observations
 from riskroute.validation import exact_array, finite_array, real_number, sized_number
 
 LEAST_VARIANCE = 0.1
-"""Of an action, in parts of the typical one: no estimate makes an action safer than that."""
+"""Smallest variance of an action, as a fraction of the typical one: no estimate makes an action safer than that."""
 
 _TRACE = 1e-9  # part of the vague belief that makes the fit behind the typical variance solvable, and no more than that
 _LEAST_FREEDOM = 0.5  # degrees of freedom without which the typical variance is not estimated
@@ -49,10 +49,14 @@ class Belief:
 
     Attributes
     ----------
-    mean_coef, var_coef : centres, ``(dim,)``.
-    mean_precision, var_precision : inverse covariances, ``(dim, dim)``.
-    variance : variance of a typical reward.
-    rounds : rewards the belief rests on; a fraction after `weakened`.
+    mean_coef, var_coef : Vector
+        Centres, ``(dim,)``.
+    mean_precision, var_precision : Matrix
+        Inverse covariances, ``(dim, dim)``.
+    variance : float
+        Variance of a typical reward.
+    rounds : float
+        Rewards the belief rests on; a fraction after `weakened`.
     """
 
     mean_coef: Vector
@@ -140,12 +144,18 @@ def fit(
 
     Parameters
     ----------
-    observations : the rewards.
-    base_variance : the known constant in the variance.
-    vague : information of the vague belief, in rewards, ``(dim, dim)``; see `vague_information`.
-    prior : what was believed before, beyond the vague belief.
-    variance_floor : estimated variances are kept above this part of the typical one.
-    unit : the typical variance where neither rewards, nor the prior, nor the base variance say anything but zero.
+    observations : Observations
+        The rewards.
+    base_variance : float
+        The known constant in the variance.
+    vague : Matrix
+        Information of the vague belief, in rewards, ``(dim, dim)``; see `vague_information`.
+    prior : Belief, optional
+        What was believed before, beyond the vague belief.
+    variance_floor : float
+        Estimated variances are kept above this part of the typical one.
+    unit : float
+        The typical variance where neither rewards, nor the prior, nor the base variance say anything but zero.
     """
     features, counts, dim = observations.features, observations.counts, observations.features.shape[1]
     if prior is not None and prior.dim != dim:

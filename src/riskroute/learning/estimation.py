@@ -74,13 +74,20 @@ def least_squares(
 
     Parameters
     ----------
-    features : ``(n, dim)``, the feature vector of each tally's action.
-    tallies : what was observed.
-    base_variance : the known constant omega in the variance.
-    ridge : lambda; 0 gives RISE's estimators, a positive value those of RISE++.
-    corrected : divide the squared residuals by one minus their leverage. The paper's estimator (the default) is biased
+    features : Matrix
+        ``(n, dim)``, the feature vector of each tally's action.
+    tallies : Tallies
+        What was observed.
+    base_variance : float
+        The known constant omega in the variance.
+    ridge : float
+        Lambda; 0 gives RISE's estimators, a positive value those of RISE++.
+    corrected : bool
+        Divide the squared residuals by one minus their leverage. The paper's estimator (the default) is biased
         low, because the fitted mean follows the noise.
 
+    Examples
+    --------
     >>> from riskroute.learning.tally import Tally
     >>> tallies = Tallies.of(np.array([0, 1]), [Tally(4, 0.5, 4.0), Tally(4, 0.25, 8.0)])
     >>> estimate = least_squares(np.eye(2), tallies, base_variance=1.0)

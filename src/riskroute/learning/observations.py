@@ -23,6 +23,8 @@ class Observations:
     such that ``spreads / free`` are the variances: one less than the count, if every reward counts once. In general,
     with rewards that count ``w``, it is ``sum(w) - sum(w^2) / sum(w)``.
 
+    Examples
+    --------
     >>> from riskroute.learning.tally import Tally
     >>> tallies = Tallies.of(np.array([0, 1]), [Tally.of([1.0]), Tally.of([5.0])])
     >>> some = Observations.of(np.array([[1.0], [2.0]]), tallies)

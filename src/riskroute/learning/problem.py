@@ -24,14 +24,22 @@ class Problem:
 
     Parameters
     ----------
-    actions : the action set, feature vectors of norm at most one.
-    mean_coef : coefficients of the mean, ``(dim,)``, the paper's theta, of norm at most one.
-    var_coef : coefficients of the variance, ``(dim,)``, the paper's phi, of norm at most ``base_variance``.
-    base_variance : known constant in the variance, the paper's omega.
-    risk_tolerance : weight of the mean, the paper's rho; 0 cares for the variance only.
-    check_norms : insist on the three norm conditions. Without them the theory's constants do not apply, but every
-        policy runs; variances must be non-negative either way.
+    actions : ActionSet
+        The action set, feature vectors of norm at most one.
+    mean_coef : Floats
+        Coefficients of the mean, ``(dim,)``, the paper's theta, of norm at most one.
+    var_coef : Floats
+        Coefficients of the variance, ``(dim,)``, the paper's phi, of norm at most ``base_variance``.
+    base_variance : float
+        Known constant in the variance, the paper's omega.
+    risk_tolerance : float
+        Weight of the mean, the paper's rho; 0 cares for the variance only.
+    check_norms : bool
+        Insist on the three norm conditions. Without them the theory's constants do not apply, but every policy
+        runs; variances must be non-negative either way.
 
+    Examples
+    --------
     >>> problem = Problem(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), mean_coef=[0.5, 0.1], var_coef=[0.3, 0.2])
     >>> problem.best, problem.gaps().round(3).tolist()
     (0, [0.0, 0.7])
@@ -143,6 +151,8 @@ class Problem:
 def length(vector: Floats) -> float:
     """Euclidean norm, rounded once: the same number on every processor, unlike a library's dot product.
 
+    Examples
+    --------
     >>> length(np.array([3.0, 4.0]))
     5.0
     """
@@ -164,6 +174,8 @@ def random_problem(
 ) -> Problem:
     """Draw both coefficient vectors from a standard normal and scale them down to the norms of the theory.
 
+    Examples
+    --------
     >>> actions = Actions.scaled([[1.0, 0.0], [0.0, 1.0]])
     >>> problem = random_problem(actions, seed=1)
     >>> bool(np.linalg.norm(problem.mean_coef) <= 1 + 1e-12)

@@ -44,6 +44,8 @@ YARDSTICKS = (Greedy.name, Uniform.name, Oracle.name)
 def make_policy(name: str, **parameters: Any) -> Policy:
     """Make a policy by its name.
 
+    Examples
+    --------
     >>> make_policy("rise", explore_multiplier=6)
     Rise(mode='practical', explore_multiplier=6, constant=1.0, delta=None, epsilon=None, design_tolerance=0.01,
          corrected=False)

@@ -24,6 +24,8 @@ MOST_CHECKPOINTS = 10**6
 def path_mean_variance(rewards: Vector, risk_tolerance: float) -> float:
     """Mean-variance ``xi`` of a whole path of rewards.
 
+    Examples
+    --------
     >>> path_mean_variance(np.array([1.0, 3.0]), risk_tolerance=2.0)
     -6.0
     """
@@ -47,6 +49,8 @@ def path_increments(rewards: Vector, risk_tolerance: float) -> Vector:
 def expected_comparator(rounds: Integers, mean: float, variance: float, risk_tolerance: float) -> Vector:
     """Expected mean-variance of playing one action ``t`` times: ``(t - 1) variance - risk_tolerance t mean``.
 
+    Examples
+    --------
     >>> expected_comparator(np.array([1, 10]), mean=0.5, variance=2.0, risk_tolerance=2.0).tolist()
     [-1.0, 8.0]
     """
@@ -179,6 +183,8 @@ def _block_curves(
 def checkpoint_rounds(horizon: int, count: int = 100, spacing: str = "both") -> Integers:
     """Rounds at which curves are recorded: about ``count``, spaced ``log``, ``linear`` or ``both``, the horizon last.
 
+    Examples
+    --------
     >>> checkpoint_rounds(1000, 4, "log").tolist()
     [1, 10, 100, 1000]
     >>> checkpoint_rounds(1000, 4, "linear").tolist()

@@ -46,6 +46,8 @@ merge_moments_compiled = njit(cache=True)(merge_moments)
 class Tally:
     """Count, mean and sum of squared deviations of some rewards.
 
+    Examples
+    --------
     >>> Tally.of([1.0, 2.0, 6.0])
     Tally(count=3, mean=3.0, spread=14.0)
     >>> Tally.of([1.0, 2.0]).merge(Tally.of([6.0])) == Tally.of([1.0, 2.0, 6.0])
@@ -133,6 +135,8 @@ class Tallies:
     def by_action(self) -> Tallies:
         """Merge entries of the same action; actions come out in ascending order of their handles.
 
+        Examples
+        --------
         >>> twice = Tallies.of(np.array([4, 2, 4]), [Tally.of([1.0]), Tally.of([5.0]), Tally.of([3.0])])
         >>> merged = twice.by_action()
         >>> merged.actions.tolist(), merged.counts.tolist(), merged.means.tolist(), merged.spreads.tolist()

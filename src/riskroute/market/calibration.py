@@ -28,7 +28,7 @@ from riskroute.validation import day_of, instance_of, list_of, one_of, whole_num
 ORDERS = ("market", "limit")
 
 POOL_DRAWS = 100
-"""Of the hidden size of a dark pool, per bucket."""
+"""Draws of the hidden size of a dark pool, per bucket."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,17 +105,24 @@ def calibrate(
     venues: Sequence[str] = (),
     levels: int | None = None,
 ) -> Calibration:
-    """Estimate what orders of given quantities earn at every recorded venue, against the middle of its own book.
+    """Estimate what orders of given quantities earn at every recorded venue, against the mid of its own book.
 
     Parameters
     ----------
-    quantities : test quantities, at least two.
-    window : part of the day and its buckets; the paper's, 11:00 to 13:00 in 60, if None.
-    orders : ``market``, ``limit`` or both; limit orders need recorded events.
-    fees : makes profits net of fees.
-    dark_pools : how many to add, with moments drawn relative to the lit venues.
-    pools : mechanisms of dark pools; what they leave crosses at the venue with the most books.
-    levels : of the book that orders may walk; all that are recorded if None.
+    quantities : Sequence[int]
+        Test quantities, at least two.
+    window : Window, optional
+        Part of the day and its buckets; the paper's, 11:00 to 13:00 in 60, if None.
+    orders : Sequence[str]
+        ``market``, ``limit`` or both; limit orders need recorded events.
+    fees : FeeSchedule, optional
+        Makes profits net of fees.
+    dark_pools : int
+        How many to add, with moments drawn relative to the lit venues.
+    pools : Sequence[DarkPool]
+        Mechanisms of dark pools; what they leave crosses at the venue with the most books.
+    levels : int, optional
+        Of the book that orders may walk; all that are recorded if None.
     """
     instance_of("store", store, Store, "a Store")
     part = Window() if window is None else instance_of("window", window, Window, "a Window")

@@ -35,6 +35,8 @@ def stamp_of(day: dt.date, moment: dt.time) -> int:
 def hours_of(text: str) -> tuple[dt.time, dt.time]:
     """Two New York times from a text; a `ValueError` says what was expected.
 
+    Examples
+    --------
     >>> hours_of("9:35-13")
     (datetime.time(9, 35), datetime.time(13, 0))
     """
@@ -81,6 +83,8 @@ class Window:
 def date_of(name: str) -> dt.date | None:
     """The day that a file name tells, if any.
 
+    Examples
+    --------
     >>> date_of("12302019.NASDAQ_ITCH50.gz"), date_of("20190327.BX_ITCH_50"), date_of("S081321-v50.txt.gz")
     (datetime.date(2019, 12, 30), datetime.date(2019, 3, 27), datetime.date(2021, 8, 13))
     """

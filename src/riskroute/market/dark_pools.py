@@ -1,6 +1,6 @@
 """Dark pools, of which there are no public data: moments relative to lit venues, or a mechanism to draw from.
 
-In the mechanism a pool hides some size or none, trades it at the middle of the lit market, and shows an order only how
+In the mechanism a pool hides some size or none, trades it at the mid of the lit market, and shows an order only how
 much of itself was filled.
 """
 
@@ -32,6 +32,8 @@ def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int
     venue earns), with at most its curvature. Its variance is at least one and a quarter times that of any lit venue, at
     every size. A pool is the same however many are asked for.
 
+    Examples
+    --------
     >>> lit = [VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.0006)), VenueModel("XPSX", (-1.1, 0.0), (-0.03, 0.04))]
     >>> [(pool.name, round(pool.mean[0], 3), round(pool.variance[1], 3)) for pool in generated_dark_pools(lit)]
     [('Dark 1', -0.01, 0.066), ('Dark 2', -0.01, 0.051)]
@@ -55,7 +57,7 @@ def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int
 class DarkOutcome:
     """What orders in a dark pool came to, per draw, bucket and quantity: ``(draws * B, Q)`` each, draw by draw.
 
-    ``profits`` are dollars against the middle of the lit book, NaN where that book lacks a side or is too thin for what
+    ``profits`` are dollars against the mid of the lit book, NaN where that book lacks a side or is too thin for what
     was left. ``filled`` counts shares traded in the pool.
     """
 
@@ -72,14 +74,23 @@ class DarkPool:
 
     Parameters
     ----------
-    presence : probability that there is any hidden size, 0 to 1.
-    tail : exponent, above 0; the smaller, the more often there are large sizes. Up to 1, the mean size is infinite.
-    smallest : least hidden size if there is any, in shares.
-    improvement : where trades take place, in half-spreads from the middle, in favour of our order: 0 is the middle
-        itself, 1 the best price of our own side (the ask for a seller), -1 no better than crossing.
-    fee : dollars per share traded in the pool; a rebate is negative.
-    name : pools of different names draw independently.
+    presence : float
+        Probability that there is any hidden size, 0 to 1.
+    tail : float
+        Exponent, above 0; the smaller, the more often there are large sizes. Up to 1, the mean size is
+        infinite.
+    smallest : int
+        Least hidden size if there is any, in shares.
+    improvement : float
+        Where trades take place, in half-spreads from the mid, in favour of our order: 0 is the mid itself, 1
+        the best price of our own side (the ask for a seller), -1 no better than crossing.
+    fee : float
+        Dollars per share traded in the pool; a rebate is negative.
+    name : str
+        Pools of different names draw independently.
 
+    Examples
+    --------
     >>> pool = DarkPool(presence=0.5, tail=1.0, smallest=2)
     >>> pool.mean_fill([1, 2, 4]).round(4).tolist()  # of 4 shares, half of 2 + 2/3 + 2/4
     [0.5, 1.0, 1.5833]
@@ -110,7 +121,7 @@ class DarkPool:
         taker_fee: float = 0.0,
         draws: int = 1,
     ) -> DarkOutcome:
-        """Profit from orders that try the pool first and cross the spread of the lit ``books`` with what is left.
+        """Profit from orders that try the pool first and cross the spread of the lit ``books`` with the remainder.
 
         Hidden size is drawn ``draws`` times per bucket, and is the same for all quantities. The first draw is the same
         however many follow.

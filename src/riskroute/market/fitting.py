@@ -14,7 +14,7 @@ from riskroute.errors import DataError
 from riskroute.routing.venues import VenueModel
 
 RESAMPLES = 1000
-"""Of the bootstrap behind the standard errors."""
+"""Resamples of the bootstrap behind the standard errors."""
 
 USABLE = 0.5
 """Share of the samples that must be deep enough for a quantity to be used: the deep books alone would look cheap."""

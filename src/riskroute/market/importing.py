@@ -55,11 +55,16 @@ def import_files(
 
     Parameters
     ----------
-    options : symbols, levels, part of the day.
-    kind : one of `READERS`; found out if None.
-    max_unresolved : share of references to orders that are not in the file, above which it is refused.
-    max_crossed : share of snapshots with bid at or above ask, above which it is refused.
-    progress : told about what was read.
+    options : ImportOptions
+        Symbols, levels, part of the day.
+    kind : str, optional
+        One of `READERS`; found out if None.
+    max_unresolved : float
+        Share of references to orders that are not in the file, above which it is refused.
+    max_crossed : float
+        Share of snapshots with bid at or above ask, above which it is refused.
+    progress : Progress, optional
+        Told about what was read.
     """
     limits = {
         "unresolved": real_number("max_unresolved", max_unresolved, minimum=0, maximum=1),

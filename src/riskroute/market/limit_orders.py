@@ -1,4 +1,4 @@
-"""Limit orders: join the queue at the best price, wait until the bucket ends, cross the spread with what is left."""
+"""Limit orders: join the queue at the best price, wait until the bucket ends, cross the spread with the remainder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES = ("price-time", "pro-rata")
 class LimitOutcome:
     """What limit orders came to, per bucket and quantity, ``(B, Q)`` each.
 
-    ``profits`` are dollars against the middle of the book that the order joined; NaN where there was no such book, or
+    ``profits`` are dollars against the mid of the book that the order joined; NaN where there was no such book, or
     where the last book of the bucket is too thin for what was left. ``filled`` counts shares traded at the limit price.
     """
 
@@ -44,7 +44,7 @@ def limit_profits(
     """Profit from limit orders at the best price of their own side, left in the book until their bucket ends.
 
     An order to sell joins the end of the queue at the best ask, in the snapshot closest to the bucket's time. It trades
-    when the events say that its turn has come, and what is left is sold to the bids of the bucket's last snapshot.
+    when the events say that its turn has come, and the remainder is sold to the bids of the bucket's last snapshot.
     Buying is the mirror image. The order is taken to change nothing that others do.
 
     Its turn comes with executions, and with bids that are recorded at its price or above: such a bid would have traded
@@ -53,12 +53,18 @@ def limit_profits(
 
     Parameters
     ----------
-    snapshots, events : tables of one venue, symbol and day. Events should begin as early as the data do: an order that
-        was added before the first one is known only from what happens to it.
-    rule : ``price-time``, first come, first served, or ``pro-rata``, every trade shared in proportion to size.
-    maker_fee, taker_fee : dollars per share filled at the limit, and per share that crosses; a rebate is negative.
-    levels : how deep the rest may reach into the last book; all of its levels if None.
+    snapshots, events : polars.DataFrame
+        Tables of one venue, symbol and day. Events should begin as early as the data do: an order that was
+        added before the first one is known only from what happens to it.
+    rule : str
+        ``price-time``, first come, first served, or ``pro-rata``, every trade shared in proportion to size.
+    maker_fee, taker_fee : float
+        Dollars per share filled at the limit, and per share that crosses; a rebate is negative.
+    levels : int, optional
+        How deep the rest may reach into the last book; all of its levels if None.
 
+    Examples
+    --------
     >>> from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
     >>> book = [10.00, 50, 10.02, 5]  # five shares are offered at 10.02
     >>> snapshots = polars.DataFrame([[1, 1, "XNAS", "ZZ", *book]], schema=snapshot_schema(1), orient="row")

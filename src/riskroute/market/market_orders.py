@@ -1,4 +1,4 @@
-"""What an order costs on a given book: walk its levels, compare with the middle of the market."""
+"""What an order costs on a given book: walk its levels, compare with the mid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from riskroute.validation import one_of, whole_number
 SIDES = ("sell", "buy")
 
 DECIMALS = 9
-"""Of a dollar; what is beyond in differences of large amounts is rounding, and would look like risk."""
+"""Decimal places of a dollar that are kept: beyond them, differences of large amounts are rounding errors."""
 
 
 def as_quantities(values: Sequence[int] | Integers) -> Integers:
@@ -35,6 +35,8 @@ def walk_levels(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
     Quantities are ``(Q,)``, the same for all books, or ``(B, Q)``. The best level is taken first, as far as it goes,
     then the next. NaN where all levels together do not suffice: an order is never filled in part.
 
+    Examples
+    --------
     >>> walk_levels(np.array([[10.0, 9.0]]), np.array([[2.0, 1.0]]), np.array([1, 3, 4])).tolist()
     [[10.0, 29.0, nan]]
     """
@@ -51,9 +53,9 @@ def walk_levels(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
 
 
 def market_profits(books: Books, quantities: Integers, side: str = "sell") -> Floats:
-    """Profit of market orders against the middle of the venue's own book, ``(B, Q)``, NaN where the book is short.
+    """Profit of market orders against the mid of the venue's own book, ``(B, Q)``, NaN where the book is short.
 
-    Selling walks the bids, buying the asks; both are worse than the middle, so profits are negative.
+    Selling walks the bids, buying the asks; both are worse than the mid, so profits are negative.
     """
     one_of("side", side, SIDES)
     prices, sizes = books.side("bid" if side == "sell" else "ask")
@@ -65,8 +67,10 @@ def stretched_profits(books: Books, quantities: Integers, side: str = "sell") ->
     """Profit of market orders as `market_profits`, and an estimate where the book is short; NaN only without a book.
 
     Beyond the known levels prices go on to worsen in proportion to the shares taken: if the last level is a distance
-    ``d`` from the middle, and the levels hold ``n`` shares, share ``m`` trades ``d * m / n`` away.
+    ``d`` from the mid, and the levels hold ``n`` shares, share ``m`` trades ``d * m / n`` away.
 
+    Examples
+    --------
     >>> books = Books(np.array([1]), np.array([[9.0]]), np.array([[2.0]]), np.array([[11.0]]), np.array([[2.0]]))
     >>> stretched_profits(books, np.array([1, 2, 4])).tolist()  # a dollar each; the last two 1 to 2 dollars
     [[-1.0, -2.0, -5.0]]

@@ -65,6 +65,8 @@ class SideEvents(NamedTuple):
 def whole_prices(prices: Floats, direction: int) -> Floats:
     """Prices as `SideEvents` have them, NaN kept; ``direction`` is 1 for asks and -1 for bids.
 
+    Examples
+    --------
     >>> whole_prices(np.array([10.01]), 1).tolist(), whole_prices(np.array([10.01]), -1).tolist()
     ([10010000.0], [-10010000.0])
     """

@@ -36,7 +36,7 @@ FITTED = 12
 class Scenarios:
     """Profits ``(slots, scenarios, shares + 1)`` of 0, 1, 2 .. shares; NaN where a book is not deep enough.
 
-    ``buckets (scenarios,)`` tells which bucket each comes from, ``mids (scenarios,)`` the middle price at the first
+    ``buckets (scenarios,)`` tells which bucket each comes from, ``mids (scenarios,)`` the mid at the first
     slot's venue, ``depths (slots, scenarios)`` the shares on all levels that the slot's order could take. Profits are
     those of a slot alone; ``shared`` says what it costs more if several cross one book.
     """

@@ -41,6 +41,8 @@ LEVEL_FIELDS = ("bid_px", "bid_sz", "ask_px", "ask_sz")
 def level_columns(depth: int) -> list[str]:
     """Names of the columns of ``depth`` levels, best level first.
 
+    Examples
+    --------
     >>> level_columns(1)
     ['bid_px_00', 'bid_sz_00', 'ask_px_00', 'ask_sz_00']
     """
@@ -56,6 +58,8 @@ def snapshot_schema(depth: int) -> dict[str, polars.DataType | type[polars.DataT
 def levels_kept(frame: polars.DataFrame, depth: int) -> tuple[polars.DataFrame, int]:
     """The frame without levels beyond ``depth``, and how many of its books have some.
 
+    Examples
+    --------
     >>> frame = polars.DataFrame({"bid_px_00": [1.0, 1.0], "bid_px_01": [0.5, None], "ask_px_01": [None, None]})
     >>> kept, deeper = levels_kept(frame, 1)
     >>> kept.columns, deeper

@@ -67,6 +67,8 @@ class Allocations(LatticeSet):
     Handles are tuples of shares. ``caps`` and ``minimums`` are one number for all slots or one per slot. Features are
     divided by ``scale``, by default the largest norm; sets that share coefficients must share their scale.
 
+    Examples
+    --------
     >>> allocations = Allocations(shares=1000, slots=20)
     >>> allocations.size > 10**39, allocations.dim
     (True, 40)

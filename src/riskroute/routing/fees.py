@@ -52,6 +52,8 @@ class Fee:
 class FeeSchedule:
     """Fees by venue and day.
 
+    Examples
+    --------
     >>> schedule = FeeSchedule([Fee("XNAS", dt.date(2019, 1, 1), taker=0.003, maker=-0.002)])
     >>> schedule.fee("XNAS", dt.date(2019, 3, 27)).taker
     0.003

@@ -38,6 +38,8 @@ Best = Callable[[float], Split]
 def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100) -> list[FrontierPoint]:
     """Best splits of a problem by its model, from risk tolerance 0 (variance only) to infinity (mean only).
 
+    Examples
+    --------
     >>> from riskroute.routing.venues import VenueModel, venue_problem
     >>> venues = VenueModel("safe", (-3.0, 0.0), (0.0, 0.0)), VenueModel("cheap", (-1.0, 0.0), (0.0, 0.5))
     >>> points = risk_frontier(venue_problem(venues, 2, base_variance=0.0, caps=2))

@@ -28,6 +28,8 @@ def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scal
     ``listed`` decides instead. Handles are tuples of shares either way. Features are divided by ``scale``, or by their
     largest norm.
 
+    Examples
+    --------
     >>> routing_actions(8, 6)
     ListedAllocations(8 shares over 6 slots, 1,287 allocations)
     >>> routing_actions(1000, 20)
@@ -44,6 +46,8 @@ def random_routing_problem(
 ) -> Problem:
     """A random instance of the paper's synthetic experiments: S shares over m slots.
 
+    Examples
+    --------
     >>> random_routing_problem(shares=4, slots=4, seed=0).actions
     ListedAllocations(4 shares over 4 slots, 35 allocations)
     """
@@ -65,6 +69,8 @@ def random_order_sizes(
     All problems share their coefficients, so their features share the scale of the largest order. Sizes are drawn
     evenly for ``length`` rounds. `riskroute.simulation.varying.ChangingActionSets` plays what is returned.
 
+    Examples
+    --------
     >>> problems, sequence = random_order_sizes([2, 5, 9], slots=4, seed=0, length=1000)
     >>> [problem.actions.size for problem in problems], sequence[:8].tolist()
     ([10, 56, 220], [2, 2, 0, 0, 2, 2, 0, 0])
@@ -96,6 +102,8 @@ def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> P
     features have the scale of the whole order, so norms are not insisted on: a variance of nearly nothing within them
     would leave all other slots without a difference.
 
+    Examples
+    --------
     >>> problem = riskless_slot(random_routing_problem(shares=4, slots=3, seed=0), slot=2)
     >>> round(float(problem.variances(np.array([[0, 0, 4]]))[0]), 6)  # everything in the last slot
     0.001

@@ -26,6 +26,8 @@ LARGEST_COUNTS = 400_000_000
 class Lattice:
     """Vectors ``v`` with ``lows <= v <= highs`` and ``sum v = units``, in lexicographic order.
 
+    Examples
+    --------
     >>> lattice = Lattice(2, np.array([0, 0]), np.array([2, 1]))
     >>> lattice.size, lattice.unrank(0).tolist(), lattice.rank(np.array([2, 0]))
     (2, [1, 1], 1)

@@ -16,6 +16,8 @@ class ListedAllocations(Actions):
 
     Designs over many slots are made without tables of all pairs of coordinates, which would fill the memory.
 
+    Examples
+    --------
     >>> from riskroute.routing.splits import split_actions
     >>> split_actions(shares=4, slots=3).best(np.array([0.0, 1.0, 2.0, 0.0, 0.0, 0.0]))
     (4, 0, 0)

@@ -23,6 +23,8 @@ VENUES = (
 def paper_table(units: str = "money", *, shares: int = SHARES, risk_tolerance: float = 2.0) -> Problem:
     """The table as a problem: in the table's own ``money`` units, or with coefficients scaled down to ``norm-1``.
 
+    Examples
+    --------
     >>> paper_table().actions
     ListedAllocations(10 shares over 5 slots, 1,001 allocations)
     """

@@ -18,12 +18,18 @@ class SharedBook:
 
     Parameters
     ----------
-    slots : their numbers, at least two.
-    crossing : ``(scenarios, shares + 1)``, profit of 0, 1, 2 .. shares that cross the book.
-    rests : ``(slots, scenarios, shares + 1)``, how many of 0, 1, 2 .. shares put into a slot cross: all of a market
+    slots : tuple[int, ...]
+        Their numbers, at least two.
+    crossing : Floats
+        ``(scenarios, shares + 1)``, profit of 0, 1, 2 .. shares that cross the book.
+    rests : Integers
+        ``(slots, scenarios, shares + 1)``, how many of 0, 1, 2 .. shares put into a slot cross: all of a market
         order, what a dark pool has not filled.
-    depths : ``(scenarios,)``, shares on the levels that are known; profits beyond are an estimate.
+    depths : Integers
+        ``(scenarios,)``, shares on the levels that are known; profits beyond are an estimate.
 
+    Examples
+    --------
     >>> rests = np.array([[[0, 1, 2, 3]], [[0, 0, 1, 2]]])  # the second slot's pool fills one share
     >>> book = SharedBook((0, 2), np.array([[0.0, -1.0, -3.0, -6.0]]), rests, np.array([2]))
     >>> book.extra(np.array([[2, 0, 1], [1, 0, 2]])).tolist()  # one and one cross: the second share costs 2, not 1

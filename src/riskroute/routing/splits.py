@@ -33,6 +33,8 @@ def list_limit(slots: int, most: int = LARGEST_LIST) -> int:
 def count_splits(shares: int, slots: int) -> int:
     """Count the splits of ``shares`` over ``slots``: C(S + m - 1, m - 1), exactly.
 
+    Examples
+    --------
     >>> count_splits(8, 6)
     1287
     """
@@ -43,6 +45,8 @@ def count_splits(shares: int, slots: int) -> int:
 def about(count: int) -> str:
     """Write a whole number of any size: in full while it is short, as a power of ten when it is not.
 
+    Examples
+    --------
     >>> about(1287), about(10**40 + 1)
     ('1,287', 'about 1.0e+40')
     """
@@ -55,6 +59,8 @@ def about(count: int) -> str:
 def list_splits(shares: int, slots: int) -> Integers:
     """All splits ``(K, m)``, in ascending lexicographic order.
 
+    Examples
+    --------
     >>> list_splits(2, 2).tolist()
     [[0, 2], [1, 1], [2, 0]]
     """
@@ -80,6 +86,8 @@ def list_splits(shares: int, slots: int) -> Integers:
 def largest_size(shares: int) -> float:
     """Largest norm of the features ``(a, a^2)`` of a split: that of everything in one slot.
 
+    Examples
+    --------
     >>> largest_size(1) == 2**0.5
     True
     """
@@ -92,6 +100,8 @@ def split_actions(shares: int, slots: int, *, scale: float | None = None) -> Lis
     Handles are the splits, as tuples of shares. Orders of different sizes share their coefficients only if their
     features share one scale.
 
+    Examples
+    --------
     >>> actions = split_actions(shares=2, slots=2)
     >>> actions.handles.tolist(), actions.action_features((1, 1)).round(3).tolist()
     ([[0, 2], [1, 1], [2, 0]], [0.224, 0.224, 0.224, 0.224])

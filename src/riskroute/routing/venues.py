@@ -33,12 +33,19 @@ class VenueModel:
 
     Parameters
     ----------
-    name : of the venue, or of the slot if a venue has several.
-    mean : ``(p, p~)``, money per share and per squared share.
-    variance : ``(s, s~)``, squared money per share and per squared share.
-    kind : ``market`` orders, ``limit`` orders or a ``dark`` pool.
-    mean_error, variance_error : standard errors of the coefficients, if estimated.
+    name : str
+        Of the venue, or of the slot if a venue has several.
+    mean : tuple[float, float]
+        ``(p, p~)``, money per share and per squared share.
+    variance : tuple[float, float]
+        ``(s, s~)``, squared money per share and per squared share.
+    kind : str
+        ``market`` orders, ``limit`` orders or a ``dark`` pool.
+    mean_error, variance_error : tuple[float, float], optional
+        Standard errors of the coefficients, if estimated.
 
+    Examples
+    --------
     >>> model = VenueModel("XNAS", mean=(-0.07, -0.0002), variance=(0.0, 0.00056))
     >>> round(model.mean_of(10), 4), round(model.variance_of(10), 4)
     (-0.72, 0.056)
@@ -70,6 +77,8 @@ class VenueModel:
 
         That is the pure square with the same variance at ``shares``, or none at all.
 
+        Examples
+        --------
         >>> VenueModel("A", (-0.1, 0.0), (-0.02, 0.01)).nonnegative(10).variance
         (0.0, 0.008)
         """
@@ -100,11 +109,18 @@ def venue_problem(
 
     Parameters
     ----------
-    units : ``money``, the coefficients as they are, or ``norm-1``, scaled down to the norms that the theory assumes.
-    base_variance : what the variance of a whole order has besides the venues' own, the paper's omega.
-    lot, caps : what a slot may take, see `Allocations`.
-    most_listed : splits are listed up to so many; looking up is then faster than working out.
+    units : str
+        ``money``, the coefficients as they are, or ``norm-1``, scaled down to the norms that the theory
+        assumes.
+    base_variance : float
+        What the variance of a whole order has besides the venues' own, the paper's omega.
+    lot, caps
+        What a slot may take, see `Allocations`.
+    most_listed : int
+        Splits are listed up to so many; looking up is then faster than working out.
 
+    Examples
+    --------
     >>> models = [VenueModel("A", (-0.07, -0.0002), (0.0, 0.0006)), VenueModel("B", (-0.05, 0.0), (0.0, 0.006))]
     >>> venue_problem(models, 10).best
     (6, 4)
@@ -141,6 +157,8 @@ def venue_problem(
 def parameter_table(models: Sequence[VenueModel]) -> str:
     """The coefficients as the paper prints them: a column per venue, a row per coefficient.
 
+    Examples
+    --------
     >>> print(parameter_table([VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.00056))]))
              XNAS
     -------------

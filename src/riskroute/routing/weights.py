@@ -19,6 +19,8 @@ def apportion(weights: ArrayLike, allocations: Allocations) -> tuple[int, ...]:
     others are full. Everybody gets the whole lots of his part, and lots left over go to the largest remainders, of
     equals to the first.
 
+    Examples
+    --------
     >>> apportion([0.5, 0.3, 0.2], Allocations(shares=8, slots=3))
     (4, 2, 2)
     >>> apportion([0.5, 0.3, 0.2], Allocations(shares=8, slots=3, caps=[2, 8, 8]))

@@ -46,9 +46,12 @@ class Engine:
 
     Parameters
     ----------
-    kind : ``local``, ``dask`` or ``ray``.
-    workers : processes; if None one per core, or all that the cluster at ``address`` has.
-    address : of a running dask or ray cluster; one is started here if None.
+    kind : str
+        ``local``, ``dask`` or ``ray``.
+    workers : int, optional
+        Processes; if None one per core, or all that the cluster at ``address`` has.
+    address : str, optional
+        Of a running dask or ray cluster; one is started here if None.
     """
 
     kind: str = "local"

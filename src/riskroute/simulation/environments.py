@@ -1,7 +1,7 @@
 """Environments: how rewards come about, given the actions.
 
 In every environment the reward of round ``t`` is ``mean + deviation * noise_t``, with mean and standard deviation
-those of the action (and of the stretch of time, if coefficients change). An environment describes; `Environment.run`
+those of the action (and of the segment of time, if coefficients change). An environment describes; `Environment.run`
 gives the mutable source of rewards of one episode, which draws single rewards or whole tallies for a plan.
 """
 
@@ -32,6 +32,8 @@ MOST_ROUNDS = 10**9
 class Environment:
     """Independent Gaussian rewards with the problem's means and variances.
 
+    Examples
+    --------
     >>> from riskroute.learning.actions import Actions
     >>> problem = Problem(actions=Actions([[1.0]]), mean_coef=[0.5], var_coef=[0.0])
     >>> run = Environment(problem).run(np.random.default_rng(0))
@@ -155,7 +157,7 @@ class Environment:
         return Oracle(schedule=self.oracle_schedule(horizon))
 
     def oracle_schedule(self, horizon: int) -> tuple[tuple[int, Action], ...]:
-        """First round (from 0) and action of every stretch of the comparator."""
+        """First round (from 0) and action of every segment of the comparator."""
         horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
         return tuple((start, a) for start, a in zip(self.starts, self.comparators, strict=True) if start < horizon)
 
@@ -167,7 +169,7 @@ class Environment:
     def expected_comparator(self, rounds: Integers) -> Vector:
         """Expected mean-variance of the comparator's path after each of ``rounds`` rounds.
 
-        Over stretches with means ``m`` and variances ``v``, with ``t`` rounds in all: the variances shrunk by the
+        Over segments with means ``m`` and variances ``v``, with ``t`` rounds in all: the variances shrunk by the
         estimated mean, plus the spread of the means themselves, minus the risk tolerance times their sum.
         """
         t = _past(rounds)
@@ -240,9 +242,11 @@ class Autocorrelated(Environment):
 
     Parameters
     ----------
-    correlation : of the noise in successive rounds, in (-1, 1).
-    scale : what multiplies the noise: the standard ``deviation`` of the action (correlation 0 is then the independent
-        model) or its ``variance``, as the paper prints it.
+    correlation : float
+        Of the noise in successive rounds, in (-1, 1).
+    scale : str
+        What multiplies the noise: the standard ``deviation`` of the action (correlation 0 is then the
+        independent model) or its ``variance``, as the paper prints it.
     """
 
     independent = False
@@ -276,9 +280,12 @@ class PiecewiseStationary(Environment):
 
     Parameters
     ----------
-    problems : one per stretch, over the same action set, with the same risk tolerance.
-    changes : rounds (counted from 0) at which the second, third .. stretch begins; ascending.
-    comparator : what the regret compares with in every stretch: the action with the best ``mean`` (as the paper's
+    problems : Sequence[Problem]
+        One per segment, over the same action set, with the same risk tolerance.
+    changes : Sequence[int]
+        Rounds (counted from 0) at which the second, third .. segment begins; ascending.
+    comparator : str
+        What the regret compares with in every segment: the action with the best ``mean`` (as the paper's
         non-stationary setting) or with the best ``mean-variance``.
     """
 
@@ -330,6 +337,8 @@ def _past(rounds: Any) -> Integers:
 def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence) -> tuple[int, ...]:
     """Draw ``count`` different change rounds uniformly from 1 .. horizon - 1, ascending.
 
+    Examples
+    --------
     >>> random_changes(10, 9, seed=0)
     (1, 2, 3, 4, 5, 6, 7, 8, 9)
     """

@@ -65,7 +65,7 @@ class Run:
 
     @property
     def piece(self) -> int:
-        """The stretch of the next round."""
+        """The segment of the next round."""
         return int(self.environment.piece_at(self.time))
 
     @property

@@ -29,7 +29,7 @@ def index_episode(
 
     The tallies are counts, means and sums of squared deviations, ``(K,)`` each.
 
-    Tables ``(P, K)`` give mean and standard deviation of every arm in every piece: a stretch of time, or a scenario.
+    Tables ``(P, K)`` give mean and standard deviation of every arm in every piece: a segment of time, or a scenario.
     ``pieces`` holds the piece of every round, ``bonuses`` the bonus before it. This is
     `riskroute.learning.policies.arm_policy.IndexPolicy` in one loop, and decides exactly alike.
     """

@@ -33,11 +33,16 @@ class Replay(Environment):
 
     Parameters
     ----------
-    problem : over splits of an order (`Allocations`, or its `listed` form): what policies are told, and the linear
+    problem : Problem
+        Over splits of an order (`Allocations`, or its `listed` form): what policies are told, and the linear
         model that they believe in.
-    profits : ``(slots, scenarios, shares + 1)``, what 0, 1, 2 .. shares in a slot earn in a scenario, alone.
-    shared : books that several slots cross, and what that costs more.
+    profits : Floats
+        ``(slots, scenarios, shares + 1)``, what 0, 1, 2 .. shares in a slot earn in a scenario, alone.
+    shared : Sequence[SharedBook]
+        Books that several slots cross, and what that costs more.
 
+    Examples
+    --------
     >>> from riskroute.routing.allocations import Allocations
     >>> actions = Allocations(shares=2, slots=2)
     >>> problem = Problem(actions=actions, mean_coef=np.zeros(4), var_coef=np.zeros(4))

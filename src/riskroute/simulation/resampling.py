@@ -1,4 +1,4 @@
-"""Resampling: what might have come of other stretches of the day, each drawn as often as chance has it."""
+"""Bootstrap: the buckets of a day drawn again with replacement, as if other hours had been recorded."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ def resampled_buckets(buckets: Integers, count: int, rng: np.random.Generator) -
 
     ``buckets (scenarios,)`` tells which scenarios come from one bucket, and are drawn together.
 
+    Examples
+    --------
     >>> resampled_buckets(np.array([0, 1, 0, 1]), 2, np.random.default_rng(1)).tolist()
     [[1, 1, 1, 1], [2, 0, 2, 0]]
     """

@@ -28,7 +28,8 @@ class HeavyTailed(Environment):
 
     Parameters
     ----------
-    degrees : degrees of freedom, above 2, where variances begin to exist; large is Gaussian.
+    degrees : float
+        Degrees of freedom, above 2, where variances begin to exist; large is Gaussian.
     """
 
     gaussian = False
@@ -63,8 +64,10 @@ class NonlinearVariance(Environment):
 
     Parameters
     ----------
-    problem : with a positive base variance.
-    power : above 0; variances further from the base move further away above 1, and nearer below.
+    problem : Problem
+        With a positive base variance.
+    power : float
+        Above 0; variances further from the base move further away above 1, and nearer below.
     """
 
     kind: ClassVar[str] = "BentVariance"

@@ -28,9 +28,13 @@ class ChangingActionSets(Environment):
 
     Parameters
     ----------
-    problems : one per set, with the same coefficients, risk tolerance and base variance.
-    sequence : number of the problem (counted from 0) that each round offers the set of; begins again at its end.
+    problems : Sequence[Problem]
+        One per set, with the same coefficients, risk tolerance and base variance.
+    sequence : Sequence[int] | Integers
+        Number of the problem (counted from 0) that each round offers the set of; begins again at its end.
 
+    Examples
+    --------
     >>> from riskroute.learning.actions import Actions
     >>> sets = [Actions([[1.0, 0.0], [0.0, 1.0]]), Actions([[0.6, 0.6]])]
     >>> problems = [Problem(actions=one, mean_coef=[0.5, 0.1], var_coef=[0.3, 0.2]) for one in sets]

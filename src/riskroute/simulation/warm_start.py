@@ -18,18 +18,20 @@ from riskroute.simulation.resampling import resampled_buckets
 from riskroute.validation import exact_array, instance_of, real_number, whole_number
 
 SPLITS = 400
-"""Drawn from all, to fit coefficients to."""
+"""Splits drawn from all of them, to fit coefficients to."""
 
 RESAMPLES = 200
 
 
 def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, seed: int = 0) -> Belief:
-    """What the scenarios of a replay make one believe about the coefficients, for `Adaptive(prior=...)`.
+    """Fit a belief about the coefficients to the scenarios of a replay, for `Adaptive(prior=...)`.
 
     Parameters
     ----------
-    buckets : ``(scenarios,)``, which scenarios come from one bucket of the day, and so say much the same.
-    firmness : weight of the belief, up to 1. Errors within these books are all that is known; books to come may differ
+    buckets : Integers
+        ``(scenarios,)``, which scenarios come from one bucket of the day, and so say much the same.
+    firmness : float
+        Weight of the belief, up to 1. Errors within these books are all that is known; books to come may differ
         by more, and a belief that is too firm never finds out.
     """
     instance_of("replay", replay, Replay, "a Replay")

@@ -13,6 +13,8 @@ FEW = 3
 def dollars(value: float | None) -> str:
     """An amount, with a sign before the dollar; a dash for none.
 
+    Examples
+    --------
     >>> dollars(-0.3456), dollars(1234.6), dollars(12.3), dollars(-1e-9), dollars(None)
     ('-$0.346', '$1,235', '$12.30', '$0.000', '-')
     """
@@ -27,6 +29,8 @@ def dollars(value: float | None) -> str:
 def split_text(slots: Sequence[str], allocation: Sequence[int]) -> str:
     """Where the shares go, short.
 
+    Examples
+    --------
     >>> split_text(["XNAS", "XPSX", "Dark 1"], [4, 0, 1200])
     '4 XNAS, 1,200 Dark 1'
     """

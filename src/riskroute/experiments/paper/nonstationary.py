@@ -27,7 +27,7 @@ POLICIES = ("restart-gse", "change-test", "rise")
 """The paper's; ours; one that expects no changes."""
 
 STORIES = {"restart-gse": EXPLORED, "restart-gse short": None}
-"""Runs told stretch by stretch: with enough exploration, and with as little as the paper's rate says."""
+"""Runs told segment by segment: with enough exploration, and with as little as the paper's rate says."""
 
 CHECKPOINTS = 1000
 
@@ -51,9 +51,9 @@ def panels(run_size: RunSize, policies: Sequence[str] = POLICIES) -> list[Panel]
 
 
 def story(run_size: RunSize, label: str = "restart-gse", run: int = 0) -> dict[str, Any]:
-    """One run of the paper's policy, stretch by stretch: where it restarts and explores, and the gap of its rounds.
+    """One run of the paper's policy, segment by segment: where it restarts and explores, and the gap of its rounds.
 
-    Returns ``changes``, ``restarts``, ``windows`` of exploration, ``gap_rounds`` (where stretches begin, and the end),
+    Returns ``changes``, ``restarts``, ``windows`` of exploration, ``gap_rounds`` (where segments begin, and the end),
     ``gaps``, and how the positive gaps divide, see `_concentration`.
     """
     world = environment(run_size.horizon)

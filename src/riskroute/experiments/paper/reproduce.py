@@ -110,10 +110,14 @@ def plan_experiments(
 
     Parameters
     ----------
-    name : one of `TITLES`, or ``all``.
-    panel : one panel of the paper's figure only, ``a`` to ``e``.
-    runs : runs per policy; if None, 50 for the paper's, fewer for ours (`EXTRA_LINES`), and 1 per instance.
-    policies : instead of the paper's four and the recommended one.
+    name : str
+        One of `TITLES`, or ``all``.
+    panel : str, optional
+        One panel of the paper's figure only, ``a`` to ``e``.
+    runs : int, optional
+        Runs per policy; if None, 50 for the paper's, fewer for ours (`EXTRA_LINES`), and 1 per instance.
+    policies : Sequence[str], optional
+        Instead of the paper's four and the recommended one.
     """
     names = list(TITLES) if one_of("experiment", name, (*TITLES, "all")) == "all" else [name]
     whole_number("horizon", horizon, maximum=LONGEST_HORIZON)

@@ -34,6 +34,8 @@ _TIE = 1e-7
 def products(white: Matrix) -> Matrix:
     """Distinct entries of ``z z'`` for every row of ``white`` ``(n, r)``, ``(n, r (r + 1) / 2)``, inner products kept.
 
+    Examples
+    --------
     >>> products(np.array([[1.0, 2.0]])).round(3).tolist()
     [[1.0, 2.828, 4.0]]
     """
@@ -48,6 +50,8 @@ def least_norm(rows: Matrix, target: Vector) -> Vector | None:
     They are ``max(rows @ multipliers, 0)`` for the multipliers that minimise a convex, piecewise quadratic function
     (the dual problem), found by Newton steps. ``rows`` is ``(n, q)``.
 
+    Examples
+    --------
     >>> least_norm(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([0.5, 0.5])).round(9).tolist()
     [0.5, 0.25, 0.25]
     """
@@ -176,6 +180,8 @@ def _reduced(weight: float, by: float, most: float) -> float:
 def on_grid(weights: Vector, grid: float = COARSE_GRID) -> Vector:
     """Round weights to a fixed grid and make their sum one.
 
+    Examples
+    --------
     >>> on_grid(np.array([0.3 + 1e-13, 0.3, 0.4, 1e-12])).tolist() == on_grid(np.array([0.3, 0.3, 0.4, 0.0])).tolist()
     True
     """

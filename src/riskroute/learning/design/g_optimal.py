@@ -87,6 +87,8 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     The bound is right up to rounding: a relative error of about 1e-16 times the condition number of the features,
     columns scaled to equal length. Where that is more than the tolerance asked for, `DesignError` is raised.
 
+    Examples
+    --------
     >>> corners = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     >>> design = g_optimal(corners, tolerance=1e-6)
     >>> design.actions.tolist(), design.weights.round(3).tolist(), design.rank

@@ -25,6 +25,8 @@ def _weights(weights: Floats) -> Floats:
 def ceil_counts(weights: Floats, rounds: float) -> Integers:
     """Round ``rounds * weights`` up, as the paper does (eq. for n_a): the total may exceed ``rounds``.
 
+    Examples
+    --------
     >>> ceil_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
     [2, 2, 1]
     """
@@ -43,6 +45,8 @@ def exact_counts(weights: Floats, rounds: int) -> Integers:
     Every positive weight gets at least one round when there are enough of them; with fewer rounds than
     positive weights, the largest weights get one each. Ties go to the earlier entry.
 
+    Examples
+    --------
     >>> exact_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
     [2, 1, 1]
     >>> exact_counts(np.array([0.2, 0.5, 0.3]), 2).tolist()
@@ -71,6 +75,8 @@ def exact_counts(weights: Floats, rounds: int) -> Integers:
 def even_counts(rounds: int, parts: int) -> Integers:
     """Divide ``rounds`` into at most ``parts`` positive counts that differ by one at most, larger ones first.
 
+    Examples
+    --------
     >>> even_counts(7, 3).tolist(), even_counts(2, 3).tolist()
     ([3, 2, 2], [1, 1])
     """

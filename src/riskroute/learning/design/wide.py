@@ -57,6 +57,8 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
 
     Starts from weights ``start`` if they span, otherwise from equal ones on points that do.
 
+    Examples
+    --------
     >>> found = wide_design(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), 0.01)
     >>> found.weights.round(2).tolist(), found.rank
     ([0.5, 0.5, 0.0], 2)

@@ -46,16 +46,38 @@ _CAUTION = 2.0  # see `Duel`
 class Adaptive(LinearPolicy):
     """Explores at the rate that not knowing costs, where it teaches most, and only while it pays.
 
+    The horizon says when exploration no longer pays. Without one, as many rounds are taken for granted as were played.
+
     Parameters
     ----------
-    patience : factor on the average worth of exploration; smaller stops earlier.
-    draws : draws from the belief per plan.
-    portions : into which a plan is cut, see above.
-    budget : once there is a belief, actions whose expected mean-variance exceeds the leader's by more than this are
+    patience : float
+        Factor on the average worth of exploration; smaller stops earlier.
+    draws : int
+        Draws from the belief per plan.
+    portions : int
+        Into which a plan is cut, see above.
+    budget : float, optional
+        Once there is a belief, actions whose expected mean-variance exceeds the leader's by more than this are
         not played; None sets no limit. With a `prior` there is a belief from the first round on.
-    growth, start_rounds, prior : see `LinearPolicy`; four times ``growth`` after a plan that explored nothing.
+    growth, start_rounds, prior
+        See `LinearPolicy`; four times ``growth`` after a plan that explored nothing.
 
-    The horizon says when exploration no longer pays. Without one, as many rounds are taken for granted as were played.
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> import numpy as np
+    >>> policy = Adaptive().start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
+    >>> while policy.remaining:
+    ...     action = policy.select()
+    ...     policy.update(action, reward=float(policy.rng.normal(action)))
+    >>> policy.recommend()
+    1
+
+    References
+    ----------
+    Russo and Van Roy (2014), `Learning to Optimize via Information-Directed Sampling
+    <https://arxiv.org/abs/1403.5556>`_: the mixture of leader and rival.
     """
 
     name: ClassVar[str] = "adaptive"

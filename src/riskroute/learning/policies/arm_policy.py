@@ -1,4 +1,4 @@
-"""What policies have in common that treat every action as a separate arm and ignore the features."""
+"""Base classes of policies that treat every action as a separate arm and ignore the features."""
 
 from __future__ import annotations
 

@@ -31,13 +31,33 @@ class ChangeTest(Adaptive):
     squared distance, as normal scores, is compared with a chi-squared law. After an alarm only the plans that raised
     it are kept, and exploration begins anew.
 
+    Since changes are to come, exploration is worth what it brings in as many rounds as have passed since the last one.
+
     Parameters
     ----------
-    check_every : a plan has at most so many rounds; shorter finds changes sooner.
-    level : probability of a false alarm per test.
-    patience, draws, portions, budget, growth, start_rounds, prior : see `Adaptive`.
+    check_every : int
+        A plan has at most so many rounds; shorter finds changes sooner.
+    level : float
+        Probability of a false alarm per test.
+    patience, draws, portions, budget, growth, start_rounds, prior
+        See `Adaptive`.
 
-    Since changes are to come, exploration is worth what it brings in as many rounds as have passed since the last one.
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> import numpy as np
+    >>> policy = ChangeTest().start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
+    >>> while policy.remaining:
+    ...     action = policy.select()
+    ...     policy.update(action, reward=float(policy.rng.normal(action)))
+    >>> policy.recommend()
+    1
+
+    References
+    ----------
+    Wu, Iyer and Wang (2018), `Learning Contextual Bandits in a Non-stationary Environment
+    <https://arxiv.org/abs/1805.09365>`_.
     """
 
     name: ClassVar[str] = "change-test"

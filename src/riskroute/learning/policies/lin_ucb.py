@@ -24,9 +24,29 @@ class LinUcb(RiskNeutral):
 
     Parameters
     ----------
-    delta : probability that some bound ever fails.
-    width : deviations; by the formula above if None.
-    growth, start_rounds, prior : see `LinearPolicy`.
+    delta : float
+        Probability that some bound ever fails.
+    width : float, optional
+        Deviations; by the formula above if None.
+    growth, start_rounds, prior
+        See `LinearPolicy`.
+
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> import numpy as np
+    >>> policy = LinUcb().start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
+    >>> while policy.remaining:
+    ...     action = policy.select()
+    ...     policy.update(action, reward=float(policy.rng.normal(action)))
+    >>> policy.recommend()
+    1
+
+    References
+    ----------
+    Abbasi-Yadkori, Pál and Szepesvári (2011), `Improved Algorithms for Linear Stochastic Bandits
+    <https://papers.nips.cc/paper/4417-improved-algorithms-for-linear-stochastic-bandits>`_.
     """
 
     name: ClassVar[str] = "lin-ucb"

@@ -40,9 +40,12 @@ class LinearPolicy(Policy):
 
     Parameters
     ----------
-    growth : see above; 0.1 makes about 90 plans of 100,000 rounds.
-    start_rounds : rounds per dimension of the first plan.
-    prior : a belief from earlier days (`belief` of another policy, perhaps `Belief.weakened`), over features of the
+    growth : float
+        See above; 0.1 makes about 90 plans of 100,000 rounds.
+    start_rounds : int
+        Rounds per dimension of the first plan.
+    prior : Belief, optional
+        A belief from earlier days (`belief` of another policy, perhaps `Belief.weakened`), over features of the
         same scale. If rewards contradict it, it counts for less.
     """
 
@@ -82,7 +85,7 @@ class LinearPolicy(Policy):
         """Return a plan of ``rounds`` rounds."""
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
-        """Center and covariance of the coefficients of what is to be small."""
+        """Centre and covariance of the coefficients of the score to minimise."""
         rho = self.setting.risk_tolerance
         return belief.score(rho), belief.score_covariance(rho)
 
@@ -110,11 +113,11 @@ class LinearPolicy(Policy):
             self.refresh()
 
     def remember(self, news: Observations) -> None:
-        """Add to the observations; policies that forget do it here."""
+        """Add to the observations; policies that forget do so here."""
         self.observations = self.observations.joined(news)
 
     def refresh(self) -> None:
-        """Believe what the observations says."""
+        """Fit the belief to the observations."""
         self.fresh = 0.0
         self.belief = self.believed(self.observations)
         self.sum_up()
@@ -126,7 +129,7 @@ class LinearPolicy(Policy):
             self.observations = Observations.none(self.setting.actions.dim)
 
     def believed(self, observations: Observations) -> Belief:
-        """Return what some observations makes one believe."""
+        """Fit the belief to some observations, on top of what is kept of earlier ones."""
         base, variance = self.base, self.setting.base_variance
         if base is not None and self.prior is not None and np.array_equal(base.mean_coef, self.prior.mean_coef):
             base = temper(base, observations, base_variance=variance, vague=self.vague)
@@ -153,6 +156,8 @@ def start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
     space. Actions that span the space come first then, each the one farthest from the span of those before it, and
     the largest weights after them.
 
+    Examples
+    --------
     >>> weights = np.array([0.4, 0.35, 0.25])
     >>> start_counts(np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 1.0]]), weights, 2).tolist()
     [1, 0, 1]

@@ -27,14 +27,23 @@ class MvThompson(ArmPolicy):
 
     Parameters
     ----------
-    growth : the posterior is refreshed when the rounds have grown by this fraction.
-    draws : joint draws per batch, at most; a batch of fewer rounds draws once per round.
+    growth : float
+        The posterior is refreshed when the rounds have grown by this fraction.
+    draws : int
+        Joint draws per batch, at most; a batch of fewer rounds draws once per round.
 
+    Examples
+    --------
     >>> from riskroute.learning.actions import Actions
     >>> from riskroute.learning.plan import Setting
     >>> policy = MvThompson().start(Setting(actions=Actions([[1.0], [0.5], [0.2]])))
     >>> policy.plan().counts.tolist()
     [1, 1, 1]
+
+    References
+    ----------
+    Zhu and Tan (2020), `Thompson Sampling Algorithms for Mean-Variance Bandits
+    <https://arxiv.org/abs/2002.00232>`_.
     """
 
     name: ClassVar[str] = "mv-thompson"

@@ -20,17 +20,30 @@ class MvUcb(IndexPolicy):
 
     Parameters
     ----------
-    scale : ``2 + risk_tolerance`` if None.
-    exponent : the bounds fail with probability of about ``t^-exponent``; 3 in the original.
-    concentration : a, such that a mean of ``n`` rewards is off by more than x with probability ``2 exp(-a n x^2)``
-        at most.
-    refresh : the logarithm is refreshed when the rounds have grown by this fraction; 0 means in every round.
+    scale : float, optional
+        ``2 + risk_tolerance`` if None.
+    exponent : float
+        The bounds fail with probability of about ``t^-exponent``; 3 in the original.
+    concentration : float
+        A, such that a mean of ``n`` rewards is off by more than x with probability ``2 exp(-a n x^2)`` at most.
+    refresh : float
+        The logarithm is refreshed when the rounds have grown by this fraction; 0 means in every round.
 
+    Examples
+    --------
     >>> from riskroute.learning.actions import Actions
     >>> from riskroute.learning.plan import Setting
     >>> policy = MvUcb().start(Setting(actions=Actions([[1.0], [0.5]]), risk_tolerance=2.0))
     >>> [round(policy.bonus_at(played), 3) for played in (1, 2, 100, 1000, 1001)]
     [0.0, 4.079, 10.513, 12.872, 12.872]
+
+    References
+    ----------
+    Vakili and Zhao (2016), `Risk-Averse Multi-Armed Bandit Problems under Mean-Variance Measure
+    <https://arxiv.org/abs/1604.05257>`_.
+
+    Zhu and Tan (2020), `Thompson Sampling Algorithms for Mean-Variance Bandits
+    <https://arxiv.org/abs/2002.00232>`_.
     """
 
     name: ClassVar[str] = "mv-ucb"

@@ -22,16 +22,26 @@ class PhasedElimination(PhasedPolicy):
 
     Parameters
     ----------
-    constant : factor on the length of all phases; 1 in the original.
-    noise_variance : v, a bound on the variance of rewards; the base variance if None, or 1 if that is 0.
-    delta : probability of failure; ``1/T`` if None.
-    design_tolerance : relative excess allowed in the optimal designs.
+    constant : float
+        Factor on the length of all phases; 1 in the original.
+    noise_variance : float, optional
+        V, a bound on the variance of rewards; the base variance if None, or 1 if that is 0.
+    delta : float, optional
+        Probability of failure; ``1/T`` if None.
+    design_tolerance : float
+        Relative excess allowed in the optimal designs.
 
+    Examples
+    --------
     >>> from riskroute.learning.actions import Actions
     >>> from riskroute.learning.plan import Setting
     >>> policy = PhasedElimination().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
     >>> policy.plan().counts.tolist()  # 16 log(4000) = 132.7 rounds
     [67, 67]
+
+    References
+    ----------
+    Lattimore and Szepesvári (2020), `Bandit Algorithms <https://banditalgs.com>`_, chapter 22.
     """
 
     name: ClassVar[str] = "phased-elimination"

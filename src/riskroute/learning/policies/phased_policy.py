@@ -1,4 +1,4 @@
-"""What policies have in common that explore by G-optimal designs in phases and eliminate actions after each."""
+"""Base class of policies that explore by G-optimal designs in phases and eliminate actions after each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PhasedPolicy(Policy):
 
     @abstractmethod
     def _estimated_score(self, tallies: Tallies) -> Floats:
-        """Coefficients of what is to be small, ``(dim,)``, from the rewards of one phase."""
+        """Coefficients of the score to minimise, ``(dim,)``, from the rewards of one phase."""
 
     def check_parameters(self) -> None:
         real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)

@@ -30,12 +30,33 @@ class RestartGse(Policy):
 
     Parameters
     ----------
-    mode : ``theory`` spends ``T^(2/9)`` rounds of exploration per cycle, spread over the halvings (one round each at
-        least); ``practical`` gives every halving at least as many rounds as its design has actions.
-    cycle : rounds per cycle; ``ceil(T^(2/3))`` if None.
-    budget : rounds of exploration per cycle; ``T^(2/9)`` if None.
-    objective : ``mean``, as in the paper's non-stationary setting, or ``mean-variance``.
-    design_tolerance : relative excess allowed in the optimal designs.
+    mode : str
+        ``theory`` spends ``T^(2/9)`` rounds of exploration per cycle, spread over the halvings (one round each
+        at least); ``practical`` gives every halving at least as many rounds as its design has actions.
+    cycle : int, optional
+        Rounds per cycle; ``ceil(T^(2/3))`` if None.
+    budget : int, optional
+        Rounds of exploration per cycle; ``T^(2/9)`` if None.
+    objective : str
+        ``mean``, as in the paper's non-stationary setting, or ``mean-variance``.
+    design_tolerance : float
+        Relative excess allowed in the optimal designs.
+
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> policy = RestartGse().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
+    >>> policy.plan().counts.tolist()
+    [2, 2]
+
+    References
+    ----------
+    Ji, Xu and Zhu (2022), `Risk-Aware Linear Bandits: Theory and Applications in Smart Order Routing
+    <https://arxiv.org/abs/2208.02389>`_.
+
+    Azizi, Kveton and Ghavamzadeh (2022), `Fixed-Budget Best-Arm Identification in Structured Bandits
+    <https://arxiv.org/abs/2106.04763>`_.
     """
 
     name: ClassVar[str] = "restart-gse"

@@ -25,18 +25,30 @@ class Rise(Policy):
 
     Parameters
     ----------
-    mode : ``practical`` explores ``ceil(m T^(2/3))`` rounds, as the paper's experiments do; ``theory`` takes the
+    mode : str
+        ``practical`` explores ``ceil(m T^(2/3))`` rounds, as the paper's experiments do; ``theory`` takes the
         counts of its eq. (n_a).
-    explore_multiplier : ``m`` of the practical mode; the number of coordinates of the action set if None.
-    constant, delta, epsilon : the theory's C-tilde, its ``delta`` (``1/T`` if None) and ``epsilon`` (``d T^(-1/3)``).
-    design_tolerance : relative excess allowed in the optimal design.
-    corrected : use the leverage-corrected variance estimate instead of the paper's.
+    explore_multiplier : float, optional
+        ``m`` of the practical mode; the number of coordinates of the action set if None.
+    constant, delta, epsilon
+        The theory's C-tilde, its ``delta`` (``1/T`` if None) and ``epsilon`` (``d T^(-1/3)``).
+    design_tolerance : float
+        Relative excess allowed in the optimal design.
+    corrected : bool
+        Use the leverage-corrected variance estimate instead of the paper's.
 
+    Examples
+    --------
     >>> from riskroute.learning.actions import Actions
     >>> from riskroute.learning.plan import Setting
     >>> rise = Rise().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
     >>> rise.plan().counts.tolist()
     [100, 100]
+
+    References
+    ----------
+    Ji, Xu and Zhu (2022), `Risk-Aware Linear Bandits: Theory and Applications in Smart Order Routing
+    <https://arxiv.org/abs/2208.02389>`_.
     """
 
     name: ClassVar[str] = "rise"

@@ -27,12 +27,31 @@ class RisePlusPlus(PhasedPolicy):
 
     Parameters
     ----------
-    mode : ``practical`` or ``theory``; decides `constant` and `ridge` where they are None.
-    constant : C-hat, the width of the confidence set.
-    ridge : lambda of the phase estimates.
-    delta : probability of failure; ``1/T`` if None.
-    design_tolerance : relative excess allowed in the optimal designs.
-    corrected : use the leverage-corrected variance estimate instead of the paper's.
+    mode : str
+        ``practical`` or ``theory``; decides `constant` and `ridge` where they are None.
+    constant : float, optional
+        C-hat, the width of the confidence set.
+    ridge : float, optional
+        Lambda of the phase estimates.
+    delta : float, optional
+        Probability of failure; ``1/T`` if None.
+    design_tolerance : float
+        Relative excess allowed in the optimal designs.
+    corrected : bool
+        Use the leverage-corrected variance estimate instead of the paper's.
+
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> policy = RisePlusPlus().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
+    >>> policy.plan().counts.tolist()
+    [1, 1]
+
+    References
+    ----------
+    Ji, Xu and Zhu (2022), `Risk-Aware Linear Bandits: Theory and Applications in Smart Order Routing
+    <https://arxiv.org/abs/2208.02389>`_.
     """
 
     name: ClassVar[str] = "rise++"

@@ -25,6 +25,19 @@ class RiskExpExp(ArmPolicy):
     """Play every arm in turn for ``K (T / divisor)^(2/3)`` rounds in all, then the best of them.
 
     With many arms that is longer than the horizon, and the policy explores to the end.
+
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> policy = RiskExpExp().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
+    >>> policy.plan().rounds, policy.plan().actions[:4].tolist()  # 2 (1000 / 14)^(2/3) = 34.4 rounds
+    (35, [0, 1, 0, 1])
+
+    References
+    ----------
+    Sani, Lazaric and Munos (2012), `Risk-Aversion in Multi-armed Bandits
+    <https://papers.nips.cc/paper/4753-risk-aversion-in-multi-armed-bandits>`_.
     """
 
     name: ClassVar[str] = "risk-exp-exp"

@@ -19,9 +19,25 @@ class RiskUcb(IndexPolicy):
 
     Parameters
     ----------
-    scale : ``5 + risk_tolerance`` if None.
-    divisor : 2 in the original.
-    delta : confidence; ``1/T^2`` if None.
+    scale : float, optional
+        ``5 + risk_tolerance`` if None.
+    divisor : float
+        2 in the original.
+    delta : float, optional
+        Confidence; ``1/T^2`` if None.
+
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> policy = RiskUcb().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
+    >>> round(policy.bonus_at(0), 3)
+    18.398
+
+    References
+    ----------
+    Sani, Lazaric and Munos (2012), `Risk-Aversion in Multi-armed Bandits
+    <https://papers.nips.cc/paper/4753-risk-aversion-in-multi-armed-bandits>`_.
     """
 
     name: ClassVar[str] = "risk-ucb"

@@ -20,8 +20,27 @@ class SlidingWindow(Thompson):
 
     Parameters
     ----------
-    window : rounds remembered.
-    draws, width, growth, start_rounds, prior : see `Thompson`. The prior is forgotten after ``window`` rounds.
+    window : int
+        Rounds remembered.
+    draws, width, growth, start_rounds, prior
+        See `Thompson`. The prior is forgotten after ``window`` rounds.
+
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> import numpy as np
+    >>> policy = SlidingWindow(window=100).start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
+    >>> while policy.remaining:
+    ...     action = policy.select()
+    ...     policy.update(action, reward=float(policy.rng.normal(action)))
+    >>> policy.recommend()
+    1
+
+    References
+    ----------
+    Cheung, Simchi-Levi and Zhu (2019), `Learning to Optimize under Non-Stationarity
+    <https://arxiv.org/abs/1810.03024>`_.
     """
 
     name: ClassVar[str] = "sliding-window"

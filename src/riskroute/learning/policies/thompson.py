@@ -17,10 +17,15 @@ class Thompson(LinearPolicy):
 
     Parameters
     ----------
-    draws : at most so many joint draws per plan; a longer plan divides its rounds between them.
-    width : draws spread this many times as far as the belief; below one explores less.
-    growth, start_rounds, prior : see `LinearPolicy`.
+    draws : int
+        At most so many joint draws per plan; a longer plan divides its rounds between them.
+    width : float
+        Draws spread this many times as far as the belief; below one explores less.
+    growth, start_rounds, prior
+        See `LinearPolicy`.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from riskroute.learning.actions import Actions
     >>> from riskroute.learning.plan import Setting
@@ -30,6 +35,11 @@ class Thompson(LinearPolicy):
     ...     policy.update(action, reward=float(policy.rng.normal(action)))
     >>> policy.recommend()
     1
+
+    References
+    ----------
+    Agrawal and Goyal (2013), `Thompson Sampling for Contextual Bandits with Linear Payoffs
+    <https://arxiv.org/abs/1209.3352>`_.
     """
 
     name: ClassVar[str] = "thompson"

@@ -86,9 +86,28 @@ class Greedy(Policy):
 
     Parameters
     ----------
-    tries : rounds for each action of the design at the start.
-    growth : estimates are refreshed whenever the rounds played have grown by this fraction.
-    ridge : regularisation of the estimates.
+    tries : int
+        Rounds for each action of the design at the start.
+    growth : float
+        Estimates are refreshed whenever the rounds played have grown by this fraction.
+    ridge : float
+        Regularisation of the estimates.
+
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> import numpy as np
+    >>> policy = Greedy().start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
+    >>> while policy.remaining:
+    ...     action = policy.select()
+    ...     policy.update(action, reward=float(policy.rng.normal(action)))
+    >>> policy.recommend()
+    1
+
+    References
+    ----------
+    Lattimore and Szepesvári (2020), `Bandit Algorithms <https://banditalgs.com>`_, chapter 6.
     """
 
     name: ClassVar[str] = "greedy"

@@ -31,6 +31,8 @@ ROWS, BYTES, FEW = 100_000, 1 << 21, 10
 def venue_of(name: str) -> str:
     """The exchange that a file name tells; the Nasdaq Stock Market if it names none.
 
+    Examples
+    --------
     >>> venue_of("20190327.PSX_ITCH_50.gz"), venue_of("excerpt.itch50")
     ('XPSX', 'XNAS')
     """

@@ -87,6 +87,8 @@ class OrderMessages:
 def encode(messages: OrderMessages) -> bytes:
     """Messages as bytes, in their order.
 
+    Examples
+    --------
     >>> letter, time, one, name = np.array([ord("D")]), np.array([19]), np.array([1]), np.array([b"ACME"])
     >>> encode(OrderMessages(time, letter, one, one, one, one, one, one, one, name, name)).hex(" ", 1)
     '00 13 44 00 01 00 00 00 00 00 00 00 13 00 00 00 00 00 00 00 01'
@@ -135,6 +137,8 @@ def _headed(kind: str, time: Integers, locate: Integers) -> NDArray[np.void]:
 def system_event(time: int, event: str) -> bytes:
     """The message that a part of the day begins or ends: O, S, Q, M, E or C.
 
+    Examples
+    --------
     >>> system_event(5, "O").hex(" ", 1)
     '00 0c 53 00 00 00 00 00 00 00 00 00 05 4f'
     """

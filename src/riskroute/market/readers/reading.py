@@ -29,11 +29,16 @@ class ImportOptions:
 
     Parameters
     ----------
-    symbols : names; a reader whose files hold one symbol takes that one if empty.
-    depth : levels per side to keep; all of the source if None.
-    start, end : New York times of the first snapshot and of the end; all if None.
-    date, venue : if the file does not tell, or to overrule it. ``venue`` is a market identifier code such as XNAS.
-    columns : for tables with names of their own: ours to theirs, for example ``{"bid_px_00": "BestBid"}``.
+    symbols : tuple[str, ...]
+        Names; a reader whose files hold one symbol takes that one if empty.
+    depth : int, optional
+        Levels per side to keep; all of the source if None.
+    start, end : dt.time, optional
+        New York times of the first snapshot and of the end; all if None.
+    date, venue
+        If the file does not tell, or to overrule it. ``venue`` is a market identifier code such as XNAS.
+    columns : dict[str, str]
+        For tables with names of their own: ours to theirs, for example ``{"bid_px_00": "BestBid"}``.
     """
 
     symbols: tuple[str, ...] = ()

@@ -13,7 +13,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -26,13 +25,9 @@ from riskroute.files import write_whole
 from riskroute.market.clock import SECOND, stamp_of
 from riskroute.market.readers.itch_messages import OrderMessages, encode, stock_directory, system_event, trading_begins
 from riskroute.market.synthetic import order_flow as flow
+from riskroute.market.synthetic.venues import DEFAULT_VENUES, REFERENCE_PRICE, SyntheticVenue
 from riskroute.seeding import stream
-from riskroute.text import LONGEST_VENUE, as_name
-from riskroute.validation import function_of, one_of, path_of, real_number, whole_number
-
-MATCHING = ("price-time", "pro-rata")
-REFERENCE_PRICE = 270.0
-"""Dollars that the spreads of venues are meant for; those of other stocks are in proportion to their price."""
+from riskroute.validation import function_of, path_of, real_number, whole_number
 
 DEFAULT_SYMBOLS = ("QVEX", "ZORN", "XALT")
 _KNOWN_PRICES = {"QVEX": 270.0, "ZORN": 112.0, "XALT": 64.0}
@@ -52,118 +47,6 @@ _MEMBERS = np.array([b"MKRA", b"MKRB", b"MKRC", b"MKRD"])
 Progress = Callable[[str, int, int], None]
 
 
-@dataclass(frozen=True)
-class SyntheticVenue:
-    """What a venue is like.
-
-    Parameters
-    ----------
-    name : market identifier code.
-    file_name : of its file, with the codes of ``strftime`` for the date.
-    matching : ``price-time`` or ``pro-rata``.
-    half_spread, spread_deviation : mean and standard deviation over time, dollars at the `REFERENCE_PRICE`.
-    spread_patience, price_patience : how far spread and middle may be off before quotes move, dollars as well.
-    events_per_second : for each symbol; quotes that move make further messages.
-    orders : usual number of a side. With ``lot``, the usual size, it makes the depth.
-    top_size : shares that the best price has at least.
-    top_share : of new orders that come at the best price.
-    reach : mean distance of the other orders from the best price, ticks.
-    takers, hidden, partial, replaced : shares of the events that are aggressors, hidden trades, partial cancels and
-        replacements.
-    moved : share of the orders a move withdraws that come back at another price.
-    sweep : chance that a move trades the price it leaves instead.
-    """
-
-    name: str
-    file_name: str
-    matching: str
-    half_spread: float
-    spread_deviation: float
-    spread_patience: float
-    price_patience: float
-    events_per_second: float
-    orders: int
-    lot: int
-    top_size: int
-    top_share: float = 0.3
-    reach: float = 6.0
-    takers: float = 0.02
-    hidden: float = 0.007
-    partial: float = 0.015
-    replaced: float = 0.045
-    moved: float = 0.06
-    sweep: float = 0.1
-
-    def __post_init__(self) -> None:
-        as_name("name", self.name, longest=LONGEST_VENUE)
-        if not (isinstance(self.file_name, str) and self.file_name):
-            raise InputError(f"file_name must be a text that is not empty, was {self.file_name!r}")
-        if Path(dt.date(2000, 1, 1).strftime(self.file_name)).name != dt.date(2000, 1, 1).strftime(self.file_name):
-            raise InputError(f"file_name must be a name without folders, was {self.file_name!r}")
-        one_of("matching", self.matching, MATCHING)
-        for field in ("half_spread", "spread_deviation", "spread_patience", "price_patience", "events_per_second"):
-            real_number(f"{field} of {self.name}", getattr(self, field), above=0, maximum=1000)
-        whole_number(f"orders of {self.name}", self.orders, minimum=16, maximum=1000)
-        whole_number(f"lot of {self.name}", self.lot, minimum=2, maximum=100_000)
-        whole_number(f"top_size of {self.name}", self.top_size, maximum=100_000)
-        real_number(f"reach of {self.name}", self.reach, minimum=1, maximum=50)
-        for field in ("top_share", "takers", "hidden", "partial", "replaced", "moved", "sweep"):
-            real_number(f"{field} of {self.name}", getattr(self, field), minimum=0, maximum=1)
-        if self.takers + self.hidden + self.partial + self.replaced > 1:
-            raise InputError(
-                f"takers, hidden, partial and replaced of {self.name} must not exceed 1 together, was more"
-            )
-
-
-DEFAULT_VENUES = (
-    SyntheticVenue(
-        name="XNAS",
-        file_name="%m%d%Y.NASDAQ_ITCH50",
-        matching="price-time",
-        half_spread=0.07,
-        spread_deviation=0.0235,
-        spread_patience=0.01,
-        price_patience=0.02,
-        events_per_second=22.0,
-        orders=40,
-        lot=100,
-        top_size=8,
-        takers=0.009,
-        sweep=0.05,
-    ),
-    SyntheticVenue(
-        name="XPSX",
-        file_name="%Y%m%d.PSX_ITCH_50",
-        matching="pro-rata",
-        half_spread=1.144,
-        spread_deviation=0.2,
-        spread_patience=0.08,
-        price_patience=0.04,
-        events_per_second=6.0,
-        orders=36,
-        lot=30,
-        top_size=10,
-        reach=12.0,
-        takers=0.012,
-    ),
-    SyntheticVenue(
-        name="XBOS",
-        file_name="%Y%m%d.BX_ITCH_50",
-        matching="price-time",
-        half_spread=1.471,
-        spread_deviation=0.002,
-        spread_patience=0.005,
-        price_patience=0.04,
-        events_per_second=8.0,
-        orders=30,
-        lot=60,
-        top_size=20,
-        reach=8.0,
-    ),
-)
-"""The paper's three: deep and conventional, thin and pro rata, inverted fees with a wide and steady spread."""
-
-
 def generate_market(
     out: str | os.PathLike[str],
     *,
@@ -179,10 +62,14 @@ def generate_market(
 
     Parameters
     ----------
-    symbols : names of stocks. One that is not known gets a price of its own, which depends on ``seed`` and its name.
-    hours : first and last moment, New York time; books are empty at the first.
-    rate : multiplies the number of messages.
-    progress : called with venue and symbol, number of these done and of all.
+    symbols : Sequence[str]
+        Names of stocks. One that is not known gets a price of its own, which depends on ``seed`` and its name.
+    hours : tuple[dt.time, dt.time]
+        First and last moment, New York time; books are empty at the first.
+    rate : float
+        Multiplies the number of messages.
+    progress : Progress, optional
+        Called with venue and symbol, number of these done and of all.
     """
     names = _checked(seed, symbols, hours, date, venues)
     if progress is not None:
@@ -266,6 +153,8 @@ def _wandering(rng: np.random.Generator, steps: int, memory: float) -> Floats:
 def followed(values: Floats, patience: float) -> Integers:
     """Whole numbers that follow ``values``: they move, to the nearest, when they are off by more than ``patience``.
 
+    Examples
+    --------
     >>> followed(np.array([5.2, 5.9, 6.6, 6.1, 5.7]), 1.0).tolist()
     [5, 5, 7, 7, 6]
     """

@@ -92,6 +92,8 @@ def fills(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
     By time, the first gets what it can take, then the next. Pro rata, each gets its part, rounded down, and the rest
     goes by time.
 
+    Examples
+    --------
     >>> fills(np.array([10, 50, 40]), 12, False).tolist()
     [10, 2, 0]
     >>> fills(np.array([10, 50, 40]), 9, True).tolist()  # 0.9, 4.5 and 3.6: two shares remain, for the first order
