@@ -226,9 +226,9 @@ def test_the_api_page_shows_every_name_with_its_docstring(site: Path) -> None:
     for name in set(riskroute.__all__) - {"__version__"}:
         assert f'id="riskroute.{name}"' in text
     words = " ".join(html.unescape(re.sub(r"<[^>]+>", "", text)).split())
-    assert "Risk-aware explore-then-commit. Parameters mode: practical explores" in words
-    assert "counts of its eq. (n_a)." in words  # the end of an entry that has two lines
+    assert "Risk-aware explore-then-commit. Parameters: Name Type Description Default mode str practical" in words
+    assert "counts of its eq. (n_a)." in words
     assert ">>> rise.plan().counts.tolist() [100, 100]" in words
-    assert "The horizon says when exploration no longer pays." in words  # a paragraph after a list
+    assert "The horizon says when exploration no longer pays." in words
     assert "memory(" not in words  # what a policy learns is no parameter
     assert "<blockquote>" not in text  # what an example becomes if taken for Markdown
