@@ -31,7 +31,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from riskroute import g_optimal, split_actions
+from riskroute import g_optimal
+from riskroute.routing import split_actions
 from timing import (
     REPEATS,
     Timing,

@@ -25,27 +25,26 @@ from numpy.typing import NDArray
 
 from crowd import final_regret, geometric_mean, mean_and_error, side_by_side
 from riskroute import (
-    Adaptive,
     Allocations,
-    Autocorrelated,
     Environment,
-    HeavyTailed,
     InputError,
-    NonlinearVariance,
-    PiecewiseStationary,
     Policy,
     Problem,
-    Rise,
-    RisePlusPlus,
     Setting,
-    WrongBaseVariance,
-    random_changes,
     random_problem,
     random_routing_problem,
-    riskless_slot,
-    routing_actions,
     simulate,
 )
+from riskroute.environments import (
+    Autocorrelated,
+    HeavyTailed,
+    NonlinearVariance,
+    PiecewiseStationary,
+    WrongBaseVariance,
+    random_changes,
+)
+from riskroute.policies import Adaptive, Rise, RisePlusPlus
+from riskroute.routing import riskless_slot, routing_actions
 from riskroute.routing.paper_table import paper_table
 from timing import leave, print_heading, print_table, say, sized, verdict
 

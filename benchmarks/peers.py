@@ -36,7 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from riskroute import Environment, RiskUcb, random_routing_problem, simulate
+from riskroute import Environment, random_routing_problem, simulate
+from riskroute.policies import RiskUcb
 from riskroute.simulation.kernels import index_episode
 from timing import REPEATS, leave, print_heading, print_table, progress, quick, say, sized, verdict
 

@@ -18,9 +18,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute import Environment, RiskUcb, random_routing_problem
+from riskroute import Environment, random_routing_problem
 from riskroute.experiments.comparison import PAPER_POLICIES, compare
 from riskroute.learning.tally import merge_moments_compiled
+from riskroute.policies import RiskUcb
 from riskroute.simulation.kernels import index_episode
 from timing import REPEATS, duration, interleaved, leave, print_heading, print_table, progress, say, sized, verdict
 

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crowd import final_regret, geometric_mean, side_by_side
-from riskroute import Adaptive, Belief, Greedy, Policy, Thompson, random_routing_problem
+from riskroute import Belief, Policy, random_routing_problem
 from riskroute.learning.policies.adaptive import Duel
 from riskroute.learning.tally import ActionBatch
+from riskroute.policies import Adaptive, Greedy, Thompson
 from timing import leave, print_heading, print_table, say, sized
 
 SIZES = sized(((4, 4), (4, 5), (6, 6), (8, 6)), ((3, 3),))

@@ -49,7 +49,7 @@ CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.75**0.5]])
 
 def draw_risk(path: Path) -> Iterator[str]:
     """Mean against variance of every split, and the best split as the risk tolerance grows."""
-    splits = rr.list_splits(SHARES, len(VENUES))
+    splits = rr.routing.list_splits(SHARES, len(VENUES))
     means = np.array([sum(v.mean_of(q) for v, q in zip(VENUES, row, strict=True)) for row in splits.tolist()])
     variances = np.array([sum(v.variance_of(q) for v, q in zip(VENUES, row, strict=True)) for row in splits.tolist()])
 
@@ -94,7 +94,7 @@ def draw_regret_and_size(path: Path) -> Iterator[str]:
     draw_regret(left, {name: one.curve() for name, one in result.policies.items()})
     left.set_title(f"{SIZES[-1]} shares over {SLOTS} slots: {problem.actions.size:,} splits, 10 runs", fontsize=10)
 
-    counts = [rr.count_splits(size, SLOTS) for size in SIZES]
+    counts = [rr.routing.count_splits(size, SLOTS) for size in SIZES]
     ends: dict[str, list[NDArray[np.float64]]] = {name: [] for name in COMPARED}
     for size, count in zip(SIZES, counts, strict=True):
         played = [
@@ -123,7 +123,7 @@ def draw_exploration(path: Path) -> Iterator[str]:
     """Where a G-optimal design looks, where `adaptive` looks, and how much of its time it spends on looking."""
     shares, slots = 12, 3
     problem = rr.random_routing_problem(shares=shares, slots=slots, seed=7)
-    splits = rr.list_splits(shares, slots)
+    splits = rr.routing.list_splits(shares, slots)
     places = splits / shares @ CORNERS
     row_of = {split: row for row, split in enumerate(map(tuple, splits.tolist()))}
     figure = new_figure(14, 4.6)
@@ -137,7 +137,7 @@ def draw_exploration(path: Path) -> Iterator[str]:
     yield f"design over {len(places)} splits: plays {len(design)}, bound {design.bound:.2f}, rank {design.rank}"
 
     best = row_of[problem.best]
-    for policy in (rr.Rise(), rr.Adaptive()):
+    for policy in (rr.policies.Rise(), rr.policies.Adaptive()):
         counts, rounds, paid = _play(problem, policy)
         played = np.array([counts[split] for split in row_of])
         third.plot(rounds, paid, color=COLOURS[policy.name], linewidth=1.8, label=policy.name)
@@ -251,13 +251,15 @@ def draw_market(path: Path) -> Iterator[str]:
 
 def _recorded(shares: int) -> Scenarios:
     """Scenarios of a synthetic day: market and limit orders at XNAS, and a dark pool whose rest crosses there."""
-    pool = rr.DarkPool(presence=0.4, tail=1.0, smallest=20, name="Dark")
+    pool = rr.market.DarkPool(presence=0.4, tail=1.0, smallest=20, name="Dark")
     slots = (Slot("XNAS"), Slot("XNAS", "limit"), Slot("XNAS", pool=pool))
     with TemporaryDirectory() as folder:
         hours = (dt.time(10, 50), dt.time(13))
-        files = rr.generate_market(Path(folder), seed=0, symbols=("QVEX",), hours=hours)
-        rr.import_files(files, Path(folder) / "books", rr.ImportOptions(("QVEX",)))
-        return sample_scenarios(rr.Store(Path(folder) / "books"), "QVEX", slots, shares, rr.Window(), repeats=5)
+        files = rr.market.generate_market(Path(folder), seed=0, symbols=("QVEX",), hours=hours)
+        rr.market.import_files(files, Path(folder) / "books", rr.market.ImportOptions(("QVEX",)))
+        return sample_scenarios(
+            rr.market.Store(Path(folder) / "books"), "QVEX", slots, shares, rr.market.Window(), repeats=5
+        )
 
 
 def _finish(panels: list[Axes]) -> None:

@@ -42,7 +42,7 @@ class EpsilonGreedy(rr.Policy):
         if self.seen is None:
             raise rr.StateError("epsilon-greedy has not played yet")
         features = self.setting.actions.features(self.seen.actions)
-        estimate = rr.least_squares(features, self.seen, self.setting.base_variance, ridge=1e-3)
+        estimate = rr.learning.least_squares(features, self.seen, self.setting.base_variance, ridge=1e-3)
         return self.setting.actions.best(estimate.score(self.setting.risk_tolerance))
 
 

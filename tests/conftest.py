@@ -12,15 +12,8 @@ import pytest
 from hypothesis import settings
 
 from numbered import numbered_routing_problem
-from riskroute import (
-    Actions,
-    ImportOptions,
-    Problem,
-    Store,
-    generate_market,
-    import_files,
-    random_problem,
-)
+from riskroute import Actions, Problem, random_problem
+from riskroute.market import ImportOptions, Store, generate_market, import_files
 
 settings.register_profile("riskroute", deadline=None, derandomize=True)
 settings.load_profile("riskroute")

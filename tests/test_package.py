@@ -12,6 +12,7 @@ import pytest
 
 import riskroute
 from places import ROOT
+from public_names import MODULES, PUBLIC
 
 
 @pytest.mark.parametrize(
@@ -29,16 +30,19 @@ def test_importing_loads_what_is_used_at_once_and_no_more(module: str, heavy: st
 
 
 def test_every_public_name_loads_and_is_documented() -> None:
-    for name in riskroute.__all__:
-        value = getattr(riskroute, name)
+    for name, value in PUBLIC.items():
         if callable(value) and hasattr(value, "__module__") and value.__module__.startswith("riskroute"):
             assert value.__doc__, name
-    assert set(riskroute._HOME_OF) <= set(riskroute.__all__)
-    assert dir(riskroute) == sorted(riskroute.__all__)
+    plain = [name.rpartition(".")[2] for name in PUBLIC]
+    assert len(plain) == len(set(plain)), "a name has one home"
+    for module in MODULES:
+        assert dir(module) == module.__all__ == sorted(module.__all__)
 
 
 def test_unknown_names_are_attribute_errors() -> None:
-    assert not hasattr(riskroute, "nonesuch")
+    for module in MODULES:
+        with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'nonesuch'"):
+            module.nonesuch  # noqa: B018
 
 
 def test_learning_does_not_know_what_is_traded() -> None:

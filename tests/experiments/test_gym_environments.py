@@ -14,14 +14,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from riskroute import (
-    Adaptive,
     Allocations,
     Environment,
     InputError,
     RiskrouteError,
     StateError,
-    Uniform,
-    list_splits,
     random_problem,
     random_routing_problem,
     simulate,
@@ -34,6 +31,8 @@ from riskroute.experiments.gym_environments import (
     SyntheticEnv,
     synthetic_replay,
 )
+from riskroute.policies import Adaptive, Uniform
+from riskroute.routing import list_splits
 from riskroute.seeding import stream
 from riskroute.simulation.replay import Replay
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import polars
 import pytest
 
-from riskroute import Environment, InputError, Rise, random_routing_problem, simulate
+from riskroute import Environment, InputError, random_routing_problem, simulate
 from riskroute.cli.app import run as command
 from riskroute.experiments.sweep import checked_config, read_config, sweep, sweep_panels
+from riskroute.policies import Rise
 from riskroute.simulation.engines import Engine
 
 CONFIG = """

@@ -13,7 +13,6 @@ from naive_fit import naive_fit
 from riskroute import (
     Actions,
     ActionSet,
-    Adaptive,
     Allocations,
     Belief,
     Environment,
@@ -21,12 +20,13 @@ from riskroute import (
     Problem,
     Setting,
     random_routing_problem,
-    routing_actions,
     simulate,
 )
 from riskroute.learning.actions import as_action
 from riskroute.learning.design.rounding import even_counts
 from riskroute.learning.policies.adaptive import Duel
+from riskroute.policies import Adaptive
+from riskroute.routing import routing_actions
 
 Vector = NDArray[np.float64]
 

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from naive_fit import Round, evidence_of, naive_fit
-from riskroute import Actions, Belief, InputError, Setting, Tallies, Tally, Thompson, least_squares
+from riskroute import Actions, Belief, InputError, Setting, Tallies, Tally
+from riskroute.learning import least_squares
 from riskroute.learning.belief import draw, fit, vague_information
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies import linear_policy
+from riskroute.policies import Thompson
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

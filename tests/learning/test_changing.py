@@ -12,26 +12,22 @@ from numbered import numbered_routing_problem
 from riskroute import (
     Actions,
     Belief,
-    ChangeTest,
-    Discounted,
     Environment,
     InputError,
-    PiecewiseStationary,
     Policy,
     Problem,
-    RestartGse,
     Setting,
-    SlidingWindow,
     Tallies,
-    Thompson,
     random_problem,
     random_routing_problem,
     restore_policy,
-    routing_actions,
     simulate,
 )
+from riskroute.environments import PiecewiseStationary
 from riskroute.learning.belief import fit
 from riskroute.learning.observations import Observations
+from riskroute.policies import ChangeTest, Discounted, RestartGse, SlidingWindow, Thompson
+from riskroute.routing import routing_actions
 
 EYE = Setting(actions=Actions(np.eye(3)))
 PRIOR = Belief(np.array([0.5, 0.1, 0.0]), 200 * np.eye(3), np.zeros(3), 100 * np.eye(3), 1.0, 600.0)

@@ -14,18 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riskroute import (
-    POLICIES,
-    Actions,
-    Allocations,
-    Oracle,
-    Policy,
-    Setting,
-    StateError,
-    make_policy,
-    restore_policy,
-)
+from riskroute import POLICIES, Actions, Allocations, Policy, Setting, StateError, make_policy, restore_policy
 from riskroute.learning.actions import ActionSet
+from riskroute.policies import Oracle
 
 HORIZON = 100
 SPLITS = Allocations(shares=3, slots=3)

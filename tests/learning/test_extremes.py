@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from riskroute import POLICIES, Allocations, Oracle, Setting, make_policy, simulate
+from riskroute import POLICIES, Allocations, Setting, make_policy, simulate
 from riskroute.errors import InputError
 from riskroute.learning.actions import Actions
 from riskroute.learning.design.g_optimal import g_optimal, spanning_start
@@ -16,6 +16,7 @@ from riskroute.learning.design.rounding import ceil_counts, exact_counts
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import Tallies, Tally
+from riskroute.policies import Oracle
 from riskroute.routing.splits import list_splits
 from riskroute.validation import finite_array, real_number, sized_number, whole_number
 

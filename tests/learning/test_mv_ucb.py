@@ -11,13 +11,13 @@ from riskroute import (
     Actions,
     Environment,
     InputError,
-    PiecewiseStationary,
     Problem,
     Setting,
     check_policy,
     random_problem,
     simulate,
 )
+from riskroute.environments import PiecewiseStationary
 from riskroute.learning.policies.mv_ucb import MvUcb
 
 

@@ -11,30 +11,30 @@ import pytest
 from naive_fit import Round, evidence_of, naive_fit
 from riskroute import (
     Actions,
-    Adaptive,
     Allocations,
-    ChangeTest,
-    ChangingActionSets,
-    Discounted,
     InputError,
-    LinThompson,
-    LinUcb,
     Policy,
     Problem,
-    Rise,
     Setting,
-    SlidingWindow,
     StateError,
-    Thompson,
-    list_splits,
-    random_order_sizes,
     random_problem,
     restore_policy,
-    routing_actions,
     simulate,
 )
+from riskroute.environments import ChangingActionSets
 from riskroute.learning.actions import as_batch
 from riskroute.learning.policies.linear_policy import LinearPolicy
+from riskroute.policies import (
+    Adaptive,
+    ChangeTest,
+    Discounted,
+    LinThompson,
+    LinUcb,
+    Rise,
+    SlidingWindow,
+    Thompson,
+)
+from riskroute.routing import list_splits, random_order_sizes, routing_actions
 from riskroute.routing.splits import largest_size
 
 SIZES = [2, 4, 7]

@@ -11,13 +11,8 @@ from riskroute import (
     POLICIES,
     Actions,
     InputError,
-    Oracle,
     Plan,
     Policy,
-    RestartGse,
-    Rise,
-    RisePlusPlus,
-    RiskUcb,
     Setting,
     StateError,
     Tallies,
@@ -25,6 +20,7 @@ from riskroute import (
     make_policy,
     restore_policy,
 )
+from riskroute.policies import Oracle, RestartGse, Rise, RisePlusPlus, RiskUcb
 from riskroute.simulation.checks import CheckError, easy_problem
 
 BEST = easy_problem().best

@@ -8,17 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from riskroute import (
-    Actions,
-    Autocorrelated,
-    Greedy,
-    InputError,
-    PiecewiseStationary,
-    Problem,
-    Rise,
-    RiskUcb,
-    simulate,
-)
+from riskroute import Actions, InputError, Problem, simulate
+from riskroute.environments import Autocorrelated, PiecewiseStationary
 from riskroute.learning.bounds import temporal_remainder
 from riskroute.learning.regret import (
     Blocks,
@@ -30,6 +21,7 @@ from riskroute.learning.regret import (
     path_mean_variance,
     pseudo_regret,
 )
+from riskroute.policies import Greedy, Rise, RiskUcb
 from riskroute.simulation.checks import easy_problem
 
 REWARDS = arrays(np.float64, st.integers(1, 40), elements=st.floats(-10, 10, width=32))

@@ -10,9 +10,7 @@ import pytest
 from riskroute import (
     Actions,
     Environment,
-    PiecewiseStationary,
     Problem,
-    RestartGse,
     Setting,
     Tallies,
     Tally,
@@ -20,7 +18,9 @@ from riskroute import (
     random_problem,
     simulate,
 )
+from riskroute.environments import PiecewiseStationary
 from riskroute.learning.design.rounding import exact_counts
+from riskroute.policies import RestartGse
 
 
 def run_to_the_end(policy: RestartGse) -> list[tuple[int, int]]:

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from riskroute import Actions, Problem, Rise, Setting, Tallies, Tally, random_routing_problem
+from riskroute import Actions, Problem, Setting, Tallies, Tally, random_routing_problem
 from riskroute.learning.actions import as_action
+from riskroute.policies import Rise
 
 
 def naive_commitment(features: np.ndarray, played: list[int], rewards: np.ndarray, omega: float, rho: float) -> int:

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from riskroute import Actions, Environment, Problem, RisePlusPlus, Setting, Tallies, Tally, g_optimal
+from riskroute import Actions, Environment, Problem, Setting, Tallies, Tally, g_optimal
+from riskroute.policies import RisePlusPlus
 
 
 def naive_phases(problem: Problem, horizon: int, constant: float, ridge: float, run) -> list[list[int]]:

@@ -7,7 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from riskroute import Actions, RiskExpExp, Setting, StateError, Tallies, Tally, split_actions
+from riskroute import Actions, Setting, StateError, Tallies, Tally
+from riskroute.policies import RiskExpExp
+from riskroute.routing import split_actions
 
 
 @pytest.mark.parametrize(("shares", "slots", "outlasts"), [(4, 4, False), (4, 5, False), (6, 6, True), (8, 6, True)])

@@ -10,20 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riskroute import (
-    Actions,
-    Environment,
-    PiecewiseStationary,
-    Plan,
-    Problem,
-    RiskUcb,
-    Setting,
-    random_problem,
-    simulate,
-)
+from riskroute import Actions, Environment, Plan, Problem, Setting, random_problem, simulate
+from riskroute.environments import PiecewiseStationary
 from riskroute.learning.actions import Action, as_action
 from riskroute.learning.policies.arm_policy import IndexPolicy
 from riskroute.learning.policies.tournament import build_tree, padded, update
+from riskroute.policies import RiskUcb
 from riskroute.simulation.environments import Autocorrelated
 from riskroute.simulation.kernels import index_episode
 from riskroute.simulation.runner import _play_index, _play_rounds

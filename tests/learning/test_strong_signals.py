@@ -6,24 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from riskroute import (
-    Actions,
-    Adaptive,
-    Allocations,
-    Belief,
-    ChangeTest,
-    Discounted,
-    Environment,
-    LinThompson,
-    LinUcb,
-    Problem,
-    Setting,
-    SlidingWindow,
-    Thompson,
-)
+from riskroute import Actions, Allocations, Belief, Environment, Problem, Setting
 from riskroute.learning.belief import fit, vague_information
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.linear_policy import LinearPolicy, start_counts
+from riskroute.policies import Adaptive, ChangeTest, Discounted, LinThompson, LinUcb, SlidingWindow, Thompson
 
 Matrix = NDArray[np.float64]
 

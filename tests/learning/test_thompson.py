@@ -15,13 +15,10 @@ from riskroute import (
     Belief,
     Environment,
     InputError,
-    LinThompson,
-    LinUcb,
     Policy,
     Problem,
     Setting,
     StateError,
-    Thompson,
     random_problem,
     random_routing_problem,
     restore_policy,
@@ -29,6 +26,7 @@ from riskroute import (
 )
 from riskroute.learning.belief import vague_information
 from riskroute.learning.policies.linear_policy import spread_evenly, start_counts
+from riskroute.policies import LinThompson, LinUcb, Thompson
 
 
 def play(policy: Policy, problem: Problem, rounds: int, seed: int = 4) -> list[object]:

@@ -11,25 +11,21 @@ import pytest
 from riskroute import (
     POLICIES,
     Actions,
-    Adaptive,
     Belief,
-    ChangeTest,
-    Discounted,
     Environment,
     InputError,
-    PiecewiseStationary,
     Policy,
     Setting,
-    SlidingWindow,
     Tallies,
-    Thompson,
     check_policy,
     make_policy,
     random_problem,
 )
+from riskroute.environments import PiecewiseStationary
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policies.yardsticks import Oracle
+from riskroute.policies import Adaptive, ChangeTest, Discounted, SlidingWindow, Thompson
 from riskroute.simulation.checks import CheckError, easy_problem
 
 FACTORS = [2.0**-20, 2.0**20, 1e-6, 0.013, 1e6]

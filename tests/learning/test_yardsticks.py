@@ -5,20 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riskroute import (
-    Actions,
-    Autocorrelated,
-    Environment,
-    Greedy,
-    Oracle,
-    PiecewiseStationary,
-    Problem,
-    Setting,
-    Tallies,
-    Uniform,
-    random_problem,
-    simulate,
-)
+from riskroute import Actions, Environment, Problem, Setting, Tallies, random_problem, simulate
+from riskroute.environments import Autocorrelated, PiecewiseStationary
+from riskroute.policies import Greedy, Oracle, Uniform
 
 
 def noisy_environments() -> list[Environment]:

@@ -14,9 +14,6 @@ from riskroute import (
     Environment,
     InputError,
     Policy,
-    RestartGse,
-    Rise,
-    RisePlusPlus,
     Setting,
     Tallies,
     Tally,
@@ -26,6 +23,7 @@ from riskroute import (
     restore_policy,
     simulate,
 )
+from riskroute.policies import RestartGse, Rise, RisePlusPlus
 from riskroute.routing.survivors import Survivors
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from riskroute import Allocations, random_problem, random_routing_problem, split_actions
+from riskroute import Allocations, random_problem, random_routing_problem
 from riskroute.cli.app import run
 from riskroute.errors import InputError
+from riskroute.routing import split_actions
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.splits import count_splits, list_limit
 

@@ -19,9 +19,10 @@ import numpy as np
 import pytest
 
 import reproduction
-from riskroute import Adaptive, Environment, InputError, Policy, PolicyResult, RiskrouteError, RiskUcb
+from riskroute import Environment, InputError, Policy, PolicyResult, RiskrouteError
 from riskroute.experiments.paper.reproduce import plan_experiments, reproduce
 from riskroute.learning.policies.rise import Rise
+from riskroute.policies import Adaptive, RiskUcb
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation import engines
 from riskroute.simulation.engines import Engine, run_tasks

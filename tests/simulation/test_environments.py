@@ -6,18 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from riskroute import (
-    Actions,
-    Autocorrelated,
-    Environment,
-    InputError,
-    PiecewiseStationary,
-    Plan,
-    Problem,
-    check_environment,
-    random_changes,
-    random_problem,
-)
+from riskroute import Actions, Environment, InputError, Plan, Problem, check_environment, random_problem
+from riskroute.environments import Autocorrelated, PiecewiseStationary, random_changes
 
 ACTIONS = Actions.scaled(np.random.default_rng(0).standard_normal((8, 3)))
 PROBLEMS = [random_problem(ACTIONS, seed) for seed in range(3)]

@@ -9,21 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from riskroute import (
-    Actions,
-    Autocorrelated,
-    Environment,
-    InputError,
-    Oracle,
-    PiecewiseStationary,
-    Problem,
-    Rise,
-    RisePlusPlus,
-    RiskExpExp,
-    random_problem,
-    simulate,
-)
+from riskroute import Actions, Environment, InputError, Problem, random_problem, simulate
+from riskroute.environments import Autocorrelated, PiecewiseStationary
 from riskroute.experiments.comparison import PAPER_POLICIES, compare
+from riskroute.policies import Oracle, Rise, RisePlusPlus, RiskExpExp
 from riskroute.results import PolicyResult
 from riskroute.seeding import stream
 

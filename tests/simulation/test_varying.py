@@ -21,12 +21,12 @@ from riskroute import (
     Problem,
     StateError,
     Tallies,
-    Uniform,
     check_environment,
     random_problem,
     simulate,
 )
 from riskroute.learning.regret import path_mean_variance, pseudo_regret
+from riskroute.policies import Uniform
 from riskroute.routing.instances import random_order_sizes
 from riskroute.routing.splits import largest_size, list_splits
 from riskroute.seeding import stream

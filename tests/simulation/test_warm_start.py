@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riskroute import Adaptive, Allocations, InputError, Problem, simulate
+from riskroute import Allocations, InputError, Problem, simulate
 from riskroute.learning.actions import as_batch
+from riskroute.policies import Adaptive
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.warm_start import replay_belief
 

@@ -39,7 +39,7 @@ BOOK = {
     "depths": np.array([2]),
 }
 DAY = dt.date(2019, 3, 27)
-SCHEDULE = rr.FeeSchedule([rr.Fee("XNAS", DAY, 0.003, -0.002)])
+SCHEDULE = rr.routing.FeeSchedule([rr.routing.Fee("XNAS", DAY, 0.003, -0.002)])
 SETTING = rr.Setting(actions=ACTIONS, horizon=50)
 
 
@@ -125,10 +125,10 @@ def action_sets() -> Iterator[tuple[str, Call]]:
     yield "Allocations.unrank", (SPLITS.unrank, {"rank": 3})
     yield "Allocations.listed_rows", (SPLITS.listed_rows, {"allocations": np.array([[1, 1, 2]])})
     yield "g_optimal", (rr.g_optimal, {"features": [[1.0, 2.0], [0.5, 0.0]], "tolerance": 0.1})
-    yield "count_splits", (rr.count_splits, {"shares": 4, "slots": 3})
-    yield "list_splits", (rr.list_splits, {"shares": 4, "slots": 3})
-    yield "split_actions", (rr.split_actions, {"shares": 4, "slots": 3, "scale": 20.0})
-    yield "routing_actions", (rr.routing_actions, {"shares": 4, "slots": 3, "listed": True, "scale": 20.0})
+    yield "count_splits", (rr.routing.count_splits, {"shares": 4, "slots": 3})
+    yield "list_splits", (rr.routing.list_splits, {"shares": 4, "slots": 3})
+    yield "split_actions", (rr.routing.split_actions, {"shares": 4, "slots": 3, "scale": 20.0})
+    yield "routing_actions", (rr.routing.routing_actions, {"shares": 4, "slots": 3, "listed": True, "scale": 20.0})
     yield "check_actions", (rr.check_actions, {"actions": ACTIONS, "seed": 1})
 
 
@@ -147,12 +147,12 @@ def learning() -> Iterator[tuple[str, Call]]:
     yield "Tallies.of", (rr.Tallies.of, {"actions": [0], "tallies": [rr.Tally(1, 2.0, 0.0)]})
     yield "Tallies.joined", (TALLIES.joined, {"other": TALLIES})
     yield "Design", (rr.Design, {"actions": [0, 1], "weights": [0.5, 0.5], "bound": 2.0, "rank": 2})
-    yield "Estimate", (rr.Estimate, {"mean_coef": [0.5], "var_coef": [0.1]})
-    yield "Estimate.score", (rr.Estimate([0.5], [0.1]).score, {"risk_tolerance": 2.0})
+    yield "Estimate", (rr.learning.Estimate, {"mean_coef": [0.5], "var_coef": [0.1]})
+    yield "Estimate.score", (rr.learning.Estimate([0.5], [0.1]).score, {"risk_tolerance": 2.0})
     yield (
         "least_squares",
         (
-            rr.least_squares,
+            rr.learning.least_squares,
             {"features": np.eye(2), "tallies": TALLIES, "base_variance": 1.0, "ridge": 0.1, "corrected": False},
         ),
     )
@@ -164,7 +164,7 @@ def learning() -> Iterator[tuple[str, Call]]:
         "variance": 1.0,
         "rounds": 10.0,
     }
-    yield "Belief", (lambda **a: a_little(rr.Adaptive(prior=rr.Belief(**a)).start(SETTING)), fields)
+    yield "Belief", (lambda **a: a_little(rr.policies.Adaptive(prior=rr.Belief(**a)).start(SETTING)), fields)
     yield "Belief.weakened", (BELIEF.weakened, {"factor": 0.5})
     yield "Belief.score", (BELIEF.score, {"risk_tolerance": 2.0})
     yield "Belief.score_covariance", (BELIEF.score_covariance, {"risk_tolerance": 2.0})
@@ -177,10 +177,10 @@ def learning() -> Iterator[tuple[str, Call]]:
     yield "random_problem", (
         rr.random_problem, {"actions": ACTIONS, "seed": 1, "risk_tolerance": 2.0, "base_variance": 1.0},
     )  # fmt: skip
-    state = rr.Uniform().start(SETTING).state()
+    state = rr.policies.Uniform().start(SETTING).state()
     yield "make_policy", (lambda name: rr.make_policy(name), {"name": "rise"})
     yield "restore_policy", (rr.restore_policy, {"state": state, "actions": ACTIONS})
-    yield "check_policy", (rr.check_policy, {"policy": rr.Uniform(), "learns": False})
+    yield "check_policy", (rr.check_policy, {"policy": rr.policies.Uniform(), "learns": False})
 
 
 def routing() -> Iterator[tuple[str, Call]]:
@@ -192,8 +192,8 @@ def routing() -> Iterator[tuple[str, Call]]:
         ),
     )
     flow = {"sizes": [2, 3], "slots": 3, "seed": 0, "length": 10, "risk_tolerance": 2.0, "base_variance": 1.0}
-    yield "random_order_sizes", (rr.random_order_sizes, flow)
-    yield "riskless_slot", (rr.riskless_slot, {"problem": OVER_SPLITS, "slot": 1, "remaining": 0.001})
+    yield "random_order_sizes", (rr.routing.random_order_sizes, flow)
+    yield "riskless_slot", (rr.routing.riskless_slot, {"problem": OVER_SPLITS, "slot": 1, "remaining": 0.001})
     model = {"name": "A", "mean": (-0.1, 0.0), "variance": (0.0, 0.1), "kind": "market"}
     errors = {"mean_error": (0.1, 0.1), "variance_error": (0.1, 0.1)}
     yield "VenueModel", (rr.VenueModel, model | errors)
@@ -204,16 +204,16 @@ def routing() -> Iterator[tuple[str, Call]]:
         "caps": [6, 4], "most_listed": 100,
     }  # fmt: skip
     yield "venue_problem", (rr.venue_problem, problem)
-    yield "Fee", (rr.Fee, {"venue": "XNAS", "since": DAY, "taker": 0.003, "maker": -0.002})
-    yield "FeeSchedule", (rr.FeeSchedule, {"fees": SCHEDULE.fees})
+    yield "Fee", (rr.routing.Fee, {"venue": "XNAS", "since": DAY, "taker": 0.003, "maker": -0.002})
+    yield "FeeSchedule", (rr.routing.FeeSchedule, {"fees": SCHEDULE.fees})
     yield "FeeSchedule.fee", (SCHEDULE.fee, {"venue": "XNAS", "day": DAY})
-    yield "SharedBook", (rr.SharedBook, BOOK)
-    book = rr.SharedBook(**BOOK)
+    yield "SharedBook", (rr.routing.SharedBook, BOOK)
+    book = rr.routing.SharedBook(**BOOK)
     for method in ("crossed", "extra", "beyond"):
         yield f"SharedBook.{method}", (getattr(book, method), {"splits": np.array([[2, 0, 1]])})
     yield "SharedBook.of", (book.of, {"scenarios": np.array([True])})
-    yield "risk_frontier", (rr.risk_frontier, {"problem": OVER_SPLITS, "at": [1.0], "most": 5})
-    yield "trace_frontier", (rr.trace_frontier, {"best": lambda rho: (0, 1.0, 2.0), "at": [1.0], "most": 5})
+    yield "risk_frontier", (rr.routing.risk_frontier, {"problem": OVER_SPLITS, "at": [1.0], "most": 5})
+    yield "trace_frontier", (rr.routing.trace_frontier, {"best": lambda rho: (0, 1.0, 2.0), "at": [1.0], "most": 5})
 
 
 def simulation() -> Iterator[tuple[str, Call]]:
@@ -237,9 +237,15 @@ def simulation() -> Iterator[tuple[str, Call]]:
         "reward_tables": {"rng": rng, "horizon": 10},
         "run": {"rng": rng},
     }
-    varying = rr.ChangingActionSets([PROBLEM, PROBLEM], [0, 1, 1])
-    pieces = rr.PiecewiseStationary([PROBLEM, PROBLEM], [4])
-    for environment in (ENVIRONMENT, varying, pieces, rr.Autocorrelated(PROBLEM, 0.3), rr.HeavyTailed(PROBLEM)):
+    varying = rr.environments.ChangingActionSets([PROBLEM, PROBLEM], [0, 1, 1])
+    pieces = rr.environments.PiecewiseStationary([PROBLEM, PROBLEM], [4])
+    for environment in (
+        ENVIRONMENT,
+        varying,
+        pieces,
+        rr.environments.Autocorrelated(PROBLEM, 0.3),
+        rr.environments.HeavyTailed(PROBLEM),
+    ):
         for method, arguments in methods.items():
             yield f"{type(environment).__name__}.{method}", (getattr(environment, method), arguments)
     yield "Run.reward", (lambda action: ENVIRONMENT.run(np.random.default_rng(0)).reward(action), {"action": 1})
@@ -249,26 +255,32 @@ def simulation() -> Iterator[tuple[str, Call]]:
     def played(kind: Callable[..., Any]) -> Callable[..., Any]:
         return lambda **arguments: rr.simulate(kind(**arguments), ["uniform", "oracle"], horizon=20, runs=1)
 
-    yield "Autocorrelated", (played(rr.Autocorrelated), {"problem": PROBLEM, "correlation": 0.3, "scale": "variance"})
+    yield (
+        "Autocorrelated",
+        (played(rr.environments.Autocorrelated), {"problem": PROBLEM, "correlation": 0.3, "scale": "variance"}),
+    )
     yield (
         "PiecewiseStationary",
         (
-            played(rr.PiecewiseStationary),
+            played(rr.environments.PiecewiseStationary),
             {"problems": [PROBLEM, PROBLEM], "changes": [4], "comparator": "mean"},
         ),
     )
-    yield "ChangingActionSets", (played(rr.ChangingActionSets), {"problems": [PROBLEM, PROBLEM], "sequence": [0, 1, 1]})
-    yield "HeavyTailed", (played(rr.HeavyTailed), {"problem": PROBLEM, "degrees": 3.0})
-    yield "NonlinearVariance", (played(rr.NonlinearVariance), {"problem": PROBLEM, "power": 1.5})
-    yield "WrongBaseVariance", (played(rr.WrongBaseVariance), {"problem": PROBLEM, "factor": 2.0})
-    yield "random_changes", (rr.random_changes, {"horizon": 10, "count": 2, "seed": 0})
+    yield (
+        "ChangingActionSets",
+        (played(rr.environments.ChangingActionSets), {"problems": [PROBLEM, PROBLEM], "sequence": [0, 1, 1]}),
+    )
+    yield "HeavyTailed", (played(rr.environments.HeavyTailed), {"problem": PROBLEM, "degrees": 3.0})
+    yield "NonlinearVariance", (played(rr.environments.NonlinearVariance), {"problem": PROBLEM, "power": 1.5})
+    yield "WrongBaseVariance", (played(rr.environments.WrongBaseVariance), {"problem": PROBLEM, "factor": 2.0})
+    yield "random_changes", (rr.environments.random_changes, {"horizon": 10, "count": 2, "seed": 0})
     yield (
         "simulate",
         (
             rr.simulate,
             {
                 "problem": PROBLEM,
-                "policies": ["uniform", rr.Greedy()],
+                "policies": ["uniform", rr.policies.Greedy()],
                 "horizon": 20,
                 "runs": 2,
                 "seed": 1,
@@ -280,7 +292,7 @@ def simulation() -> Iterator[tuple[str, Call]]:
         ),
     )
     yield "check_environment", (rr.check_environment, {"environment": ENVIRONMENT, "runs": 50, "seed": 0})
-    profits, shared = np.random.default_rng(0).normal(size=(3, 1, 4)), [rr.SharedBook(**BOOK)]
+    profits, shared = np.random.default_rng(0).normal(size=(3, 1, 4)), [rr.routing.SharedBook(**BOOK)]
     small = rr.random_problem(rr.Allocations(3, 3), seed=1)
     yield "Replay", (rr.Replay, {"problem": small, "profits": profits, "shared": shared})
     split = {"actions": np.array([[1, 1, 2]])}
@@ -294,7 +306,7 @@ def simulation() -> Iterator[tuple[str, Call]]:
     yield (
         "replay_belief",
         (
-            rr.replay_belief,
+            rr.environments.replay_belief,
             {"replay": replay(), "buckets": np.array([0, 0, 1, 1, 2, 2]), "firmness": 0.1, "seed": 0},
         ),
     )
@@ -320,6 +332,11 @@ def experiments() -> Iterator[tuple[str, Call]]:
     yield "SweepConfig", (lambda **values: sweep.checked_config(values), small | {"seed": 1, "parameters": {}})
     yield "checked_config", (sweep.checked_config, {"values": small})
     yield "sweep_panels", (sweep.sweep_panels, {"config": config})
+    one_process = rr.Engine(workers=1)
+    yield "sweep", (rr.sweep, {"config": config, "out": "sweep", "engine": one_process, "resume": False})
+    yield "Engine", (rr.Engine, {"kind": "local", "workers": 1, "address": None})
+    yield "memory", (rr.memory, {"default": None, "check": None})
+    yield "as_batch", (lambda action: rr.as_batch(action), {"action": (1, 2)})
     yield "checked_study", (study_config.checked_study, {"values": {}})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from riskroute.experiments.configs import (
     validated,
 )
 from riskroute.experiments.panels import Final, Panel, RunSize, TableWriter, average, play_panels
-from riskroute.files import write_json
+from riskroute.files import make_folder, write_json
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
@@ -34,7 +35,7 @@ from riskroute.routing.instances import routing_actions
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.tasks import TaskCache
-from riskroute.validation import instance_of, one_of, path_of
+from riskroute.validation import instance_of, one_of, path_of, true_or_false
 
 Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
 
@@ -169,13 +170,34 @@ class SweepResult:
 
 
 def sweep(
-    config: SweepConfig, out: Path, engine: Engine, *, resume: bool = False, finished: Finished | None = None
+    config: SweepConfig | str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    engine: Engine | None = None,
+    *,
+    resume: bool = False,
+    finished: Finished | None = None,
 ) -> SweepResult:
-    """Play every combination; writes ``sweep.parquet`` (tidy), ``sweep.json`` (summary) and ``config.json``."""
-    panels, out = sweep_panels(config), path_of("out", out)
-    instance_of("engine", engine, Engine, "an Engine")
-    table, finals = TableWriter(out / "sweep.parquet"), []
-    played = play_panels(panels, TaskCache(out / "tasks"), engine, resume=resume, finished=finished)
+    """Play every combination of a configuration.
+
+    Parameters
+    ----------
+    config : SweepConfig or path
+        A TOML file, or what `checked_config` makes of its values.
+    out : path
+        Folder for ``sweep.parquet`` (the tidy table), ``sweep.json`` (the summary) and ``config.json``.
+    engine : Engine, optional
+        Where to play; one process per core of this machine if None.
+    resume : bool
+        Whether finished parts of an earlier sweep into the same folder are used.
+    finished : Finished, optional
+        Called after every task.
+    """
+    engine = Engine() if engine is None else instance_of("engine", engine, Engine, "an Engine")
+    config = config if isinstance(config, SweepConfig) else read_config(path_of("config", config))
+    true_or_false("resume", resume)
+    panels, folder = sweep_panels(config), make_folder("out", path_of("out", out))
+    table, finals = TableWriter(folder / "sweep.parquet"), []
+    played = play_panels(panels, TaskCache(folder / "tasks"), engine, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):
         table.add(panel.tidy(result))
         finals.append({label: one["final"] for label, one in result.digest()["policies"].items()})
@@ -183,5 +205,5 @@ def sweep(
         "sweep.json": [panel.facts | {"policies": final} for panel, final in zip(panels, finals, strict=True)],
         "config.json": config.model_dump(),
     }
-    files = [table.close(), *(write_json(out / name, content) for name, content in contents.items())]
+    files = [table.close(), *(write_json(folder / name, content) for name, content in contents.items())]
     return SweepResult(panels, finals, files)

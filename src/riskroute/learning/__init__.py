@@ -2,3 +2,7 @@
 
 Pure mathematics: an action here is a feature vector and nothing else.
 """
+
+from riskroute._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -23,7 +23,7 @@ import joblib
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.process_executor import BrokenProcessPool
 
-from riskroute.errors import InputError, RiskrouteError
+from riskroute.errors import InputError, RiskrouteError, shown
 from riskroute.results import PolicyResult
 from riskroute.simulation.tasks import Task, TaskCache
 from riskroute.validation import one_of, whole_number
@@ -63,7 +63,7 @@ class Engine:
         if self.workers is not None:
             whole_number("workers", self.workers)
         if self.address is not None and self.kind == "local":
-            raise InputError(f"address must be left out with the local engine, was {self.address!r}")
+            raise InputError(f"address must be left out with the local engine, was {shown(self.address)}")
 
 
 def run_tasks(
