@@ -200,8 +200,7 @@ def calibrate(
 
 
 def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[Path]:
-    from importlib.util import find_spec
-
+    from riskroute.extras import is_installed
     from riskroute.files import write_json, write_whole
     from riskroute.routing.venues import save_models
 
@@ -213,7 +212,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
     title = f"{config['symbol']} on {config['date']}, {config['side']}: profit against the mid of each venue's book"
     yield save_models(found.models, out / "venues.toml", about=[title])
     yield write_whole(out / "points.parquet", lambda beside: found.to_frame().write_parquet(beside))
-    if find_spec("matplotlib") is not None:
+    if is_installed("matplotlib"):
         from riskroute.report.fits import plot_fits
 
         yield plot_fits(found.fits, out / "fits.png", title=title)
@@ -247,13 +246,9 @@ def _say_overview(recordings: list[Any]) -> None:
 
 def require_market() -> None:
     """Raise an error that says what to install if market data cannot be read."""
-    from importlib.util import find_spec
+    from riskroute.extras import require
 
-    from riskroute.errors import RiskrouteError
-
-    for library in ("itch_book", "pyarrow"):
-        if find_spec(library) is None:
-            raise RiskrouteError(f"market data need {library}: pip install 'riskroute[market]'")
+    require("market data", "market", "itch_book", "pyarrow")
 
 
 def _quantities(text: str) -> list[int]:

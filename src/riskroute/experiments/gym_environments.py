@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from riskroute.arrays import Vector
-from riskroute.errors import InputError, RiskrouteError, StateError
+from riskroute.errors import InputError, StateError
+from riskroute.extras import require
 from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Setting
 from riskroute.learning.tally import Tally
@@ -48,10 +49,9 @@ from riskroute.simulation.episodes import Run
 from riskroute.simulation.replay import Replay
 from riskroute.validation import one_of, whole_number
 
-try:
-    import gymnasium
-except ImportError as error:
-    raise RiskrouteError("gymnasium environments need gymnasium: pip install 'riskroute[gym]'") from error
+require("gymnasium environments", "gym", "gymnasium")
+
+import gymnasium  # noqa: E402
 
 ACTION_MODES = ("discrete", "weights")
 """How a split is named: by its number in the list of all, or by one weight per slot."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.arrays import Flags, Floats, Integers
+from riskroute.bootstrap import bootstrap_error, resampled_buckets
 from riskroute.errors import DataError
 from riskroute.routing.venues import VenueModel
 
@@ -98,7 +99,7 @@ def fit_profits(
     plain = np.ones((1, len(values)))
     (means,), (variances,) = _moments(plain, shifted, given, centre)
     mean, variance = _coefficients(basis, means), _coefficients(basis, variances)
-    drawn = np.random.default_rng(seed).multinomial(samples, np.full(samples, 1 / samples), size=RESAMPLES)
+    drawn = resampled_buckets(np.arange(samples), RESAMPLES, np.random.default_rng(seed))
     resampled = _moments(np.tile(drawn, draws).astype(np.float64), shifted, given, centre)
     errors = [_deviation(_coefficients(basis, moments), samples) for moments in resampled]
     fitted = basis @ mean, basis @ variance
@@ -145,7 +146,7 @@ def _coefficients(basis: Floats, moments: Floats) -> Floats:
 def _deviation(coefficients: Floats, samples: int) -> Floats:
     """Standard errors from resampled coefficients ``(R, 2)``, with the correction for few samples."""
     whole = coefficients[np.isfinite(coefficients).all(axis=1)]
-    return np.asarray(whole.std(axis=0, ddof=1) * (samples / (samples - 1)) ** 0.5)
+    return bootstrap_error(whole, samples)
 
 
 def _pair(values: Floats) -> Pair:

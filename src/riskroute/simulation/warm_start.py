@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from riskroute.arrays import Floats, Integers, Matrix
+from riskroute.bootstrap import resampled_buckets
 from riskroute.errors import InputError
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.seeding import stream
 from riskroute.simulation.replay import Replay
-from riskroute.simulation.resampling import resampled_buckets
 from riskroute.validation import exact_array, instance_of, real_number, whole_number
 
 SPLITS = 400

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from riskroute.arrays import Floats, Integers
+from riskroute.bootstrap import bootstrap_error, resampled_buckets
 from riskroute.learning.tally import ActionBatch
 from riskroute.simulation.replay import Replay
-from riskroute.simulation.resampling import resampled_buckets
 
 WORST = 0.05
 """Share of the scenarios that the tail is about."""
@@ -66,27 +66,21 @@ def evaluate_splits(
     tolerance = replay.risk_tolerance
     even = np.ones((1, totals.shape[1]))
     drawn = resampled_buckets(buckets, RESAMPLES, np.random.default_rng(seed)).astype(np.float64)
-    few = _correction(buckets)
+    samples = len(np.unique(buckets))
     found: dict[str, ProfitMeasures] = {}
     plain, redrawn = ([_moments(weights, row, tolerance) for row in totals] for weights in (even, drawn))
     anchor = list(splits).index(first)
     for k, name in enumerate(splits):
         values = {field: float(plain[k][field][0]) for field in plain[k]}
-        errors = {f"{field}_error": few * float(redrawn[k][field].std(ddof=1)) for field in plain[k]}
+        errors = {f"{field}_error": float(bootstrap_error(redrawn[k][field], samples)) for field in plain[k]}
         excess = redrawn[k]["mean_variance"] - redrawn[anchor]["mean_variance"]
         found[name] = ProfitMeasures(
             **values,
             **errors,
             excess=values["mean_variance"] - float(plain[anchor]["mean_variance"][0]),
-            excess_error=few * float(excess.std(ddof=1)),
+            excess_error=float(bootstrap_error(excess, samples)),
         )
     return found
-
-
-def _correction(buckets: Integers) -> float:
-    """By what factor errors from resampling fall short of the true ones."""
-    count = len(np.unique(buckets))
-    return float((count / (count - 1)) ** 0.5)
 
 
 def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Floats]:

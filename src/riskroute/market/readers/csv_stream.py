@@ -13,7 +13,8 @@ from typing import Any
 
 import polars
 
-from riskroute.errors import DataError, RiskrouteError
+from riskroute.errors import DataError
+from riskroute.extras import require
 from riskroute.market.readers.reading import one_line
 
 BLOCK = 4 << 20
@@ -38,11 +39,9 @@ def csv_frames(
     ``types`` (pyarrow) names all columns where there is no header; with one, only those whose type must not be guessed
     from the first piece.
     """
-    try:
-        import pyarrow
-        from pyarrow import csv
-    except ImportError:
-        raise RiskrouteError("CSV files need more packages: pip install 'riskroute[market]'") from None
+    require("CSV files", "market", "pyarrow")
+    import pyarrow
+    from pyarrow import csv
 
     def refused(text: str) -> DataError:
         return DataError(f"{path} must be a table of numbers as described, was: {one_line(text, 300)} (in {member})")

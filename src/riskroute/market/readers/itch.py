@@ -17,6 +17,7 @@ import numpy as np
 import polars
 
 from riskroute.errors import DataError, InputError, RiskrouteError
+from riskroute.extras import require
 from riskroute.market.clock import date_of, stamp_of
 from riskroute.market.readers.reading import ITCH_LEVELS, ImportOptions, Part, as_events, stamped
 from riskroute.market.schema import level_columns, levels_kept
@@ -81,10 +82,9 @@ class ItchReader:
         self._check_directory(tuple(dict.fromkeys(names.values())))
 
     def _batches(self) -> Generator[Any, None, None]:
-        try:
-            import itch_book
-        except ImportError:
-            raise RiskrouteError("ITCH files need more packages: pip install 'riskroute[market]'") from None
+        require("ITCH files", "market", "itch_book")
+        import itch_book
+
         wide = max(self._known, FEW)
         feed = itch_book.open(str(self.source), date=self.date, chunk_bytes=BYTES * FEW // wide)
         tables, rows = ("depth", "messages", "symbols"), ROWS * FEW // wide

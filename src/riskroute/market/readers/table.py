@@ -9,7 +9,8 @@ from pathlib import Path
 
 import polars
 
-from riskroute.errors import DataError, InputError, RiskrouteError
+from riskroute.errors import DataError, InputError
+from riskroute.extras import require
 from riskroute.market.clock import NEW_YORK, YEARS, date_of
 from riskroute.market.readers.csv_stream import as_frame, csv_frames, csv_members, reading
 from riskroute.market.readers.itch import one_of_many
@@ -104,11 +105,10 @@ class TableReader:
         return found
 
     def _frames(self) -> Generator[polars.DataFrame]:
-        try:
-            import pyarrow
-            from pyarrow.parquet import ParquetFile
-        except ImportError:
-            raise RiskrouteError("tables need more packages: pip install 'riskroute[market]'") from None
+        require("tables", "market", "pyarrow")
+        import pyarrow
+        from pyarrow.parquet import ParquetFile
+
         if self.source.suffix.lower() != ".parquet":
             members = csv_members(self.source)
             if len(members) != 1:

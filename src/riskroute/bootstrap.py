@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from riskroute.arrays import Integers
+from riskroute.arrays import Floats, Integers
 
 
 def resampled_buckets(buckets: Integers, count: int, rng: np.random.Generator) -> Integers:
@@ -20,3 +20,16 @@ def resampled_buckets(buckets: Integers, count: int, rng: np.random.Generator) -
     names, place = np.unique(buckets, return_inverse=True)
     drawn = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=count)
     return np.asarray(drawn[:, place])
+
+
+def bootstrap_error(resampled: Floats, samples: int) -> Floats:
+    """Standard errors over the resamples ``(R, ...)`` of an estimate from so many independent ``samples``.
+
+    Resampling understates the variance of an estimate by the factor ``(n - 1) / n``, which is put right here.
+
+    Examples
+    --------
+    >>> float(bootstrap_error(np.array([1.0, 2.0, 3.0]), samples=4).round(4))
+    1.1547
+    """
+    return np.asarray(resampled.std(axis=0, ddof=1) * (samples / (samples - 1)) ** 0.5)
