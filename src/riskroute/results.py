@@ -13,7 +13,7 @@ import numpy as np
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError
 from riskroute.files import write_whole
-from riskroute.text import aligned, number
+from riskroute.text import Table, number
 from riskroute.validation import exact_array, instance_of, list_of, path_of, real_number
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class SimulationResult:
         """Number of actions there were to choose from."""
         return int(self.config["actions"])
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
+    def table(self) -> Table:
         """Header and rows of the final standings, best policy first.
 
         *elsewhere* is the share of rounds spent on other actions than the one the run ended on; *found best* the
@@ -186,10 +186,10 @@ class SimulationResult:
                     f"{one.seconds:.2f}",
                 ]
             )
-        return header, rows
+        return Table(header, rows)
 
     def __repr__(self) -> str:
-        return aligned(*self.table())
+        return self.table().plain()
 
     def summary(self) -> dict[str, Any]:
         """Return what the JSON file holds."""

@@ -5,9 +5,11 @@ Names are checked where they enter, and every text is escaped where it leaves, w
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from riskroute.errors import InputError, shown
@@ -118,16 +120,55 @@ def in_markdown_cell(text: str) -> str:
 _ENTITIES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("|"): "&#124;", ord("~"): "&#126;"}
 
 
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out a table for a terminal: the first column to the left, the others to the right."""
-    widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
-    lines = [
-        "  ".join(
-            text.ljust(w) if k == 0 else text.rjust(w) for k, (text, w) in enumerate(zip(line, widths, strict=True))
+@dataclass(frozen=True)
+class Table:
+    """Header and rows of texts, to be written as plain text, Markdown or HTML; cells are escaped where that matters.
+
+    Examples
+    --------
+    >>> table = Table(["venue", "spread"], [["XNAS", "0.14"], ["a|b", "2.90"]])
+    >>> print(table.plain())
+    venue  spread
+    -------------
+    XNAS     0.14
+    a|b      2.90
+    >>> print(table.markdown())
+    | venue | spread |
+    | --- | --- |
+    | XNAS | 0.14 |
+    | a&#124;b | 2.90 |
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def plain(self) -> str:
+        """For a terminal: the first column to the left, the others to the right."""
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[k]) for line in lines) for k in range(len(self.header))]
+        first, *rest = (
+            "  ".join(
+                text.ljust(w) if k == 0 else text.rjust(w) for k, (text, w) in enumerate(zip(line, widths, strict=True))
+            )
+            for line in lines
         )
-        for line in [header, *rows]
-    ]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+        return "\n".join([first, "-" * len(first), *rest])
+
+    def markdown(self) -> str:
+        """For a Markdown page."""
+        lines = [self.header, ["---"] * len(self.header), *self.rows]
+        return "\n".join("| " + " | ".join(map(in_markdown_cell, line)) + " |" for line in lines)
+
+    def html(self) -> str:
+        """For an HTML page; long cells have the class ``long``."""
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in self.header)
+        rows = ("".join(f"<td{_long(cell)}>{html.escape(cell)}</td>" for cell in row) for row in self.rows)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _long(cell: str) -> str:
+    return ' class="long"' if len(cell) > 40 else ""
 
 
 def number(value: float) -> str:

@@ -93,7 +93,7 @@ def test_panel_results_are_those_of_simulate(tmp_path: Path) -> None:
     assert frame.select("panel", "units", "slots", "shares").unique().rows() == [("b", "money", 5, 10)]
     final = done.summary["panels"]["b"]["policies"]["rise"]["final"]
     assert final["regret"] == pytest.approx(expected.policies["rise"].mean_regret()[-1])
-    header, rows = standings(done)
+    header, rows = standings(done).header, standings(done).rows
     assert header == ["final regret", "rise", "risk-ucb"]
     assert rows[0][1].startswith(f"{final['regret']:,.0f} +- ")
 
@@ -104,7 +104,7 @@ def test_tables_average_over_instances(tmp_path: Path) -> None:
     ends = [panel["policies"]["uniform"]["final"]["regret"] for panel in done.summary["panels"].values()]
     assert len(ends) == 30
     error = np.std(ends, ddof=1) / 30**0.5
-    assert standings(done)[1] == [["(a) 4 slots, 4 shares: 35 splits", f"{np.mean(ends):,.0f} +- {error:,.0f}"]]
+    assert standings(done).rows == [["(a) 4 slots, 4 shares: 35 splits", f"{np.mean(ends):,.0f} +- {error:,.0f}"]]
     assert polars.read_parquet(done.files[0]).height == 30
 
 

@@ -47,7 +47,7 @@ def test_every_combination_is_played_once(config: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "config.json").read_text())["instances"] == [4, 7]
     rows = json.loads((tmp_path / "out" / "sweep.json").read_text())
     assert len(rows) == 16
-    header, table = done.table()
+    header, table = done.table().header, done.table().rows
     assert header == ["slots", "shares", "risk tolerance", "rounds", "instances", "rise", "uniform"]
     assert [row[:5] for row in table[:2]] == [["2", "3", "0.5", "200", "2"], ["2", "3", "0.5", "400", "2"]]
 

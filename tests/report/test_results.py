@@ -46,7 +46,8 @@ def test_prints_as_a_table_best_first(result: SimulationResult) -> None:
 def test_found_best_counts_runs_that_recommend_the_best_action() -> None:
     none = np.zeros((2, 1))
     one = PolicyResult(np.array([10]), np.array([[1.0], [3.0]]), none, none, [4, 5], np.array([2, 6]), seconds=0.5)
-    header, rows = SimulationResult({}, {"some": one}, best=4).table()
+    table = SimulationResult({}, {"some": one}, best=4).table()
+    header, rows = table.header, table.rows
     row = dict(zip(header, rows[0], strict=True))
     assert row["found best"] == "50%"
     assert row["elsewhere"] == "40.0%"
@@ -55,10 +56,11 @@ def test_found_best_counts_runs_that_recommend_the_best_action() -> None:
 
 def test_the_table_says_how_many_runs_where_they_differ(result: SimulationResult) -> None:
     rise, uniform = result.policies["rise"], result.policies["uniform"]
-    assert "runs" not in result.table()[0]
+    assert "runs" not in result.table().header
     none = np.zeros_like(rise.regret[:2])
     short = PolicyResult(rise.checkpoints, rise.regret[:2], none, none, rise.recommended[:2], rise.exploration[:2], 0.1)
-    header, rows = SimulationResult({}, {"rise": short, "uniform": uniform}, best=0).table()
+    table = SimulationResult({}, {"rise": short, "uniform": uniform}, best=0).table()
+    header, rows = table.header, table.rows
     assert {row[0]: row[header.index("runs")] for row in rows} == {"rise": "2", "uniform": "7"}
 
 

@@ -121,7 +121,7 @@ def inspect(
     from riskroute.errors import DataError
     from riskroute.files import write_json
     from riskroute.market.store import Store, quality
-    from riskroute.text import aligned
+    from riskroute.text import Table
 
     store = Store(folder)
     recordings = store.recordings()
@@ -132,7 +132,7 @@ def inspect(
     formats = {"spread": ".4f", "bid_depth": ",.0f", "ask_depth": ",.0f", "one_sided": ".1%"}
     rows = [[stem, *(format(one[name], how) for name, how in formats.items())] for stem, one in found.items()]
     say("")
-    say(aligned(["", "median spread ($)", "bid depth", "ask depth", "one side empty"], rows))
+    say(Table(["", "median spread ($)", "bid depth", "ask depth", "one side empty"], rows).plain())
     if json is not None:
         say(f"wrote {write_json(json, found)}")
 
@@ -221,7 +221,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
 def _say_overview(recordings: list[Any]) -> None:
     """Print what recordings hold, and what was left out of them."""
     from riskroute.cli.output import say
-    from riskroute.text import aligned
+    from riskroute.text import Table
 
     header = ["", "books", "levels", "events", "from (UTC)", "to (UTC)", "unresolved", "crossed", "source"]
     rows = [
@@ -238,7 +238,7 @@ def _say_overview(recordings: list[Any]) -> None:
         ]
         for one in recordings
     ]
-    say(aligned(header, rows))
+    say(Table(header, rows).plain())
     for one in recordings:
         if one.cut:
             say(one.cut)

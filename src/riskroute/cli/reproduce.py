@@ -164,12 +164,11 @@ def sweep(
     from riskroute.experiments.sweep import read_config
     from riskroute.experiments.sweep import sweep as play
     from riskroute.simulation.engines import Engine
-    from riskroute.text import aligned
 
     where, wanted = Engine(engine, workers, address), read_config(config)
     with resumable(out), track_tasks(wanted.all_runs) as finished:
         done = play(wanted, out, where, resume=resume, finished=finished)
-    say(aligned(*done.table()))
+    say(done.table().plain())
     for path in done.files:
         say(f"wrote {path}")
 
@@ -223,7 +222,6 @@ def _show(done: ExperimentResult) -> None:
     """Print where every policy ended, panel by panel; for the instances, averages over them."""
     from riskroute.cli.output import say
     from riskroute.experiments.paper.reproduce import standings
-    from riskroute.text import aligned
 
     say(f"\n{done.title}")
-    say(aligned(*standings(done)))
+    say(standings(done).plain())

@@ -35,6 +35,7 @@ from riskroute.routing.instances import routing_actions
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.tasks import TaskCache
+from riskroute.text import Table
 from riskroute.validation import instance_of, one_of, path_of, true_or_false
 
 Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
@@ -155,7 +156,7 @@ class SweepResult:
     finals: Sequence[Final]
     files: list[Path]
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
+    def table(self) -> Table:
         """Header and rows: mean final regret with its standard error, over instances if there are several."""
         groups: dict[tuple[Any, ...], list[Final]] = {}
         for panel, final in zip(self.panels, self.finals, strict=True):
@@ -166,7 +167,7 @@ class SweepResult:
             [*(f"{value:,}" for value in key), str(len(members)), *(average(members, label) for label in labels)]
             for key, members in groups.items()
         ]
-        return ["slots", "shares", "risk tolerance", "rounds", "instances", *labels], rows
+        return Table(["slots", "shares", "risk tolerance", "rounds", "instances", *labels], rows)
 
 
 def sweep(

@@ -22,7 +22,7 @@ from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import VenueModel, parameter_table
 from riskroute.seeding import stream
-from riskroute.text import aligned
+from riskroute.text import Table
 from riskroute.validation import day_of, instance_of, list_of, one_of, whole_number
 
 ORDERS = ("market", "limit")
@@ -83,7 +83,7 @@ class Calibration:
             [name, f"{fit.r2_mean:.4f}", f"{fit.r2_variance:.4f}", f"{fit.samples}", f"{fit.short}"]
             for name, fit in self.fits.items()
         ]
-        evidence = aligned(["", "R^2 mean", "R^2 variance", "samples", "short"], rows)
+        evidence = Table(["", "R^2 mean", "R^2 variance", "samples", "short"], rows).plain()
         said = [f"{name}: {text}" for name, fit in self.fits.items() for text in fit.warnings]
         said += [f"{name}: left out, {reason}" for name, reason in self.skipped.items()]
         return "\n".join([parameter_table(self.models), "", evidence, *said])

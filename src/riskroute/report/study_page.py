@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 from collections.abc import Sequence
@@ -16,7 +15,6 @@ from riskroute.report import require
 from riskroute.report.interactive import in_script
 from riskroute.report.study_charts import all_charts
 from riskroute.report.study_tables import (
-    Table,
     frontier_table,
     known_levels,
     models_table,
@@ -26,7 +24,7 @@ from riskroute.report.study_tables import (
 from riskroute.study_results.findings import headline, summary_sentences
 from riskroute.study_results.order import OrderResult
 from riskroute.study_results.study import StudyResult
-from riskroute.text import in_markdown, in_markdown_cell
+from riskroute.text import Table, in_markdown
 from riskroute.validation import instance_of
 
 PAGES = ("report.html", "report.md")
@@ -145,16 +143,7 @@ def _raw(text: str) -> Any:
 
 
 def _html_table(table: Table) -> Any:
-    header, rows = table
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-    body = "".join(
-        "<tr>" + "".join(f"<td{_long(cell)}>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return _raw(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
-
-
-def _long(cell: str) -> str:
-    return ' class="long"' if len(cell) > 40 else ""
+    return _raw(table.html())
 
 
 class Markdown(str):
@@ -167,6 +156,4 @@ def _as_markdown(value: Any) -> str:
 
 
 def _markdown_table(table: Table) -> Markdown:
-    header, rows = table
-    lines = [header, ["---"] * len(header), *rows]
-    return Markdown("\n".join("| " + " | ".join(map(in_markdown_cell, line)) + " |" for line in lines))
+    return Markdown(table.markdown())

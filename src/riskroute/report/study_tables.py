@@ -5,8 +5,7 @@ from __future__ import annotations
 from riskroute.study_results.findings import dollars, split_text
 from riskroute.study_results.order import OrderResult
 from riskroute.study_results.study import StudyResult
-
-Table = tuple[list[str], list[list[str]]]
+from riskroute.text import Table
 
 
 def known_levels(result: StudyResult) -> list[str]:
@@ -41,7 +40,7 @@ def splits_table(order: OrderResult) -> Table:
         "risk-adjusted cost",
         "the same, in sample",
     ]
-    return header, rows
+    return Table(header, rows)
 
 
 def policies_table(order: OrderResult) -> Table:
@@ -61,7 +60,7 @@ def policies_table(order: OrderResult) -> Table:
             ]
         )
     header = ["", "runs", "cost of learning", "cost of an order, all included", "the same, in sample"]
-    return [*header, "orders sent elsewhere", "most often ended on"], rows
+    return Table([*header, "orders sent elsewhere", "most often ended on"], rows)
 
 
 def models_table(order: OrderResult) -> Table:
@@ -83,7 +82,7 @@ def models_table(order: OrderResult) -> Table:
             ]
         )
     moments = ["profit per share ($)", "per share² ($)", "variance per share ($²)", "per share² ($²)"]
-    return ["slot", "most shares", *moments, "R² mean", "R² variance", "to be aware of"], rows
+    return Table(["slot", "most shares", *moments, "R² mean", "R² variance", "to be aware of"], rows)
 
 
 def frontier_table(order: OrderResult) -> Table:
@@ -101,4 +100,4 @@ def frontier_table(order: OrderResult) -> Table:
         for point in order.frontier
     ]
     header = ["risk tolerance from", "split", "cost in sample", "variance ($²)"]
-    return [*header, "cost out of sample", "variance ($²)", "expected shortfall 5 %"], rows
+    return Table([*header, "cost out of sample", "variance ($²)", "expected shortfall 5 %"], rows)

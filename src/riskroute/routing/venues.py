@@ -20,7 +20,7 @@ from riskroute.learning.problem import Problem
 from riskroute.routing.allocations import MOST_SHARES, Allocations
 from riskroute.routing.instances import COMFORTABLE_LIST
 from riskroute.routing.splits import list_limit
-from riskroute.text import aligned, as_name
+from riskroute.text import Table, as_name
 from riskroute.validation import finite_array, list_of, one_of, path_of, sized_number, whole_number
 
 UNITS = ("money", "norm-1")
@@ -174,7 +174,7 @@ def parameter_table(models: Sequence[VenueModel]) -> str:
             error = getattr(model, f"{field}_error")
             cells.append(f"{getattr(model, field)[power]:.4g}" + (f" +- {error[power]:.1g}" if error else ""))
         rows.append([label, *cells])
-    return aligned(["", *(model.name for model in models)], rows)
+    return Table(["", *(model.name for model in models)], rows).plain()
 
 
 def save_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, about: Sequence[str] = ()) -> Path:

@@ -20,6 +20,7 @@ from riskroute.records import from_plain
 from riskroute.results import RegretCurve
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.tasks import TaskCache
+from riskroute.text import Table
 from riskroute.validation import one_of, whole_number
 
 TITLES = {
@@ -198,7 +199,7 @@ def _write(
     return ExperimentResult(experiment, contents["json"], files)
 
 
-def standings(done: ExperimentResult) -> tuple[list[str], list[list[str]]]:
+def standings(done: ExperimentResult) -> Table:
     """Header and rows of a table: where every policy ended, per panel; instances are averaged over."""
     groups: dict[str, list[Final]] = {}
     for panel in done.experiment.panels:
@@ -207,4 +208,4 @@ def standings(done: ExperimentResult) -> tuple[list[str], list[list[str]]]:
     labels, run_size = list(done.experiment.panels[0].policies), done.experiment.panels[0].size
     rows = [[title, *(average(members, label) for label in labels)] for title, members in groups.items()]
     names = [f"{n} ({run_size.runs_of(n)} runs)" if run_size.runs_of(n) < run_size.runs else n for n in labels]
-    return ["final regret", *names], rows
+    return Table(["final regret", *names], rows)
