@@ -78,7 +78,7 @@ def import_files(
     if progress is not None:
         function_of("progress", progress)
     if not files:
-        raise InputError("files must be at least one, was none")
+        raise InputError("no files given")
     writers: dict[tuple[str, str, str], RecordingWriter] = {}
     try:
         for path in dict.fromkeys(files):

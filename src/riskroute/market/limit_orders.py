@@ -49,7 +49,7 @@ def limit_profits(
 
     Its turn comes with executions, and with bids that are recorded at its price or above: such a bid would have traded
     with it, at its price and up to the bid's size, instead of resting. A bid does so once. So the bids at or above its
-    price are not there any more for what is left at the end.
+    price are not there any more for the remainder at the end.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ class RecordingWriter:
             self.recording.events += frame.height
 
     def finish(self) -> None:
-        """Write what is left, still beside its place: a full disk shows here, before anything has its name."""
+        """Write the rest, still beside its place: a full disk shows here, before anything has its name."""
         if self.recording.has_events and EVENTS not in self._writers:
             self._write(EVENTS, polars.DataFrame(schema=EVENT_SCHEMA))
         with self._writing():

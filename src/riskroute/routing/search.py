@@ -67,8 +67,8 @@ def _prepared(
 ) -> tuple[Vector, Vector, Vector, Vector, Vector, Units, Units, Units, int]:
     """What `_traverse` needs to know about a lattice and its cuts."""
     alphas, betas, limits = stacked(cuts, len(lattice.lows), slack)
-    cheapest, dearest = completions(lattice, alphas, betas), -completions(lattice, -alphas, -betas)
-    return alphas, betas, limits, cheapest, dearest, lattice.ways, lattice.lows, lattice.highs, lattice.units
+    cheapest, costliest = completions(lattice, alphas, betas), -completions(lattice, -alphas, -betas)
+    return alphas, betas, limits, cheapest, costliest, lattice.ways, lattice.lows, lattice.highs, lattice.units
 
 
 def stacked(cuts: Sequence[tuple[Vector, Vector, float]], slots: int, slack: float) -> tuple[Vector, Vector, Vector]:
@@ -97,7 +97,7 @@ def _traverse(
     betas: Vector,
     limits: Vector,
     cheapest: Vector,
-    dearest: Vector,
+    costliest: Vector,
     ways: Units,
     lows: Units,
     highs: Units,
@@ -109,7 +109,7 @@ def _traverse(
     """Walk the vectors that pass all cuts, slot by slot; return their number, -1 if above ``limit`` or too much work.
 
     Turns back where even the cheapest completion breaks a cut. With room in ``rows`` the vectors are written there.
-    Without, they are only counted, and where even the dearest completion passes all ``ways[k, n]`` are counted at once.
+    Without, they are only counted; where even the costliest completion passes, all ``ways[k, n]`` count at once.
     """
     slots = len(lows)
     n_cuts = len(limits)
@@ -133,7 +133,7 @@ def _traverse(
             if some:
                 spent[k + 1, i] = spent[k, i] + alphas[i, k] * chosen[k] + betas[i, k] * chosen[k] * chosen[k]
                 some = spent[k + 1, i] + cheapest[i, k + 1, after] <= limits[i]
-                every = every and spent[k + 1, i] + dearest[i, k + 1, after] <= limits[i]
+                every = every and spent[k + 1, i] + costliest[i, k + 1, after] <= limits[i]
         if not some:
             continue
         if k == slots - 1 or (every and len(rows) == 0):

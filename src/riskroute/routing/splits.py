@@ -71,7 +71,7 @@ def list_splits(shares: int, slots: int) -> Integers:
             f"shares over slots must give at most {limit:,} splits to be listed, "
             f"was {about(count)} for {shares} shares over {slots} slots"
         )
-    # Slot by slot: every partial split branches into all amounts its next slot can take of what is left.
+    # Slot by slot: every partial split branches into all amounts its next slot can take of the remainder.
     splits = np.zeros((1, 0), dtype=np.int64)
     left = np.array([shares], dtype=np.int64)
     for _ in range(slots - 1):

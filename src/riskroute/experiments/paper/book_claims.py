@@ -21,11 +21,11 @@ def _straight(field: str, stated: Mapping[str, float]) -> Measure:
 
 def _darker(summary: Mapping[str, Any]) -> tuple[str, bool]:
     lit, dark = list(summary["venues"].values()), list(summary["dark"].values())
-    dearest, best = min(v["mean"][0] for v in dark), max(v["mean"][0] for v in lit)
+    costliest, best = min(v["mean"][0] for v in dark), max(v["mean"][0] for v in lit)
     calm, wild = sorted(v["variance"][1] for v in lit)[len(lit) // 2], min(v["variance"][1] for v in dark)
-    earned = f"profit per share: dark {dearest:.3g} or more, best lit {best:.3g}"
+    earned = f"profit per share: dark {costliest:.3g} or more, best lit {best:.3g}"
     risked = f"variance per squared share: dark {wild:.2g} or more, lit in the middle {calm:.2g}"
-    return f"{earned}; {risked}", dearest > best and wild > calm
+    return f"{earned}; {risked}", costliest > best and wild > calm
 
 
 def _cheapest(summary: Mapping[str, Any]) -> tuple[str, bool]:

@@ -172,7 +172,7 @@ def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
 
 @njit(cache=True)
 def _reduced(weight: float, by: float, most: float) -> float:
-    """What is left of a weight; nothing, if only a rounding error is."""
+    """The remainder of a weight; nothing, if only a rounding error is."""
     left = weight - by
     return left if left > _TIE * most or by == 0 else 0.0
 
