@@ -235,7 +235,7 @@ def _volume_behind(events: SideEvents, begin: int, end: int, sequence: int, pric
 def shared_volume(events: SideEvents, begin: int, end: int, price: int, others: int, quantities: Integers) -> Integers:
     """Shares that orders of ``quantities (Q,)`` get of the trades in rows ``begin`` to ``end``, each on its own.
 
-    Executions of one timestamp, at ``price`` or worse, are one trade, and so is the remainder of the order that came for
+    Executions of one timestamp, at ``price`` or worse, are one trade; so is the remainder of the order that came for
     them and meets us. It is shared in proportion to the sizes shown: ours and that of ``others`` at our price, who are
     followed as the data have them. Fractions of shares are dropped. Better prices are served first, as in
     `volume_behind`.
