@@ -23,6 +23,7 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -183,7 +184,8 @@ class Cvxpy:
             return Reached(float("nan"), False, MISSING)
         self.pipe.send(None)
         if self.pipe.poll(CVXPY_LIMIT):
-            return self.pipe.recv()
+            reached: Reached = self.pipe.recv()
+            return reached
         self.stop()
         return Reached(float("nan"), False)
 
@@ -241,7 +243,8 @@ def time_designs(features: Matrix) -> tuple[Timing, dict[float, Timing]]:
     middle = np.linalg.inv(features.T @ features / len(features))
 
     def leverage_pass() -> Vector:
-        return np.einsum("ij,ij->i", features @ middle, features)
+        leverages: Vector = np.einsum("ij,ij->i", features @ middle, features)
+        return leverages
 
     for tolerance in TARGETS:
         leverage_pass()
@@ -251,7 +254,7 @@ def time_designs(features: Matrix) -> tuple[Timing, dict[float, Timing]]:
         for tolerance, timing in designs.items():
             for _ in range(PASSES_BETWEEN):
                 passes.run(leverage_pass)
-            timing.run(lambda tolerance=tolerance: g_optimal(features, tolerance))
+            timing.run(partial(g_optimal, features, tolerance))
     return passes, designs
 
 
@@ -296,10 +299,10 @@ def peers() -> None:
         for tolerance in (LOOSE, TIGHT):
             check_design(features, tolerance)
         calls: dict[str, Callable[[], Any]] = {
-            "loose": lambda features=features: g_optimal(features, LOOSE),
-            "frank-wolfe loose": lambda features=features: frank_wolfe(features, LOOSE, FRANK_WOLFE_LIMIT),
-            "tight": lambda features=features: g_optimal(features, TIGHT),
-            "frank-wolfe tight": lambda features=features: frank_wolfe(features, TIGHT, FRANK_WOLFE_LIMIT),
+            "loose": partial(g_optimal, features, LOOSE),
+            "frank-wolfe loose": partial(frank_wolfe, features, LOOSE, FRANK_WOLFE_LIMIT),
+            "tight": partial(g_optimal, features, TIGHT),
+            "frank-wolfe tight": partial(frank_wolfe, features, TIGHT, FRANK_WOLFE_LIMIT),
             "cvxpy": cvxpy.solve,
         }
         times = interleaved(calls, patience=PATIENCE)

@@ -210,8 +210,8 @@ def growth() -> list[bool]:
     print_table(["rounds", "regret", "increment", "ratio of increments"], rows)
     told = []
     for horizon in (horizons[0], horizons[-1]):
-        jobs = [(problem, {"adaptive": Adaptive()}, horizon, RUNS, 0) for problem in problems]
-        ends = np.concatenate([one["adaptive"] for one in side_by_side(final_regret, jobs)])
+        told_jobs = [(problem, {"adaptive": Adaptive()}, horizon, RUNS, 0) for problem in problems]
+        ends = np.concatenate([one["adaptive"] for one in side_by_side(final_regret, told_jobs)])
         told.append(mean_and_error(ends))
         say("horizon told, {:,} rounds: {:,.0f} +- {:,.0f}".format(horizon, *told[-1]))
     say(f"eight times the rounds cost {told[1][0] / told[0][0]:.2f} times the regret when told")

@@ -101,7 +101,7 @@ def damaged(kind: str, rng: np.random.Generator) -> Case:
 
 
 def _pick(rng: np.random.Generator, choices: Sequence[Any]) -> Any:
-    return choices[rng.integers(len(choices))]
+    return choices[int(rng.integers(len(choices)))]
 
 
 def _cut(size: int, rng: np.random.Generator, longest: int = 200) -> tuple[int, int]:
@@ -118,7 +118,8 @@ def _flip(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
 
 def _overwrite(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
     first, last = _cut(len(data), rng, 9)
-    return data[:first] + _pick(rng, (b"\x00", b"\xff", b"\x7f", b"\x80"))[:1] * (last - first) + data[last:]
+    filler: bytes = _pick(rng, (b"\x00", b"\xff", b"\x7f", b"\x80"))
+    return data[:first] + filler * (last - first) + data[last:]
 
 
 def _delete(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
@@ -207,7 +208,7 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 def _some_wanted(rng: np.random.Generator, symbols: tuple[str, ...], most: int, **others: Any) -> ImportOptions:
-    hours = {"start": dt.time(9, 30, 5), "end": dt.time(9, 30, 25)} if rng.random() < 0.1 else {}
+    hours: dict[str, Any] = {"start": dt.time(9, 30, 5), "end": dt.time(9, 30, 25)} if rng.random() < 0.1 else {}
     return ImportOptions(symbols, int(_pick(rng, (1, 2, 5, most))), **hours, **others)
 
 
@@ -311,7 +312,7 @@ def _check_refusal(error: RiskrouteError, out: Path) -> None:
 def work(seed: int, first: int, last: int, kinds: tuple[str, ...], folder: Path) -> None:
     """What a child does: a line per input, ``number outcome``, and a failure's reason on stderr."""
     for index in range(first, last):
-        faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__)
+        faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__ or sys.stderr)
         try:
             outcome = attempt(seed, index, kinds, folder)
         except AssertionError:

@@ -41,6 +41,7 @@ def messages(path: Path) -> int:
     feed = itch_book.open(str(path), date=DAY)
     for _ in feed.batches(tables=("symbols",)):
         pass
+    assert feed.stats is not None
     return int(feed.stats["messages"])
 
 

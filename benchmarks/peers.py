@@ -117,7 +117,8 @@ class Game:
         """Arms that the kernel plays on the same noise."""
         tables = np.array([self.means]), np.array([self.deviations])
         pieces, bonuses = np.zeros(len(self.noise), dtype=np.int64), np.full(len(self.noise), self.bonus)
-        return index_episode(*tables, pieces, self.noise, bonuses, self.risk_tolerance)[0].tolist()
+        arms: list[int] = index_episode(*tables, pieces, self.noise, bonuses, self.risk_tolerance)[0].tolist()
+        return arms
 
 
 @dataclass
@@ -153,7 +154,7 @@ def river_peers(game: Game) -> list[Peer]:
     """Two policies of river, the second its own."""
     from river import bandit, stats
 
-    class MeanVarianceBound(bandit.base.Policy):
+    class MeanVarianceBound(bandit.base.Policy):  # type: ignore[misc]
         """MV-LCB in river: play the arm with the lowest confidence bound on its mean-variance."""
 
         def __init__(self, bonus: float, risk_tolerance: float) -> None:
@@ -202,7 +203,7 @@ def bayesian_peers(game: Game) -> list[Peer]:
             agent.select_for_update(arm).update(np.array([reward]))
 
         def pull(agent: Any = agent) -> int:
-            return agent.pull()[0]
+            return int(agent.pull()[0])
 
         def update(arm: int, reward: float, agent: Any = agent) -> None:  # the arm is the one pulled last
             agent.update(np.array([reward]))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from functools import partial
 
 import numpy as np
 from numba import njit
@@ -34,7 +35,7 @@ SCAN_COMPARISONS = sized(100_000_000, 1_000_000)
 Vector = NDArray[np.float64]
 
 
-@njit
+@njit()
 def scan_episode(
     means_of_arms: Vector, deviations_of_arms: Vector, noise: Vector, bonus: float, risk_tolerance: float
 ) -> NDArray[np.int64]:
@@ -110,23 +111,30 @@ def kernel_growth() -> None:
 
         def tree(
             rounds: int,
-            tables=(means[None], deviations[None]),
-            by_round=(pieces, noise, bonuses),
-            tolerance=tolerance,
+            tables: tuple[Vector, Vector] = (means[None], deviations[None]),
+            by_round: tuple[NDArray[np.int64], Vector, Vector] = (pieces, noise, bonuses),
+            tolerance: float = tolerance,
         ) -> NDArray[np.int64]:
-            return index_episode(*tables, *(values[:rounds] for values in by_round), tolerance)[0]
+            pieces, noise, bonuses = by_round
+            return index_episode(*tables, pieces[:rounds], noise[:rounds], bonuses[:rounds], tolerance)[0]
 
-        def scan(rounds: int, tables=(means, deviations), noise=noise, rest=(bonus, tolerance)) -> NDArray[np.int64]:
-            return scan_episode(*tables, noise[:rounds], *rest)
+        def scan(
+            rounds: int,
+            tables: tuple[Vector, Vector] = (means, deviations),
+            noise: Vector = noise,
+            rest: tuple[float, float] = (bonus, tolerance),
+        ) -> NDArray[np.int64]:
+            played: NDArray[np.int64] = scan_episode(*tables, noise[:rounds], *rest)
+            return played
 
         if not np.array_equal(tree(n_arms + scan_rounds), scan(n_arms + scan_rounds)):
             raise AssertionError(f"tree and scan played differently with {n_arms} arms")
         times = interleaved(
             {
-                "tree": lambda tree=tree, rounds=n_arms + TREE_ROUNDS: tree(rounds),
-                "tree start": lambda tree=tree, rounds=n_arms: tree(rounds),
-                "scan": lambda scan=scan, rounds=n_arms + scan_rounds: scan(rounds),
-                "scan start": lambda scan=scan, rounds=n_arms: scan(rounds),
+                "tree": partial(tree, n_arms + TREE_ROUNDS),
+                "tree start": partial(tree, n_arms),
+                "scan": partial(scan, n_arms + scan_rounds),
+                "scan start": partial(scan, n_arms),
             }
         )
         tree_round = (times["tree"].median - times["tree start"].median) / TREE_ROUNDS

@@ -62,6 +62,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
     rows, close, beaten = [], [], []
     real, markets = truth(out, shares)
     best = real.comparators[0]
+    assert isinstance(best, tuple)
     floor = float(real.mean_variance(as_batch(best))[0])
     where = f"{real.scenarios:,} scenarios of {len(TRUTH)} other markets"
     say(f"\n{shares:,} shares: best split of {where}: {best}, mean-variance {floor:.4g}")

@@ -37,7 +37,7 @@ class Outages(rr.Environment):
         """What is told here makes this environment different from others, and gives it random numbers of its own."""
         return super().describe() | {"chance": self.chance}
 
-    def noise(self, rng: np.random.Generator) -> Noise:
+    def noise(self, rng: np.random.Generator) -> OutageNoise:
         return OutageNoise(rng, self.chance)
 
 
@@ -47,6 +47,6 @@ if __name__ == "__main__":
     print("the environment passes the checks that every environment must pass")
     for chance in (0.5, 0.02):
         environment = Outages(problem, chance)
-        worst = environment.run(np.random.default_rng(0)).noise.bad
+        worst = environment.noise(np.random.default_rng(0)).bad
         print(f"\noutages in {chance:.0%} of the orders, each {-worst:.1f} standard deviations below the mean")
         print(rr.simulate(environment, ["adaptive", "thompson", "rise", "uniform"], horizon=5_000, runs=5))

@@ -157,8 +157,8 @@ def test_file_names_are_harmless_and_stay_different(texts: list[str]) -> None:
 
 @pytest.mark.parametrize("letter", ["x", "é", "東", "𐌰", "/", " "])
 def test_the_longest_names_fit_into_a_file_name(tmp_path: Path, letter: str) -> None:
-    names = ["a" + letter * (longest - 2) + "a" for longest in (LONGEST_VENUE, LONGEST_SYMBOL)]
-    stem = Recording(*names, dt.date(2019, 1, 1), 1, "", "table").stem
+    venue, symbol = ("a" + letter * (longest - 2) + "a" for longest in (LONGEST_VENUE, LONGEST_SYMBOL))
+    stem = Recording(venue, symbol, dt.date(2019, 1, 1), 1, "", "table").stem
     path = tmp_path / f".{stem}.1234567.snapshots.parquet"
     path.write_text("")
     assert path.exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars
@@ -187,7 +188,7 @@ def test_mistakes_are_one_line(
 
 def test_errors_of_an_import_name_the_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The library names its parameters, the command its options."""
-    columns: dict[str, list[object]] = {
+    columns: dict[str, list[Any]] = {
         "ts_event": [1_553_700_000_000_000_000 + k * 10**9 for k in range(40)],
         "symbol": ["ACME"] * 40,
         "bid_px_00": [99.0] * 30 + [101.0] * 10,

@@ -59,7 +59,7 @@ def play(env: RoutingEnv, policy: Any, *, seed: int) -> dict[str, Any]:
     """One episode of a policy in its one-round form; the last info."""
     env.reset(seed=seed)
     policy.start(env.setting(), seed)
-    truncated, info = False, {}
+    truncated, info = False, dict[str, Any]()
     while not truncated:
         action = policy.select()
         _, reward, _, truncated, info = env.step(env.encode(action))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -101,7 +102,7 @@ def test_bounds_bound_what_is_simulated(small_problem: Problem) -> None:
         ),
     ],
 )
-def test_bad_input_is_named(call, message: str) -> None:
+def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError) as error:
         call()
     assert message in str(error.value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,42 +23,42 @@ from riskroute.routing.splits import list_splits
 from riskroute.validation import finite_array, real_number, sized_number, whole_number
 
 
-def tallies(*rows):
+def tallies(*rows: tuple[int, float, float]) -> Tallies:
     return Tallies.of(np.arange(len(rows)), [Tally(*row) for row in rows])
 
 
-def test_ties_go_to_the_earlier_entry_and_more_rounds_take_none_away():
+def test_ties_go_to_the_earlier_entry_and_more_rounds_take_none_away() -> None:
     ladder = [exact_counts(np.full(4, 0.25), rounds).tolist() for rounds in (5, 6, 7, 8)]
     assert ladder == [[2, 1, 1, 1], [2, 2, 1, 1], [2, 2, 2, 1], [2, 2, 2, 2]]
 
 
-def test_rounds_beyond_int64_end():
+def test_rounds_beyond_int64_end() -> None:
     code = "import numpy, riskroute.learning.design.rounding as r; r.exact_counts(numpy.array([0.5, 0.5]), 10**19)"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=20, capture_output=True, text=True)
     assert "InputError" in done.stderr
 
 
-def test_ceil_beyond_int64():
+def test_ceil_beyond_int64() -> None:
     with pytest.raises(InputError):
         ceil_counts(np.array([0.5, 0.5]), 1e300)
 
 
 @pytest.mark.parametrize("round_off", [exact_counts, ceil_counts])
-def test_weights_whose_sum_overflows(round_off):
+def test_weights_whose_sum_overflows(round_off: Callable[..., Any]) -> None:
     assert round_off(np.array([1e308, 1e308]), 4).tolist() == [2, 2]
 
 
-def test_negative_spread():
+def test_negative_spread() -> None:
     with pytest.raises(InputError):
         least_squares(np.eye(2), tallies((3, 0.4, -1.0), (2, 0.2, 1.0)), 1.0)
 
 
-def test_means_of_another_length():
+def test_means_of_another_length() -> None:
     with pytest.raises(InputError):
         least_squares(np.eye(2), Tallies(np.arange(2), np.array([1, 2]), np.array([1.0]), np.array([1.0, 2.0])), 1.0)
 
 
-def test_of_identical_rows_the_first_is_best():
+def test_of_identical_rows_the_first_is_best() -> None:
     row = [0.5, 0.4, 0.7, 0.2, 0.8, 0.7, 0.6, 0.8]
     coef = np.array([0.9, -0.7, 0.6, 0.0, 0.6, -0.2, -0.8, 0.6])
     actions = Actions([row] * 3)
@@ -65,13 +67,14 @@ def test_of_identical_rows_the_first_is_best():
     assert actions.top(coef, 1).handles.tolist() == [0]
 
 
-def test_scaling_a_problem_keeps_the_handles_of_a_subset():
+def test_scaling_a_problem_keeps_the_handles_of_a_subset() -> None:
     subset = Actions([[1.0, 0.0], [0.0, 3.0], [0.6, 0.6]]).top(np.array([0.0, -1.0]), 2)
-    problem = Problem.scaled(actions=subset, mean_coef=[1.0, 1.0], var_coef=[1.0, 1.0])
+    problem = Problem.scaled(actions=subset, mean_coef=np.ones(2), var_coef=np.ones(2))
+    assert isinstance(problem.actions, Actions)
     assert problem.actions.handles.tolist() == subset.handles.tolist() == [1, 2]
 
 
-def test_the_callers_array_is_not_shared():
+def test_the_callers_array_is_not_shared() -> None:
     features = np.eye(2)
     actions = Actions(features)
     features[:] = 5.0
@@ -79,50 +82,50 @@ def test_the_callers_array_is_not_shared():
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])
-def test_scaled_at_the_ends_of_the_range(size):
+def test_scaled_at_the_ends_of_the_range(size: float) -> None:
     assert Actions.scaled([[size, 0.0], [0.0, size / 2]]).matrix == pytest.approx(np.diag([1.0, 0.5]))
 
 
 @pytest.mark.parametrize("count", [-1, 1.5, "2"])
-def test_sample_count(count):
+def test_sample_count(count: Any) -> None:
     with pytest.raises(InputError):
         Actions([[1.0]]).sample(np.random.default_rng(0), count)
 
 
 @pytest.mark.parametrize("tolerance", [[0.1], {}])
-def test_design_tolerance_that_cannot_be_hashed(tolerance):
+def test_design_tolerance_that_cannot_be_hashed(tolerance: Any) -> None:
     with pytest.raises(InputError):
         Actions([[1.0]]).design(tolerance)
 
 
-def test_problem_wants_an_action_set():
+def test_problem_wants_an_action_set() -> None:
     with pytest.raises(InputError, match="actions must be"):
-        Problem(actions=[[1.0, 0.0]], mean_coef=[0.1, 0.1], var_coef=[0.1, 0.1])
+        Problem(actions=[[1.0, 0.0]], mean_coef=np.full(2, 0.1), var_coef=np.full(2, 0.1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e160, 1e200, 1e300])
-def test_design_at_the_ends_of_the_range(scale):
+def test_design_at_the_ends_of_the_range(scale: float) -> None:
     features = np.random.default_rng(0).standard_normal((50, 3)) * scale
     assert g_optimal(features).rank == 3
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e160])
-def test_design_with_one_column_at_the_ends_of_the_range(scale):
+def test_design_with_one_column_at_the_ends_of_the_range(scale: float) -> None:
     features = np.random.default_rng(0).standard_normal((50, 3)) * np.array([1.0, scale, 1.0])
     assert g_optimal(features).rank == 3
 
 
-def test_zero_points_do_not_span():
+def test_zero_points_do_not_span() -> None:
     assert spanning_start(np.zeros((3, 2))) is None
 
 
 @pytest.mark.parametrize("value", [True, "1.5", b"1", np.True_])
-def test_text_and_truth_are_not_numbers(value):
+def test_text_and_truth_are_not_numbers(value: Any) -> None:
     with pytest.raises(InputError):
         real_number("x", value)
 
 
-def test_numbers_beyond_float():
+def test_numbers_beyond_float() -> None:
     with pytest.raises(InputError):
         real_number("x", 10**400)
 
@@ -130,18 +133,18 @@ def test_numbers_beyond_float():
 @pytest.mark.parametrize(
     "value", [["1", "2"], [True, False], [10**400], np.array([1j]), np.array(["2020-01-01"], "M8[D]")]
 )
-def test_arrays_of_what_is_not_a_number(value):
+def test_arrays_of_what_is_not_a_number(value: Any) -> None:
     with pytest.raises(InputError):
         finite_array("x", value, ndim=1)
 
 
 @pytest.mark.parametrize("value", [np.array([1, 2]), np.array(1.5)])
-def test_arrays_are_not_whole_numbers(value):
+def test_arrays_are_not_whole_numbers(value: Any) -> None:
     with pytest.raises(InputError):
         whole_number("x", value)
 
 
-def test_message_for_more_splits_than_a_float_holds():
+def test_message_for_more_splits_than_a_float_holds() -> None:
     with pytest.raises(InputError):
         list_splits(1000, 1000)
 
@@ -151,7 +154,7 @@ FEATURES = np.random.default_rng(0).uniform(0.1, 1.0, (8, 3))
 
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("name", POLICIES)
-def test_policies_play_at_every_scale_they_accept(name):
+def test_policies_play_at_every_scale_they_accept(name: str) -> None:
     for features, rewards in ((1e-29, 1e29), (1e29, 1e-160), (1e29, 1e29), (1.0, 0.0), (1.0, 1e-300)):
         for base_variance, risk_tolerance in ((0.0, 0.0), (1.0, 2.0), (1e59, 1e29), (1e-59, 1e-160)):
             policy = Oracle(schedule=((0, 1),)) if name == "oracle" else make_policy(name)
@@ -166,7 +169,7 @@ def test_policies_play_at_every_scale_they_accept(name):
 
 @pytest.mark.parametrize("name", ["rise", "adaptive", "risk-ucb"])
 @pytest.mark.parametrize("reward", [1e31, -1e100, 1e300])
-def test_rewards_beyond_the_limit_are_refused_before_anything_is_learned(name, reward):
+def test_rewards_beyond_the_limit_are_refused_before_anything_is_learned(name: str, reward: float) -> None:
     policy = make_policy(name).start(Setting(actions=Actions(FEATURES), horizon=400))
     with pytest.raises(InputError, match=r"reward must be a number of at least -1e\+30 and of at most 1e\+30, was"):
         policy.update(policy.select(), reward)
@@ -180,37 +183,39 @@ def test_rewards_beyond_the_limit_are_refused_before_anything_is_learned(name, r
 
 
 @pytest.mark.parametrize("scale", [1e31, 1e160, 1e300])
-def test_features_beyond_the_limit_are_refused(scale):
+def test_features_beyond_the_limit_are_refused(scale: float) -> None:
     with pytest.raises(InputError, match=r"features must be at most 1e\+30 in size, was .* at \[0, 0\]"):
         Actions(scale * FEATURES)
 
 
 @pytest.mark.parametrize("scale", [1e-31, 1e-160, 1e-300])
-def test_columns_too_small_to_learn_from_are_refused(scale):
+def test_columns_too_small_to_learn_from_are_refused(scale: float) -> None:
     with pytest.raises(InputError, match=r"features must be 0 or reach 1e-30 in every column, was at most .* in 1$"):
         Actions(FEATURES * np.array([1.0, scale, 1.0]))
     assert Actions(FEATURES * np.array([1.0, 0.0, 1.0])).dim == 3  # no feature at all is fine
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e-300, 1e60, 1e300])
-def test_scale_of_allocations(scale):
+def test_scale_of_allocations(scale: float) -> None:
     with pytest.raises(InputError, match="scale must give features between 1e-30 and"):
         Allocations(shares=4, slots=3, scale=scale)
 
 
 @pytest.mark.parametrize("size", [1e30, 1e160, 1e300])
-def test_problems_whose_rewards_would_be_refused(size):
+def test_problems_whose_rewards_would_be_refused(size: float) -> None:
     actions = Actions(FEATURES)
     with pytest.raises(InputError, match=r"mean_coef times a feature must be at most 1e\+27 in size, was up to"):
-        Problem(actions=actions, mean_coef=[size, 0.0, 0.0], var_coef=np.zeros(3), check_norms=False)
+        Problem(actions=actions, mean_coef=np.array([size, 0.0, 0.0]), var_coef=np.zeros(3), check_norms=False)
     with pytest.raises(InputError, match=r"var_coef times a feature must be at most 1e\+54 in size, was up to"):
-        Problem(actions=actions, mean_coef=np.zeros(3), var_coef=[max(size, 1e55), 0.0, 0.0], check_norms=False)
-    scaled = Problem.scaled(actions=actions, mean_coef=[size, 0.0, 0.0], var_coef=np.zeros(3))
+        Problem(
+            actions=actions, mean_coef=np.zeros(3), var_coef=np.array([max(size, 1e55), 0.0, 0.0]), check_norms=False
+        )
+    scaled = Problem.scaled(actions=actions, mean_coef=np.array([size, 0.0, 0.0]), var_coef=np.zeros(3))
     assert scaled.mean_coef.tolist() == [1.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(("mean", "variance"), [(1e26, 1e53), (1e-160, 1e-59), (1e26, 0.0)])
-def test_simulations_at_the_ends_of_the_range(mean, variance):
+def test_simulations_at_the_ends_of_the_range(mean: float, variance: float) -> None:
     problem = Problem(
         actions=Actions(FEATURES), mean_coef=np.full(3, mean), var_coef=np.full(3, variance), base_variance=variance,
         check_norms=False,
@@ -222,12 +227,12 @@ def test_simulations_at_the_ends_of_the_range(mean, variance):
 @pytest.mark.parametrize(
     ("field", "value"), [("risk_tolerance", 1e31), ("base_variance", 1e61), ("base_variance", 1e-61)]
 )
-def test_settings_beyond_the_limit_are_refused(field, value):
+def test_settings_beyond_the_limit_are_refused(field: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"{field} must be .* in size, was {value:g}".replace("+", r"\+")):
         Setting(actions=Actions(FEATURES), **{field: value})
 
 
-def test_sized_numbers():
+def test_sized_numbers() -> None:
     assert sized_number("x", 0) == 0
     assert sized_number("x", -1e30) == -1e30
     assert sized_number("x", 1e-300, smallest=0) == 1e-300

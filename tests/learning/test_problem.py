@@ -159,7 +159,7 @@ def test_scaled_only_ever_shortens(seed: int, power: int, base_variance: float) 
 
 def test_scaled_keeps_the_coordinates_and_what_is_short_enough() -> None:
     actions = Actions(TRIANGLE, coordinates=1)
-    arguments = {"mean_coef": np.array([0.5, 0.1]), "var_coef": np.array([0.3, -0.2])}
+    arguments: dict[str, Any] = {"mean_coef": np.array([0.5, 0.1]), "var_coef": np.array([0.3, -0.2])}
     kept = Problem.scaled(actions=actions, **arguments, risk_tolerance=0.25)
     assert kept.actions is actions
     assert kept.mean_coef.tolist() == [0.5, 0.1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -203,7 +205,7 @@ def test_checkpoints_ascend_to_the_horizon(horizon: int, count: int, spacing: st
         (lambda: checkpoint_rounds(10, 5, "cubic"), "spacing must be one of log, linear, both, was 'cubic'"),
     ],
 )
-def test_bad_input_is_named(call, message: str) -> None:
+def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError) as error:
         call()
     assert message in str(error.value)

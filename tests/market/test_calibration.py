@@ -109,7 +109,7 @@ def known_market(folder: Path, seed: int, window: Window = LONG, day: dt.date = 
 
 
 def calibrated(store: Store, **options: Any) -> Calibration:
-    return calibrate(store, "ZZ", **{"quantities": QUANTITIES, "window": LONG, "levels": DEPTH} | options)
+    return calibrate(store, "ZZ", **dict[str, Any](quantities=QUANTITIES, window=LONG, levels=DEPTH) | options)
 
 
 @pytest.fixture(scope="module")
@@ -337,7 +337,7 @@ def test_limit_orders_follow_the_rule_of_their_venue(tmp_path: Path, venue: str,
         rule: limit_profits(books, events, sample_times, QUANTITIES, rule=rule, levels=DEPTH).profits.round(9)
         for rule in ("pro-rata", "price-time")
     }
-    assert not np.allclose(*outcomes.values()), "the rules must differ for this to tell anything"
+    assert not np.allclose(outcomes["pro-rata"], outcomes["price-time"]), "the rules must differ to tell anything"
     seed = stream(0, "bootstrap", f"{venue} limit")
     expected = fit_profits(outcomes[rule], np.array(QUANTITIES), np.ones(20, dtype=bool), seed=seed)
     assert calibration.fits[f"{venue} limit"].summary() == expected.summary()

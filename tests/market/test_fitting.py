@@ -23,7 +23,7 @@ SEED = np.random.SeedSequence(7)
 
 def fit_all(profits: Floats, quantities: NDArray[np.int64] = TEN, seed: int = 7) -> Fit:
     """The fit where every bucket with a value has a book."""
-    found = ~np.isnan(profits).all(axis=1)
+    found: NDArray[np.bool_] = ~np.asarray(np.isnan(profits).all(axis=1))
     return fit_profits(profits, quantities, found, seed=np.random.SeedSequence(seed))
 
 
@@ -238,7 +238,7 @@ def test_correlated_buckets_are_said_with_their_direction() -> None:
     drifting = fit_all(-(0.1 + 0.001 * slow)[:, None] * TEN)
     assert drifting.bucket_correlation == pytest.approx(np.corrcoef(slow[:-1], slow[1:])[0, 1])
     assert any("are correlated" in text and text.endswith("errors are too small") for text in drifting.warnings)
-    alternating = fit_all(-(0.1 + 0.01 * (-1.0) ** np.arange(60))[:, None] * TEN)
+    alternating = fit_all(-(0.1 + 0.01 * (-1.0) ** np.arange(60.0))[:, None] * TEN)
     assert alternating.bucket_correlation == pytest.approx(-1.0)
     assert any("(-1.00)" in text and text.endswith("errors are too large") for text in alternating.warnings)
     assert fit_all(spread_profits(60)).warnings == []
@@ -256,7 +256,7 @@ def test_buckets_with_a_gap_between_them_are_not_neighbours() -> None:
 def test_misfits_are_said() -> None:
     """A mean that is flat and then falls, and a variance that does, are not quadratic."""
     cliff = np.where(TEN <= 7, 0.0, 1.0)
-    mean = fit_all(np.tile(-cliff, (20, 1)) - square_wave(0.001 * TEN**2, 20))
+    mean = fit_all(np.tile(-cliff, (20, 1)) - square_wave(0.001 * TEN.astype(np.float64) ** 2, 20))
     assert mean.worst_mean > 0.1
     assert any(text.startswith("the fitted mean misses a value by") for text in mean.warnings)
     variance = fit_all(square_wave(cliff, 20) - TEN)

@@ -13,6 +13,7 @@ from places import ROOT
 sys.path.append(str(ROOT / "benchmarks"))
 import fuzz_market
 from market_files import check_recordings
+from riskroute.errors import RiskrouteError
 from riskroute.market.importing import import_files
 
 
@@ -52,7 +53,7 @@ def test_failures_are_counted_and_kept(
     def leaves(paths: list[Path], out: Path, wanted: object) -> None:
         out.mkdir()
         (out / ".left").write_text("")
-        raise fuzz_market.RiskrouteError("refused")
+        raise RiskrouteError("refused")
 
     def breaks(*_: object) -> None:
         raise ZeroDivisionError

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +240,7 @@ def test_only_as_much_is_held_as_a_few_parts(tmp_path: Path, monkeypatch: pytest
                 rows = 20_000
                 table = polars.DataFrame({name: rng.integers(1, 10**6, rows) for name in level_columns(1)})
                 stamps = polars.Series(np.full(rows, MIDNIGHT)).cast(polars.Datetime("ns", "UTC"))
-                keys = {"ts_event": stamps, "sequence": np.arange(rows) + k * rows}
+                keys: dict[str, Any] = {"ts_event": stamps, "sequence": np.arange(rows) + k * rows}
                 yield Part("XNAS", "ACME", as_snapshots(stamped(table.with_columns(**keys), "XNAS", "ACME"), 1))
                 written.append(sum((tmp_path / "out" / name).stat().st_size for name in visible(tmp_path / "out")))
 
@@ -336,7 +337,7 @@ def test_a_broken_table_is_refused(files: dict[str, Path], tmp_path: Path, endin
     if damage != "gone":
         path.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "other": b"PAR1 no PAR1"}[damage])
     store = Store(tmp_path / "out")
-    calls = (
+    calls: list[Callable[[], object]] = (
         [lambda: store.events(one)] if ending == EVENTS else [lambda: store.snapshots(one), lambda: quality(store, one)]
     )
     for call in calls:

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars
 import pytest
@@ -90,7 +91,7 @@ readers = pytest.mark.parametrize("write", [as_itch, as_lobster, as_csv, as_zip,
 Writer = Callable[[Path], Path]
 
 
-def imported(path: Path, **wanted: int | None) -> tuple[Recording, polars.DataFrame]:
+def imported(path: Path, **wanted: Any) -> tuple[Recording, polars.DataFrame]:
     (one,) = import_files([path], path.parent / "out", ImportOptions(("ACME",), **wanted), max_crossed=1)
     return one, Store(path.parent / "out").snapshots(one)
 

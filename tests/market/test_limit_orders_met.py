@@ -32,8 +32,8 @@ def events_of(rows: list[Told], first: int = 2) -> polars.DataFrame:
 def mirrored(rows: list[Told]) -> list[Told]:
     """The same events with the sides changed, and prices as far on the other side of 10.01."""
     return [
-        (stamp, action, "B" if side == "A" else "A", None if price is None else round(20.02 - price, 2), *rest)
-        for stamp, action, side, price, *rest in rows
+        (stamp, action, "B" if side == "A" else "A", None if price is None else round(20.02 - price, 2), size, one, old)
+        for stamp, action, side, price, size, one, old in rows
     ]
 
 

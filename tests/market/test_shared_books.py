@@ -125,7 +125,7 @@ def test_a_book_has_room_for_its_depth_once(half_hour: Store) -> None:
     caps = found.caps()
     deep = np.sort(found.depths[0])[len(found.depths[0]) // 20]
     assert caps[0] == deep  # market orders alone reach the depth that 95 % of the books have
-    assert found.room(caps * [1, 1, 0, 0]) == deep + caps[1]
+    assert found.room(caps * np.array([1, 1, 0, 0])) == deep + caps[1]
     fills = sum(np.minimum(_hidden(found, slot), caps[slot]) for slot in (2, 3))
     room = caps[1] + np.minimum(found.depths[0] + fills, caps[[0, 2, 3]].sum())
     assert found.room(caps) == np.sort(room)[len(room) // 20]
@@ -157,9 +157,9 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(InputError, match=r"slots that share a book must be at least two, was \(1,\)"):
         book(slots=(1,))
     with pytest.raises(InputError, match=r"rests must have shape \(2, 3, 5\), was \(2, 3, 4\)"):
-        SharedBook((0, 1), np.zeros((3, 5)), np.zeros((2, 3, 4), dtype=np.int64), np.zeros(3))
+        SharedBook((0, 1), np.zeros((3, 5)), np.zeros((2, 3, 4), dtype=np.int64), np.zeros(3))  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"depths must have shape \(3,\), was \(2,\)"):
-        SharedBook((0, 1), np.zeros((3, 5)), np.zeros((2, 3, 5), dtype=np.int64), np.zeros(2))
+        SharedBook((0, 1), np.zeros((3, 5)), np.zeros((2, 3, 5), dtype=np.int64), np.zeros(2))  # type: ignore[arg-type]
 
 
 def test_what_is_shared_makes_another_environment() -> None:

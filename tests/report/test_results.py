@@ -110,7 +110,9 @@ def test_figure_draws_every_policy_with_labelled_axes(result: SimulationResult) 
     draw_regret(axes, {name: one.curve() for name, one in result.policies.items()})
     assert [line.get_label() for line in axes.get_lines()] == ["rise", "uniform"]
     assert axes.get_lines()[0].get_color() == COLOURS["rise"]
-    np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), result.policies["rise"].mean_regret())
+    np.testing.assert_allclose(
+        np.asarray(axes.get_lines()[0].get_ydata(), dtype=float), result.policies["rise"].mean_regret()
+    )
     assert axes.get_xlabel() == "round"
     assert "regret" in axes.get_ylabel()
 

@@ -46,7 +46,7 @@ def check(points: list[FrontierPoint], splits: list[Split]) -> None:
 @pytest.mark.parametrize("shares", [2, 6, 12])
 def test_changes_are_where_another_split_becomes_best(shares: int) -> None:
     problem = venue_problem(MODELS, shares, base_variance=0.0, caps=shares)
-    splits = []
+    splits: list[Split] = []
     for split in itertools.product(range(shares + 1), repeat=3):
         if sum(split) == shares:
             pairs = list(zip(MODELS, split, strict=True))

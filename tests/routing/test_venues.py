@@ -67,6 +67,7 @@ def test_money_problems_are_the_venues_own_formulas(
     np.testing.assert_allclose(problem.means(splits), means, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(problem.variances(splits), variances, rtol=1e-9, atol=1e-9)
     scores = variances - tolerance * means
+    assert isinstance(problem.best, tuple)
     assert scores[splits.tolist().index(list(problem.best))] == pytest.approx(scores.min(), abs=1e-8)
     for model in models:
         assert model.mean_of(shares) == pytest.approx(model.mean[0] * shares + model.mean[1] * shares**2)
@@ -107,7 +108,7 @@ def test_norm_1_problems_obey_the_norms_and_keep_directions(models: list[VenueMo
         assert norm <= limit * (1 + 1e-9)
     for name, limit in (("mean_coef", 1.0), ("var_coef", base)):
         before, after = getattr(money, name), getattr(scaled, name)
-        shrink = min(1.0, limit / max(np.linalg.norm(before), 1e-300))
+        shrink = min(1.0, limit / max(float(np.linalg.norm(before)), 1e-300))
         np.testing.assert_allclose(after, before * shrink, rtol=1e-9, atol=1e-12)
 
 

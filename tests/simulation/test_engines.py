@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import cloudpickle
 import numpy as np
 import pytest
 
-import reproduction
+import small_reproduction
 from riskroute import Environment, InputError, Policy, PolicyResult, RiskrouteError
 from riskroute.experiments.paper.reproduce import plan_experiments, reproduce
 from riskroute.learning.policies.rise import Rise
@@ -93,7 +93,7 @@ def test_an_address_nobody_listens_at_is_refused(kind: str, address: str, monkey
         ({"address": "tcp://x"}, "address must be left out with the local engine, was 'tcp://x'"),
     ],
 )
-def test_engines_that_cannot_be(values: dict[str, object], message: str) -> None:
+def test_engines_that_cannot_be(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Engine(**values)
 
@@ -242,8 +242,8 @@ def wait_until(reached: Callable[[], bool], process: subprocess.Popen[bytes]) ->
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The table of the same runs in one process that nobody kills."""
     out = tmp_path_factory.mktemp("undisturbed")
-    table = reproduction.play(out, 1)
-    assert finished(out) == reproduction.TASKS
+    table = small_reproduction.play(out, 1)
+    assert finished(out) == small_reproduction.TASKS
     return table
 
 
@@ -260,7 +260,7 @@ def test_killed_at_random_and_resumed_gives_the_same_table(
     finished.
     """
     rng = np.random.default_rng(first)
-    program = [sys.executable, reproduction.__file__, str(tmp_path), str(first), str(rng.uniform(0, 0.02))]
+    program = [sys.executable, small_reproduction.__file__, str(tmp_path), str(first), str(rng.uniform(0, 0.02))]
     with (tmp_path / "said").open("wb") as said:
         process = subprocess.Popen(program, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
     try:
@@ -273,12 +273,12 @@ def test_killed_at_random_and_resumed_gives_the_same_table(
 
     def kill_a_worker(task: Task) -> None:
         played.append(task)
-        if len(played) == min(found + second, reproduction.TASKS) > found:
+        if len(played) == min(found + second, small_reproduction.TASKS) > found:
             time.sleep(rng.uniform(0, 0.02))
             os.kill(workers(os.getpid())[0], signal.SIGKILL)
 
-    assert reproduction.play(tmp_path, 2, kill_a_worker, resume=True) == undisturbed
-    assert len(played) == reproduction.TASKS
+    assert small_reproduction.play(tmp_path, 2, kill_a_worker, resume=True) == undisturbed
+    assert len(played) == small_reproduction.TASKS
     assert not [path for path in (tmp_path / "instances").iterdir() if path.name.startswith(".")]
 
 

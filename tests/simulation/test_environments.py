@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -154,7 +156,7 @@ def test_random_changes_are_distinct_ascending_and_seeded() -> None:
         (lambda: PiecewiseStationary(PROBLEMS, [5]), "changes must be 2 ascending rounds, was [5]"),
         (lambda: PiecewiseStationary(PROBLEMS, [5, 5]), "changes must be 2 ascending rounds, was [5, 5]"),
         (lambda: PiecewiseStationary(PROBLEMS[:2], [0]), "changes must be a positive integer, was 0"),
-        (lambda: PiecewiseStationary(PROBLEMS[:2], [1.5]), "changes must be a positive integer, was 1.5"),
+        (lambda: PiecewiseStationary(PROBLEMS[:2], [1.5]), "changes must be a positive integer, was 1.5"),  # type: ignore[list-item]
         (lambda: PiecewiseStationary(PROBLEMS[:2], [3], comparator="median"), "comparator must be one of"),
         (
             lambda: PiecewiseStationary([PROBLEMS[0], random_problem(Actions(np.eye(3)), 0)], [3]),
@@ -163,7 +165,7 @@ def test_random_changes_are_distinct_ascending_and_seeded() -> None:
         (lambda: random_changes(10, 10, seed=0), "count must be at most 9, was 10"),
     ],
 )
-def test_bad_input_is_named(call, message: str) -> None:
+def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError) as error:
         call()
     assert message in str(error.value)

@@ -112,7 +112,8 @@ def test_the_kernel_plays_index_policies_as_they_play_themselves(policy: str) ->
     rewards = []
     for scenario in drawn.tolist():
         action = twin.select()
-        rewards.append(naive_total(replay, tuple(action), scenario))
+        assert isinstance(action, tuple)
+        rewards.append(naive_total(replay, action, scenario))
         twin.update(action, rewards[-1])
     total = np.var(rewards) * horizon - replay.risk_tolerance * sum(rewards)
     assert played.regret[-1] + comparator[-1] == pytest.approx(total, rel=1e-9)

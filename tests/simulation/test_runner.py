@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,7 +115,7 @@ def test_best_is_that_of_the_stretches_really_played() -> None:
 
 
 def test_config_says_what_was_run(small_problem: Problem) -> None:
-    config = simulate(Autocorrelated(small_problem, 0.6), ["rise"], horizon=100, runs=1, seed=np.int64(3)).config
+    config = simulate(Autocorrelated(small_problem, 0.6), ["rise"], horizon=100, runs=1, seed=np.int64(3)).config  # type: ignore[arg-type]
     assert config["environment"]["correlation"] == 0.6
     assert config["environment"]["pieces"][0]["mean_coef"] == small_problem.mean_coef.tolist()
     assert config["spacing"] == "both"
@@ -122,7 +123,14 @@ def test_config_says_what_was_run(small_problem: Problem) -> None:
 
 
 def test_streams_differ_by_every_part_of_the_identity() -> None:
-    identities = [(0, "rise", 0), (1, "rise", 0), (0, "rise", 1), (0, "rise++", 0), (0, "rise", "0"), (0, "rise0")]
+    identities: list[tuple[Any, ...]] = [
+        (0, "rise", 0),
+        (1, "rise", 0),
+        (0, "rise", 1),
+        (0, "rise++", 0),
+        (0, "rise", "0"),
+        (0, "rise0"),
+    ]
     states = {tuple(stream(*identity).generate_state(4).tolist()) for identity in identities}
     assert len(states) == len(identities)
 
@@ -205,7 +213,9 @@ def test_runs_outside_the_main_thread(small_problem: Problem) -> None:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_interrupt_before_anything_is_finished_is_an_interrupt(small_problem: Problem, monkeypatch) -> None:
+def test_interrupt_before_anything_is_finished_is_an_interrupt(
+    small_problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Rise, "propose", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         simulate(small_problem, ["rise"], horizon=200, runs=5)
@@ -231,8 +241,13 @@ def test_interrupt_before_anything_is_finished_is_an_interrupt(small_problem: Pr
         ({"checkpoints": 0}, "checkpoints must be a positive integer, was 0"),
     ],
 )
-def test_bad_input_is_named(small_problem: Problem, changes: dict[str, object], message: str) -> None:
-    arguments = {"problem": Environment(small_problem), "policies": ["rise"], "horizon": 100, "runs": 1} | changes
+def test_bad_input_is_named(small_problem: Problem, changes: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {
+        "problem": Environment(small_problem),
+        "policies": ["rise"],
+        "horizon": 100,
+        "runs": 1,
+    } | changes
     with pytest.raises(InputError) as error:
         simulate(**arguments)
     assert message in str(error.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -142,7 +144,9 @@ def test_mistold_policies_hear_another_base_variance_and_nothing_else_changes() 
         (WrongBaseVariance, "factor", (2.0, 0.5)),
     ],
 )
-def test_parameters_are_part_of_the_identity(kind: type[Environment], name: str, values: tuple[float, float]) -> None:
+def test_parameters_are_part_of_the_identity(
+    kind: Callable[..., Environment], name: str, values: tuple[float, float]
+) -> None:
     made = [kind(PROBLEM, value) for value in values]
     assert [one.describe()[name] for one in made] == list(values)
     assert len({one.identity for one in [*made, Environment(PROBLEM)]}) == 3
@@ -180,7 +184,7 @@ def test_riskless_slot_of_a_set_that_is_not_listed() -> None:
     [
         (lambda: HeavyTailed(PROBLEM, 2.0), "degrees must be a number above 2, was 2.0"),
         (lambda: HeavyTailed(PROBLEM, float("inf")), "degrees must be a number above 2, was inf"),
-        (lambda: HeavyTailed(3), "problem must be a Problem, was int"),
+        (lambda: HeavyTailed(3), "problem must be a Problem, was int"),  # type: ignore[arg-type]
         (lambda: NonlinearVariance(PROBLEM, 0.0), "power must be a number above 0, was 0.0"),
         (
             lambda: NonlinearVariance(
@@ -207,7 +211,7 @@ def test_riskless_slot_of_a_set_that_is_not_listed() -> None:
         ),
     ],
 )
-def test_bad_input_is_named(call, message: str) -> None:
+def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError) as error:
         call()
     assert message in str(error.value)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from riskroute import Environment, simulate
 from riskroute.experiments.panels import Panel, RunSize
+from riskroute.policies import Rise
 from riskroute.results import PolicyResult
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation.runner import by_label
@@ -26,7 +28,7 @@ def assert_same(one: PolicyResult, other: PolicyResult) -> None:
     assert one.recommended == other.recommended
 
 
-def task(**changes: object) -> Task:
+def task(**changes: Any) -> Task:
     policy = by_label(["rise"], WORLD, 500)["rise"]
     return replace(Task(WORLD, "rise", policy, 500, 7, 0, 3), **changes)
 
@@ -101,7 +103,9 @@ def test_identities_differ_where_results_may(changes: dict[str, object]) -> None
 
 
 def test_a_parameter_changes_the_identity() -> None:
-    assert task(policy=replace(task().policy, explore_multiplier=3.0)).identity != task().identity
+    policy = task().policy
+    assert isinstance(policy, Rise)
+    assert task(policy=replace(policy, explore_multiplier=3.0)).identity != task().identity
 
 
 def test_the_shelf_gives_back_what_was_put(tmp_path: Path) -> None:

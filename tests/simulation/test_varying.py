@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -65,12 +66,13 @@ def test_equals_a_naive_twin(method: str) -> None:
     for run in range(2):
         rng = np.random.default_rng(stream(5, FLOW.stream_name, "uniform", run, "rewards"))
         policy = Uniform().start(FLOW.setting(horizon), stream(5, FLOW.stream_name, "uniform", run, "policy"))
-        rewards, means, variances, gaps, actions = [], [], [], [], []
-        best_means, best_variances = [], []
+        columns: list[list[Any]] = [[] for _ in range(7)]
+        rewards, means, variances, gaps, actions, best_means, best_variances = columns
         for t in range(horizon):
             problem = PROBLEMS[SEQUENCE[t % 23]]
             policy.offer(problem.actions)
             action = policy.select()
+            assert isinstance(action, int)
             assert 0 <= action < problem.actions.size
             mean, variance = mean_variance(problem, action)
             best_mean, best_variance = mean_variance(problem, best_of(problem))
@@ -190,10 +192,10 @@ def test_rounds_are_counted_by_set_over_all_cycles() -> None:
     np.testing.assert_array_equal(FLOW.rounds_in(rounds), expected)
 
 
-def test_a_long_sequence_costs_one_table_per_set(monkeypatch) -> None:
+def test_a_long_sequence_costs_one_table_per_set(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     real = ChangingActionSets._comparator
-    monkeypatch.setattr(ChangingActionSets, "_comparator", lambda self, piece: asked.append(piece) or real(self, piece))
+    monkeypatch.setattr(ChangingActionSets, "_comparator", lambda self, piece: asked.append(piece) or real(self, piece))  # type: ignore[func-returns-value]
     environment = ChangingActionSets(*random_order_sizes(SIZES, slots=3, seed=1, length=100_000))
     simulate(environment, ["oracle", "uniform"], horizon=300, runs=2)
     assert asked == [0, 1, 2]
@@ -249,7 +251,7 @@ def test_large_orders_are_not_listed_and_neither_are_small_ones_beside_them() ->
     assert result.policies["oracle"].exploration.tolist() == [0]
 
 
-def other(**changes: object) -> list[Problem]:
+def other(**changes: Any) -> list[Problem]:
     return [PROBLEMS[0], dataclasses.replace(PROBLEMS[1], **changes)]
 
 
@@ -257,7 +259,7 @@ def other(**changes: object) -> list[Problem]:
     ("call", "message"),
     [
         (lambda: ChangingActionSets([], [0]), "problems must not be empty"),
-        (lambda: ChangingActionSets([PROBLEMS[0], 3], [0]), "problems must be Problems, was int at 1"),
+        (lambda: ChangingActionSets([PROBLEMS[0], 3], [0]), "problems must be Problems, was int at 1"),  # type: ignore[list-item]
         (
             lambda: ChangingActionSets(other(risk_tolerance=1.0), [0]),
             "share one risk_tolerance, 1.0 at 1 differs from 2.0",
@@ -281,13 +283,13 @@ def other(**changes: object) -> list[Problem]:
             lambda: ChangingActionSets(PROBLEMS, [0, -1]),
             "sequence must be whole numbers from 0 to 2, one per round, was -1",
         ),
-        (lambda: ChangingActionSets(PROBLEMS, [0.5]), "one per round, was [0.5]"),
+        (lambda: ChangingActionSets(PROBLEMS, [0.5]), "one per round, was [0.5]"),  # type: ignore[list-item]
         (lambda: ChangingActionSets(PROBLEMS, [True]), "one per round, was [True]"),
-        (lambda: ChangingActionSets(PROBLEMS, [[0], [1, 2]]), "one per round, was [[0], [1, 2]]"),
-        (lambda: ChangingActionSets(PROBLEMS, 1), "one per round, was 1"),
+        (lambda: ChangingActionSets(PROBLEMS, [[0], [1, 2]]), "one per round, was [[0], [1, 2]]"),  # type: ignore[list-item]
+        (lambda: ChangingActionSets(PROBLEMS, 1), "one per round, was 1"),  # type: ignore[arg-type]
         (
             lambda: ChangingActionSets(
-                other(actions=Actions(PROBLEMS[1].actions.matrix, handles=list_splits(4, 3))), [0, 1]
+                other(actions=Actions(PROBLEMS[1].actions.listed().matrix, handles=list_splits(4, 3))), [0, 1]
             ),
             "problems must all have row numbers or all have vectors as handles",
         ),
@@ -306,7 +308,7 @@ def other(**changes: object) -> list[Problem]:
         (lambda: random_order_sizes([2], 3, -1, 5), "seed must be a non-negative integer, was -1"),
     ],
 )
-def test_bad_input_is_named(call, message: str) -> None:
+def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError) as error:
         call()
     assert message in str(error.value)

@@ -8,7 +8,7 @@ import struct
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars
@@ -104,7 +104,7 @@ def _levels(live: dict[int, list[object]], side: str, depth: int) -> list[Level]
     sizes: dict[int, int] = {}
     for of, price, shares in live.values():
         if of == side:
-            sizes[price] = sizes.get(price, 0) + shares  # type: ignore[index,call-overload,operator]
+            sizes[price] = sizes.get(price, 0) + shares  # type: ignore[index,call-overload]
     best = sorted(sizes.items(), reverse=side == "B")[:depth]
     return [(price / 10_000, shares) for price, shares in best] + [(None, 0)] * (depth - len(best))
 
@@ -181,7 +181,7 @@ def tick_text(messages: Sequence[Message], letters: str = "NQP") -> str:
 
 def table_columns(
     messages: Sequence[Message], depth: int, venues: Sequence[str] = ("XNAS",), symbol: str = "ACME"
-) -> dict[str, list[object]]:
+) -> dict[str, list[Any]]:
     """Books in columns of our names, times in UTC nanoseconds, venues in turn."""
     columns: dict[str, list[object]] = {
         "ts_event": [MIDNIGHT + one.time for one in messages],
@@ -196,7 +196,7 @@ def table_columns(
     return columns
 
 
-def csv_text(columns: dict[str, list[object]]) -> str:
+def csv_text(columns: dict[str, list[Any]]) -> str:
     """Columns as CSV with a header; None is an empty field."""
     rows = [",".join("" if cell is None else str(cell) for cell in row) for row in zip(*columns.values(), strict=True)]
     return "\n".join([",".join(columns), *rows]) + "\n"
@@ -237,7 +237,7 @@ def check_recordings(folder: Path) -> None:
             assert table["sequence"].is_sorted()
             assert not sum(table.select("ts_event", "sequence", "venue", "symbol").null_count().row(0))
             local = table["ts_event"].dt.convert_time_zone("America/New_York").dt.date()
-            assert (local == one.date).all(), f"{name} of {one.stem}: {local.min()} to {local.max()}"
+            assert (local == one.date).all(), f"{name} of {one.stem}: {local.min()!s} to {local.max()!s}"
         _check_levels(tables["snapshots"][0], one.depth)
         if one.has_events:
             events = tables["events"][0]

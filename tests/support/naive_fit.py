@@ -43,7 +43,7 @@ def naive_fit(
     if prior:
         mean_known, var_known = mean_known + prior.mean_precision, var_known + prior.var_precision
 
-    variances = [max(a @ var_center + base_variance, floor * typical) if prior else typical for a, _ in rounds]
+    variances = [max(float(a @ var_center) + base_variance, floor * typical) if prior else typical for a, _ in rounds]
     for _ in range(3):
         of_mean = [(a, x, 1 / v) for (a, x), v in zip(rounds, variances, strict=True)]
         mean_precision, mean_coef = _solved(of_mean, mean_known, mean_center)
@@ -54,7 +54,7 @@ def naive_fit(
             if free > 0
         ]
         var_precision, var_coef = _solved(of_variance, var_known, var_center)
-        variances = [max(a @ var_coef + base_variance, floor * typical) for a, _ in rounds]
+        variances = [max(float(a @ var_coef) + base_variance, floor * typical) for a, _ in rounds]
     count = len(rounds) + (prior.rounds if prior else 0)
     return Belief(mean_coef, mean_precision, var_coef, var_precision, typical, count)
 
@@ -94,11 +94,13 @@ def _squared_errors(
     Its distance from the mean of its action counts, and that mean's from the fit if such distances are no surprise.
     """
     covariance = np.linalg.inv(precision)
-    within, fitted = [], []
+    within: list[tuple[float, float]] = []
+    fitted: list[tuple[float, float]] = []
     for (a, x), v in zip(rounds, variances, strict=True):
         same = by_action[tuple(a)]
-        within.append(((x - np.mean(same)) ** 2, 1 - 1 / len(same)))
-        fitted.append(((np.mean(same) - a @ coef) ** 2, max(1 / len(same) - a @ covariance @ a / v, 0.0)))
+        center = np.mean(same)
+        within.append((float((x - center) ** 2), 1 - 1 / len(same)))
+        fitted.append((float((center - a @ coef) ** 2), max(1 / len(same) - float(a @ covariance @ a) / v, 0.0)))
     free, left = sum(n for _, n in within), sum(n for _, n in fitted)
     if free >= left > 0:
         unit = sum(square / v for (square, _), v in zip(within, variances, strict=True)) / free
@@ -113,4 +115,5 @@ def _solved(weighted: list[tuple[Vector, float, float]], known: Matrix, center: 
     for a, target, weight in weighted:
         precision = precision + weight * np.outer(a, a)
         moment = moment + weight * target * a
-    return precision, np.linalg.solve(precision, moment)
+    coef: Vector = np.linalg.solve(precision, moment).astype(np.float64)
+    return precision, coef

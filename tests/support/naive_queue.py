@@ -188,6 +188,7 @@ class NaiveQueue:
     def meet(self, size: int) -> None:
         """An order of the other side comes to our price or through it, and finds what the recording has and us."""
         if self.rule == "pro-rata":
+            assert self.price is not None
             self._share(max(size - sum(shares for _, at, shares in self.book.orders if at < self.price), 0))
         elif self.left:
             taken = min(max(size - self.book.ahead_of_us(), 0), self.left)
@@ -196,6 +197,7 @@ class NaiveQueue:
 
     def _share(self, volume: int) -> None:
         if volume and not self.volume:
+            assert self.price is not None
             self.shown = self.book.size_at(self.price)
         self.volume += volume
 

@@ -26,13 +26,13 @@ BAD: tuple[Any, ...] = (
 ACTIONS = rr.Actions([[0.6, 0.1], [0.1, 0.7], [0.4, 0.4]])
 SPLITS = rr.Allocations(shares=4, slots=3)
 SURVIVORS = rr.Allocations(shares=400, slots=6).within(np.linspace(-1.0, 1.0, 12), 0.4)
-PROBLEM = rr.Problem(actions=ACTIONS, mean_coef=[0.5, 0.1], var_coef=[0.2, 0.3])
+PROBLEM = rr.Problem(actions=ACTIONS, mean_coef=np.array([0.5, 0.1]), var_coef=np.array([0.2, 0.3]))
 OVER_SPLITS = rr.random_problem(SPLITS, seed=1)
 ENVIRONMENT = rr.Environment(PROBLEM)
 MODELS = [rr.VenueModel("A", (-0.07, -0.0002), (0.0, 0.0006)), rr.VenueModel("B", (-0.05, 0.0), (0.0, 0.006))]
 TALLIES = rr.Tallies(np.array([0, 1]), np.array([2, 3]), np.array([0.5, 0.1]), np.array([1.0, 2.0]))
 BELIEF = rr.Belief(np.zeros(2), np.eye(2), np.zeros(2), np.eye(2), 1.0, 10.0)
-BOOK = {
+BOOK: dict[str, Any] = {
     "slots": (0, 2),
     "crossing": np.array([[0.0, -1.0, -3.0, -6.0]]),
     "rests": np.array([[[0, 1, 2, 3]], [[0, 0, 1, 2]]]),
@@ -138,7 +138,7 @@ def learning() -> Iterator[tuple[str, Call]]:
     )  # fmt: skip
     yield "Plan", (rr.Plan, {"actions": [0, 1], "counts": [3, 2]})
     yield "Plan.repeat", (rr.Plan.repeat, {"action": 1, "count": 3})
-    yield "Plan.fitted", (rr.Plan([0, 1], [3, 2]).fitted, {"rounds": 4})
+    yield "Plan.fitted", (rr.Plan(np.array([0, 1]), np.array([3, 2])).fitted, {"rounds": 4})
     yield "Tally", (rr.Tally, {"count": 2, "mean": 0.5, "spread": 1.0})
     yield "Tally.of", (rr.Tally.of, {"rewards": [1.0, 2.0]})
     yield "Tally.merge", (rr.Tally(1, 2.0, 0.0).merge, {"other": rr.Tally(1, 2.0, 0.0)})
@@ -148,7 +148,7 @@ def learning() -> Iterator[tuple[str, Call]]:
     yield "Tallies.joined", (TALLIES.joined, {"other": TALLIES})
     yield "Design", (rr.Design, {"actions": [0, 1], "weights": [0.5, 0.5], "bound": 2.0, "rank": 2})
     yield "Estimate", (rr.learning.Estimate, {"mean_coef": [0.5], "var_coef": [0.1]})
-    yield "Estimate.score", (rr.learning.Estimate([0.5], [0.1]).score, {"risk_tolerance": 2.0})
+    yield "Estimate.score", (rr.learning.Estimate(np.array([0.5]), np.array([0.1])).score, {"risk_tolerance": 2.0})
     yield (
         "least_squares",
         (
@@ -249,7 +249,7 @@ def simulation() -> Iterator[tuple[str, Call]]:
         for method, arguments in methods.items():
             yield f"{type(environment).__name__}.{method}", (getattr(environment, method), arguments)
     yield "Run.reward", (lambda action: ENVIRONMENT.run(np.random.default_rng(0)).reward(action), {"action": 1})
-    plan = rr.Plan([0, 1], [2, 3])
+    plan = rr.Plan(np.array([0, 1]), np.array([2, 3]))
     yield "Run.tally", (lambda plan: ENVIRONMENT.run(np.random.default_rng(0)).tally(plan), {"plan": plan})
 
     def played(kind: Callable[..., Any]) -> Callable[..., Any]:

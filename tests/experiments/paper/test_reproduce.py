@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars
@@ -78,7 +79,7 @@ def test_a_missing_library_is_noticed_before_playing(monkeypatch: pytest.MonkeyP
         ({"policies": ["ris"]}, "policy must be one of .*, was 'ris'"),
     ],
 )
-def test_what_cannot_be_reproduced(values: dict[str, object], message: str) -> None:
+def test_what_cannot_be_reproduced(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         plan_experiments(**values)
 
@@ -165,6 +166,7 @@ def test_the_story_is_the_first_run_of_the_panel() -> None:
     story, (panel,) = nonstationary.story(scale), nonstationary.panels(scale, ["restart-gse"])
     rounds = checkpoint_rounds(scale.horizon, nonstationary.CHECKPOINTS, "linear")
     instance = panel.environment.stream_name
+    assert isinstance(panel.policies, dict)
     policy = panel.policies["restart-gse"].clone()
     policy.start(panel.environment.setting(scale.horizon), stream(3, instance, "restart-gse", 0, "policy"))
     rng = np.random.default_rng(stream(3, instance, "restart-gse", 0, "rewards"))

@@ -122,7 +122,7 @@ def test_a_bad_file_exits_with_two_and_leaves_nothing(tmp_path: Path, capsys: py
 
 
 def test_files_with_faults_are_imported_when_asked_to(tmp_path: Path) -> None:
-    columns: dict[str, list[object]] = {
+    columns: dict[str, list[Any]] = {
         "ts_event": [1_553_700_000_000_000_000 + k * 10**9 for k in range(40)],
         "symbol": ["ACME"] * 40,
         "bid_px_00": [99.0] * 30 + [101.0] * 10,
@@ -185,8 +185,8 @@ def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
     tolerances = [point["risk_tolerance"] for point in order["frontier"]]
     assert tolerances[0] == 0
     for field in ("risk_tolerance", "mean", "variance"):
-        values = [point[field] for point in order["frontier"]]
-        assert all(later > earlier for earlier, later in itertools.pairwise(values)), field
+        steps = itertools.pairwise(point[field] for point in order["frontier"])
+        assert all(later > earlier for earlier, later in steps), field
     best = [point for point in order["frontier"] if point["risk_tolerance"] <= order["risk_tolerance"]][-1]
     assert best["allocation"] == order["splits"]["recommended"]["allocation"]
     assert order["frontier"][-1]["allocation"] == order["splits"]["ignoring risk"]["allocation"]

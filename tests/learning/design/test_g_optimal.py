@@ -195,7 +195,7 @@ def test_design_does_not_depend_on_the_coordinates(features: Matrix, seed: int) 
 @settings(max_examples=30)
 def test_equal_input_gives_equal_output_and_is_left_alone(features: Matrix) -> None:
     before = features.copy()
-    first, second = g_optimal(features), g_optimal(features.tolist())  # type: ignore[arg-type]
+    first, second = g_optimal(features), g_optimal(features.tolist())
     assert features.tolist() == before.tolist()
     assert first.actions.tolist() == second.actions.tolist()
     assert first.weights.tolist() == second.weights.tolist()
@@ -315,7 +315,7 @@ def test_more_support_than_needed_is_thinned(tolerance: float, monkeypatch: pyte
     """On a sphere the solver leaves more than r (r + 1) / 2 actions; the paper promises that many are enough."""
     before = []
     original = design_module.thin_support
-    monkeypatch.setattr(design_module, "thin_support", lambda *a: before.append(len(a[1])) or original(*a))
+    monkeypatch.setattr(design_module, "thin_support", lambda *a: before.append(len(a[1])) or original(*a))  # type: ignore[func-returns-value]
     directions = np.random.default_rng(0).standard_normal((300, 3))
     sphere = directions / np.linalg.norm(directions, axis=1)[:, None]
     design = g_optimal(sphere, tolerance)
@@ -327,7 +327,7 @@ def test_outermost_actions_in_a_subspace(monkeypatch: pytest.MonkeyPatch) -> Non
     """The longest 250 vectors, seen from the whole set, span a plane; the third direction is in the crowd."""
     used = []
     original = design_module._spanning_rows
-    monkeypatch.setattr(design_module, "_spanning_rows", lambda *a: used.append(True) or original(*a))
+    monkeypatch.setattr(design_module, "_spanning_rows", lambda *a: used.append(True) or original(*a))  # type: ignore[func-returns-value]
     angles = np.linspace(0, math.pi, 250, endpoint=False)
     circle = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(250)])
     crowd = np.tile([0.0, 0.0, 1.0], (10_000, 1))

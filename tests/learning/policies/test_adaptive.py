@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,12 +41,12 @@ def some_belief(seed: int, dim: int, firmness: float = 30.0) -> Belief:
     return Belief(mean, precisions[0], var, precisions[1] / 2, 1.0, firmness * dim)
 
 
-def some_policy(horizon: int = 10_000, dim: int = 4, **parameters: float) -> Adaptive:
+def some_policy(horizon: int = 10_000, dim: int = 4, **parameters: Any) -> Adaptive:
     features = np.random.default_rng(12).standard_normal((40, dim))
     return Adaptive(**parameters).start(Setting(actions=Actions.scaled(features), horizon=horizon), seed=3)
 
 
-def duel(seed: int, loss: float = 0.02, firmness: float = 30.0, count: int = 12, **parameters: float) -> Duel:
+def duel(seed: int, loss: float = 0.02, firmness: float = 30.0, count: int = 12, **parameters: Any) -> Duel:
     """A random duel; the leader comes first."""
     policy, belief = some_policy(**parameters), some_belief(seed, 4, firmness)
     order = np.argsort(policy.setting.actions.listed().scores(belief.score(2.0)), kind="stable")
@@ -165,6 +166,7 @@ def test_portions_are_nearly_equal() -> None:
 
 def behind_of_plan(policy: Adaptive) -> Vector:
     """How far behind the leader each action of the plan is believed to be."""
+    assert policy.belief is not None
     score = policy.belief.score(policy.setting.risk_tolerance)
     actions = policy.setting.actions
     best = float(actions.action_features(actions.best(score)) @ score)
@@ -210,6 +212,7 @@ def explored(remaining: int, seed: int) -> int:
     """Rounds of a plan that are not the leader's, with so many rounds to go."""
     policy = some_policy(horizon=100_000, prior=some_belief(seed, 4, firmness=100.0))
     policy.played = 100_000 - remaining
+    assert policy.belief is not None
     plan = policy.explore(policy.belief, 40)
     leader = policy.recommend()
     return sum(int(n) for a, n in zip(plan.actions, plan.counts, strict=True) if as_action(a) != leader)
@@ -291,7 +294,7 @@ PRIOR = naive_fit([], 1.0, np.eye(3))
     [
         (Adaptive(patience=0.0), "patience must be a number above 0, was 0.0"),
         (Adaptive(draws=0), "draws must be a positive integer, was 0"),
-        (Adaptive(portions=1.5), "portions must be a positive integer, was 1.5"),
+        (Adaptive(portions=1.5), "portions must be a positive integer, was 1.5"),  # type: ignore[arg-type]
         (Adaptive(budget=-0.1), "budget must be a number of at least 0, was -0.1"),
         (Adaptive(growth=2.0), "growth must be a number of at most 1 and above 0, was 2.0"),
         (Adaptive(start_rounds=-1), "start_rounds must be a positive integer, was -1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from riskroute import (
     simulate,
 )
 from riskroute.environments import PiecewiseStationary
+from riskroute.learning.actions import Action
 from riskroute.learning.belief import fit
 from riskroute.learning.observations import Observations
 from riskroute.policies import ChangeTest, Discounted, RestartGse, SlidingWindow, Thompson
@@ -41,7 +43,7 @@ def tallied(action: int, rounds: int, mean: float = 0.2) -> Tallies:
     return Tallies(np.array([action]), np.array([rounds]), np.array([mean]), np.array([1.0 * rounds]))
 
 
-def play(policy: Policy, environment: Environment, rounds: int, seed: int = 4) -> list[object]:
+def play(policy: Policy, environment: Environment, rounds: int, seed: int = 4) -> list[Action]:
     run = environment.run(np.random.default_rng(seed))
     actions = []
     for _ in range(rounds):
@@ -51,7 +53,7 @@ def play(policy: Policy, environment: Environment, rounds: int, seed: int = 4) -
 
 
 def restarts(
-    environment: Environment, horizon: int, seed: int, *, until: int | None = None, **parameters: float
+    environment: Environment, horizon: int, seed: int, *, until: int | None = None, **parameters: Any
 ) -> list[int]:
     """Rounds of the alarms, in play that ends at the horizon or earlier."""
     policy = ChangeTest(**parameters).start(environment.setting(horizon), seed=seed)
@@ -82,6 +84,7 @@ def test_discounted_believes_what_the_faded_observations_say() -> None:
     while policy.played < 1500:
         policy.learn(run.tally(policy.plan()))
     expected = fit(policy.observations, base_variance=1.0, vague=policy.vague)
+    assert policy.belief is not None
     np.testing.assert_allclose(policy.belief.mean_precision, expected.mean_precision)
     assert policy.belief.rounds == pytest.approx(policy.observations.rounds)
     assert policy.belief.rounds < 300 / np.log(2) + policy.due  # as many rewards as ever count
@@ -90,8 +93,10 @@ def test_discounted_believes_what_the_faded_observations_say() -> None:
 def test_discounted_forgets_its_prior_at_the_same_speed() -> None:
     policy = Discounted(halflife=100, prior=PRIOR).start(EYE)
     policy.observe(tallied(0, 100))
+    assert policy.base is not None
     assert policy.base.rounds == 300
     np.testing.assert_allclose(policy.base.mean_precision, 100 * np.eye(3))
+    assert policy.prior is not None
     assert policy.prior.rounds == 600
     policy.observe(tallied(0, 3000))
     assert policy.base is None
@@ -122,6 +127,7 @@ def test_sliding_window_is_thompson_fitted_on_the_last_window() -> None:
         np.testing.assert_allclose(policy.observations.spreads, expected.spreads, atol=1e-9)
         if policy.fresh == 0 and policy.played % 5 == 0:
             twin = naive_fit(history[-kept:], 1.0, policy.vague)
+            assert policy.belief is not None
             np.testing.assert_allclose(policy.belief.mean_coef, twin.mean_coef, rtol=1e-6, atol=1e-9)
             np.testing.assert_allclose(policy.belief.var_precision, twin.var_precision, rtol=1e-6)
     assert believed > 1200
@@ -202,6 +208,7 @@ def test_an_alarm_keeps_the_latest_plans_only_and_explores_anew() -> None:
     assert policy.observations.rounds == sum(part.rounds for part in policy.recent) <= 16 * 100
     assert len(policy.settled) == 0
     assert len(policy.recent) in (1, 2, 4, 8, 16)
+    assert policy.belief is not None
     assert policy.belief.rounds == policy.observations.rounds
     assert policy.ahead() == 0
     policy.learn(run.tally(policy.plan()))
@@ -211,7 +218,7 @@ def test_an_alarm_keeps_the_latest_plans_only_and_explores_anew() -> None:
 def test_an_alarm_drops_the_prior_that_it_contradicts() -> None:
     prior = Belief(np.array([0.9, 0.0, 0.0]), 3000 * np.eye(3), np.zeros(3), 1500 * np.eye(3), 1.0, 3000.0)
     policy = ChangeTest(prior=prior).start(Setting(actions=EYE.actions, horizon=6000), seed=1)
-    environment = Environment(Problem(actions=EYE.actions, mean_coef=[-0.6, 0.5, 0.0], var_coef=np.zeros(3)))
+    environment = Environment(Problem(actions=EYE.actions, mean_coef=np.array([-0.6, 0.5, 0.0]), var_coef=np.zeros(3)))
     run = environment.run(np.random.default_rng(2))
     while policy.remaining:
         policy.learn(run.tally(policy.plan()))
@@ -223,7 +230,9 @@ def test_an_alarm_drops_the_prior_that_it_contradicts() -> None:
 @pytest.mark.parametrize("kind", [Discounted, SlidingWindow, ChangeTest])
 def test_saved_in_mid_run_goes_on_alike(kind: type[Policy]) -> None:
     """After the first change, where change-test has alarms behind it and the others have forgotten something."""
-    parameters = {"halflife": 500} if kind is Discounted else {"window": 2000} if kind is SlidingWindow else {}
+    parameters: dict[str, Any] = (
+        {"halflife": 500} if kind is Discounted else {"window": 2000} if kind is SlidingWindow else {}
+    )
     policy = kind(**parameters).start(CHANGING.setting(20_000), seed=3)
     run = CHANGING.run(np.random.default_rng(5))
     while policy.played < 6300:
@@ -232,6 +241,7 @@ def test_saved_in_mid_run_goes_on_alike(kind: type[Policy]) -> None:
     restored = restore_policy(json.loads(json.dumps(policy.state(), allow_nan=False)), SETS)
     assert restored.state() == policy.state()
     if isinstance(policy, ChangeTest):
+        assert isinstance(restored, ChangeTest)
         assert restored.restarts == policy.restarts != []
     assert play(restored, CHANGING, 700, seed=9) == play(policy, CHANGING, 700, seed=9)
 
@@ -259,13 +269,13 @@ def test_forgetting_pays_where_coefficients_change() -> None:
         (Discounted(halflife=0), "halflife must be a number above 0, was 0"),
         (Discounted(draws=0), "draws must be a positive integer, was 0"),
         (SlidingWindow(window=0), "window must be a positive integer, was 0"),
-        (SlidingWindow(window=10.0), "window must be a positive integer, was 10.0"),
+        (SlidingWindow(window=10.0), "window must be a positive integer, was 10.0"),  # type: ignore[arg-type]
         (SlidingWindow(width=-1.0), "width must be a number of at least 1e-09 and of at most 1e+09, was -1.0"),
         (ChangeTest(check_every=0), "check_every must be a positive integer, was 0"),
         (ChangeTest(level=0.0), "level must be a number above 0 and below 1, was 0.0"),
         (ChangeTest(level=1.0), "level must be a number above 0 and below 1, was 1.0"),
         (ChangeTest(patience=-1.0), "patience must be a number above 0, was -1.0"),
-        (ChangeTest(prior=PRIOR.mean_coef), "prior must be a Belief, was ndarray"),
+        (ChangeTest(prior=PRIOR.mean_coef), "prior must be a Belief, was ndarray"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_parameters_are_named(policy: Policy, message: str) -> None:

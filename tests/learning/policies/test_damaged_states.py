@@ -92,7 +92,7 @@ def replaced_by(other: Any) -> Callable[[Any], Any]:
     return replaced
 
 
-REPLACEMENTS = (
+REPLACEMENTS: tuple[Any, ...] = (
     "x", 3, -1, 0, True, 1.5, -0.5, math.nan, math.inf, -math.inf, 1e300, 10**30, 2**63, [], {}, [[1.0], [2.0, 3.0]],
     {"array": [1.0], "dtype": "float64", "shape": [1]}, {"array": [1], "dtype": "object", "shape": [1]},
     {"array": "abc", "dtype": "<U3", "shape": []}, {"array": [], "dtype": "int64", "shape": [0, 10**20]},

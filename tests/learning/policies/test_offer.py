@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from riskroute import (
     simulate,
 )
 from riskroute.environments import ChangingActionSets
-from riskroute.learning.actions import as_batch
+from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.policies import (
     Adaptive,
@@ -47,8 +48,8 @@ KINDS: list[type[LinearPolicy]] = [Thompson, Adaptive, LinThompson, LinUcb, Disc
 
 
 def rounds_of(
-    policy: Policy, count: int, seed: int = 3, sequence: object = SEQUENCE, sign: float = 1.0
-) -> tuple[list[Round], list[object]]:
+    policy: Policy, count: int, seed: int = 3, sequence: Any = SEQUENCE, sign: float = 1.0
+) -> tuple[list[Round], list[Action]]:
     """Play an order flow round by round; return features and rewards, and the actions."""
     rng = np.random.default_rng(seed)
     rounds, actions = [], []
@@ -77,6 +78,7 @@ def test_learning_carries_over_from_set_to_set(kind: type[LinearPolicy]) -> None
     np.testing.assert_allclose(policy.observations.spreads, everything.spreads, atol=1e-9)
     policy.refresh()
     twin = naive_fit(rounds, 1.0, policy.vague)
+    assert policy.belief is not None
     np.testing.assert_allclose(policy.belief.mean_coef, twin.mean_coef, rtol=1e-6)
     np.testing.assert_allclose(policy.belief.var_precision, twin.var_precision, rtol=1e-6)
     assert (policy.played, policy.belief.rounds) == (250, 250)
@@ -86,10 +88,10 @@ def test_learning_carries_over_from_set_to_set(kind: type[LinearPolicy]) -> None
 def test_actions_are_of_the_set_on_offer(kind: type[LinearPolicy]) -> None:
     policy = kind().start(Setting(actions=SETS[0], horizon=400), seed=1)
     _, actions = rounds_of(policy, 400)
-    assert all(0 <= a < SETS[SEQUENCE[t]].size for t, a in enumerate(actions))
+    assert all(isinstance(a, int) and 0 <= a < SETS[SEQUENCE[t]].size for t, a in enumerate(actions))
     for actions_on_offer in SETS:
         policy.offer(actions_on_offer)
-        assert 0 <= policy.recommend() < actions_on_offer.size
+        assert policy.recommend() in range(actions_on_offer.size)
 
 
 def test_what_was_played_of_a_plan_is_learned() -> None:
@@ -100,6 +102,7 @@ def test_what_was_played_of_a_plan_is_learned() -> None:
         policy.update(policy.select(), 0.1 * k)
     assert policy.played == 0
     policy.offer(SETS[1])
+    assert policy.belief is not None
     assert policy.played == policy.observations.rounds == policy.belief.rounds == 7
     played = np.repeat(SETS[2].features(plan.actions), plan.counts, axis=0)[:7]
     expected = evidence_of([(a, 0.1 * k) for k, a in enumerate(played)], 6)
@@ -121,7 +124,7 @@ def test_a_plan_not_yet_begun_is_made_anew() -> None:
     policy.plan()
     policy.offer(SETS[0])
     assert policy.played == 0
-    assert policy.select() < SETS[0].size
+    assert policy.select() in range(SETS[0].size)
 
 
 @pytest.mark.parametrize("kind", KINDS)

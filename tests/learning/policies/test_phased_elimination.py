@@ -28,7 +28,7 @@ from riskroute.learning.policies.phased_elimination import PhasedElimination
 
 def naive_phases(problem: Problem, horizon: int, constant: float, variance: float, run: Any) -> list[list[int]]:
     """Survivors after every full phase, drawing one reward at a time from ``run``; failure probability 1/T."""
-    features = problem.actions.matrix
+    features = problem.actions.listed().matrix
     size, alive, left, history, phase = len(features), np.arange(len(features)), horizon, [], 0
     while len(alive) > 1:
         phase += 1
@@ -66,7 +66,7 @@ def test_eliminates_as_the_textbook_does(
         action = policy.select()
         policy.update(action, run.reward(action))
         if policy.pending is None:
-            seen.append(policy.survivors.handles.tolist())
+            seen.append(policy.survivors.listed().handles.tolist())
     assert seen == expected
 
 
@@ -105,14 +105,14 @@ def test_gets_through_several_phases_in_a_hundred_thousand_rounds(shares: int, s
 def test_keeps_the_largest_mean_in_every_run(gaussian_problem: Problem) -> None:
     """It may fail with probability 1/T per run: 30 runs of 50,000 rounds, none does."""
     environment = Environment(gaussian_problem)
-    best = int(np.argmax(gaussian_problem.actions.matrix @ gaussian_problem.mean_coef))
+    best = int(np.argmax(gaussian_problem.actions.listed().matrix @ gaussian_problem.mean_coef))
     for seed in range(30):
         policy = PhasedElimination(noise_variance=2.0).start(environment.setting(50_000))
         run = environment.run(np.random.default_rng(seed))
         while policy.remaining:
             policy.learn(run.tally(policy.plan()))
         assert policy.phase > 2
-        assert best in policy.survivors.handles
+        assert best in policy.survivors.listed().handles
         assert policy.survivors.size < 40
 
 

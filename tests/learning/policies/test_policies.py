@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_registry_covers_every_policy_of_the_package() -> None:
     def below(kind: type[Policy]) -> set[type[Policy]]:
         return {kind}.union(*map(below, kind.__subclasses__()))
 
-    ours = {kind.name for kind in below(Policy) if kind.__module__.startswith("riskroute.") and hasattr(kind, "name")}
+    ours = {kind.name for kind in below(Policy) if kind.__module__.startswith("riskroute.") and hasattr(kind, "name")}  # type: ignore[type-abstract]
     assert ours == set(POLICIES)
 
 
@@ -104,8 +105,9 @@ def test_bad_parameters_are_named(policy: Policy, message: str) -> None:
     ("field", "value"), [("horizon", 0), ("horizon", 2.5), ("risk_tolerance", -1.0), ("base_variance", float("nan"))]
 )
 def test_bad_settings_are_named(field: str, value: float) -> None:
+    arguments: dict[str, Any] = {"actions": Actions(np.eye(2)), "horizon": 10, field: value}
     with pytest.raises(InputError, match=f"{field} must be .*, was {value}"):
-        Setting(**({"actions": Actions(np.eye(2)), "horizon": 10} | {field: value}))
+        Setting(**arguments)
 
 
 def test_restore_policy_finds_the_class_by_name() -> None:
@@ -138,8 +140,8 @@ def test_broken_states_are_state_errors(broken: dict[str, object]) -> None:
 
 
 def test_states_are_json_whatever_numbers_were_given() -> None:
-    setting = Setting(actions=Actions(np.eye(3)), horizon=np.int64(100), risk_tolerance=np.float32(2))
-    json.dumps(Rise(explore_multiplier=np.float32(2)).start(setting).state())
+    setting = Setting(actions=Actions(np.eye(3)), horizon=np.int64(100), risk_tolerance=np.float32(2))  # type: ignore[arg-type]
+    json.dumps(Rise(explore_multiplier=np.float32(2)).start(setting).state())  # type: ignore[arg-type]
 
 
 def test_coordinates_are_part_of_an_action_sets_identity() -> None:

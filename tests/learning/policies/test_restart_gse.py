@@ -63,7 +63,7 @@ def test_practical_budget_covers_every_design() -> None:
 @pytest.mark.parametrize("objective", ["mean", "mean-variance"])
 def test_one_cycle_is_algorithm_4(gaussian_problem: Problem, objective: str) -> None:
     """Explore the survivors' design, estimate from that piece alone, keep the better half, until one is left."""
-    features = gaussian_problem.actions.matrix
+    features = gaussian_problem.actions.listed().matrix
     policy = RestartGse(objective=objective, budget=100).start(Setting(actions=gaussian_problem.actions, horizon=5000))
     run, twin = (Environment(gaussian_problem).run(np.random.default_rng(3)) for _ in range(2))
     alive = np.arange(len(features))
@@ -80,7 +80,7 @@ def test_one_cycle_is_algorithm_4(gaussian_problem: Problem, objective: str) -> 
         for _ in played:
             action = policy.select()
             policy.update(action, run.reward(action))
-        assert policy.survivors.handles.tolist() == alive.tolist()
+        assert policy.survivors.listed().handles.tolist() == alive.tolist()
     assert policy.recommend() == alive[0]
 
 

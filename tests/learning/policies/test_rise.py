@@ -33,6 +33,7 @@ def test_commits_to_the_action_of_algorithm_1(gaussian_problem: Problem, seed: i
     played, rewards = [], []
     for _ in range(explore):
         action = rise.select()
+        assert isinstance(action, int)
         played.append(action)
         rewards.append(rng.normal(gaussian_problem.means(np.array([action]))[0], 1.0))
         rise.update(action, rewards[-1])

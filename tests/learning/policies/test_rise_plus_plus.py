@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from riskroute import Actions, Environment, Problem, Setting, Tallies, Tally, g_
 from riskroute.policies import RisePlusPlus
 
 
-def naive_phases(problem: Problem, horizon: int, constant: float, ridge: float, run) -> list[list[int]]:
+def naive_phases(problem: Problem, horizon: int, constant: float, ridge: float, run: Any) -> list[list[int]]:
     """Survivors after every phase, by Algorithm 2, drawing one reward at a time from ``run``."""
-    features = problem.actions.matrix
+    features = problem.actions.listed().matrix
     dim, alive, left, history, phase = features.shape[1], np.arange(len(features)), horizon, [], 0
     while len(alive) > 1 and left > 0:
         phase += 1
@@ -51,7 +52,7 @@ def test_eliminates_exactly_as_algorithm_2(gaussian_problem: Problem, seed: int)
         action = policy.select()
         policy.update(action, run.reward(action))
         if policy.pending is None:
-            seen.append(policy.survivors.handles.tolist())
+            seen.append(policy.survivors.listed().handles.tolist())
     assert seen == expected
 
 
@@ -115,7 +116,7 @@ def test_goes_on_with_survivors_that_do_not_span() -> None:
             [Tally(int(n), means[int(a)], float(n)) for a, n in zip(plan.actions, plan.counts, strict=True)],
         )
     )
-    assert policy.survivors.handles.tolist() == [0, 1, 2]
+    assert policy.survivors.listed().handles.tolist() == [0, 1, 2]
     assert policy.survivors.design(0.01).rank == 2
     assert set(policy.plan().actions.tolist()) <= {0, 1, 2}
 

@@ -28,6 +28,7 @@ def test_explores_in_turn_then_commits_to_the_lowest_empirical_mean_variance() -
     played = []
     for t in range(12):
         action = policy.select()
+        assert isinstance(action, int)
         played.append(action)
         policy.update(action, rewards[action][t // 3])
     assert played == [0, 1, 2] * 4
@@ -42,7 +43,8 @@ def test_recommends_what_it_committed_to_however_that_turns_out() -> None:
     with pytest.raises(StateError, match="risk-exp-exp is still exploring"):
         policy.recommend()
     for _ in range(8):
-        policy.update(policy.select(), [1.0, 0.5][policy.select()])
+        action = policy.select()
+        policy.update(action, 1.0 if action == 0 else 0.5)
     assert policy.recommend() == 0
     while policy.remaining:
         plan = policy.plan()

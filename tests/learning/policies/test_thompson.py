@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,12 +25,13 @@ from riskroute import (
     restore_policy,
     simulate,
 )
+from riskroute.learning.actions import Action
 from riskroute.learning.belief import vague_information
-from riskroute.learning.policies.linear_policy import spread_evenly, start_counts
+from riskroute.learning.policies.linear_policy import LinearPolicy, spread_evenly, start_counts
 from riskroute.policies import LinThompson, LinUcb, Thompson
 
 
-def play(policy: Policy, problem: Problem, rounds: int, seed: int = 4) -> list[object]:
+def play(policy: Policy, problem: Problem, rounds: int, seed: int = 4) -> list[Action]:
     """Play round by round and return the actions."""
     run = Environment(problem).run(np.random.default_rng(seed))
     actions = []
@@ -50,7 +52,7 @@ def test_decides_like_a_plain_version(
     horizon, rows, dim = 400, small_problem.actions.listed().matrix, small_problem.actions.dim
     environment = Environment(small_problem)
     kind = LinThompson if risk_neutral else Thompson
-    parameters = {"growth": growth, "draws": draws, "width": width, "start_rounds": start_rounds}
+    parameters: dict[str, Any] = {"growth": growth, "draws": draws, "width": width, "start_rounds": start_rounds}
     policy = kind(**parameters).start(environment.setting(horizon), seed=9)
     rng, run = np.random.default_rng(9), environment.run(np.random.default_rng(4))
     design = small_problem.actions.design(0.05)
@@ -76,6 +78,7 @@ def test_decides_like_a_plain_version(
         reward = run.reward(action)
         history.append((rows[action], reward))
         policy.update(action, reward)
+    assert policy.belief is not None
     if risk_neutral:
         assert policy.recommend() == int(np.argmax(rows @ policy.belief.mean_coef))
     else:
@@ -93,6 +96,7 @@ def test_plans_grow_with_what_is_known(small_problem: Problem) -> None:
         lengths.append((before, policy.played - before))
     assert lengths[0] == (0, policy.start_rounds * small_problem.actions.dim)
     assert all(n == min(max(t // 10, 1), 5000 - t) for t, n in lengths[1:])
+    assert policy.belief is not None
     assert policy.belief.rounds == lengths[-1][0]  # the last plan was cut short, so it is not yet looked at
     assert policy.observations.rounds == 5000
 
@@ -184,6 +188,7 @@ def test_lin_ucb_plays_the_largest_upper_bound(gaussian_problem: Problem, width:
     while policy.pending is not None:
         play(policy, gaussian_problem, 1)
     belief, rows = policy.belief, gaussian_problem.actions.listed().matrix
+    assert belief is not None
     ratio = np.linalg.det(belief.mean_precision) / np.linalg.det(policy.vague / belief.variance)
     factor = math.sqrt(2 * math.log(20) + math.log(ratio)) if width is None else width
     bounds = [a @ belief.mean_coef + factor * math.sqrt(a @ np.linalg.inv(belief.mean_precision) @ a) for a in rows]
@@ -207,6 +212,7 @@ def yesterday(problem: Problem, rounds: int = 3000) -> Belief:
     run = Environment(problem).run(np.random.default_rng(8))
     while policy.played < rounds:
         policy.learn(run.tally(policy.plan()))
+    assert policy.belief is not None
     return policy.belief
 
 
@@ -227,11 +233,13 @@ def test_a_warm_start_skips_the_first_design_and_loses_less() -> None:
 
 @pytest.mark.parametrize("kind", [Thompson, LinThompson, LinUcb])
 @pytest.mark.parametrize("saved_at", [0, 1, 333])
-def test_a_prior_survives_save_and_restore(small_problem: Problem, kind: type[Policy], saved_at: int) -> None:
+def test_a_prior_survives_save_and_restore(small_problem: Problem, kind: type[LinearPolicy], saved_at: int) -> None:
     prior = yesterday(small_problem, 200)
     policy = kind(prior=prior).start(Setting(actions=small_problem.actions, horizon=1000), seed=5)
     play(policy, small_problem, saved_at)
     restored = restore_policy(json.loads(json.dumps(policy.state(), allow_nan=False)), small_problem.actions)
+    assert isinstance(restored, LinearPolicy)
+    assert restored.prior is not None
     np.testing.assert_array_equal(restored.prior.var_precision, prior.var_precision)
     assert restored.state() == policy.state()
     assert play(restored, small_problem, 600) == play(policy, small_problem, 600)
@@ -244,17 +252,17 @@ PRIOR = naive_fit([], 1.0, np.eye(3))
     ("policy", "message"),
     [
         (Thompson(draws=0), "draws must be a positive integer, was 0"),
-        (Thompson(draws=2.5), "draws must be a positive integer, was 2.5"),
+        (Thompson(draws=2.5), "draws must be a positive integer, was 2.5"),  # type: ignore[arg-type]
         (Thompson(width=0.0), "width must be a number of at least 1e-09 and of at most 1e+09, was 0.0"),
         (Thompson(growth=0.0), "growth must be a number of at most 1 and above 0, was 0.0"),
         (Thompson(growth=1.5), "growth must be a number of at most 1 and above 0, was 1.5"),
         (Thompson(start_rounds=0), "start_rounds must be a positive integer, was 0"),
         (Thompson(prior=PRIOR), "prior must have dimension 2, was 3"),
-        (Thompson(prior=3), "prior must be a Belief, was int"),
+        (Thompson(prior=3), "prior must be a Belief, was int"),  # type: ignore[arg-type]
         (LinThompson(width=math.inf), "width must be a number of at least 1e-09 and of at most 1e+09, was inf"),
         (LinUcb(width=-1.0), "width must be a number of at least 0, was -1.0"),
         (LinUcb(delta=1.0), "delta must be a number above 0 and below 1, was 1.0"),
-        (LinUcb(growth="fast"), "growth must be a number of at most 1 and above 0, was 'fast'"),
+        (LinUcb(growth="fast"), "growth must be a number of at most 1 and above 0, was 'fast'"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_parameters_are_named(policy: Policy, message: str) -> None:

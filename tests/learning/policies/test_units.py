@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +77,10 @@ def test_priors_budgets_restarts_and_forgetting(policy: Policy) -> None:
 def test_without_a_known_constant(kind: type[LinearPolicy], factor: float) -> None:
     """A base variance of zero, and as many rounds as dimensions at first: rewards alone say how large the noise is."""
     problem = dataclasses.replace(
-        random_problem(Actions.scaled(ROWS), 4), base_variance=0.0, var_coef=[0.4, 0.3, 0.2], check_norms=False
+        random_problem(Actions.scaled(ROWS), 4),
+        base_variance=0.0,
+        var_coef=np.array([0.4, 0.3, 0.2]),
+        check_norms=False,
     )
     environment, policy = Environment(problem), kind(start_rounds=1)
     setting = environment.setting(150)
@@ -85,7 +89,7 @@ def test_without_a_known_constant(kind: type[LinearPolicy], factor: float) -> No
 
 def test_rewards_of_zero_have_no_unit_at_all() -> None:
     for kind in (Adaptive, Thompson):
-        traces = []
+        traces: list[list[Any]] = []
         for factor in (1.0, 2.0**-20, 2.0**20):
             setting = Setting(actions=Actions(ROWS), horizon=60, base_variance=0.0)
             policy = kind().start(in_units(setting, factor), seed=1)
@@ -126,7 +130,7 @@ class _Stubborn(Thompson):
 
     def believed(self, observations: Observations) -> Belief:
         found, dim = super().believed(observations), self.setting.actions.dim
-        return dataclasses.replace(found, mean_coef=found.mean_coef * 0, var_coef=np.arange(dim) * 1e-9)
+        return dataclasses.replace(found, mean_coef=found.mean_coef * 0, var_coef=np.arange(float(dim)) * 1e-9)
 
 
 @pytest.mark.usefixtures("untraced")
@@ -144,7 +148,7 @@ def test_check_suite_catches_a_policy_that_strong_signals_confuse(monkeypatch: p
 
 
 @pytest.mark.parametrize("factor", [0, -1.0, math.inf, "cents"])
-def test_bad_factors_are_named(factor: object) -> None:
+def test_bad_factors_are_named(factor: Any) -> None:
     for call in (PRIOR.in_units, Adaptive(prior=PRIOR).in_units):
         with pytest.raises(InputError, match=r"^factor must be a number above 0, was "):
             call(factor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import threading
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def test_only_the_thread_that_asks_reads_the_file(
 
     real = csv_stream._opened
 
-    @csv_stream.contextmanager
+    @contextmanager
     def watched(path: Path, member: str) -> Any:
         with real(path, member) as file:
             yield Watched(file)

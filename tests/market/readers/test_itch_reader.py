@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import itch_book
 import polars
@@ -57,12 +58,12 @@ def written(folder: Path, content: bytes, name: str = ITCH_NAME) -> Path:
     return path
 
 
-def imported(path: Path, out: Path, wanted: ImportOptions = ACME, **options: float) -> tuple[Recording, Store]:
+def imported(path: Path, out: Path, wanted: ImportOptions = ACME, **options: Any) -> tuple[Recording, Store]:
     (one,) = import_files([path], out, wanted, **options)
     return one, Store(out)
 
 
-def refusal(path: Path, wanted: ImportOptions = ACME, **options: float) -> str:
+def refusal(path: Path, wanted: ImportOptions = ACME, **options: Any) -> str:
     """What the error says; nothing may be left of the import."""
     out = path.parent / "out"
     with pytest.raises((DataError, InputError)) as caught:
@@ -157,8 +158,8 @@ def test_gzip_gives_what_the_raw_file_gives(tmp_path: Path) -> None:
 def test_several_symbols_at_once_give_what_single_imports_give(tmp_path: Path) -> None:
     first, second = random_messages(5, 30), random_messages(6, 30)
     orders = [itch_directory("ACME"), itch_directory("ZETA", 2), itch_directory("NONE", 3)]
-    for one, other in zip(first, second, strict=True):
-        orders += [itch_order(one), itch_order(_renumbered(other), "ZETA", 2)]
+    for ours, theirs in zip(first, second, strict=True):
+        orders += [itch_order(ours), itch_order(_renumbered(theirs), "ZETA", 2)]
     path = written(tmp_path, b"".join(orders))
     both = import_files([path], tmp_path / "both", ImportOptions(("zeta", "acme")))
     assert [one.symbol for one in both] == ["ACME", "ZETA"]

@@ -117,7 +117,7 @@ def test_names_that_are_told(tmp_path: Path, write: Writer) -> None:
     """A column that is told wins over one that has our name."""
     columns = table_columns(MESSAGES, 1)
     wrong = ["2000-01-01 00:00:00"] * len(MESSAGES)
-    theirs = {"when": columns.pop("ts_event"), "B": columns.pop("bid_px_00"), "ts_event": wrong} | columns
+    theirs: Columns = {"when": columns.pop("ts_event"), "B": columns.pop("bid_px_00"), "ts_event": wrong} | columns
     ((one, table),) = imported(write(tmp_path, theirs), ImportOptions(columns={"ts_event": "when", "bid_px_00": "B"}))
     assert one.date == dt.date(2019, 3, 27)
     assert [levels_of(row, 1) for row in table.iter_rows(named=True)] == naive_books(MESSAGES, 1)
@@ -291,7 +291,7 @@ def test_a_price_that_is_none_is_no_level(tmp_path: Path, write: Writer, value: 
 
 @both
 def test_sizes_written_as_decimals_and_missing_sizes(tmp_path: Path, write: Writer) -> None:
-    columns = table_columns(MESSAGES, 1) | {
+    columns: Columns = table_columns(MESSAGES, 1) | {
         "bid_px_00": [99.0] * 39 + [None],
         "bid_sz_00": [100.0] * 39 + [float("nan")],
     }
@@ -374,7 +374,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path, ending: str) -> None:
 
 
 def test_parquet_without_rows_or_with_broken_texts_is_refused(tmp_path: Path) -> None:
-    empty = {name: [] for name in table_columns(MESSAGES, 1)}
+    empty: Columns = {name: [] for name in table_columns(MESSAGES, 1)}
     assert "at least one row, was empty" in refusal(as_parquet(tmp_path, empty))
     path = as_parquet(tmp_path, table_columns(MESSAGES, 1, ("VENUEX",)))
     path.write_bytes(path.read_bytes().replace(b"VENUEX", b"VEN\xff\xfeX"))

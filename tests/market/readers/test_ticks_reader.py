@@ -96,10 +96,11 @@ def test_ticks_are_remembered_as_a_loop_does_whatever_the_blocks(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Tick], block: int
 ) -> None:
     folder = tmp_path_factory.mktemp("ticks")
-    now, ticks = 34_200_000, []
-    for step, *rest, suspicious in steps:
+    now = 34_200_000
+    ticks: list[Tick] = []
+    for step, bid, bid_size, ask, ask_size, letter, one, suspicious in steps:
         now += step
-        ticks.append((now, *rest, int(suspicious == 9)))
+        ticks.append((now, bid, bid_size, ask, ask_size, letter, one, int(suspicious == 9)))
     expected = naive_ticks(ticks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_stream, "BLOCK", block)

@@ -331,8 +331,8 @@ def test_power_of_a_table_is_the_best_of_all_choices(copies: int) -> None:
     for n, expected in best.items():
         assert (power.values[n] if n < len(power.values) else -np.inf) == expected
         if expected > -np.inf:
-            amounts = power.choice(n)
-            assert (len(amounts), sum(amounts), table[amounts].sum()) == (copies, n, expected)
+            choice = power.choice(n)
+            assert (len(choice), sum(choice), table[choice].sum()) == (copies, n, expected)
 
 
 LARGE = {
