@@ -209,7 +209,7 @@ def test_doubts_are_said(study: Path) -> None:
     assert f"brought here: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
     assert "At 12.5% of the sample times in the test hours it needed more than a book's known levels hold" in said
     assert "best for any risk tolerance of 0.5 and more" in said
-    assert "a pure square instead" in dict(zip(doubtful.slots, models_table(doubtful)[1], strict=True))["XNAS"][-1]
+    assert "a pure square instead" in dict(zip(doubtful.slots, models_table(doubtful).rows, strict=True))["XNAS"][-1]
 
 
 def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:
