@@ -20,7 +20,7 @@ BAD: tuple[Any, ...] = (
     None, True, 3, -1, 0, 3.5, float("nan"), float("inf"), 1e300, 1e-300, 10**30, "x", "", b"x", "\0",
     [], {}, (), object(), [1, "x"], [[1.0], [2.0, 3.0]], [None], [object()], [1e300, -1e300],
     np.zeros((2, 2, 2)), np.array(["a"]), np.array([]), np.array([np.nan, 1.0]), np.array(5),
-    dt, Path("/nonexistent/folder/file"), dt.datetime(2019, 3, 27, 11),
+    dt, Path("/dev/null/folder/file"), dt.datetime(2019, 3, 27, 11),
 )  # fmt: skip
 
 ACTIONS = rr.Actions([[0.6, 0.1], [0.1, 0.7], [0.4, 0.4]])
