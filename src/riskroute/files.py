@@ -46,14 +46,3 @@ def write_whole(target: Path, write: Any) -> Path:
     except OSError as error:
         raise InputError(f"path must be writable, was {str(target)!r}: {error.strerror or error}") from error
     return target
-
-
-def make_folder(name: str, folder: Path) -> Path:
-    """Return a folder, made if it is not there; raise `InputError` with the name of the parameter if that fails."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{name} must be a folder to write to, was {str(folder)!r}: {error.strerror or error}"
-        ) from error
-    return folder

@@ -109,7 +109,7 @@ class ChangeTest(Adaptive):
         super().refresh()
 
     def sum_up(self) -> None:
-        """Nothing: settled observations is summed up where it settles."""
+        """Nothing: settled observations are summed up where they settle."""
 
     def _restart(self, span: int) -> None:
         self.recent = self.recent[-span:]

@@ -59,10 +59,10 @@ class PhasedElimination(PhasedPolicy):
         super().check_parameters()
 
     def _phase_rounds(self) -> float:
-        known = self.setting
+        setting = self.setting
         delta = 1 / self.horizon if self.delta is None else self.delta
-        variance = (known.base_variance or 1.0) if self.noise_variance is None else self.noise_variance
-        chances = math.log(known.actions.size) + math.log(self.phase * (self.phase + 1) / delta)
+        variance = (setting.base_variance or 1.0) if self.noise_variance is None else self.noise_variance
+        chances = math.log(setting.actions.size) + math.log(self.phase * (self.phase + 1) / delta)
         bound = self.survivors.design(self.design_tolerance).bound
         return max(self.constant * 2 * variance * bound * chances / self._accuracy() ** 2, 1.0)
 

@@ -110,9 +110,9 @@ class RestartGse(Policy):
         return self.latest
 
     def _halve(self, tallies: Tallies) -> None:
-        known = self.setting
-        estimate = least_squares(known.actions.features(tallies.actions), tallies, known.base_variance)
-        score = -estimate.mean_coef if self.objective == "mean" else estimate.score(known.risk_tolerance)
+        setting = self.setting
+        estimate = least_squares(setting.actions.features(tallies.actions), tallies, setting.base_variance)
+        score = -estimate.mean_coef if self.objective == "mean" else estimate.score(setting.risk_tolerance)
         self.survivors = self.survivors.top(score, self.survivors.size // 2)
         self.halvings.append(score)
         self.latest = self.survivors.best(score) if self.latest is None else self.latest

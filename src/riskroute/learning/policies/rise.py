@@ -84,10 +84,10 @@ class Rise(Policy):
 
     def observe(self, tallies: Tallies) -> None:
         if self.committed is None:
-            known = self.setting
-            features = known.actions.features(tallies.actions)
-            estimate = least_squares(features, tallies, known.base_variance, corrected=self.corrected)  # step 3
-            self.committed = known.actions.best(estimate.score(known.risk_tolerance))  # step 4: commit
+            setting = self.setting
+            features = setting.actions.features(tallies.actions)
+            estimate = least_squares(features, tallies, setting.base_variance, corrected=self.corrected)  # step 3
+            self.committed = setting.actions.best(estimate.score(setting.risk_tolerance))  # step 4: commit
 
     def recommend(self) -> Action:
         if self.committed is None:

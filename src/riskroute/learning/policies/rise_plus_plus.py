@@ -81,8 +81,8 @@ class RisePlusPlus(PhasedPolicy):
         return max(width**2 * math.log(max(dim, 2)) * dim, 1.0)
 
     def _estimated_score(self, tallies: Tallies) -> Floats:
-        known = self.setting
-        features = known.actions.features(tallies.actions)
+        setting = self.setting
+        features = setting.actions.features(tallies.actions)
         ridge = CONSTANTS[self.mode][1] if self.ridge is None else self.ridge
-        estimate = least_squares(features, tallies, known.base_variance, ridge=ridge, corrected=self.corrected)
-        return estimate.score(known.risk_tolerance)
+        estimate = least_squares(features, tallies, setting.base_variance, ridge=ridge, corrected=self.corrected)
+        return estimate.score(setting.risk_tolerance)

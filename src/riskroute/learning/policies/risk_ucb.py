@@ -58,7 +58,7 @@ class RiskUcb(IndexPolicy):
 
     def bonus_at(self, played: int) -> float:
         """Width of the confidence bound of an arm played once: the same in all rounds."""
-        known = self.setting
+        setting = self.setting
         delta = self.horizon**-2.0 if self.delta is None else self.delta
-        scale = 5 + known.risk_tolerance if self.scale is None else self.scale
+        scale = 5 + setting.risk_tolerance if self.scale is None else self.scale
         return scale * math.sqrt(math.log(1 / delta) / self.divisor)

@@ -139,7 +139,7 @@ class Greedy(Policy):
     def recommend(self) -> Action:
         if self.seen is None:
             raise StateError("greedy has not played yet")
-        known = self.setting
-        features = known.actions.features(self.seen.actions)
-        estimate = least_squares(features, self.seen, known.base_variance, ridge=self.ridge)
-        return known.actions.best(estimate.score(known.risk_tolerance))
+        setting = self.setting
+        features = setting.actions.features(self.seen.actions)
+        estimate = least_squares(features, self.seen, setting.base_variance, ridge=self.ridge)
+        return setting.actions.best(estimate.score(setting.risk_tolerance))
