@@ -12,13 +12,15 @@ CACHE := $(CURDIR)/.cache
 export NUMBA_CACHE_DIR := $(CACHE)/numba
 export MPLCONFIGDIR    := $(CACHE)/matplotlib
 export DASK_CONFIG     := $(CACHE)/dask
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo browser test bench evidence reproduction reference docs readme clean
+.PHONY: help demo browser test coverage bench evidence reproduction reference docs readme clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      compare the policies, then split an order on a synthetic market; report in out/demo/study"
 	@echo "make test      lint, types, room rules and tests; make test ROOM=learning runs the tests of one room only"
+	@echo "make coverage  make test, and which lines it reached; takes longer by a quarter"
 	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"
 	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick: does it run?)"
 	@echo "make evidence  the recommended policy and the study on instances they were not tuned on (about 30 minutes)"
@@ -66,8 +68,10 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) --cov --cov-report=term
+	$(PYTEST) $(PYTESTFLAGS)
 endif
+coverage: PYTESTFLAGS := --cov --cov-report=term
+coverage: test
 
 # All of them run even if one misses a target; make then fails at the end.
 bench: $(VENV)/.installed-bench,market,report

@@ -14,19 +14,20 @@ from numpy.typing import NDArray
 
 from riskroute import Policy, Problem, simulate
 from riskroute.simulation.environments import Environment
-from timing import sized
+from timing import quick
 
 
 @functools.cache
 def _pool() -> ProcessPoolExecutor:
     """Processes that are started once: each has to load compiled kernels before its first task."""
-    return ProcessPoolExecutor(sized(os.cpu_count(), 1))
+    return ProcessPoolExecutor(os.cpu_count())
 
 
 def side_by_side(call: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Results of ``call(*job)`` for every job, in order, with a count of finished ones on a terminal."""
     done = []
-    for result in _pool().map(call, *zip(*jobs, strict=True)):
+    play = map if quick() else _pool().map
+    for result in play(call, *zip(*jobs, strict=True)):
         done.append(result)
         if sys.stderr.isatty():
             print(f"\r{len(done)} of {len(jobs)}", end="\r", file=sys.stderr, flush=True)

@@ -48,12 +48,12 @@ from timing import (
     verdict,
 )
 
-ROWS, DIM = sized(1_000_000, 20_000), 12
+ROWS, DIM = sized(1_000_000, 5000), 12
 TARGETS = {1e-2: 12.0, 1e-6: 25.0}
 DESIGN_REPEATS = sized(7, 1)
 PASSES_BETWEEN = sized(4, 1)
 LOOSE, TIGHT = 1e-2, 1e-6
-FRANK_WOLFE_LIMIT = sized(5.0, 0.2)
+FRANK_WOLFE_LIMIT = sized(5.0, 0.1)
 CVXPY_LIMIT = 30.0
 PATIENCE = 1.0
 MISSING = "not installed"

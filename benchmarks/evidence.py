@@ -51,7 +51,7 @@ from timing import leave, print_heading, print_table, say, sized, verdict
 SIZES = sized(((4, 4), (4, 5), (6, 6), (8, 6)), ((3, 3),))
 """Shares and slots of the four problems."""
 
-HORIZON = sized(100_000, 200)
+HORIZON = sized(100_000, 40)
 PAPER = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
 MULTIPLIERS = sized((0.25, 0.5, 1.0, 2.0, 4.0, 6.0), (0.25, 1.0))
 CONSTANTS = sized((0.002, 0.003, 0.004, 0.005, 0.007, 0.01, 0.014), (0.005, 0.01))
@@ -59,7 +59,7 @@ OTHERS = range(100, sized(120, 101))  # instances for tuning
 TABLES = range(sized(12, 1))  # tables of venues for tuning
 INSTANCES = range(sized(30, 2))
 FEW, FEWER = range(sized(10, 1)), range(sized(5, 1))  # instances of the other parts
-RUNS, TUNING_RUNS, STRESS_RUNS, CHANGING_RUNS, TABLE_RUNS = sized((20, 8, 10, 5, 50), (2, 2, 2, 2, 2))
+RUNS, TUNING_RUNS, STRESS_RUNS, CHANGING_RUNS, TABLE_RUNS = sized((20, 8, 10, 5, 50), (2, 1, 1, 1, 2))
 
 
 def number(value: float) -> str:
@@ -283,7 +283,7 @@ def speed() -> list[bool]:
     """Sixth part, in this process."""
     say("6. speed after compilation")
     problem = random_routing_problem(8, 6, 0)
-    simulate(problem, ["adaptive", "thompson"], sized(2000, 100), 1)
+    simulate(problem, ["adaptive", "thompson"], sized(2000, 20), 1)
     rows, checks = [], {}
     runs = sized(5, 1)
     for name in ("adaptive", "thompson"):
@@ -291,7 +291,7 @@ def speed() -> list[bool]:
         rows.append([name, f"{HORIZON:,} decisions, 1,287 actions", f"{each:.2f} s"])
         checks[f"{name}: {each:.2f} s per run, target at most 3"] = each <= 3
     large = Environment(random_problem(Allocations(1000, 20), 0))
-    for name, rounds in itertools.product(("adaptive", "thompson"), (sized(1000, 100), HORIZON)):
+    for name, rounds in itertools.product(("adaptive", "thompson"), (sized(1000, 30), HORIZON)):
         began = time.perf_counter()
         simulate(large, [name], rounds, 1, checkpoints=1)
         each = (time.perf_counter() - began) / rounds * 1000

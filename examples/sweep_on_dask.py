@@ -19,10 +19,10 @@ STUDY = {
     "slots": 4,
     "shares": [4, 8],
     "risk_tolerances": [1.0, 4.0],
-    "horizons": 2_000,
+    "horizons": 1_000,
     "instances": 2,
     "policies": ["adaptive", "rise", "uniform"],
-    "runs": 3,
+    "runs": 2,
 }
 
 

@@ -101,14 +101,14 @@ def test_sweep_on_dask(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert not list((tmp_path / "empty").iterdir())
     printed = done.stdout
-    assert "72 runs on dask; files: sweep.parquet, sweep.json, config.json" in printed
+    assert "48 runs on dask; files: sweep.parquet, sweep.json, config.json" in printed
     table = polars.read_parquet(kept / "sweep.parquet")
     rows = re.findall(r"│ (\d+) +┆ (\S+) +┆ (\S+) +┆ (\S+) +┆ (\d+) +│", printed)
     assert len(rows) == 12
     for shares, tolerance, policy, regret, runs in rows:
         here = table.filter(shares=int(shares), risk_tolerance=float(tolerance), policy=policy)["regret"]
         assert float(regret) == pytest.approx(here.mean(), abs=0.51)
-        assert int(runs) == len(here) == 6
+        assert int(runs) == len(here) == 4
     best = [policy for _, _, policy, _, _ in rows[::3]]
     assert best == ["adaptive"] * 4
 

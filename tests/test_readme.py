@@ -30,15 +30,15 @@ BLOCKS = [
 """Commands that follow each other in one block, and find what the earlier ones wrote."""
 
 
-SHORTER = {"riskroute simulate": "--horizon 2000", "riskroute reproduce": "--horizon 2000 --workers 1"}
+SHORTER = {"riskroute simulate": "--horizon 1000", "riskroute reproduce": "--horizon 1000 --workers 1"}
 """Words put behind commands whose runs take long: of an option that is given twice, the last counts."""
 
 
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("code", SNIPPETS, ids=range(len(SNIPPETS)))
 def test_python_examples_run(code: str, tmp_path: Path) -> None:
-    """As they are, but for a tenth of the rounds where those are many."""
-    assert run_code(re.sub(r"horizon=(\d+)0_000\b", r"horizon=\g<1>_000", code), tmp_path)
+    """As they are, but for a thousand rounds where there are more."""
+    assert run_code(re.sub(r"horizon=\d+_000\b", "horizon=1_000", code), tmp_path)
 
 
 @pytest.mark.usefixtures("untraced")
@@ -71,11 +71,11 @@ def test_the_sweep_of_the_page_is_valid() -> None:
 def test_the_table_is_the_demos(monkeypatch: pytest.MonkeyPatch) -> None:
     """Regret within 5 %, or three of the stated standard errors: another processor rounds differently, no more.
 
-    Of the two slow policies the first 5 of the 10 runs are played. Their mean is off that of all ten by a deviation of
-    sqrt(10 / 5 - 1) = 1 of the stated errors.
+    Of the two slow policies the first 3 of the 10 runs are played. Their mean is off that of all ten by a deviation of
+    sqrt(10 / 3 - 1) = 1.53 of the stated errors, so theirs are three deviations too.
     """
     assert comparison.DEMO_SIZE.fewer == {"adaptive": 10, "thompson": 10}
-    scale = dataclasses.replace(comparison.DEMO_SIZE, fewer={"adaptive": 5, "thompson": 5})
+    scale = dataclasses.replace(comparison.DEMO_SIZE, fewer={"adaptive": 3, "thompson": 3})
     monkeypatch.setattr(comparison, "DEMO_SIZE", scale)
     table = re.search(r"<!-- demo-table -->\n```text\n(.*?)\n```", README, flags=re.DOTALL)
     assert table is not None
@@ -84,4 +84,5 @@ def test_the_table_is_the_demos(monkeypatch: pytest.MonkeyPatch) -> None:
     result = comparison.demo(Engine(workers=1))
     assert set(stated) == set(result.policies)
     for name, (regret, error) in stated.items():
-        assert result.policies[name].mean_regret()[-1] == pytest.approx(regret, rel=0.05, abs=3 * error)
+        margin = 3 * error * (1.53 if name in scale.fewer else 1)
+        assert result.policies[name].mean_regret()[-1] == pytest.approx(regret, rel=0.05, abs=margin)
