@@ -38,4 +38,5 @@ def test_testing_installs_nothing_into_the_system() -> None:
     assert "apt-get" in make("browser", "PATH=").stdout
     commands = make("test").stdout
     assert "apt-get" not in commands
-    assert "--cov" in commands.splitlines()[-1]
+    assert "--cov" not in commands.splitlines()[-1]
+    assert "--cov" in make("coverage").stdout.splitlines()[-1]
