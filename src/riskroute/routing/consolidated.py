@@ -1,0 +1,288 @@
+"""The displayed books of all venues as one: what taking any number of shares costs at most, and where to take them.
+
+Within a venue the best level goes first, so the cost of taking there is convex and piecewise linear. Serving every
+share where it is cheapest is then exact, for single shares and for lots alike; venues with a smallest order size are
+not convex, and are solved by dynamic programming.
+
+References
+----------
+B. Fox, "Discrete optimization via marginal analysis", Management Science 13 (1966), https://doi.org/10.1287/mnsc.13.3.210
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from riskroute.arrays import Floats, Integers, Matrix, Units, Vector
+from riskroute.errors import InputError
+from riskroute.routing.separable import table_maximum
+from riskroute.validation import exact_array, one_of, real_number, whole_number
+
+SIDES = ("buy", "sell")
+
+
+def side_sign(side: str) -> int:
+    """Return 1 for ``buy`` and -1 for ``sell``.
+
+    Examples
+    --------
+    >>> side_sign("buy"), side_sign("sell")
+    (1, -1)
+    """
+    return 1 if one_of("side", side, SIDES) == "buy" else -1
+
+
+class Taken(NamedTuple):
+    """Where shares are taken.
+
+    ``shares (V,)`` go to each venue, at no worse than ``limits (V,)`` (NaN where nothing goes). ``cost`` is in dollars
+    against the mid, fees included. ``beyond`` shares find no displayed counterpart, and are in neither.
+    """
+
+    shares: Integers
+    limits: Floats
+    cost: float
+    beyond: int
+
+
+class ConsolidatedBook:
+    """The side that an order takes from, of every venue's book: all levels in the order in which they should be taken.
+
+    Parameters
+    ----------
+    prices, sizes : Matrix
+        ``(V, L)``, levels of ``V`` venues, best first; a price of NaN or a size of 0 where there is no level. They are
+        the asks for an order to buy, the bids for one to sell.
+    takers : Vector
+        ``(V,)``, fee in dollars per share taken; a rebate is negative.
+    mid : float
+        The price that costs are measured from, the same for all venues.
+    side : str
+        ``buy`` or ``sell``.
+    protect : bool
+        Whether a better displayed price is always taken first, whatever the fees. Fees that differ by less than a tick
+        never make a difference here. Without, levels are taken by their price after fees.
+
+    Examples
+    --------
+    Sell 300 shares. The first venue shows 150 at 10.00 and 500 at 9.98, and charges 0.3 cents; the second 100 at 10.00
+    and 300 at 9.99, and pays 0.2 cents.
+
+    >>> prices, sizes = np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]])
+    >>> book = ConsolidatedBook(prices, sizes, np.array([0.003, -0.002]), mid=10.01, side="sell")
+    >>> single, lots = book.take(300), book.take(300, lot=100)
+    >>> single.shares.tolist(), round(3003 - single.cost, 9), single.limits.tolist()
+    ([150, 150], 2999.35, [10.0, 9.99])
+    >>> lots.shares.tolist(), round(3003 - lots.cost, 9)
+    ([100, 200], 2999.1)
+    >>> book.costs([0, 100, 250]).round(9).tolist()
+    [0.0, 0.8, 2.75]
+    """
+
+    def __init__(
+        self, prices: Matrix, sizes: Matrix, takers: Vector, *, mid: float, side: str, protect: bool = True
+    ) -> None:
+        self.sign, self.mid = side_sign(side), real_number("mid", mid)
+        self.prices: Matrix = exact_array("prices", prices, np.float64, (None, None))
+        self.sizes: Matrix = exact_array("sizes", sizes, np.float64, self.prices.shape)
+        self.takers: Vector = exact_array("takers", takers, np.float64, (len(self.prices),))
+        there = ~np.isnan(self.prices)
+        self.sizes = np.where(there, np.floor(self.sizes), 0.0)  # children are whole shares
+        if not (self.sizes >= 0).all():
+            raise InputError("sizes must not be negative, one was")
+        signed = np.where(there, self.sign * self.prices, np.inf)
+        disordered = (signed[:, 1:] < signed[:, :-1]).any(axis=1)
+        if disordered.any():
+            venue = int(np.argmax(disordered))
+            raise InputError(f"prices of a venue must be its best level first, was {prices[venue].tolist()}")
+        self._venues, self._levels = _merged(signed, self.sizes, self.takers, protect)
+
+    @cached_property
+    def depth(self) -> int:
+        """Shares on display at all venues together."""
+        return int(self.sizes.sum())
+
+    @cached_property
+    def _steps(self) -> tuple[Floats, Floats, Floats]:
+        """Cumulated shares and costs, ``(N + 1,)`` from 0, and the cost of a share on each level, ``(N,)``."""
+        each = self.sign * (self.prices[self._venues, self._levels] - self.mid) + self.takers[self._venues]
+        shares = self.sizes[self._venues, self._levels]
+        zero = np.zeros(1)
+        return np.append(zero, np.cumsum(shares)), np.append(zero, np.cumsum(shares * each)), each
+
+    def costs(self, shares: Any) -> Floats:
+        """Cost in dollars of taking each of several numbers of shares, any shape: the function C(n).
+
+        Beyond the displayed depth prices go on to worsen in proportion to the shares taken, as if the books went on as
+        they are: share ``m`` of a depth of ``n`` whose last level is ``d`` off the mid trades ``d * m / n`` off. NaN
+        where nothing is displayed at all.
+        """
+        wanted = np.asarray(shares, dtype=np.float64)
+        ends, totals, each = self._steps
+        if not len(each) or ends[-1] == 0:
+            return np.where(wanted == 0, 0.0, np.nan)
+        known = np.interp(wanted, ends, totals)
+        more = np.maximum(wanted - ends[-1], 0.0)
+        last = self.takers[self._venues[-1]]
+        distance = each[-1] - last
+        further = distance * (np.maximum(wanted, ends[-1]) ** 2 - ends[-1] ** 2) / (2 * ends[-1]) + last * more
+        return np.asarray(known + further)
+
+    def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> Taken:
+        """Take ``shares`` at the least displayed cost, or all that is displayed if that is less.
+
+        Parameters
+        ----------
+        lot : int
+            Children are multiples of it. A remainder of less goes where it is cheapest.
+        minimums : Units, optional
+            ``(V,)``, the smallest order that each venue accepts.
+        """
+        wanted = min(whole_number("shares", shares, minimum=0), self.depth)
+        whole_number("lot", lot)
+        if minimums is not None:
+            chosen = self._by_tables(wanted, lot, exact_array("minimums", minimums, np.int64, (len(self.takers),)))
+        elif lot > 1:
+            signed = self.sign * self.prices
+            chosen = _take_lots(signed, self.sizes, self.takers, wanted, lot)
+        else:
+            chosen = _take_levels(self.sizes, self._venues, self._levels, wanted)
+        limits, cost = _walked(self.prices, self.sizes, self.takers, chosen, self.sign, self.mid)
+        return Taken(chosen, limits, float(cost), shares - int(chosen.sum()))
+
+    def _by_tables(self, wanted: int, lot: int, minimums: Units) -> Units:
+        """Take multiples of ``lot``, none between 0 and a venue's minimum, as many as possible up to ``wanted``."""
+        tables = []
+        for venue, least in enumerate(minimums):
+            units = np.arange(int(min(self.sizes[venue].sum(), wanted)) // lot + 1)
+            costs = _venue_costs(self.prices[venue], self.sizes[venue], units * lot, self.sign, self.mid)
+            allowed = (units == 0) | (units * lot >= least)
+            tables.append(np.where(allowed, -costs - self.takers[venue] * units * lot, -np.inf))
+        for units_wanted in range(wanted // lot, -1, -1):
+            value, chosen = table_maximum(tables, units_wanted)
+            if np.isfinite(value):
+                break
+        return chosen * lot
+
+
+@njit(cache=True)
+def _merged(signed: Matrix, sizes: Matrix, takers: Vector, protect: bool) -> tuple[Integers, Integers]:
+    """Venue and number of all levels that hold shares, in the order in which they are taken.
+
+    By price, then by price after fees (the other way round without ``protect``), then the larger size, then the venue
+    that comes first.
+    """
+    venues, depth = signed.shape
+    at = np.zeros(venues, dtype=np.int64)
+    order_venues = np.empty(venues * depth, dtype=np.int64)
+    order_levels = np.empty(venues * depth, dtype=np.int64)
+    count = 0
+    while True:
+        best = -1
+        first, second, size = np.inf, np.inf, 0.0
+        for v in range(venues):
+            while at[v] < depth and not sizes[v, at[v]] > 0:
+                at[v] += 1
+            if at[v] == depth:
+                continue
+            gross = signed[v, at[v]]
+            net = gross + takers[v]
+            major, minor = (gross, net) if protect else (net, gross)
+            shown = sizes[v, at[v]]
+            if best < 0 or major < first or (major == first and (minor < second or (minor == second and shown > size))):
+                best, first, second, size = v, major, minor, shown
+        if best < 0:
+            return order_venues[:count], order_levels[:count]
+        order_venues[count], order_levels[count] = best, at[best]
+        count += 1
+        at[best] += 1
+
+
+@njit(cache=True)
+def _take_levels(sizes: Matrix, venues: Integers, levels: Integers, wanted: int) -> Units:
+    chosen = np.zeros(len(sizes), dtype=np.int64)
+    left = wanted
+    for k in range(len(venues)):
+        if left <= 0:
+            break
+        taken = min(left, int(sizes[venues[k], levels[k]]))
+        chosen[venues[k]] += taken
+        left -= taken
+    return chosen
+
+
+@njit(cache=True)
+def _next_cost(signed: Matrix, sizes: Matrix, venue: int, level: int, used: float, lot: int) -> float:
+    """What the next ``lot`` shares of a venue cost before fees; infinite if it does not have them."""
+    left, cost = float(lot), 0.0
+    while left > 0 and level < signed.shape[1]:
+        shares = min(left, sizes[venue, level] - used)
+        if shares > 0:
+            cost += shares * signed[venue, level]
+            left -= shares
+        level += 1
+        used = 0.0
+    return cost if left == 0 else np.inf
+
+
+@njit(cache=True)
+def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: int) -> Units:
+    """One lot after the other where it costs least; what is less than a lot, or finds no whole lot, likewise."""
+    venues = len(takers)
+    chosen = np.zeros(venues, dtype=np.int64)
+    level = np.zeros(venues, dtype=np.int64)
+    used = np.zeros(venues)
+    left = wanted
+    size = lot
+    while left > 0:
+        size = min(size, left)
+        best, least = -1, np.inf
+        for v in range(venues):
+            cost = _next_cost(signed, sizes, v, level[v], used[v], size) + takers[v] * size
+            if cost < least:
+                best, least = v, cost
+        if best < 0:  # no venue has so many left
+            size -= 1
+            if size == 0:
+                break
+            continue
+        chosen[best] += size
+        left -= size
+        moved = float(size)
+        while moved > 0:
+            step = min(moved, sizes[best, level[best]] - used[best])
+            used[best] += step
+            moved -= step
+            if used[best] >= sizes[best, level[best]]:
+                level[best] += 1
+                used[best] = 0.0
+    return chosen
+
+
+@njit(cache=True)
+def _walked(
+    prices: Matrix, sizes: Matrix, takers: Vector, chosen: Units, sign: int, mid: float
+) -> tuple[Floats, float]:
+    """Worst price of each venue's child, and the cost of all."""
+    limits = np.full(len(takers), np.nan)
+    total = 0.0
+    for v in range(len(takers)):
+        left = float(chosen[v])
+        for level in range(prices.shape[1]):
+            shares = min(left, sizes[v, level])
+            if shares > 0:
+                total += shares * (sign * (prices[v, level] - mid) + takers[v])
+                limits[v] = prices[v, level]
+                left -= shares
+    return limits, total
+
+
+def _venue_costs(prices: Vector, sizes: Vector, shares: Integers, sign: int, mid: float) -> Floats:
+    """Cost before fees of taking each of some numbers of shares from one venue, none beyond its depth."""
+    ends = np.append(0.0, np.cumsum(sizes))
+    totals = np.append(0.0, np.cumsum(np.where(sizes > 0, sizes * sign * (np.nan_to_num(prices) - mid), 0.0)))
+    return np.asarray(np.interp(shares, ends, totals))

@@ -1,0 +1,205 @@
+"""All books as one: the sweep is as cheap as dynamic and linear programming find, whatever the books."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from riskroute.arrays import Floats
+from riskroute.errors import InputError
+from riskroute.routing.consolidated import ConsolidatedBook, side_sign
+
+SALE = (np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]]), np.array([0.003, -0.002]))
+"""Two venues that an order of 300 shares to sell meets."""
+
+
+def sale(**more: Any) -> ConsolidatedBook:
+    return ConsolidatedBook(*SALE, mid=10.01, side="sell", **more)
+
+
+@st.composite
+def books(draw: st.DrawFn) -> ConsolidatedBook:
+    """Two to four venues of up to three levels, some of them missing, prices in cents and fees below a tick."""
+    side = draw(st.sampled_from(["buy", "sell"]))
+    venues, levels = draw(st.integers(2, 4)), draw(st.integers(1, 3))
+    prices, sizes = np.full((venues, levels), np.nan), np.zeros((venues, levels))
+    for v in range(venues):
+        there = draw(st.integers(0, levels))
+        steps = draw(st.lists(st.integers(1, 3), min_size=there, max_size=there))
+        prices[v, :there] = (1000 + side_sign(side) * np.cumsum(steps)) / 100
+        sizes[v, :there] = draw(st.lists(st.integers(0, 6), min_size=there, max_size=there))
+    takers = np.array(draw(st.lists(st.integers(-30, 30), min_size=venues, max_size=venues))) / 1e4
+    return ConsolidatedBook(prices, sizes, takers, mid=10.0, side=side)
+
+
+def venue_cost(book: ConsolidatedBook, venue: int, shares: int) -> float:
+    """Walk one venue's levels share by share; infinite beyond its depth."""
+    cost = 0.0
+    for price, size in zip(book.prices[venue], book.sizes[venue], strict=True):
+        taken = min(shares, int(size))
+        if taken:
+            cost += taken * (book.sign * (price - book.mid) + book.takers[venue])
+        shares -= taken
+    return cost if shares == 0 else np.inf
+
+
+def cheapest(book: ConsolidatedBook, shares: int, lot: int = 1) -> float:
+    """Least cost of exactly so many shares in whole lots, by dynamic programming over venues."""
+    best = {0: 0.0}
+    for venue in range(len(book.takers)):
+        after: dict[int, float] = {}
+        for had, cost in best.items():
+            for more in range(0, shares - had + 1, lot):
+                total = cost + venue_cost(book, venue, more)
+                after[had + more] = min(after.get(had + more, np.inf), total)
+        best = after
+    return best.get(shares, np.inf)
+
+
+def test_the_two_venues_of_the_literature() -> None:
+    single, lots = sale().take(300), sale().take(300, lot=100)
+    assert single.shares.tolist() == [150, 150]
+    assert 300 * 10.01 - single.cost == pytest.approx(2999.35, abs=1e-9)
+    assert lots.shares.tolist() == [100, 200]
+    proceeds = {
+        split: 300 * 10.01 - sum(venue_cost(sale(), v, n) for v, n in enumerate(split))
+        for split in ((0, 300), (100, 200), (200, 100), (300, 0))
+    }
+    assert proceeds == pytest.approx({(0, 300): 2998.60, (100, 200): 2999.10, (200, 100): 2998.60, (300, 0): 2996.10})
+    assert 300 * 10.01 - lots.cost == pytest.approx(2999.10, abs=1e-9)
+
+
+@given(books(), st.integers(0, 30))
+def test_single_shares_cost_what_dynamic_programming_finds(book: ConsolidatedBook, shares: int) -> None:
+    taken = book.take(shares)
+    there = min(shares, book.depth)
+    assert taken.shares.sum() == there
+    assert taken.beyond == shares - there
+    assert taken.cost == pytest.approx(cheapest(book, there), abs=1e-9)
+    assert book.costs(there) == pytest.approx(taken.cost, abs=1e-9)
+    for venue, n in enumerate(taken.shares):
+        assert venue_cost(book, venue, int(n)) < np.inf
+        assert np.isnan(taken.limits[venue]) == (n == 0)
+
+
+@given(books(), st.integers(0, 5), st.integers(2, 4))
+def test_lots_cost_what_dynamic_programming_finds(book: ConsolidatedBook, units: int, lot: int) -> None:
+    best = cheapest(book, units * lot, lot)
+    if best < np.inf:
+        taken = book.take(units * lot, lot=lot)
+        assert (taken.shares % lot == 0).all()
+        assert taken.cost == pytest.approx(best, abs=1e-9)
+        same = book.take(units * lot, lot=lot, minimums=np.zeros(len(book.takers), dtype=np.int64))
+        assert same.cost == pytest.approx(best, abs=1e-9)
+
+
+@settings(max_examples=40)
+@given(books(), st.integers(1, 20))
+def test_single_shares_cost_what_linear_programming_finds(book: ConsolidatedBook, shares: int) -> None:
+    there = min(shares, book.depth)
+    costs = (book.sign * (np.nan_to_num(book.prices) - book.mid) + book.takers[:, None]).ravel()
+    if there:
+        found = linprog(costs, A_eq=np.ones((1, costs.size)), b_eq=[there], bounds=[(0, s) for s in book.sizes.ravel()])
+        assert book.take(there).cost == pytest.approx(found.fun, abs=1e-7)
+
+
+@given(books())
+def test_the_cost_is_convex_and_below_that_of_every_venue_alone(book: ConsolidatedBook) -> None:
+    numbers = np.arange(book.depth + 4)
+    costs = book.costs(numbers)
+    if book.depth:
+        assert (np.diff(costs, 2) > -1e-9).all()
+        for venue in range(len(book.takers)):
+            alone = [venue_cost(book, venue, n) for n in range(book.depth + 1)]
+            assert (costs[: book.depth + 1] <= np.array(alone) + 1e-9).all()
+
+
+@given(books(), st.integers(0, 20), st.permutations(range(4)))
+def test_the_names_of_venues_do_not_matter(book: ConsolidatedBook, shares: int, order: list[int]) -> None:
+    order = [v for v in order if v < len(book.takers)]
+    side = "buy" if book.sign > 0 else "sell"
+    other = ConsolidatedBook(book.prices[order], book.sizes[order], book.takers[order], mid=book.mid, side=side)
+    assert other.take(shares).cost == pytest.approx(book.take(shares).cost, abs=1e-9)
+
+
+def test_a_smallest_order_size_is_kept() -> None:
+    """Below 300 shares the second venue is closed, so all go to the first, or all to the second."""
+    assert sale().take(200, lot=100, minimums=np.array([0, 300])).shares.tolist() == [200, 0]
+    assert sale().take(300, lot=100, minimums=np.array([0, 300])).shares.tolist() == [0, 300]
+    brute = min(
+        sum(venue_cost(sale(), v, n) for v, n in enumerate(split))
+        for split in itertools.product(range(0, 401, 100), repeat=2)
+        if sum(split) == 400 and (split[1] == 0 or split[1] >= 300)
+    )
+    assert sale().take(400, lot=100, minimums=np.array([0, 300])).cost == pytest.approx(brute)
+
+
+def test_what_no_venue_accepts_is_left() -> None:
+    taken = sale().take(300, lot=100, minimums=np.array([1000, 1000]))
+    assert taken.shares.tolist() == [0, 0]
+    assert taken.beyond == 300
+
+
+def test_a_remainder_goes_where_it_is_cheapest() -> None:
+    assert sale().take(330, lot=100).shares.tolist() == [130, 200]
+
+
+def test_equal_prices_go_to_the_better_fee_then_to_the_larger_size_then_to_the_first() -> None:
+    prices = np.full((3, 1), 10.0)
+    sizes = np.array([[100.0], [200], [200]])
+    by_fee = ConsolidatedBook(prices, sizes, np.array([0.0, 0.0, -0.001]), mid=9.99, side="buy")
+    assert by_fee.take(100).shares.tolist() == [0, 0, 100]
+    by_size = ConsolidatedBook(prices, sizes, np.zeros(3), mid=9.99, side="buy")
+    assert by_size.take(100).shares.tolist() == [0, 100, 0]
+
+
+def test_a_better_displayed_price_goes_first_whatever_the_fees() -> None:
+    """A fee of two cents is more than the cent between the prices."""
+    prices, sizes, takers = np.array([[10.00], [10.01]]), np.full((2, 1), 100.0), np.array([0.02, 0.0])
+    protected = ConsolidatedBook(prices, sizes, takers, mid=9.99, side="buy")
+    cheaper = ConsolidatedBook(prices, sizes, takers, mid=9.99, side="buy", protect=False)
+    assert protected.take(100).shares.tolist() == [100, 0]
+    assert cheaper.take(100).shares.tolist() == [0, 100]
+    assert cheaper.take(100).cost < protected.take(100).cost
+
+
+def test_beyond_the_display_prices_go_on_to_worsen() -> None:
+    """Two shares a dollar off; the third and fourth trade 1 to 2 dollars off, and pay the fee."""
+    book = ConsolidatedBook(np.array([[11.0]]), np.array([[2.0]]), np.array([0.1]), mid=10.0, side="buy")
+    assert book.costs([1, 2, 4]).tolist() == pytest.approx([1.1, 2.2, 5.0 + 0.4])
+
+
+def test_empty_books_cost_nobody_knows_what() -> None:
+    book = ConsolidatedBook(np.full((2, 1), np.nan), np.zeros((2, 1)), np.zeros(2), mid=10.0, side="buy")
+    costs: Floats = book.costs([0, 1])
+    assert costs[0] == 0
+    assert np.isnan(costs[1])
+    assert book.take(5).beyond == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"side": "bye"}, r"side must be one of buy, sell, was 'bye' \(did you mean buy\?\)"),
+        ({"mid": np.nan}, "mid must be a finite number, was nan"),
+        ({"prices": np.array([[10.0, 11.0], [10.0, 9.0]])}, r"best level first, was \[10.0, 11.0\]"),
+        ({"sizes": np.array([[-1.0, 1], [1, 1]])}, "sizes must not be negative"),
+        ({"takers": np.zeros(3)}, r"takers must have shape \(2,\), was \(3,\)"),
+    ],
+)
+def test_books_that_cannot_be(change: dict[str, Any], message: str) -> None:
+    named: dict[str, Any] = dict(zip(("prices", "sizes", "takers"), SALE, strict=True))
+    with pytest.raises(InputError, match=message):
+        ConsolidatedBook(**named | {"mid": 10.01, "side": "sell"} | change)
+
+
+@pytest.mark.parametrize("shares", [-1, 1.5])
+def test_shares_must_be_whole(shares: Any) -> None:
+    with pytest.raises(InputError, match="shares must be a non-negative integer"):
+        sale().take(shares)
