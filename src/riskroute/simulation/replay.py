@@ -193,18 +193,41 @@ class Replay(Environment):
             raise InputError(f"splits must not be listed to climb among them, was {actions}")
         split, lot = self._splits(as_batch(start))[0], actions.lot
         value = float(self.mean_variance(split[None], risk_tolerance)[0])
-        unit = np.eye(len(split), dtype=np.int64)
-        moves = (unit[:, None] - unit[None, :]).reshape(-1, len(split))
+        tolerance = self._tolerance(risk_tolerance)
         step = max(int(split.sum()) // (2 * lot), 1) * lot
         while step >= lot:
-            moved = split + step * moves
-            moved = moved[actions.contains(moved)]
-            values = self.mean_variance(moved, risk_tolerance) if len(moved) else np.array([np.inf])
+            moved, mean, deviation = self._around(actions, split, step)
+            values = _score(mean, deviation, tolerance) if len(moved) else np.array([np.inf])
             if values.min() < value:
                 split, value = moved[values.argmin()], float(values.min())
             else:
                 step = step // (2 * lot) * lot
         return as_action(split)
+
+    def _around(self, actions: LatticeSet, split: Integers, step: int) -> tuple[ActionBatch, Vector, Vector]:
+        """Where moves of ``step`` shares from slot to slot lead that a split allows, with mean and standard deviation.
+
+        The last two are remembered: climbs from the same starts come by the same splits at many risk tolerances.
+        """
+        unit = np.eye(len(split), dtype=np.int64)
+        moved = split + step * (unit[:, None] - unit[None, :]).reshape(-1, len(split))
+        key = split.tobytes(), step
+        if key not in self._seen:
+            allowed = np.flatnonzero(actions.contains(moved))
+            if 3 * len(moved) * len(self._seen) > _CELLS:
+                self._seen.clear()
+            self._seen[key] = allowed, *self.moments(moved[allowed])
+        allowed, mean, deviation = self._seen[key]
+        return moved[allowed], mean, deviation
+
+    @cached_property
+    def _seen(self) -> dict[tuple[bytes, int], tuple[Integers, Vector, Vector]]:
+        """Which moves a split allows and what comes of them, by split and step."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what climbs remember, which need not go wherever tasks go."""
+        return {name: value for name, value in self.__dict__.items() if name != "_seen"}
 
     def run(self, rng: np.random.Generator) -> Run:
         return ReplayRun(self, checked(rng))
