@@ -54,29 +54,35 @@ def test_version() -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_simulate_prints_a_table_and_writes_files_with_the_same_numbers_in_any_process(tmp_path: Path) -> None:
-    """In a process of its own all policies that play by default; in this one some that are named."""
-    (tmp_path / "own").mkdir()
-    files = ["--json", "a.json", "--figure", "a.png", "--parquet", "a.parquet"]
-    done = riskroute(*QUICK, *files, cwd=tmp_path / "own")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("3 shares over 3 slots: 10 splits, 500 rounds, 3 runs, risk tolerance 2")
-    assert re.search(r"^rise +[\d,-]+", done.stdout, re.MULTILINE)
-    assert sorted(path.name for path in (tmp_path / "own").iterdir()) == ["a.json", "a.parquet", "a.png"]
-    read = json.loads((tmp_path / "own" / "a.json").read_text())
-    assert list(read["policies"]) == ["adaptive", "rise", "rise++", "risk-ucb", "risk-exp-exp"]
+def test_simulate_prints_a_table_and_writes_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / f"a.{ending}" for ending in ("json", "parquet", "png")]
+    options = zip(("--json", "--parquet", "--figure"), map(str, files), strict=True)
+    words = [word for pair in options for word in pair]
+    assert run([*QUICK, "--policy", "rise", "--policy", "uniform", *words]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("3 shares over 3 slots: 10 splits, 500 rounds, 3 runs, risk tolerance 2")
+    assert re.search(r"^rise +[\d,-]+", out, re.MULTILINE)
+    assert err == ""
+    assert sorted(tmp_path.iterdir()) == files
+    read = json.loads(files[0].read_text())
+    assert list(read["policies"]) == ["rise", "uniform"]
     assert {"checkpoints", "mean_regret", "std_regret", "seconds"} <= set(read["policies"]["rise"])
     assert read["config"]["slots"] == 3
     assert read["config"]["instance_seed"] == 0
+
+
+@pytest.mark.usefixtures("untraced")
+def test_the_same_command_gives_the_same_numbers(tmp_path: Path) -> None:
+    """In a process of its own, and in this one."""
+    done = riskroute(*QUICK, "--json", "a.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("3 shares over 3 slots: 10 splits")
     assert done.stderr == ""
-    assert run([*QUICK, "--json", str(tmp_path / "all.json")]) == 0
-    assert run([*QUICK, "--policy", "rise", "--policy", "uniform", "--json", str(tmp_path / "some.json")]) == 0
-    every, some = (json.loads((tmp_path / f"{name}.json").read_text())["policies"] for name in ("all", "some"))
-    assert list(some) == ["rise", "uniform"]
-    assert list(every) == list(read["policies"])
-    for name, one in read["policies"].items():
-        assert one["mean_regret"] == every[name]["mean_regret"]
-    assert some["rise"]["mean_regret"] == every["rise"]["mean_regret"]
+    assert run([*QUICK, "--json", str(tmp_path / "b.json")]) == 0
+    first, second = (json.loads((tmp_path / f"{name}.json").read_text())["policies"] for name in ("a", "b"))
+    assert list(first) == ["adaptive", "rise", "rise++", "risk-ucb", "risk-exp-exp"]
+    for name in first:
+        assert first[name]["mean_regret"] == second[name]["mean_regret"]
 
 
 MISTAKES = [
@@ -137,6 +143,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], A
     """All mistakes, made in this process: most of the time of each would be that of a start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("mistakes"))
+        patch.setattr(sys.modules["__main__"], "__package__", None, raising=False)  # or that would be the command
         for name in ("COLUMNS", "NO_COLOR"):
             patch.setenv(name, ENVIRONMENT[name])
         return {tuple(words): answer(words, patch) for words, _ in MISTAKES + UNKNOWN_WORDS}

@@ -22,8 +22,8 @@ SYMBOLS = ("QVEX", "ZORN")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Ten minutes of two symbols at three venues."""
-    hours = (dt.time(11), dt.time(11, 10))
+    """Five minutes of two symbols at three venues."""
+    hours = (dt.time(11), dt.time(11, 5))
     return generate_market(tmp_path_factory.mktemp("market"), seed=7, symbols=SYMBOLS, hours=hours)
 
 

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from riskroute.experiments.study.evaluation import best_single, evaluate_splits
 from riskroute.experiments.study.orders import PreparedOrder, prepare
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.synthetic.generate import generate_market
+from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.records import from_plain
 from riskroute.report.study_tables import models_table
 from riskroute.simulation.replay import Replay
@@ -67,8 +68,10 @@ def summary_of(folder: Path) -> Any:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_a_bad_file_exits_with_two_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for text in ("shares = -1", "shares = [", 'data = "nowhere"', 'market = ["XABC"]'):
+def test_a_bad_file_exits_with_two_and_leaves_nothing(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in ("shares = -1", "shares = [", 'data = "nowhere"', with_books_of(study, 'market = ["XABC"]')):
         (tmp_path / "study.toml").write_text(f'train = "10:40-10:44"\ntest = "10:44-10:48"\n{text}')
         assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]) == 2
         assert len(capsys.readouterr().err.strip().splitlines()) == 1
@@ -237,21 +240,22 @@ def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> N
     assert again == summary_of(study)
 
 
-def data_of(config: dict[str, Any], out: Path) -> PreparedOrder:
-    """A synthetic market of half an hour, prepared for the first order size."""
-    wanted = checked_study({"train": "10:40-10:56", "test": "10:56-11:12", "repeats": 3} | config)
-    return prepare(wanted, study_data(wanted, out), wanted.shares[0])
+def data_of(config: dict[str, Any], study: Path) -> PreparedOrder:
+    """The market of a study, prepared for the first order size."""
+    made = tomllib.loads(with_books_of(study, 'train = "10:40-10:50"\ntest = "10:50-11:00"\nrepeats = 3'))
+    wanted = checked_study(made | {"dark": tomllib.loads(TEMPLATE)["dark"]} | config)
+    return prepare(wanted, study_data(wanted, study), wanted.shares[0])
 
 
-def test_hidden_sizes_differ_between_parts_and_repeats(tmp_path: Path) -> None:
-    prepared = data_of({}, tmp_path)
-    dark = {part: prepared.scenarios[part].profits[-1].reshape(3, 8, 11) for part in ("train", "test")}
+def test_hidden_sizes_differ_between_parts_and_repeats(study: Path) -> None:
+    prepared = data_of({}, study)
+    dark = {part: prepared.scenarios[part].profits[-1].reshape(3, 5, 11) for part in ("train", "test")}
     seen = [one[:, 1].tobytes() for part in dark.values() for one in part]
     assert len(set(seen)) == 6
 
 
-def test_caps_are_kept_as_they_are_said(tmp_path: Path) -> None:
-    prepared = data_of({"caps": {"XNAS": 9, "XPSX": 1, "Dark 1": 3}}, tmp_path)
+def test_caps_are_kept_as_they_are_said(study: Path) -> None:
+    prepared = data_of({"caps": {"XNAS": 9, "XPSX": 1, "Dark 1": 3}}, study)
     assert dict(zip(prepared.slots, prepared.caps.tolist(), strict=True)) == {
         "XBOS": 10,
         "XNAS": 9,
@@ -261,12 +265,11 @@ def test_caps_are_kept_as_they_are_said(tmp_path: Path) -> None:
     }
 
 
-def test_data_of_an_earlier_study_are_not_used(tmp_path: Path) -> None:
-    first = study_data(checked_study({"train": "10:40-10:50", "test": "10:50-11:00"}), tmp_path)
-    files = sorted((tmp_path / "market").glob("*ITCH*"))
+def test_data_of_an_earlier_study_are_not_used(study: Path, tmp_path: Path) -> None:
+    files = sorted((study / "out" / "market").glob("*ITCH*"))
     assert len(files) == 3
     for chosen in (files, files[:1]):
-        config = checked_study({"data": [str(path) for path in chosen], "symbol": first.symbol})
+        config = checked_study({"data": [str(path) for path in chosen], "symbol": DEFAULT_SYMBOLS[0]})
         assert len(study_data(config, tmp_path / "out").recordings) == len(chosen)
 
 
