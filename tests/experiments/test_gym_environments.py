@@ -55,16 +55,17 @@ def make(name: str, **options: Any) -> RoutingEnv:
     return made
 
 
-def play(env: RoutingEnv, policy: Any, *, seed: int) -> dict[str, Any]:
-    """One episode of a policy in its one-round form; the last info."""
+def gaps(env: RoutingEnv, policy: Any, *, seed: int) -> float:
+    """Sum of the gaps over one episode of a policy in its one-round form."""
     env.reset(seed=seed)
     policy.start(env.setting(), seed)
-    truncated, info = False, dict[str, Any]()
+    truncated, total = False, 0.0
     while not truncated:
         action = policy.select()
         _, reward, _, truncated, info = env.step(env.encode(action))
         policy.update(action, reward)
-    return info
+        total += info["gap"]
+    return total
 
 
 @pytest.mark.parametrize(("name", "mode"), KINDS)
@@ -204,9 +205,9 @@ def test_regret_is_the_runners(name: str, mode: str) -> None:
 
 @pytest.mark.parametrize("name", IDS)
 def test_policies_learn(name: str) -> None:
-    """Adaptive pays a fiftieth of what uniform play pays; a third is a wide margin."""
+    """Over ten seeds adaptive's gaps were 3 % to 17 % of those of uniform play; a third is twice the worst of these."""
     env = make(name, horizon=700)
-    ours, uniform = (play(env, policy, seed=3)["regret"] for policy in (Adaptive(), Uniform()))
+    ours, uniform = (gaps(env, policy, seed=3) for policy in (Adaptive(), Uniform()))
     assert ours < uniform / 3
 
 

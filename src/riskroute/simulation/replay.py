@@ -68,6 +68,7 @@ class Replay(Environment):
         known = np.concatenate([self.profits[slot, :, : high + 1].ravel() for slot, high in enumerate(highs)])
         if np.isinf(self.profits).any() or np.isnan(known).any():
             raise InputError("profits must be finite wherever a split may put shares, was NaN or infinite somewhere")
+        self._latest: tuple[tuple[bytes, tuple[int, ...]], Vector] = (b"", ()), np.zeros(0)
         self.shared = tuple(list_of("shared", shared, SharedBook, "shared books"))
         for book in self.shared:
             if book.crossing.shape != self.profits.shape[1:] or not set(book.slots) <= set(range(slots)):
@@ -112,7 +113,11 @@ class Replay(Environment):
         """Profit of one split in every scenario, ``(scenarios,)``; looked up if the splits are listed and few."""
         table = self.listed_totals
         if table is None:
-            return np.asarray(self.totals(as_batch(action))[0])
+            batch = as_batch(action)
+            key = batch.tobytes(), batch.shape
+            if self._latest[0] != key:  # the same split is often asked for many times in a row
+                self._latest = key, np.asarray(self.totals(batch)[0])
+            return self._latest[1]
         return np.asarray(table[int(self.actions.listed().rows_of(as_batch(action))[0])])
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
