@@ -349,7 +349,7 @@ def test_a_real_venue_beside_two_dark_pools(tmp_path: Path) -> None:
     if not data.exists():
         pytest.skip(f"needs {data}")
     settings = (
-        'train = "11:00-11:30"\ntest = "11:30-12:00"\nhorizon = 300\nruns = 2\npolicies = ["adaptive", "uniform"]'
+        'train = "11:00-11:30"\ntest = "11:30-12:00"\nhorizon = 100\nruns = 2\npolicies = ["adaptive", "uniform"]'
     )
     pools = TEMPLATE[TEMPLATE.index("[[dark]]") :]
     (tmp_path / "study.toml").write_text(f'data = "{data}"\n{settings}\n{pools}')

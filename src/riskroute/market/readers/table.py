@@ -95,8 +95,9 @@ class TableReader:
             if theirs not in given:
                 raise InputError(f"column {name} must be one of {', '.join(given)}, was {theirs!r}")
         lower = {name.lower(): name for name in given}
+        known = {*ALIASES, *self.options.columns, *(lower.keys() & _PLACES.keys())}
         found = {}
-        for name in sorted({*ALIASES, *self.options.columns, *(lower.keys() & _PLACES.keys())}, key=_PLACES.__getitem__):
+        for name in sorted(known, key=_PLACES.__getitem__):
             candidates = [lower[alias] for alias in (name, *ALIASES.get(name, ())) if alias in lower]
             if name in self.options.columns or candidates:
                 found[name] = self.options.columns.get(name) or candidates[0]
