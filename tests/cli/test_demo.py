@@ -52,9 +52,9 @@ def test_the_table_is_printed_before_the_study_begins(
 
 def test_the_demo_plays_the_runs_that_simulate_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the order of its tasks: they are mixed so that workers compile different kernels."""
-    monkeypatch.setattr(comparison, "DEMO_SIZE", RunSize(500, 40, 0, {"thompson": 2, "adaptive": 1}))
+    monkeypatch.setattr(comparison, "DEMO_SIZE", RunSize(500, 12, 0, {"thompson": 2, "adaptive": 1}))
     mixed = comparison.demo(Engine(workers=1))
-    alone = comparison.compare(policies=["rise", "uniform"], horizon=500, runs=40)
+    alone = comparison.compare(policies=["rise", "uniform"], horizon=500, runs=12)
     for name, one in alone.policies.items():
         assert mixed.policies[name].regret.tolist() == one.regret.tolist()
         assert mixed.policies[name].recommended == one.recommended
