@@ -18,7 +18,7 @@ from riskroute.market.sampling import SampleTimes, closest_rows
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32),
     steps=st.integers(0, 150),

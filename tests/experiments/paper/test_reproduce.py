@@ -272,10 +272,11 @@ def test_figure2_many_splits_leave_the_benchmarks_behind(tmp_path: Path, panel: 
 
 
 def test_autocorrelation_rise_is_below_risk_exp_exp(tmp_path: Path) -> None:
-    found = ends("autocorrelation", None, 3, tmp_path, ["rise", "risk-exp-exp"])
+    """In 40 single runs, four of each panel, RISE paid 15 % to 28 % of what RiskExpExp pays; half leaves room."""
+    found = ends("autocorrelation", None, 1, tmp_path, ["rise", "risk-exp-exp"])
     assert len(found) == 10
     for panel, regrets in found.items():
-        assert regrets["rise"] < regrets["risk-exp-exp"], panel
+        assert regrets["rise"] < 0.5 * regrets["risk-exp-exp"], panel
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
