@@ -18,7 +18,6 @@ from riskroute.market.fitting import RESAMPLES, USABLE, Fit, _negative, fit_prof
 Floats = NDArray[np.float64]
 
 TEN = np.arange(1, 11)
-THREE = np.array([1, 5, 10])
 SEED = np.random.SeedSequence(7)
 
 
@@ -136,7 +135,7 @@ def test_standard_errors_are_those_of_theory_on_gaussian_spreads() -> None:
     is tighter by 4.5, and the margins are four such deviations.
     """
     count, sd = 400, 0.02
-    fits = [fit_all(spread_profits(count, seed, THREE, sd), THREE, seed) for seed in range(20)]
+    fits = [fit_all(spread_profits(count, seed, sd=sd), seed=seed) for seed in range(20)]
     of_mean = np.mean([fit.mean_error[0] for fit in fits]) / (sd / count**0.5)
     of_variance = np.mean([fit.variance_error[1] for fit in fits]) / (sd**2 * (2 / (count - 1)) ** 0.5)
     assert abs(of_mean - 1) < 0.04
@@ -148,7 +147,7 @@ def test_errors_in_units_of_standard_errors_are_standard() -> None:
     """Two hundred data sets of 100: deviations of the estimate are one standard error, known here to 5 %."""
     misses = []
     for seed in range(200):
-        fit = fit_all(spread_profits(100, seed, THREE, 0.02), THREE, seed)
+        fit = fit_all(spread_profits(100, seed, sd=0.02), seed=seed)
         misses.append([(fit.mean[0] + 0.07) / fit.mean_error[0], (fit.variance[1] - 0.0004) / fit.variance_error[1]])
     of_mean, of_variance = np.array(misses).T
     assert abs(of_mean.mean()) < 4 / 200**0.5
