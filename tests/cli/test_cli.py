@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pty
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from riskroute import POLICIES, __version__
+from riskroute.cli import main
 from riskroute.cli.app import POLICY_NAMES, run
 
 QUICK = ["simulate", "--slots", "3", "--shares", "3", "--horizon", "500", "--runs", "3"]
@@ -52,27 +54,30 @@ def test_version() -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_simulate_prints_a_table_and_writes_files(tmp_path: Path) -> None:
-    done = riskroute(
-        *QUICK, "--policy", "rise", "--policy", "uniform", "--json", "a.json", "--figure", "a.png", "--parquet",
-        "a.parquet", cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("3 shares over 3 slots: 10 splits, 500 rounds, 3 runs, risk tolerance 2")
-    assert re.search(r"^rise +[\d,-]+", done.stdout, re.MULTILINE)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.parquet", "a.png"]
-    read = json.loads((tmp_path / "a.json").read_text())
+def test_simulate_prints_a_table_and_writes_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / f"a.{ending}" for ending in ("json", "parquet", "png")]
+    options = zip(("--json", "--parquet", "--figure"), map(str, files), strict=True)
+    words = [word for pair in options for word in pair]
+    assert run([*QUICK, "--policy", "rise", "--policy", "uniform", *words]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("3 shares over 3 slots: 10 splits, 500 rounds, 3 runs, risk tolerance 2")
+    assert re.search(r"^rise +[\d,-]+", out, re.MULTILINE)
+    assert err == ""
+    assert sorted(tmp_path.iterdir()) == files
+    read = json.loads(files[0].read_text())
     assert list(read["policies"]) == ["rise", "uniform"]
     assert {"checkpoints", "mean_regret", "std_regret", "seconds"} <= set(read["policies"]["rise"])
     assert read["config"]["slots"] == 3
     assert read["config"]["instance_seed"] == 0
-    assert done.stderr == ""
 
 
 @pytest.mark.usefixtures("untraced")
 def test_the_same_command_gives_the_same_numbers(tmp_path: Path) -> None:
     """In a process of its own, and in this one."""
-    assert riskroute(*QUICK, "--json", "a.json", cwd=tmp_path).returncode == 0
+    done = riskroute(*QUICK, "--json", "a.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("3 shares over 3 slots: 10 splits")
+    assert done.stderr == ""
     assert run([*QUICK, "--json", str(tmp_path / "b.json")]) == 0
     first, second = (json.loads((tmp_path / f"{name}.json").read_text())["policies"] for name in ("a", "b"))
     assert list(first) == ["adaptive", "rise", "rise++", "risk-ucb", "risk-exp-exp"]
@@ -122,30 +127,12 @@ UNKNOWN_WORDS = [
     (["demo", "--out", sys.executable], "--out must be in a folder that can be written to"),
 ]
 
-ONE_AFTER_THE_OTHER = """
-import contextlib, io, json, os, sys, traceback
-from riskroute.cli import main
-
-answers = []
-for words in json.load(sys.stdin):
-    sys.argv, out, err = ["riskroute", *words], io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = main()
-        except SystemExit as end:
-            code = end.code
-        except BaseException:
-            code = traceback.print_exc()
-    answers.append([code, out.getvalue(), err.getvalue(), os.listdir()])
-json.dump(answers, sys.stdout)
-"""
-
 
 @dataclass(frozen=True)
 class Answer:
     """How a command ended, what it said, and what it left in its folder."""
 
-    code: int | None
+    code: str | int | None
     out: str
     err: str
     files: list[str]
@@ -153,35 +140,42 @@ class Answer:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Answer]:
-    """All mistakes, made in one process: most of the time of each would be that of a start."""
-    asked = [words for words, _ in MISTAKES + UNKNOWN_WORDS]
-    done = subprocess.run(
-        [sys.executable, "-c", ONE_AFTER_THE_OTHER], input=json.dumps(asked), capture_output=True, text=True,
-        cwd=tmp_path_factory.mktemp("mistakes"), env=ENVIRONMENT,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return {tuple(words): Answer(*answer) for words, answer in zip(asked, json.loads(done.stdout), strict=True)}
+    """All mistakes, made in this process: most of the time of each would be that of a start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("mistakes"))
+        patch.setattr(sys.modules["__main__"], "__package__", None, raising=False)  # or that would be the command
+        for name in ("COLUMNS", "NO_COLOR"):
+            patch.setenv(name, ENVIRONMENT[name])
+        return {tuple(words): answer(words, patch) for words, _ in MISTAKES + UNKNOWN_WORDS}
+
+
+def answer(words: list[str], patch: pytest.MonkeyPatch) -> Answer:
+    """How the command ends in this process."""
+    patch.setattr(sys, "argv", ["riskroute", *words])
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as end:
+        main()
+    return Answer(end.value.code, out.getvalue(), err.getvalue(), os.listdir())
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES)
 def test_mistakes_end_in_one_line_and_code_2(
     arguments: list[str], message: str, answers: dict[tuple[str, ...], Answer]
 ) -> None:
-    answer = answers[tuple(arguments)]
-    assert answer.code == 2
-    assert re.fullmatch(f"riskroute: .*{message}.*\n", answer.err)
-    assert answer.out == ""
-    assert answer.files == []
+    found = answers[tuple(arguments)]
+    assert found.code == 2
+    assert re.fullmatch(f"riskroute: .*{message}.*\n", found.err)
+    assert found.out == ""
+    assert found.files == []
 
 
 @pytest.mark.parametrize(("arguments", "message"), UNKNOWN_WORDS)
 def test_words_the_command_does_not_know_end_in_one_line_too(
     arguments: list[str], message: str, answers: dict[tuple[str, ...], Answer]
 ) -> None:
-    answer = answers[tuple(arguments)]
-    assert answer.code == 2
-    assert re.fullmatch(f"riskroute: .*{message}.*\n", answer.err)
+    found = answers[tuple(arguments)]
+    assert found.code == 2
+    assert re.fullmatch(f"riskroute: .*{message}.*\n", found.err)
 
 
 @pytest.mark.parametrize("arguments", [MISTAKES[0][0], UNKNOWN_WORDS[0][0]])
@@ -241,10 +235,9 @@ def test_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_design_over_more_splits_than_could_be_listed(tmp_path: Path) -> None:
-    done = riskroute("design", "--shares", "1000", "--slots", "20", "--json", "d.json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "about 9.9e+39 allocations" in done.stdout
+def test_design_over_more_splits_than_could_be_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["design", "--shares", "1000", "--slots", "20", "--json", str(tmp_path / "d.json")]) == 0
+    assert "about 9.9e+39 allocations" in capsys.readouterr().out
     read = json.loads((tmp_path / "d.json").read_text())
     assert int(read["actions"]) == 9928648649789007111289430252718014636201
     assert (read["dim"], read["rank"]) == (40, 40)
@@ -258,20 +251,18 @@ def test_design_over_more_splits_than_could_be_listed(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("untraced")
 def test_design_respects_lots_caps_and_minimums(tmp_path: Path) -> None:
     bounds = ["--cap", "6", "--cap", "8", "--cap", "8", "--minimum", "2", "--lot", "2"]
-    done = riskroute("design", "--shares", "12", "--slots", "3", *bounds, "--json", "d.json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert run(["design", "--shares", "12", "--slots", "3", *bounds, "--json", str(tmp_path / "d.json")]) == 0
     for point in json.loads((tmp_path / "d.json").read_text())["support"]:
         amounts = point["allocation"]
         assert all(2 <= a <= cap and a % 2 == 0 for a, cap in zip(amounts, (6, 8, 8), strict=True))
 
 
 @pytest.mark.usefixtures("untraced")
-def test_simulate_more_splits_than_could_be_listed(tmp_path: Path) -> None:
+def test_simulate_more_splits_than_could_be_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By default the policies that need no list play."""
-    sizes = ["--shares", "100", "--slots", "8", "--runs", "1", "--horizon", "5000"]
-    done = riskroute("simulate", *sizes, "--json", "a.json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    sizes = ["--shares", "100", "--slots", "8", "--runs", "1", "--horizon", "500"]
+    assert run(["simulate", *sizes, "--json", str(tmp_path / "a.json")]) == 0
     read = json.loads((tmp_path / "a.json").read_text())
     assert list(read["policies"]) == ["adaptive", "rise", "rise++"]
     assert all(sum(split) == 100 for split in read["policies"]["rise"]["recommended"])
-    assert "best split: " in done.stdout
+    assert "best split: " in capsys.readouterr().out

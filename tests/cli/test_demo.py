@@ -18,7 +18,7 @@ from riskroute.simulation.engines import Engine
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few short runs, all in this process."""
-    scale = RunSize(2000, 3, 0, {"adaptive": 1, "thompson": 2})
+    scale = RunSize(400, 3, 0, {"adaptive": 1, "thompson": 2})
     monkeypatch.setattr(comparison, "DEMO_SIZE", scale)
     monkeypatch.setattr(comparison, "DEMO_RUNS", sum(map(scale.runs_of, comparison.DEMO_POLICIES)))
     monkeypatch.setattr(comparison, "Engine", lambda: Engine(workers=1))
@@ -38,7 +38,7 @@ def test_the_table_is_printed_before_the_study_begins(
     monkeypatch.setattr(study_command, "run_study", study)
     assert run(["demo", "--out", str(tmp_path)]) == 0
     said, progress = before
-    assert said.startswith("8 shares over 6 slots: 1,287 splits, 2,000 rounds, up to 3 runs, risk tolerance 2")
+    assert said.startswith("8 shares over 6 slots: 1,287 splits, 400 rounds, up to 3 runs, risk tolerance 2")
     header, _, *rows = said.splitlines()[1:11]
     assert header.split()[-2:] == ["runs", "seconds"]
     assert {row.split()[0]: int(row.split()[-2]) for row in rows} == dict.fromkeys(comparison.DEMO_POLICIES, 3) | {
@@ -52,9 +52,9 @@ def test_the_table_is_printed_before_the_study_begins(
 
 def test_the_demo_plays_the_runs_that_simulate_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the order of its tasks: they are mixed so that workers compile different kernels."""
-    monkeypatch.setattr(comparison, "DEMO_SIZE", RunSize(500, 40, 0, {"thompson": 2, "adaptive": 1}))
+    monkeypatch.setattr(comparison, "DEMO_SIZE", RunSize(500, 12, 0, {"thompson": 2, "adaptive": 1}))
     mixed = comparison.demo(Engine(workers=1))
-    alone = comparison.compare(policies=["rise", "uniform"], horizon=500, runs=40)
+    alone = comparison.compare(policies=["rise", "uniform"], horizon=500, runs=12)
     for name, one in alone.policies.items():
         assert mixed.policies[name].regret.tolist() == one.regret.tolist()
         assert mixed.policies[name].recommended == one.recommended

@@ -10,7 +10,7 @@ import pytest
 
 from riskroute import Environment, InputError, random_routing_problem, simulate
 from riskroute.cli.app import run as command
-from riskroute.experiments.sweep import checked_config, read_config, sweep, sweep_panels
+from riskroute.experiments.sweep import SweepResult, checked_config, read_config, sweep, sweep_panels
 from riskroute.policies import Rise
 from riskroute.simulation.engines import Engine
 
@@ -29,35 +29,40 @@ explore_multiplier = 2.0
 """
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    path = tmp_path / "study.toml"
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sweep") / "study.toml"
     path.write_text(CONFIG)
     return path
 
 
-def test_every_combination_is_played_once(config: Path, tmp_path: Path) -> None:
-    wanted = read_config(config)
-    done = sweep(wanted, tmp_path / "out", Engine(workers=1))
-    frame = polars.read_parquet(tmp_path / "out" / "sweep.parquet")
+@pytest.fixture(scope="module")
+def swept(config: Path) -> SweepResult:
+    """What the sweep gives, with its files beside the configuration."""
+    return sweep(read_config(config), config.parent / "out", Engine(workers=1))
+
+
+def test_every_combination_is_played_once(config: Path, swept: SweepResult) -> None:
+    wanted, out = read_config(config), config.parent / "out"
+    frame = polars.read_parquet(out / "sweep.parquet")
     keys = ["slots", "shares", "risk_tolerance", "horizon", "instance", "policy", "run"]
     assert wanted.all_runs == 2 * 2 * 2 * 2 * 2 * 3
     assert frame.select(keys).unique().height == wanted.all_runs
     assert frame.group_by(keys).agg(polars.col("round").max() == polars.col("horizon").first())["round"].all()
-    assert json.loads((tmp_path / "out" / "config.json").read_text())["instances"] == [4, 7]
-    rows = json.loads((tmp_path / "out" / "sweep.json").read_text())
+    assert json.loads((out / "config.json").read_text())["instances"] == [4, 7]
+    rows = json.loads((out / "sweep.json").read_text())
     assert len(rows) == 16
-    header, table = done.table().header, done.table().rows
+    header, table = swept.table().header, swept.table().rows
     assert header == ["slots", "shares", "risk tolerance", "rounds", "instances", "rise", "uniform"]
     assert [row[:5] for row in table[:2]] == [["2", "3", "0.5", "200", "2"], ["2", "3", "0.5", "400", "2"]]
 
 
-def test_a_cell_is_what_simulate_gives(config: Path, tmp_path: Path) -> None:
-    sweep(read_config(config), tmp_path / "out", Engine(workers=1))
+@pytest.mark.usefixtures("swept")
+def test_a_cell_is_what_simulate_gives(config: Path) -> None:
     problem = random_routing_problem(3, 2, 7, risk_tolerance=0.5)
     policies = {"rise": Rise(explore_multiplier=2.0), "uniform": "uniform"}
     expected = simulate(Environment(problem), policies, horizon=400, runs=3, seed=0, checkpoints=4).to_frame()
-    found = polars.read_parquet(tmp_path / "out" / "sweep.parquet").filter(
+    found = polars.read_parquet(config.parent / "out" / "sweep.parquet").filter(
         (polars.col("slots") == 2)
         & (polars.col("risk_tolerance") == 0.5)
         & (polars.col("horizon") == 400)

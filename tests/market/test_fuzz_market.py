@@ -21,7 +21,8 @@ from riskroute.market.importing import import_files
 @pytest.mark.parametrize("kind", fuzz_market.KINDS)
 def test_damaged_files_are_refused_or_read(tmp_path: Path, kind: str) -> None:
     """Both must happen, or the damage is too little or too much to tell anything."""
-    outcomes = [fuzz_market.attempt(7, index, (kind,), tmp_path) for index in range(100)]
+    count = 100 if kind == "lobster" else 60  # few of LOBSTER can be read: its two files must still go together
+    outcomes = [fuzz_market.attempt(7, index, (kind,), tmp_path) for index in range(count)]
     assert set(outcomes) == {"read", "refused"}
     assert min(map(outcomes.count, ("read", "refused"))) >= 5
 
@@ -29,7 +30,7 @@ def test_damaged_files_are_refused_or_read(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in fuzz_market.KINDS if kind != "parquet"])
 def test_what_is_damaged_was_valid_before(tmp_path: Path, kind: str) -> None:
     """But for Parquet, where types and values are odd from the start."""
-    for seed in range(12):
+    for seed in range(6):
         contents, packing, wanted = fuzz_market.VALID[kind](np.random.default_rng(seed))
         files = fuzz_market.PACKING[packing](contents)
         assert sum(map(len, files.values())) < 6000

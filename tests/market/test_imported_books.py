@@ -22,8 +22,8 @@ SYMBOLS = ("QVEX", "ZORN")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Ten minutes of two symbols at three venues."""
-    hours = (dt.time(11), dt.time(11, 10))
+    """Five minutes of two symbols at three venues."""
+    hours = (dt.time(11), dt.time(11, 5))
     return generate_market(tmp_path_factory.mktemp("market"), seed=7, symbols=SYMBOLS, hours=hours)
 
 
@@ -37,34 +37,42 @@ def naive_levels(book: NaiveBook, locate: int, depth: int) -> tuple[float | None
     return tuple(row.values())
 
 
-@pytest.mark.usefixtures("untraced")
-@pytest.mark.parametrize("depth", [1, 5])
-@pytest.mark.parametrize("index", range(3))
-def test_every_level_after_every_message(files: list[Path], tmp_path: Path, index: int, depth: int) -> None:
-    import_files([files[index]], tmp_path, ImportOptions(SYMBOLS, depth=depth))
-    store = Store(tmp_path)
+def imported_levels(path: Path, out: Path, depth: int) -> dict[str, dict[int, tuple[float | None, ...]]]:
+    """Levels by symbol and number of the message, as `naive_levels` tells them."""
+    recordings = import_files([path], out, ImportOptions(SYMBOLS, depth=depth))
     prices = [name for name in level_columns(depth) if "_px_" in name]
-    imported = {
-        one.symbol: {
-            sequence: levels
-            for sequence, *levels in store.snapshots(one)
-            .with_columns((polars.col(prices) * 10_000).round())
-            .select("sequence", *level_columns(depth))
-            .iter_rows()
-        }
-        for one in store.recordings()
-    }
-    assert {one.venue for one in store.recordings()} == {DEFAULT_VENUES[index].name}
-    book, shown = NaiveBook(), {symbol: naive_levels(NaiveBook(), 1, depth) for symbol in SYMBOLS}
+    found = {}
+    for one in recordings:
+        table = Store(out).snapshots(one).with_columns((polars.col(prices) * 10_000).round())
+        rows = table.select("sequence", *level_columns(depth)).iter_rows()
+        found[one.symbol] = {sequence: tuple(levels) for sequence, *levels in rows}
+    return found
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.parametrize("index", range(3))
+def test_every_level_after_every_message(files: list[Path], tmp_path: Path, index: int) -> None:
+    """The best levels alone, and five of them; a message is about one symbol, and nothing is told of the other."""
+    deep, best = (imported_levels(files[index], tmp_path / f"{depth}", depth) for depth in (5, 1))
+    assert {one.venue for one in Store(tmp_path / "5").recordings()} == {DEFAULT_VENUES[index].name}
+    width = len(level_columns(1))
+    assert level_columns(5)[:width] == level_columns(1)
+    book, nothing = NaiveBook(), naive_levels(NaiveBook(), 1, 5)
+    shown, on_top = dict.fromkeys(SYMBOLS, nothing), dict.fromkeys(SYMBOLS, nothing[:width])
     changes = 0
     for number, message in enumerate(read_messages(files[index]), 1):
         book.apply(message)
-        for locate, symbol in book.symbols.items():
-            if number in imported[symbol]:
-                shown[symbol] = tuple(imported[symbol][number])
-                changes += 1
-            assert naive_levels(book, locate, depth) == shown[symbol], (number, symbol)
-    assert changes == sum(map(len, imported.values())) > 500
+        locate = int.from_bytes(message[1:3], "big")
+        symbol = book.symbols.get(locate)
+        if symbol is not None:
+            changes += (number in deep[symbol]) + (number in best[symbol])
+            shown[symbol] = deep[symbol].get(number, shown[symbol])
+            on_top[symbol] = best[symbol].get(number, on_top[symbol])
+            levels = naive_levels(book, locate, 5)
+            assert levels == shown[symbol], (number, symbol)
+            assert levels[:width] == on_top[symbol], (number, symbol)
+    assert changes == sum(len(rows) for table in (deep, best) for rows in table.values())
+    assert min(len(rows) for rows in best.values()) > 100
 
 
 @pytest.mark.parametrize("index", range(3))

@@ -155,7 +155,7 @@ def test_the_level_that_is_only_counted_adds_no_books(tmp_path: Path, monkeypatc
     monkeypatch.setattr(itch, "BYTES", 150)
     path = tmp_path / ITCH_NAME
     for seed in range(2):
-        path.write_bytes(itch_bytes(random_messages(seed, 200)))
+        path.write_bytes(itch_bytes(random_messages(seed, 60)))
         for depth in (1, 2, 4):
             with open_itch(str(path), chunk_bytes=1 << 20, date=date_of(path.name)) as feed:
                 (batch,) = feed.batches(tables=("depth", "messages", "symbols"), depth=depth, symbols=("ACME",))

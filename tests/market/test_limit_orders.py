@@ -18,7 +18,7 @@ from riskroute.market.sampling import SampleTimes, closest_rows
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32),
     steps=st.integers(0, 150),
@@ -63,7 +63,7 @@ def test_the_replay_meets_every_case() -> None:
     assert min(seen.values()) >= 5, seen
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32), side=st.sampled_from(SIDES), rule=st.sampled_from(RULES))
 def test_orders_that_were_never_added_are_ahead(seed: int, side: str, rule: str) -> None:
     """Without replacements, what happened before the first join need not be in the table."""
@@ -80,7 +80,7 @@ def test_orders_that_were_never_added_are_ahead(seed: int, side: str, rule: str)
 
 
 @given(seed=st.integers(0, 2**32), rule=st.sampled_from(RULES))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_larger_orders_fill_no_less_and_never_more_than_themselves(seed: int, rule: str) -> None:
     flow = Flow(seed, 100, rule)
     quantities = np.arange(1, 31)

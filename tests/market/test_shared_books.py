@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 
 import numpy as np
 import pytest
@@ -118,6 +119,25 @@ def test_crossing_together_never_pays(half_hour: Store) -> None:
     assert (shared[0].extra(splits) < -0.1).any()
     assert (shared[0].extra(np.array([[0, 400, 0, 0, 0], [200, 0, 200, 0, 0]])) == 0).all()
     check_environment(replay, runs=1500)
+
+
+def test_what_a_replay_remembers_changes_nothing_and_stays_at_home(half_hour: Store) -> None:
+    """Best splits at many risk tolerances, forth and back, are those of a replay that was asked for no other."""
+    found = sample_scenarios(half_hour, "QVEX", SLOTS, 60, WINDOW, repeats=2, seed=1)
+    caps = np.minimum(found.caps(), 60)
+    problem = random_problem(Allocations(60, 5, caps=caps.tolist()), 1)
+
+    def fresh() -> Replay:
+        return Replay(problem, *found.replayed(caps))
+
+    replay, tolerances = fresh(), (0.0, 0.01, 0.1, 1.0, np.inf)
+    best = {tolerance: replay.best_split(tolerance) for tolerance in tolerances}
+    assert len(set(best.values())) > 1
+    for tolerance in tolerances[::-1]:
+        assert replay.best_split(tolerance) == best[tolerance] == fresh().best_split(tolerance)
+        assert replay.values(best[tolerance]).tolist() == fresh().totals(np.array([best[tolerance]]))[0].tolist()
+    assert replay._seen
+    assert not pickle.loads(pickle.dumps(replay))._seen
 
 
 def test_a_book_has_room_for_its_depth_once(half_hour: Store) -> None:

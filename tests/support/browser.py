@@ -14,12 +14,12 @@ FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars"
 )
-PHONE = {"deviceMetrics": {"width": 390, "height": 844, "pixelRatio": 2.0}}
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 
 
 @contextmanager
-def opened(page: Path, profile: Path, *, phone: bool = False) -> Iterator[Any]:
-    """The page in a browser, wide or as a phone shows it; skips if there is no browser."""
+def opened(page: Path, profile: Path) -> Iterator[Any]:
+    """The page in a wide browser; skips if there is no browser."""
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
         pytest.skip("needs Debian's chromium and chromium-driver")
     from selenium import webdriver
@@ -30,11 +30,20 @@ def opened(page: Path, profile: Path, *, phone: bool = False) -> Iterator[Any]:
     for flag in (*FLAGS.split(), f"--user-data-dir={profile}", "--window-size=1280,1000"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    if phone:
-        options.add_experimental_option("mobileEmulation", PHONE)
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     try:
         driver.get(page.as_uri())
         yield driver
     finally:
         driver.quit()
+
+
+@contextmanager
+def as_phone(browser: Any) -> Iterator[None]:
+    """The page of a browser as a phone shows it, loaded again."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    browser.refresh()
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

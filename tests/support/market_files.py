@@ -16,8 +16,6 @@ import polars
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 from riskroute.market.store import Store
 
-"""Real data; not everywhere."""
-
 DAY = "2019-03-27"
 OPEN = 34_200 * 10**9
 """09:30 in nanoseconds since midnight, New York."""

@@ -82,7 +82,6 @@ class SharedBook:
 
     def extra(self, splits: Integers) -> Floats:
         """Profit of crossing together above that of each alone, ``(n, scenarios)``: never positive on a real book."""
-        self._check(splits)
         together = self.crossing[np.arange(len(self.crossing)), self.crossed(splits)]
         return np.asarray(together - sum(a.T[splits[:, k]] for k, a in zip(self.slots, self._alone, strict=True)))
 

@@ -158,8 +158,13 @@ def _tell(finished: Finished | None, task: Task) -> None:
 
 
 def _packed(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, bytes]]:
-    """Tasks as bytes: engines that move arrays in ways of their own place them so that sums round differently."""
-    return ((number, cloudpickle.dumps(tasks[number])) for number in numbers)
+    """Tasks as bytes: engines that move arrays in ways of their own place them so that sums round differently.
+
+    Each takes its environment's comparators along, which may take long to find and are the same for all.
+    """
+    for number in numbers:
+        _ = tasks[number].environment.comparators
+        yield number, cloudpickle.dumps(tasks[number])
 
 
 def _perform(number: int, packed: bytes) -> tuple[int, PolicyResult]:

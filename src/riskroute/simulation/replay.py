@@ -68,6 +68,7 @@ class Replay(Environment):
         known = np.concatenate([self.profits[slot, :, : high + 1].ravel() for slot, high in enumerate(highs)])
         if np.isinf(self.profits).any() or np.isnan(known).any():
             raise InputError("profits must be finite wherever a split may put shares, was NaN or infinite somewhere")
+        self._latest: tuple[tuple[bytes, tuple[int, ...]], Vector] = (b"", ()), np.zeros(0)
         self.shared = tuple(list_of("shared", shared, SharedBook, "shared books"))
         for book in self.shared:
             if book.crossing.shape != self.profits.shape[1:] or not set(book.slots) <= set(range(slots)):
@@ -112,7 +113,11 @@ class Replay(Environment):
         """Profit of one split in every scenario, ``(scenarios,)``; looked up if the splits are listed and few."""
         table = self.listed_totals
         if table is None:
-            return np.asarray(self.totals(as_batch(action))[0])
+            batch = as_batch(action)
+            key = batch.tobytes(), batch.shape
+            if self._latest[0] != key:  # the same split is often asked for many times in a row
+                self._latest = key, np.asarray(self.totals(batch)[0])
+            return self._latest[1]
         return np.asarray(table[int(self.actions.listed().rows_of(as_batch(action))[0])])
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
@@ -193,18 +198,41 @@ class Replay(Environment):
             raise InputError(f"splits must not be listed to climb among them, was {actions}")
         split, lot = self._splits(as_batch(start))[0], actions.lot
         value = float(self.mean_variance(split[None], risk_tolerance)[0])
-        unit = np.eye(len(split), dtype=np.int64)
-        moves = (unit[:, None] - unit[None, :]).reshape(-1, len(split))
+        tolerance = self._tolerance(risk_tolerance)
         step = max(int(split.sum()) // (2 * lot), 1) * lot
         while step >= lot:
-            moved = split + step * moves
-            moved = moved[actions.contains(moved)]
-            values = self.mean_variance(moved, risk_tolerance) if len(moved) else np.array([np.inf])
+            moved, mean, deviation = self._around(actions, split, step)
+            values = _score(mean, deviation, tolerance) if len(moved) else np.array([np.inf])
             if values.min() < value:
                 split, value = moved[values.argmin()], float(values.min())
             else:
                 step = step // (2 * lot) * lot
         return as_action(split)
+
+    def _around(self, actions: LatticeSet, split: Integers, step: int) -> tuple[ActionBatch, Vector, Vector]:
+        """Where moves of ``step`` shares from slot to slot lead that a split allows, with mean and standard deviation.
+
+        The last two are remembered: climbs from the same starts come by the same splits at many risk tolerances.
+        """
+        unit = np.eye(len(split), dtype=np.int64)
+        moved = split + step * (unit[:, None] - unit[None, :]).reshape(-1, len(split))
+        key = split.tobytes(), step
+        if key not in self._seen:
+            allowed = np.flatnonzero(actions.contains(moved))
+            if 3 * len(moved) * len(self._seen) > _CELLS:
+                self._seen.clear()
+            self._seen[key] = allowed, *self.moments(moved[allowed])
+        allowed, mean, deviation = self._seen[key]
+        return moved[allowed], mean, deviation
+
+    @cached_property
+    def _seen(self) -> dict[tuple[bytes, int], tuple[Integers, Vector, Vector]]:
+        """Which moves a split allows and what comes of them, by split and step."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what climbs remember, which need not go wherever tasks go."""
+        return {name: value for name, value in self.__dict__.items() if name != "_seen"}
 
     def run(self, rng: np.random.Generator) -> Run:
         return ReplayRun(self, checked(rng))

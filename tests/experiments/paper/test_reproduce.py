@@ -21,6 +21,7 @@ from riskroute.experiments.paper.order_books import TITLES as BOOK_TITLES
 from riskroute.experiments.paper.reproduce import EXTRA_LINES, TITLES, plan_experiments, reproduce, standings
 from riskroute.learning.regret import checkpoint_rounds
 from riskroute.seeding import stream
+from riskroute.simulation import tasks
 from riskroute.simulation.engines import Engine
 from riskroute.simulation.runner import _play_blocks
 
@@ -56,7 +57,7 @@ def test_a_panel_is_played_alone(panel: str, count: int) -> None:
 
 @pytest.mark.parametrize("panel", ["a", "b"])
 def test_a_changing_world_is_drawn_panel_by_panel(panel: str, tmp_path: Path) -> None:
-    words = ["reproduce", "nonstationary", "--panel", panel, "--runs", "1", "--horizon", "2000"]
+    words = ["reproduce", "nonstationary", "--panel", panel, "--runs", "1", "--horizon", "500"]
     assert command([*words, "--workers", "1", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "nonstationary" / f"nonstationary-{panel}.png").stat().st_size > 10_000
 
@@ -111,7 +112,7 @@ def test_tables_average_over_instances(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_the_command_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--runs", "2", "--horizon", "500", "--out", str(tmp_path), "--workers", "1"]
+    options = ["--runs", "2", "--horizon", "200", "--out", str(tmp_path), "--workers", "1"]
     for experiment in ("figure2", "nonstationary"):
         assert command(["reproduce", experiment, *options]) == 0
         folder = tmp_path / experiment
@@ -129,7 +130,7 @@ def test_the_command_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert (tmp_path / "plotly.min.js").stat().st_size > 100_000
     config = json.loads((tmp_path / "figure2" / "figure2.config.json").read_text())
     assert config["panels"]["d"]["policies"]["rise"]["name"] == "rise"
-    assert config["panels"]["d"]["horizon"] == 500
+    assert config["panels"]["d"]["horizon"] == 200
     assert config["versions"]["riskroute"]
     said = capsys.readouterr().out
     assert "(d) 6 slots, 8 shares: 1,287 splits" in said
@@ -145,7 +146,9 @@ def test_mistakes_on_the_command_line_are_one_line(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.usefixtures("untraced")
-def test_more_runs_later_go_on_from_the_first_ones(tmp_path: Path) -> None:
+def test_more_runs_later_go_on_from_the_first_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MOST_RUNS", 5)
+
     def finished(runs: int, *, resume: bool) -> tuple[int, bytes]:
         experiments = plan_experiments("figure2", panel="a", policies=["adaptive"], runs=runs, horizon=300)
         before = {path.name for path in (tmp_path / "tasks").glob("*.npz")}
@@ -155,6 +158,7 @@ def test_more_runs_later_go_on_from_the_first_ones(tmp_path: Path) -> None:
 
     each = plan_experiments("figure2", panel="a", policies=["adaptive"], runs=100, horizon=300)[0].panels[0].tasks()
     full = each[0].runs
+    assert full == 5
     assert finished(full, resume=False)[0] == 1
     new, table = finished(2 * full, resume=True)
     assert new == 1
@@ -199,8 +203,11 @@ def test_the_shortest_horizons_are_no_trouble(horizon: int, tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("untraced")
 def test_enough_exploration_concentrates_the_gaps() -> None:
-    """Over five runs of 100,000 rounds the mean positive gap was 0.62 in windows and after changes, 0.16 elsewhere."""
-    stories = [nonstationary.story(RunSize(seed=seed)) for seed in range(3)]
+    """Over six runs of 100,000 rounds the mean positive gap was 0.59 to 0.65 in windows and after changes.
+
+    Elsewhere it was 0.09 to 0.24: the ratio was 2.7 at least, and 2.9 at least for the means of any two runs.
+    """
+    stories = [nonstationary.story(RunSize(seed=seed)) for seed in range(2)]
     inside, elsewhere = (np.mean([one[name] for one in stories]) for name in ("gap_inside", "gap_elsewhere"))
     assert inside > 2 * elsewhere
 
@@ -265,10 +272,11 @@ def test_figure2_many_splits_leave_the_benchmarks_behind(tmp_path: Path, panel: 
 
 
 def test_autocorrelation_rise_is_below_risk_exp_exp(tmp_path: Path) -> None:
-    found = ends("autocorrelation", None, 3, tmp_path, ["rise", "risk-exp-exp"])
+    """In 40 single runs, four of each panel, RISE paid 15 % to 28 % of what RiskExpExp pays; half leaves room."""
+    found = ends("autocorrelation", None, 1, tmp_path, ["rise", "risk-exp-exp"])
     assert len(found) == 10
     for panel, regrets in found.items():
-        assert regrets["rise"] < regrets["risk-exp-exp"], panel
+        assert regrets["rise"] < 0.5 * regrets["risk-exp-exp"], panel
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:

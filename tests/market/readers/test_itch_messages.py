@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive_book import SIZES
@@ -66,6 +66,7 @@ def packed(row: dict[str, Any]) -> bytes:
     return struct.pack(">H", len(head + body)) + head + body
 
 
+@settings(max_examples=40)
 @given(ROWS)
 def test_messages_equal_those_packed_one_by_one(rows: list[dict[str, Any]]) -> None:
     assert encode(columns(rows)) == b"".join(packed(row) for row in rows)

@@ -9,7 +9,7 @@ from typing import Any
 import itch_book
 import polars
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from market_files import (
@@ -120,6 +120,7 @@ def test_events_of_every_kind_of_message(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("untraced")
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), depth=st.sampled_from([1, 3, 5]))
 def test_random_days_give_the_books_of_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory, seed: int, depth: int
@@ -133,7 +134,7 @@ def test_random_days_give_the_books_of_a_dictionary(
 
 @pytest.mark.usefixtures("untraced")
 def test_many_small_parts_make_the_same_tables_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path, itch_bytes(random_messages(3, 4000, step=10**6)))
+    path = written(tmp_path, itch_bytes(random_messages(3, 2000, step=10**6)))
     whole, store = imported(path, tmp_path / "whole")
     opened = itch_book.open
     monkeypatch.setattr(itch, "ROWS", 100)

@@ -322,7 +322,7 @@ def test_the_first_block_does_not_decide_what_a_number_is(tmp_path: Path, monkey
 def test_many_small_pieces_make_the_same_tables_as_one(
     tmp_path: Path, write: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    messages = random_messages(2, 400, step=10**6)
+    messages = random_messages(2, 200, step=10**6)
     path = write(tmp_path, table_columns(messages, 2, ("XNAS", "XBOS")))
     whole = imported(path)
     monkeypatch.setattr(csv_stream, "BLOCK", 500)

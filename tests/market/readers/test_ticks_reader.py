@@ -90,7 +90,7 @@ TICKS = st.lists(
 
 
 @pytest.mark.usefixtures("untraced")
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(steps=TICKS, block=st.sampled_from([64, 200, 1 << 20]))
 def test_ticks_are_remembered_as_a_loop_does_whatever_the_blocks(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Tick], block: int

@@ -31,6 +31,7 @@ ALIASES = {
 
 _ROWS, _COLUMNS = 100_000, 24  # of a piece; fewer rows where there are more columns
 _LEVELS = level_columns(MOST_LEVELS + 1)  # one more than can be kept, to see that there is one
+_PLACES = {name: place for place, name in enumerate(dict.fromkeys([*ALIASES, *_LEVELS]))}
 _UNITS = {"ns": 1, "us": 1000, "ms": 1_000_000}
 _REACH = int(dt.datetime(YEARS[-1] + 1, 1, 1, tzinfo=dt.UTC).timestamp()) * 10**9
 
@@ -88,15 +89,15 @@ class TableReader:
 
     def _columns(self, given: list[str]) -> dict[str, str]:
         """Our names to theirs, for the columns that are there."""
-        ours = [*ALIASES, *_LEVELS]
         for name, theirs in self.options.columns.items():
-            if name not in ours:
+            if name not in _PLACES:
                 raise InputError(f"column must be one of ts_event, venue, symbol, bid_px_00, ..., was {name!r}")
             if theirs not in given:
                 raise InputError(f"column {name} must be one of {', '.join(given)}, was {theirs!r}")
         lower = {name.lower(): name for name in given}
+        known = {*ALIASES, *self.options.columns, *(lower.keys() & _PLACES.keys())}
         found = {}
-        for name in ours:
+        for name in sorted(known, key=_PLACES.__getitem__):
             candidates = [lower[alias] for alias in (name, *ALIASES.get(name, ())) if alias in lower]
             if name in self.options.columns or candidates:
                 found[name] = self.options.columns.get(name) or candidates[0]
@@ -113,9 +114,9 @@ class TableReader:
             members = csv_members(self.source)
             if len(members) != 1:
                 raise DataError(f"{self.source} must hold one CSV file, was {len(members)}")
-            labels = dict.fromkeys(("venue", "symbol"), pyarrow.string())
-            kinds = dict.fromkeys(_LEVELS, pyarrow.float64()) | labels
-            types = {theirs: kinds[ours] for ours, theirs in self._names.items() if ours in kinds}
+            kinds = dict.fromkeys(self._names, pyarrow.float64())
+            kinds |= dict.fromkeys(("venue", "symbol"), pyarrow.string())
+            types = {theirs: kinds[ours] for ours, theirs in self._names.items() if ours != "ts_event"}
             yield from csv_frames(self.source, members[0], types, header=True)
             return
         with reading(self.source):
