@@ -71,7 +71,8 @@ def test_draws_have_the_moments_of_the_posterior() -> None:
     """
     counts, means, spreads, rho = np.array([40, 200]), np.array([0.3, -1.0]), np.array([20.0, 500.0]), 0.5
     policy = started(counts.tolist(), means.tolist(), spreads.tolist())
-    drawn = np.array([policy._drawn_mean_variances() for _ in range(20_000)])
+    draw = policy._posterior()
+    drawn = np.array([draw() for _ in range(20_000)])
     alpha, beta = 0.5 + counts / 2, 0.5 + spreads / 2
     expected = beta / (alpha - 1) - rho * means
     variance = beta**2 / ((alpha - 1) ** 2 * (alpha - 2)) + rho**2 / counts
