@@ -129,9 +129,7 @@ class ChangeTest(Adaptive):
         for span in _SPANS:
             if span <= len(self.recent):
                 earlier = self.recent[:-span]
-                if (
-                    known + sum(part.rounds for part in earlier) < _KNOWN - 1
-                ):  # even all rewards before them are too few
+                if known + sum(part.rounds for part in earlier) < _KNOWN - 1:  # too few, whatever they say
                     break
                 latest = self.recent[-span].joined(*self.recent[-span:][1:])
                 settled = before = settled or self.believed(self.settled)
