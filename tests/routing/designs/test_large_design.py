@@ -18,8 +18,8 @@ Levers = Callable[[np.ndarray], np.ndarray]
 LARGE = {
     "thousand over twenty": (1000, [0] * 20, [1000] * 20, 0.01),
     "caps": (1000, [0] * 20, [200] * 20, 0.01),
-    "two groups of caps": (1000, [0] * 20, [100] * 10 + [300] * 10, 0.01),
-    "minimums and three groups": (200, [0] * 5 + [4] * 5 + [0] * 2, [200] * 5 + [80] * 5 + [10] * 2, 0.05),
+    "two groups of caps": (1000, [0] * 14, [100] * 7 + [300] * 7, 0.01),
+    "minimums and three groups": (120, [0] * 4 + [4] * 4 + [0] * 2, [120] * 4 + [60] * 4 + [10] * 2, 0.05),
     "ten thousand over thirty": (10_000, [0] * 30, [10_000] * 30, 0.05),
     "every slot different": (100, [0] * 20, [10 + 2 * k for k in range(20)], 0.1),
 }
