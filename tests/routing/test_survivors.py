@@ -305,8 +305,8 @@ def test_design_bound_holds_for_every_survivor(seed: int) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_design_of_a_large_cut_set_stands_up_to_draws_and_climbs() -> None:
-    root = Allocations(300, 7)
-    coef = np.concatenate([np.linspace(-1, 1, 7), np.linspace(0.5, 1.5, 7)])
+    root = Allocations(200, 6)
+    coef = np.concatenate([np.linspace(-1, 1, 6), np.linspace(0.5, 1.5, 6)])
     scores = root.features(root.sample(np.random.default_rng(8), 500)) @ coef
     best = root.best(coef)
     limit = float(np.quantile(scores, 0.3))
@@ -318,7 +318,7 @@ def test_design_of_a_large_cut_set_stands_up_to_draws_and_climbs() -> None:
     inverse = np.linalg.pinv((support * design.weights[:, None]).T @ support, rcond=1e-12, hermitian=True)
     drawn = survivors.sample(np.random.default_rng(9), 2000)
     rng = np.random.default_rng(10)
-    far = np.array([survivors.best(rng.standard_normal(14)) for _ in range(50)])
+    far = np.array([survivors.best(rng.standard_normal(12)) for _ in range(50)])
     for rows in (drawn, far):
         features = survivors.features(rows)
         assert np.einsum("ni,ij,nj->n", features, inverse, features).max() <= design.bound * (1 + 1e-6)

@@ -23,15 +23,15 @@ FAST_LEARNERS = {"rise": Rise(), "risk-exp-exp": RiskExpExp(divisor=60.0)}
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("label", FAST_LEARNERS)
 def test_blocks_and_rounds_agree_in_mean_and_spread(small_problem: Problem, label: str) -> None:
-    """1,000 runs by blocks, 500 by rounds. Means within five standard errors; deviations within a fifth.
+    """600 runs by blocks, 300 by rounds. Means within five standard errors; deviations within a quarter.
 
-    The relative error of a sample deviation is sqrt((kurtosis - 1) / (4 n)), about 6 % for n = 500 even at a
-    kurtosis of 8. Ten per cent more spread in the blocks moves the means by 5 to 6 standard errors. The horizon is
+    The relative error of a sample deviation is sqrt((kurtosis - 1) / (4 n)), about 8 % for n = 300 even at a
+    kurtosis of 8. 13 per cent more spread in the blocks moves the means by 5 to 6 standard errors. The horizon is
     long enough for all phases of every learner, and leaves 65 rounds or more to the last. That blocks have exactly the
     law of their rounds is checked draw by draw in the tests of environments, and that other learners decide alike in
     both ways below, without noise.
     """
-    runs = {"blocks": 1000, "rounds": 500}
+    runs = {"blocks": 600, "rounds": 300}
     learner = {label: FAST_LEARNERS[label]}
     ways = [
         simulate(small_problem, learner, horizon=150, runs=count, seed=6, checkpoints=5, method=method).policies[label]
@@ -41,7 +41,7 @@ def test_blocks_and_rounds_agree_in_mean_and_spread(small_problem: Problem, labe
     deviations = [one.std_regret() for one in ways]
     error = np.sqrt(sum(one.std_regret() ** 2 / one.runs for one in ways))
     assert (np.abs(means[0] - means[1]) <= 5 * error).all()
-    np.testing.assert_allclose(deviations[0], deviations[1], rtol=0.2)
+    np.testing.assert_allclose(deviations[0], deviations[1], rtol=0.25)
     explored = [one.exploration.mean() for one in ways]
     assert explored[0] == pytest.approx(explored[1], rel=0.1)
 

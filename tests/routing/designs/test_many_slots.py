@@ -150,7 +150,7 @@ def test_survivors_of_many_slots_get_a_design() -> None:
 def several_designs() -> dict[str, tuple[list[list[int]], list[float]]]:
     """Designs of every kind over sets that are not listed."""
     sets = {
-        "alike": Allocations(1000, 20),
+        "alike": Allocations(1000, 16),
         "caps": Allocations(100, 16, caps=30),
         "two kinds": Allocations(100, 16, caps=[30] * 8 + [50] * 8),
         "many kinds": Allocations(100, 8, caps=[20 + 8 * k for k in range(8)]),
