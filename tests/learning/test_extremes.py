@@ -160,9 +160,9 @@ def test_policies_play_at_every_scale_they_accept(name: str) -> None:
             policy = Oracle(schedule=((0, 1),)) if name == "oracle" else make_policy(name)
             actions, rng = Actions(features * FEATURES), np.random.default_rng(1)
             policy.start(
-                Setting(actions=actions, horizon=40, base_variance=base_variance, risk_tolerance=risk_tolerance)
+                Setting(actions=actions, horizon=25, base_variance=base_variance, risk_tolerance=risk_tolerance)
             )
-            for _ in range(40):
+            for _ in range(25):
                 action = policy.select()
                 policy.update(action, float(rewards * (FEATURES[action] @ [1, 2, -1] + 0.3 * rng.normal())))
 

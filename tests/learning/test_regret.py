@@ -95,7 +95,7 @@ ADAPTIVE = {"greedy": Greedy(growth=1.0), "rise": Rise(), "risk-ucb": RiskUcb()}
 
 
 @pytest.mark.usefixtures("untraced")
-@pytest.mark.parametrize(("method", "runs"), [("auto", 300), ("rounds", 100)])
+@pytest.mark.parametrize(("method", "runs"), [("auto", 150), ("rounds", 60)])
 @pytest.mark.parametrize("label", ADAPTIVE)
 def test_luck_has_expectation_zero_whatever_the_policy_does(label: str, method: str, runs: int) -> None:
     """Adaptive policies, in both forms of play, on changing problems: within five standard errors of zero."""
@@ -112,7 +112,7 @@ def test_luck_has_expectation_zero_whatever_the_policy_does(label: str, method: 
 @pytest.mark.parametrize(("policy", "factor"), [("oracle", 1000), ("rise", 50), ("uniform", 2)])
 def test_steady_regret_has_the_same_mean_and_far_less_variance(policy: str, factor: float) -> None:
     """Where the best action is always found; uniform play keeps the variance of its own draws."""
-    one = simulate(easy_problem(), [policy], horizon=5000, runs=200, seed=1, checkpoints=5).policies[policy]
+    one = simulate(easy_problem(), [policy], horizon=5000, runs=100, seed=1, checkpoints=5).policies[policy]
     regret, steady = one.regret[:, -1], one.steady_regret[:, -1]
     assert regret.var() > factor * steady.var()
     assert abs(regret.mean() - steady.mean()) <= 5 * np.std(regret - steady) / np.sqrt(one.runs)
@@ -160,11 +160,11 @@ def test_expected_comparator_is_that_of_repeated_plays() -> None:
 def test_temporal_decomposition_bounds_the_regret(gaussian_problem: Problem, policy: str) -> None:
     """Proposition 2 is an upper bound: mean regret <= mean pseudo-regret + remainder, here with all constants.
 
-    50 runs; five standard errors are allowed on top.
+    25 runs; five standard errors are allowed on top.
     """
     everything = gaussian_problem.actions.listed().handles
     means, variances = gaussian_problem.means(everything), gaussian_problem.variances(everything)
-    one = simulate(gaussian_problem, [policy], horizon=2000, runs=50, seed=8, checkpoints=20).policies[policy]
+    one = simulate(gaussian_problem, [policy], horizon=2000, runs=25, seed=8, checkpoints=20).policies[policy]
     error = one.std_regret() / np.sqrt(one.runs)
     for k, t in enumerate(one.checkpoints):
         remainder = temporal_remainder(int(t), np.sqrt(variances.max()), np.ptp(means), np.ptp(variances))

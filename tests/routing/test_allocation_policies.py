@@ -24,6 +24,8 @@ from riskroute import (
     simulate,
 )
 from riskroute.policies import RestartGse, Rise, RisePlusPlus
+from riskroute.routing import allocations as allocations_module
+from riskroute.routing import survivors as survivors_module
 from riskroute.routing.survivors import Survivors
 
 
@@ -71,11 +73,15 @@ def test_arm_policies_list_small_sets_and_refuse_large_ones(name: str) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_rise_finds_the_best_of_1e40_allocations() -> None:
-    """On this instance the gap to the second best is 4e-4 of the range, and RISE still ends on the best in all runs."""
+    """On this instance the gap to the second best is 4e-4 of the range, and RISE still ends on the best in all runs.
+
+    Uniform play loses the average gap in every round, here that of 2,000 draws, and the price of means that differ.
+    """
     problem = random_problem(Allocations(1000, 20), seed=0)
-    result = simulate(problem, ["rise", "uniform"], horizon=100_000, runs=2, seed=1)
-    assert result.policies["rise"].recommended == [problem.best] * 2
-    assert result.policies["rise"].mean_regret()[-1] < 0.8 * result.policies["uniform"].mean_regret()[-1]
+    rise = simulate(problem, ["rise"], horizon=100_000, runs=2, seed=1).policies["rise"]
+    assert rise.recommended == [problem.best] * 2
+    uniform = 100_000 * problem.gaps(problem.actions.sample(np.random.default_rng(1), 2000)).mean()
+    assert rise.mean_regret()[-1] < 0.8 * uniform
 
 
 @pytest.mark.usefixtures("untraced")
@@ -100,20 +106,24 @@ def test_rise_plus_plus_runs_on_implicit_survivors_and_can_be_saved() -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_restart_gse_runs_on_implicit_survivors() -> None:
-    """1.9e6 allocations are halved down to one, at first implicitly; the winner is far better than a random one.
+def test_restart_gse_runs_on_implicit_survivors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """54,264 allocations are halved down to one, at first implicitly; the winner is far better than a random one.
 
-    In thirty runs it lost 23 % of what a random one loses on average, and less than half every time.
+    In twelve runs it lost 14 % of what a random one loses on average, and less than 40 % every time.
     """
-    problem = random_problem(Allocations(30, 7), seed=4)
-    assert problem.actions.size > 1_900_000
+    monkeypatch.setattr(allocations_module, "LISTED_TOP", 10_000)
+    monkeypatch.setattr(survivors_module, "LARGEST_SURVIVOR_LIST", 10_000)
+    problem = random_problem(Allocations(15, 7), seed=4)
+    assert problem.actions.size == 54_264
     setting = Environment(problem).setting(6000)
     policy = RestartGse(cycle=6000, budget=4000, objective="mean-variance", design_tolerance=0.1).start(setting)
     run = Environment(problem).run(np.random.default_rng(1))
-    sizes = []
+    sizes, implicit = [], 0
     while not policy.survivors.single:
+        implicit += isinstance(policy.survivors, Survivors)
         sizes.append(policy.survivors.size)
         policy.learn(run.tally(policy.plan()))
+    assert implicit == 2
     assert sizes == [problem.actions.size >> k for k in range(len(sizes))]
     winner = problem.gaps(np.array([policy.survivors.best(problem.score)]))[0]
     assert winner < 0.6 * problem.gaps(problem.actions.sample(np.random.default_rng(0), 500)).mean()

@@ -1,4 +1,4 @@
-"""Allocations under cuts against enumeration: listing, walking, descending, and implicit sets forced onto small ones.
+"""Survivors of cuts against enumeration: walking, descending, and implicit sets forced onto small ones.
 
 Implicit survivors are built directly on sets small enough to enumerate, so that every answer can be checked.
 """
@@ -13,100 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from riskroute import Actions, Allocations
 from riskroute.errors import InputError
 from riskroute.routing import survivors as survivors_module
-from riskroute.routing.lattice import Lattice
 from riskroute.routing.lattice_set import Cut
-from riskroute.routing.search import allowed, count_within, cut_scores, descend, enumerate_all, enumerate_within, walk
+from riskroute.routing.search import allowed, cut_scores, descend, enumerate_all, walk
 from riskroute.routing.survivors import Survivors, survivors_of
 
 CutTables = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-@st.composite
-def lattices(draw: Any) -> Lattice:
-    """At most 8 units over at most 5 slots, around a vector that is inside."""
-    inside = draw(st.lists(st.integers(0, 4), min_size=1, max_size=5))
-    assume(1 <= sum(inside) <= 8)
-    lows = [v - draw(st.integers(0, v)) for v in inside]
-    highs = [v + draw(st.integers(0, 8)) for v in inside]
-    return Lattice(sum(inside), np.array(lows), np.array(highs))
-
-
-def vectors(lattice: Lattice) -> np.ndarray:
-    ranges = (range(a, min(b, lattice.units) + 1) for a, b in zip(lattice.lows, lattice.highs, strict=True))
-    return np.array([row for row in itertools.product(*ranges) if sum(row) == lattice.units], dtype=np.int64)
-
-
-def whole_cuts(draw: Any, rows: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray, float]]:
-    """Cuts with whole coefficients, whose limits some members meet exactly."""
-    slots, cuts = rows.shape[1], []
-    coefficients = st.lists(st.integers(-3, 3), min_size=slots, max_size=slots)
-    for _ in range(count):
-        alpha, beta = (np.array(draw(coefficients), dtype=float) for _ in range(2))
-        scores = np.sort(rows @ alpha + rows**2 @ beta)
-        cuts.append((alpha, beta, float(scores[draw(st.integers(0, len(scores) - 1))])))
-    return cuts
-
-
-def passing(rows: np.ndarray, cuts: list[tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:
-    inside = np.ones(len(rows), dtype=bool)
-    for alpha, beta, limit in cuts:
-        inside &= rows @ alpha + rows**2 @ beta <= limit
-    return rows[inside]
-
-
-@given(lattice=lattices())
-def test_enumeration_lists_every_vector_in_order(lattice: Lattice) -> None:
-    assert enumerate_all(lattice).tolist() == vectors(lattice).tolist()
-
-
-@given(lattice=lattices(), count=st.integers(1, 3), data=st.data())
-def test_enumeration_under_cuts(lattice: Lattice, count: int, data: Any) -> None:
-    rows = vectors(lattice)
-    cuts = whole_cuts(data.draw, rows, count)
-    expected = passing(rows, cuts).tolist()
-    found = enumerate_within(lattice, cuts, len(rows))
-    assert found is not None
-    assert found.tolist() == expected
-    exactly = enumerate_within(lattice, cuts, len(expected))
-    assert exactly is not None
-    assert exactly.tolist() == expected
-    if expected:
-        assert enumerate_within(lattice, cuts, len(expected) - 1) is None
-
-
-@given(lattice=lattices(), count=st.integers(0, 3), data=st.data())
-def test_count_under_cuts(lattice: Lattice, count: int, data: Any) -> None:
-    rows = vectors(lattice)
-    cuts = whole_cuts(data.draw, rows, count)
-    assert count_within(lattice, cuts) == len(passing(rows, cuts))
-
-
-def test_count_gives_up_after_too_many_steps_and_on_huge_sets() -> None:
-    zeros = np.zeros(5, dtype=np.int64)
-    cut = np.arange(5.0), np.zeros(5), 9.5
-    assert count_within(Lattice(8, zeros, np.full(5, 8)), [cut], visits=10) is None
-    huge = Lattice(1000, np.zeros(20, dtype=np.int64), np.full(20, 1000))
-    assert count_within(huge, [(np.arange(20.0), np.zeros(20), 9.5)]) is None
-
-
-def test_count_when_caps_leave_little_room() -> None:
-    """All but two of 1,000 units that fit: 5,050 vectors, though half as many units would fit in 1e100 ways."""
-    lattice = Lattice(998, np.zeros(100, dtype=np.int64), np.full(100, 10))
-    assert count_within(lattice, [(np.zeros(100), np.zeros(100), 1.0)]) == lattice.size == 5050
-
-
-def test_enumeration_gives_up_after_too_many_steps() -> None:
-    lattice = Lattice(8, np.zeros(5, dtype=np.int64), np.full(5, 8))
-    assert enumerate_within(lattice, [], 10**6, visits=100) is None
-    found = enumerate_within(lattice, [], 10**6, visits=10**5)
-    assert found is not None
-    assert len(found) == lattice.size
 
 
 @dataclass(frozen=True)
@@ -222,13 +137,13 @@ def test_scores_and_moves_under_cuts(seed: int) -> None:
 
 @pytest.mark.parametrize(("seed", "cuts"), [(0, 1), (4, 1), (5, 2), (6, 3)])
 def test_walk_is_uniform_on_a_cut_set(seed: int, cuts: int) -> None:
-    """Chi-square, 300 draws expected per member; 60 steps per slot apart, draws are as good as independent here."""
+    """Chi-square, 100 draws expected per member; 60 steps per slot apart, draws are as good as independent here."""
     small = random_small(seed, cuts)
     lattice, lot, slots = small.root.lattice, small.root.lot, small.root.slots
     index = {row: n for n, row in enumerate(sorted(as_set(small.members)))}
     start = np.array(small.witness) // lot
     rng = np.random.default_rng(1)
-    count, thin = 300 * len(index), 60 * slots
+    count, thin = 100 * len(index), 60 * slots
     drawn = walk(start, *small.tables, lattice.lows, lattice.highs, count, 50 * thin, thin, rng)
     counts = np.bincount([index[tuple(row)] for row in (drawn * lot).tolist()], minlength=len(index))
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
@@ -291,9 +206,9 @@ def test_size_estimate_ends_when_scores_tie(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_best_found_is_a_member_and_mostly_the_best() -> None:
-    """Over 300 random sets and scores. 288 are exact as it stands; 270 leaves room for small changes of the search."""
+    """Over 150 random sets and scores. 144 are exact as it stands; 135 leaves room for small changes of the search."""
     exact = 0
-    for seed in range(300):
+    for seed in range(150):
         small = random_small(seed, cuts=1 + seed % 2)
         rng = np.random.default_rng([seed, 1])
         coef = rng.standard_normal(small.root.dim)
@@ -304,7 +219,7 @@ def test_best_found_is_a_member_and_mostly_the_best() -> None:
         value = small.root.action_features(best) @ coef
         assert value <= small.root.action_features(small.witness) @ coef + 1e-12
         exact += value <= (small.root.features(small.members) @ coef).min() + 1e-9
-    assert exact >= 270
+    assert exact >= 135
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -390,8 +305,8 @@ def test_design_bound_holds_for_every_survivor(seed: int) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_design_of_a_large_cut_set_stands_up_to_draws_and_climbs() -> None:
-    root = Allocations(400, 8)
-    coef = np.concatenate([np.linspace(-1, 1, 8), np.linspace(0.5, 1.5, 8)])
+    root = Allocations(200, 6)
+    coef = np.concatenate([np.linspace(-1, 1, 6), np.linspace(0.5, 1.5, 6)])
     scores = root.features(root.sample(np.random.default_rng(8), 500)) @ coef
     best = root.best(coef)
     limit = float(np.quantile(scores, 0.3))
@@ -403,7 +318,7 @@ def test_design_of_a_large_cut_set_stands_up_to_draws_and_climbs() -> None:
     inverse = np.linalg.pinv((support * design.weights[:, None]).T @ support, rcond=1e-12, hermitian=True)
     drawn = survivors.sample(np.random.default_rng(9), 2000)
     rng = np.random.default_rng(10)
-    far = np.array([survivors.best(rng.standard_normal(16)) for _ in range(50)])
+    far = np.array([survivors.best(rng.standard_normal(12)) for _ in range(50)])
     for rows in (drawn, far):
         features = survivors.features(rows)
         assert np.einsum("ni,ij,nj->n", features, inverse, features).max() <= design.bound * (1 + 1e-6)

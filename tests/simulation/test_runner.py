@@ -13,28 +13,25 @@ import pytest
 from riskroute import Actions, Environment, InputError, Problem, random_problem, simulate
 from riskroute.environments import Autocorrelated, PiecewiseStationary
 from riskroute.experiments.comparison import PAPER_POLICIES, compare
-from riskroute.policies import Oracle, Rise, RisePlusPlus, RiskExpExp
+from riskroute.policies import Oracle, Rise, RiskExpExp
 from riskroute.results import PolicyResult
 from riskroute.seeding import stream
 
-FAST_LEARNERS = {
-    "rise": Rise(),
-    "rise++": RisePlusPlus(constant=0.01),
-    "risk-exp-exp": RiskExpExp(divisor=60.0),
-}
+FAST_LEARNERS = {"rise": Rise(), "risk-exp-exp": RiskExpExp(divisor=60.0)}
 
 
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("label", FAST_LEARNERS)
 def test_blocks_and_rounds_agree_in_mean_and_spread(small_problem: Problem, label: str) -> None:
-    """1,000 runs by blocks, 500 by rounds. Means within five standard errors; deviations within a fifth.
+    """600 runs by blocks, 300 by rounds. Means within five standard errors; deviations within a quarter.
 
-    The relative error of a sample deviation is sqrt((kurtosis - 1) / (4 n)), about 6 % for n = 500 even at a
-    kurtosis of 8. Ten per cent more spread in the blocks moves the means by 5 to 6 standard errors. The horizon is
+    The relative error of a sample deviation is sqrt((kurtosis - 1) / (4 n)), about 8 % for n = 300 even at a
+    kurtosis of 8. 13 per cent more spread in the blocks moves the means by 5 to 6 standard errors. The horizon is
     long enough for all phases of every learner, and leaves 65 rounds or more to the last. That blocks have exactly the
-    law of their rounds is checked draw by draw in the tests of environments.
+    law of their rounds is checked draw by draw in the tests of environments, and that other learners decide alike in
+    both ways below, without noise.
     """
-    runs = {"blocks": 1000, "rounds": 500}
+    runs = {"blocks": 600, "rounds": 300}
     learner = {label: FAST_LEARNERS[label]}
     ways = [
         simulate(small_problem, learner, horizon=150, runs=count, seed=6, checkpoints=5, method=method).policies[label]
@@ -44,7 +41,7 @@ def test_blocks_and_rounds_agree_in_mean_and_spread(small_problem: Problem, labe
     deviations = [one.std_regret() for one in ways]
     error = np.sqrt(sum(one.std_regret() ** 2 / one.runs for one in ways))
     assert (np.abs(means[0] - means[1]) <= 5 * error).all()
-    np.testing.assert_allclose(deviations[0], deviations[1], rtol=0.2)
+    np.testing.assert_allclose(deviations[0], deviations[1], rtol=0.25)
     explored = [one.exploration.mean() for one in ways]
     assert explored[0] == pytest.approx(explored[1], rel=0.1)
 
@@ -65,8 +62,7 @@ def test_without_noise_blocks_and_rounds_are_the_same(label: str) -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-@pytest.mark.parametrize(("shares", "size"), [(6, 462), (8, 1287)])
-@pytest.mark.parametrize("instance", [0, 1])
+@pytest.mark.parametrize(("shares", "size", "instance"), [(6, 462, 0), (8, 1287, 1)])
 def test_figure_2_ordering_on_large_sets(shares: int, size: int, instance: int) -> None:
     """T = 100,000, rho = 2: RISE and RISE++ end below half of RiskUCB and RiskExpExp.
 
@@ -157,13 +153,14 @@ def test_piecewise_runs_are_cut_at_changes_and_checkpoints() -> None:
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("correlation", [-0.6, 0.6])
 def test_autocorrelated_blocks_and_rounds_agree(small_problem: Problem, correlation: float) -> None:
+    """Noise that carries over is drawn round by round in both ways, so that every run is the same in both."""
     environment = Autocorrelated(small_problem, correlation)
     ways = [
-        simulate(environment, ["rise"], horizon=150, runs=300, seed=3, checkpoints=4, method=method).policies["rise"]
+        simulate(environment, ["rise"], horizon=150, runs=20, seed=3, checkpoints=4, method=method).policies["rise"]
         for method in ("blocks", "rounds")
     ]
-    error = np.sqrt(sum(one.std_regret() ** 2 for one in ways) / 300)
-    assert (np.abs(ways[0].mean_regret() - ways[1].mean_regret()) <= 5 * error).all()
+    np.testing.assert_allclose(ways[0].regret, ways[1].regret, atol=1e-8)
+    assert ways[0].recommended == ways[1].recommended
 
 
 @pytest.mark.usefixtures("interruptible")

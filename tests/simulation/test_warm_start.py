@@ -81,21 +81,21 @@ def test_a_warm_policy_pays_less_for_learning() -> None:
     train, buckets, _ = linear_replay(5)
     judge, _, _ = linear_replay(6)
     warm = Adaptive(prior=replay_belief(train, buckets))
-    result = simulate(judge, {"warm": warm, "cold": Adaptive()}, horizon=300, runs=30, seed=1)
+    result = simulate(judge, {"warm": warm, "cold": Adaptive()}, horizon=300, runs=20, seed=1)
     warm_end, cold_end = (result.policies[name].regret[:, -1] for name in ("warm", "cold"))
-    # seven to eleven standard errors apart at four seeds; three are asked for
+    # about five standard errors apart; three are asked for
     apart = cold_end.mean() - warm_end.mean()
-    assert apart > 3 * (cold_end.var(ddof=1) / 30 + warm_end.var(ddof=1) / 30) ** 0.5
+    assert apart > 3 * (cold_end.var(ddof=1) / 20 + warm_end.var(ddof=1) / 20) ** 0.5
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_warm_policy_finds_out_that_books_have_changed(seed: int) -> None:
     train, buckets, _ = linear_replay(5 + 10 * seed)
     judge, _, _ = linear_replay(6 + 10 * seed, centre=(0.5, *CENTRE[1:]))  # the slot that was worst is best now
-    result = simulate(judge, [Adaptive(prior=replay_belief(train, buckets))], horizon=3000, runs=6, seed=1)
-    assert result.policies["adaptive"].recommended == [(6, 0, 0)] * 6
+    result = simulate(judge, [Adaptive(prior=replay_belief(train, buckets))], horizon=3000, runs=3, seed=1)
+    assert result.policies["adaptive"].recommended == [(6, 0, 0)] * 3
     stuck = 3000 * float(judge.gaps(as_batch(train.comparators[0]))[0])
-    assert result.policies["adaptive"].regret[:, -1].mean() < 0.25 * stuck  # at most 0.15 at these seeds
+    assert result.policies["adaptive"].regret[:, -1].mean() < 0.25 * stuck  # about 0.06 at these seeds
 
 
 @pytest.mark.parametrize(("count", "most"), [(4, 100), (6, 50), (10, 25), (40, 10)])

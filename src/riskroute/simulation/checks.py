@@ -25,9 +25,12 @@ from riskroute.simulation.simulate import simulate
 from riskroute.validation import instance_of, true_or_false, whole_number
 
 HORIZON = 600
+SAVED_AT = (0, 1, 37, 211, HORIZON - 1)
 EASY_HORIZON = 20_000
+EASY_PART = 0.8  # of the regret of uniform play, at most
 STRONG_ROUNDS = 20  # per dimension
-UNITS = (2.0**-20, 2.0**20, 1e-6, 0.37, 1e6)
+MORE_CHARACTERS = 8000  # fewer than five for each round that a longer episode has more
+UNITS = (1e-6, 0.37, 1e6)
 UNITS_HORIZON = 200
 
 
@@ -75,10 +78,10 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     instance_of("policy", policy, Policy, "a Policy")
     true_or_false("learns", learns)
     setting = Environment(easy_problem()).setting(HORIZON)
-    _check_seeding(policy, setting)
-    _check_restore(policy, setting)
-    _check_clones(policy, setting)
-    _check_plans_equal_rounds(policy, setting)
+    decisions = _check_seeding(policy, setting)
+    _check_restore(policy, setting, decisions)
+    _check_clones(policy, setting, decisions)
+    _check_plans_equal_rounds(policy, setting, decisions)
     _check_memory(policy, setting)
     _check_edges(policy)
     _check_bad_input(policy, setting)
@@ -103,23 +106,30 @@ def _trace(policy: Policy, rounds: int, reward: Callable[[Action], float]) -> li
     return actions
 
 
-def _check_seeding(policy: Policy, setting: Setting) -> None:
-    first = _trace(policy.clone().start(setting, 3), HORIZON, _rewards())
-    again = _trace(policy.clone().start(setting, 3), HORIZON, _rewards())
+def _check_seeding(policy: Policy, setting: Setting) -> list[Action]:
+    """Return the decisions of one undisturbed episode, the last of them the recommendation."""
+    first, again = (_episode(policy.clone().start(setting, 3)) for _ in range(2))
     _require(first == again, policy.name, "the same seed and rewards give the same decisions")
+    return first
 
 
-def _check_restore(policy: Policy, setting: Setting) -> None:
-    for saved_at in (0, 1, 37, 211, HORIZON - 1):
-        running, reward = policy.clone().start(setting, 5), _rewards()
-        _trace(running, saved_at, reward)
-        text = json.dumps(running.state(), allow_nan=False)
-        restored = type(policy).restore(json.loads(text), setting.actions)
-        _require(restored.state() == running.state(), policy.name, f"state survives a save after {saved_at} rounds")
-        rest = HORIZON - saved_at
-        values = np.random.default_rng(1).normal(size=rest)
-        decisions = [[*_trace(one, rest, _replay(values)), one.recommend()] for one in (running, restored)]
-        _require(decisions[0] == decisions[1], policy.name, f"goes on alike, saved after {saved_at} rounds")
+def _episode(running: Policy) -> list[Action]:
+    return [*_trace(running, HORIZON, _rewards()), running.recommend()]
+
+
+def _check_restore(policy: Policy, setting: Setting, expected: list[Action]) -> None:
+    """Save and restore one episode again and again; decisions must be those of the undisturbed episode.
+
+    What a save loses stays lost, so every save is checked by all rounds after it.
+    """
+    running, reward, last = policy.clone().start(setting, 3), _rewards(), 0
+    for saved_at in (*SAVED_AT, HORIZON):
+        decisions = _trace(running, saved_at - last, reward)
+        _require(decisions == expected[last:saved_at], policy.name, f"goes on alike, saved after {last} rounds")
+        saved, last = running.state(), saved_at
+        running = type(policy).restore(json.loads(json.dumps(saved, allow_nan=False)), setting.actions)
+        _require(running.state() == saved, policy.name, f"state survives a save after {saved_at} rounds")
+    _require(running.recommend() == expected[-1], policy.name, f"recommends alike, saved after {last} rounds")
     other = Actions.scaled(np.eye(3))
     state = policy.clone().start(setting).state()
     _expect(StateError, lambda: type(policy).restore(state, other), policy.name, "refuses another action set")
@@ -136,42 +146,42 @@ def _replay(values: np.ndarray[Any, Any]) -> Callable[[Action], float]:
     return lambda action: float(next(source))
 
 
-def _check_clones(policy: Policy, setting: Setting) -> None:
-    original = policy.clone().start(setting, 3)
-    _trace(original, 50, _rewards())
+def _check_clones(policy: Policy, setting: Setting, expected: list[Action]) -> None:
+    original, reward = policy.clone().start(setting, 3), _rewards()
+    _trace(original, 50, reward)
     before = json.dumps(original.state())
     clone = original.clone()
     _require(clone == original and not clone.started, policy.name, "a clone has the parameters and nothing learned")
     _trace(clone.start(setting, 9), 50, _rewards())
     _require(json.dumps(original.state()) == before, policy.name, "a clone does not touch the original")
+    _require(_trace(original, 50, reward) == expected[50:100], policy.name, "goes on alike, saved and cloned")
 
 
-def _check_plans_equal_rounds(policy: Policy, setting: Setting) -> None:
-    """Feed the same rewards to plans, as tallies, and round by round."""
-    values = np.random.default_rng(2).normal(size=HORIZON)
-    by_round = _trace(policy.clone().start(setting, 3), HORIZON, _replay(values))
-    by_plan: list[Action] = []
+def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[Action]) -> None:
+    """Feed the rewards of the episode played round by round to plans, as tallies."""
+    decisions, reward = list[Action](), _rewards()
     planner = policy.clone().start(setting, 3)
     while planner.remaining:
-        plan, at = planner.plan(), len(by_plan)
-        ends = at + np.cumsum(plan.counts)
-        tallies = [Tally.of(values[end - n : end]) for end, n in zip(ends, plan.counts, strict=True)]
-        for row, n in zip(plan.actions, plan.counts, strict=True):
-            by_plan.extend([as_action(row)] * int(n))
+        plan, tallies = planner.plan(), []
+        for row, n in zip(plan.actions, plan.counts.tolist(), strict=True):
+            action = as_action(row)
+            tallies.append(Tally.of([reward(action) for _ in range(n)]))
+            decisions.extend([action] * n)
         planner.learn(Tallies.of(plan.actions, tallies))
-    _require(by_plan == by_round, policy.name, "plans and rounds give the same decisions for the same rewards")
+    decisions.append(planner.recommend())
+    _require(decisions == expected, policy.name, "plans and rounds give the same decisions for the same rewards")
 
 
 def _check_memory(policy: Policy, setting: Setting) -> None:
     """What is saved at the end may not grow with the number of rounds, beyond a fixed sum."""
     sizes = []
-    for horizon in (HORIZON, 8 * HORIZON):
+    for horizon in (HORIZON, 4 * HORIZON):
         longer = Setting(actions=setting.actions, horizon=horizon)
         running = policy.clone().start(longer, 3)
         _trace(running, horizon, _rewards())
         sizes.append(len(json.dumps(running.state())))
     _require(
-        sizes[1] < sizes[0] + 20_000,
+        sizes[1] < sizes[0] + MORE_CHARACTERS,
         policy.name,
         f"memory is bounded (state of {sizes[0]}, then {sizes[1]} characters)",
     )
@@ -212,10 +222,17 @@ def _check_bad_input(policy: Policy, setting: Setting) -> None:
 
 
 def _check_learning(policy: Policy) -> None:
-    result = simulate(easy_problem(), {"this": policy, "uniform": "uniform"}, EASY_HORIZON, runs=4, seed=11)
-    ours, uniform = (one.mean_regret()[-1] for one in result.policies.values())
+    """Two runs are enough where both end below half of what is asked for; else the mean of four decides."""
+    for runs in (2, 4):
+        result = simulate(easy_problem(), {"this": policy, "uniform": "uniform"}, EASY_HORIZON, runs=runs, seed=11)
+        ours, uniform = (one.regret[:, -1] for one in result.policies.values())
+        limit = EASY_PART * float(uniform.mean())
+        if ours.max() < limit / 2:
+            return
     _require(
-        ours < 0.8 * uniform, policy.name, f"beats uniform play on an easy case ({ours:.0f} against {uniform:.0f})"
+        ours.mean() < limit,
+        policy.name,
+        f"beats uniform play on an easy case ({ours.mean():.0f} against {uniform.mean():.0f})",
     )
 
 

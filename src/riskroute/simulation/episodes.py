@@ -49,7 +49,10 @@ class AutocorrelatedNoise(Noise):
         else:
             fresh *= scale
             carried = self.correlation * self.previous
-        drawn: Vector = scipy.signal.lfilter([1.0], [1.0, -self.correlation], fresh, zi=[carried])[0]
+        if rounds == 1:  # what the filter does, without its set-up
+            drawn: Vector = carried + fresh
+        else:
+            drawn = scipy.signal.lfilter([1.0], [1.0, -self.correlation], fresh, zi=[carried])[0]
         self.previous = float(drawn[-1])
         return drawn
 

@@ -49,7 +49,9 @@ def multiplicative(points: Matrix, steps: int = 3000) -> Vector:
     """Design by Titterington's multiplicative algorithm: scale every weight by its leverage over the rank."""
     weights = np.full(len(points), 1 / len(points))
     for _ in range(steps):
-        weights = weights * naive_leverages(points, weights) / points.shape[1]
+        information = points.T @ (points * weights[:, None])
+        levers = np.einsum("ij,ji->i", points, np.linalg.solve(information, points.T))
+        weights = weights * levers / points.shape[1]
     return weights
 
 

@@ -71,7 +71,8 @@ def test_draws_have_the_moments_of_the_posterior() -> None:
     """
     counts, means, spreads, rho = np.array([40, 200]), np.array([0.3, -1.0]), np.array([20.0, 500.0]), 0.5
     policy = started(counts.tolist(), means.tolist(), spreads.tolist())
-    drawn = np.array([policy._drawn_mean_variances() for _ in range(20_000)])
+    draw = policy._posterior()
+    drawn = np.array([draw() for _ in range(20_000)])
     alpha, beta = 0.5 + counts / 2, 0.5 + spreads / 2
     expected = beta / (alpha - 1) - rho * means
     variance = beta**2 / ((alpha - 1) ** 2 * (alpha - 2)) + rho**2 / counts
@@ -124,13 +125,16 @@ def test_bad_parameters_are_named(policy: MvThompson, message: str) -> None:
 
 
 def final(problem: Problem, policies: dict[str, MvThompson | str], seed: int) -> dict[str, float]:
-    result = simulate(problem, policies, horizon=20_000, runs=10, seed=seed)
+    result = simulate(problem, policies, horizon=20_000, runs=4, seed=seed)
     return {label: one.mean_regret()[-1] for label, one in result.policies.items()}
 
 
 @pytest.mark.usefixtures("untraced")
 def test_beats_uniform_play_and_risk_ucb_on_few_arms(small_problem: Problem) -> None:
-    """Ten arms, 20,000 rounds: less than a quarter of uniform play's regret, and less than the index policy's."""
+    """Ten arms, 20,000 rounds: less than a quarter of uniform play's regret, and less than the index policy's.
+
+    Single runs end between 100 and 1,000, where uniform play ends near 12,000 and the index policy above 3,900.
+    """
     ended = final(small_problem, {"this": MvThompson(), "uniform": "uniform", "risk-ucb": "risk-ucb"}, seed=3)
     assert ended["this"] < ended["uniform"] / 4
     assert ended["this"] < ended["risk-ucb"]
@@ -142,5 +146,5 @@ def test_prefers_the_steady_arm_when_risk_is_not_tolerated() -> None:
     problem = Problem(
         actions=Actions(np.eye(2)), mean_coef=np.zeros(2), var_coef=np.array([0.5, -0.5]), risk_tolerance=0.1
     )
-    ended: list[Action] = simulate(problem, {"this": MvThompson()}, 5000, runs=10, seed=1).policies["this"].recommended
-    assert ended == [1] * 10
+    ended: list[Action] = simulate(problem, {"this": MvThompson()}, 5000, runs=5, seed=1).policies["this"].recommended
+    assert ended == [1] * 5

@@ -156,9 +156,9 @@ def test_another_dimension_is_refused(kind: type[LinearPolicy]) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_thompson_and_adaptive_lose_less_than_uniform_play_on_an_order_flow() -> None:
-    """Averages of 2 runs were about 900, 570 and 100, give or take 100."""
+    """At four seeds one run of each lost about 900, 190 to 340, and 60 to 220."""
     flow = ChangingActionSets(PROBLEMS, SEQUENCE)
-    result = simulate(flow, ["uniform", "thompson", "adaptive"], horizon=2000, runs=2, seed=2, checkpoints=4)
+    result = simulate(flow, ["uniform", "thompson", "adaptive"], horizon=2000, runs=1, seed=2, checkpoints=4)
     uniform, thompson, adaptive = (one.steady_regret[:, -1].mean() for one in result.policies.values())
     assert thompson < 0.9 * uniform
     assert adaptive < 0.6 * uniform
@@ -225,7 +225,7 @@ def test_a_first_set_that_shows_little_does_no_harm() -> None:
     nothing = dataclasses.replace(PROBLEMS[0], actions=Actions(np.zeros((1, 6))))
     for odd in (first, nothing):
         flow = ChangingActionSets([odd, *PROBLEMS], [0, *(SEQUENCE[:200] + 1)])
-        result = simulate(flow, ["uniform", "thompson"], horizon=1200, runs=2, seed=2, checkpoints=4)
+        result = simulate(flow, ["uniform", "thompson"], horizon=1200, runs=1, seed=2, checkpoints=4)
         uniform, thompson = (one.steady_regret[:, -1].mean() for one in result.policies.values())
         assert thompson < uniform
 

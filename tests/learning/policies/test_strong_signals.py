@@ -59,12 +59,12 @@ def random_strong_problem(seed: int) -> Problem:
             return problem
 
 
-STRONG = [random_strong_problem(seed) for seed in range(50)]
+STRONG = [random_strong_problem(seed) for seed in range(25)]
 
 
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not SlidingWindow])
-def test_all_of_fifty_problems_end_on_the_best_action_within_20_rounds_per_dimension(kind: type[LinearPolicy]) -> None:
+def test_all_of_25_problems_end_on_the_best_action_within_20_rounds_per_dimension(kind: type[LinearPolicy]) -> None:
     """A sliding window of 5,000 rounds is Thompson sampling here, decision by decision."""
     wrong = [
         number
@@ -74,7 +74,7 @@ def test_all_of_fifty_problems_end_on_the_best_action_within_20_rounds_per_dimen
     assert wrong == []
 
 
-@pytest.mark.parametrize("deviations", [4.6, 46.0, 46_000.0])
+@pytest.mark.parametrize("deviations", [4.6, 46_000.0])
 def test_the_recommended_policy_is_right_in_ten_of_ten_runs(deviations: float) -> None:
     """Twenty actions of three positive features, constant variance 1, 3,000 rounds; other actions in every run.
 

@@ -49,7 +49,7 @@ def test_decides_like_a_plain_version(
     small_problem: Problem, growth: float, draws: int, width: float, start_rounds: int, risk_neutral: bool
 ) -> None:
     """Round by round: the first design, then rounds divided between the best actions of draws from a naive belief."""
-    horizon, rows, dim = 400, small_problem.actions.listed().matrix, small_problem.actions.dim
+    horizon, rows, dim = 200, small_problem.actions.listed().matrix, small_problem.actions.dim
     environment = Environment(small_problem)
     kind = LinThompson if risk_neutral else Thompson
     parameters: dict[str, Any] = {"growth": growth, "draws": draws, "width": width, "start_rounds": start_rounds}

@@ -108,7 +108,7 @@ def test_policies_that_are_not_free_of_units_are_those_of_papers_with_units() ->
 @pytest.mark.parametrize("name", sorted(PUBLISHED_WITH_UNITS))
 def test_they_decide_otherwise_in_other_units(name: str) -> None:
     environment = Environment(easy_problem())
-    setting = environment.setting(2000)
+    setting = environment.setting(600)
     traces = [decisions(make_policy(name), environment, setting, factor) for factor in (1.0, 1e3)]
     assert traces[0] != traces[1]
 

@@ -124,11 +124,15 @@ class ChangeTest(Adaptive):
         They are compared with what settled before all recent plans, so that a change some plans ago is not yet part of
         it. Where that says too little about what is played now, all plans before them are taken.
         """
-        settled = self.believed(self.settled)
+        settled: Belief | None = None
+        known = self.settled.rounds + (self.base.rounds if self.base else 0.0)
         for span in _SPANS:
             if span <= len(self.recent):
-                earlier, latest = self.recent[:-span], self.recent[-span].joined(*self.recent[-span:][1:])
-                before = settled
+                earlier = self.recent[:-span]
+                if known + sum(part.rounds for part in earlier) < _KNOWN - 1:  # too few, whatever they say
+                    break
+                latest = self.recent[-span].joined(*self.recent[-span:][1:])
+                settled = before = settled or self.believed(self.settled)
                 if earlier and self._rewards_behind(settled, latest)[np.argmax(latest.counts)] < _KNOWN:
                     before = self.believed(self.settled.joined(*earlier))
                 if before.rounds < _KNOWN:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -62,14 +63,20 @@ class MvThompson(ArmPolicy):
             return first
         rounds = math.ceil(min(self.growth * self.played, self.remaining))
         counts = even_counts(rounds, self.draws)
-        best = np.array([np.argmin(self._drawn_mean_variances()) for _ in counts])
+        draw = self._posterior()
+        best = np.array([np.argmin(draw()) for _ in counts])
         return Plan(self.handles[best], counts)
 
-    def _drawn_mean_variances(self) -> Floats:
-        """Mean-variance of every arm in one joint draw from the posterior, ``(K,)``."""
-        variances = (1 + self.spreads) / 2 / self.rng.standard_gamma((1 + self.counts) / 2)
-        means = self.means + self.rng.standard_normal(len(self.means)) / np.sqrt(self.counts)
-        return variances - self.setting.risk_tolerance * means
+    def _posterior(self) -> Callable[[], Floats]:
+        """Return what draws the mean-variance of every arm from the posterior, jointly, ``(K,)``."""
+        scales, shapes, errors = (1 + self.spreads) / 2, (1 + self.counts) / 2, np.sqrt(self.counts)
+
+        def draw() -> Floats:
+            variances = scales / self.rng.standard_gamma(shapes)
+            means = self.means + self.rng.standard_normal(len(self.means)) / errors
+            return variances - self.setting.risk_tolerance * means
+
+        return draw
 
     def recommend(self) -> Action:
         return self.most_played()
