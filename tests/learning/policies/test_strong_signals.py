@@ -59,12 +59,12 @@ def random_strong_problem(seed: int) -> Problem:
             return problem
 
 
-STRONG = [random_strong_problem(seed) for seed in range(25)]
+STRONG = [random_strong_problem(seed) for seed in range(50)]
 
 
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not SlidingWindow])
-def test_all_of_25_problems_end_on_the_best_action_within_20_rounds_per_dimension(kind: type[LinearPolicy]) -> None:
+def test_all_of_fifty_problems_end_on_the_best_action_within_20_rounds_per_dimension(kind: type[LinearPolicy]) -> None:
     """A sliding window of 5,000 rounds is Thompson sampling here, decision by decision."""
     wrong = [
         number
