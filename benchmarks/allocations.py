@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from riskroute import Allocations, random_problem, simulate
-from riskroute.routing.splits import about
+from riskroute.routing.splits import about_splits
 from timing import REPEATS, duration, interleaved, leave, print_heading, print_table, progress, say, sized, verdict
 
 ROUNDS = sized(100_000, 500)
@@ -105,7 +105,11 @@ def growth() -> list[bool]:
     timings = {shares: interleaved(asked[shares], REPEATS, patience=5.0) for shares in SIZES}
     names = list(asked[SIZES[0]])
     rows = [
-        [f"{shares:,}", about(Allocations(shares, 10).size), *(duration(timings[shares][n].median) for n in names)]
+        [
+            f"{shares:,}",
+            about_splits(Allocations(shares, 10).size),
+            *(duration(timings[shares][n].median) for n in names),
+        ]
         for shares in SIZES
     ]
     print_table(["shares", "allocations", *names], rows)

@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from riskroute import Environment, random_routing_problem
-from riskroute.experiments.comparison import PAPER_POLICIES, compare
+from riskroute.experiments.comparison import PAPER_POLICIES, compare_policies
 from riskroute.learning.tally import merge_moments_compiled
 from riskroute.policies import RiskUcb
 from riskroute.simulation.kernels import index_episode
@@ -67,12 +67,14 @@ def scan_episode(
 def figure_two() -> bool:
     """Print the seconds of every policy of the figure; return whether the target holds."""
     say(f"1. {SHARES} shares over {SLOTS} slots, {HORIZON:,} rounds, {RUNS} runs")
-    compare(shares=SHARES, slots=SLOTS, policies=PAPER_POLICIES, horizon=HORIZON, runs=1)
+    compare_policies(shares=SHARES, slots=SLOTS, policies=PAPER_POLICIES, horizon=HORIZON, runs=1)
     policy_seconds: dict[str, list[float]] = {name: [] for name in PAPER_POLICIES}
     totals: list[float] = []
     for repeat in range(REPEATS):
         began = time.perf_counter()
-        result = compare(shares=SHARES, slots=SLOTS, policies=PAPER_POLICIES, horizon=HORIZON, runs=RUNS, seed=repeat)
+        result = compare_policies(
+            shares=SHARES, slots=SLOTS, policies=PAPER_POLICIES, horizon=HORIZON, runs=RUNS, seed=repeat
+        )
         totals.append(time.perf_counter() - began)
         for name, one in result.policies.items():
             policy_seconds[name].append(one.seconds)

@@ -17,7 +17,7 @@ import numpy as np
 from riskroute.experiments.study.cases import study_data
 from riskroute.experiments.study.config import checked_study
 from riskroute.experiments.study.evaluation import evaluate_splits
-from riskroute.experiments.study.orders import NAIVE, PARTS, prepare
+from riskroute.experiments.study.orders import NAIVE, PARTS, prepare_order
 from riskroute.experiments.study.study import Study
 from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
@@ -38,7 +38,7 @@ def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
     every = []
     for seed in TRUTH:
         config = checked_study({"seed": seed, "shares": shares, **SMALLER})
-        every.append(prepare(config, study_data(config, out / "truth"), shares))
+        every.append(prepare_order(config, study_data(config, out / "truth"), shares))
     caps = np.min([one.caps for one in every], axis=0)
     every = [dataclasses.replace(one, caps=caps) for one in every]
     problem = every[0].problem(RISK_TOLERANCE)

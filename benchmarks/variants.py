@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crowd import final_regret, geometric_mean, side_by_side
 from riskroute import Belief, Policy, random_routing_problem
-from riskroute.learning.policies.adaptive import Duel
+from riskroute.learning.policies.adaptive import AdaptiveDuel
 from riskroute.learning.tally import ActionBatch
 from riskroute.policies import Adaptive, Greedy, Thompson
 from timing import leave, print_heading, print_table, say, sized
@@ -25,7 +25,7 @@ INSTANCES = range(100, sized(108, 101))
 HORIZON, RUNS = sized(100_000, 1000), sized(4, 1)
 
 
-class ExploreFirst(Duel):
+class ExploreFirst(AdaptiveDuel):
     """Explores with every round while any rival is worth its cost, on the one with most worth per cost."""
 
     def mixture(self) -> tuple[int, float]:
@@ -48,7 +48,7 @@ class AsOftenAsWrong(ExploreFirst):
         return rival, part * float(np.exp(-(behind**2) / 2).max(initial=0.0)) / 2
 
 
-class WorthNow(Duel):
+class WorthNow(AdaptiveDuel):
     """A rival is out by its worth now."""
 
     def worth(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -57,7 +57,7 @@ class WorthNow(Duel):
         return now, now
 
 
-class Sure(Duel):
+class Sure(AdaptiveDuel):
     """Takes the belief at its word, from however few rewards."""
 
     caution = property(lambda self: 0.0, lambda self, value: None)
@@ -74,9 +74,9 @@ class Variant(Adaptive):
 
     kind: str = ""
 
-    def duel(self, belief: Belief, rivals: ActionBatch, loss: float) -> Duel:
+    def duel(self, belief: Belief, rivals: ActionBatch, loss: float) -> AdaptiveDuel:
         """Return the changed duel."""
-        duel = DUELS.get(self.kind, Duel)(self, belief, rivals, loss)
+        duel = DUELS.get(self.kind, AdaptiveDuel)(self, belief, rivals, loss)
         if self.kind == "gap only":
             duel.costs = duel.behind
         return duel

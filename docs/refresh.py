@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from riskroute.cli.output import headline
-from riskroute.experiments.comparison import demo
+from riskroute.experiments.comparison import demo_comparison
 from riskroute.report.figures import plot_regret
 
 ROOT = Path(__file__).parent.parent
@@ -36,7 +36,7 @@ def between_markers(path: Path, marker: str, text: str) -> None:
 
 def readme() -> None:
     """Run the demo and the study; what they print goes into README.md and the pages, the figure into docs/images."""
-    result = demo()
+    result = demo_comparison()
     plot_regret(result, IMAGES / "demo.png")
     for page in (ROOT / "README.md", ROOT / "docs" / "start.md"):
         between_markers(page, "demo-table", f"```text\n{headline(result.config)}\n{result}\n```")

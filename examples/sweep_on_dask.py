@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars
 
-from riskroute.experiments.sweep import checked_config, sweep
+from riskroute.experiments.sweep import checked_sweep_config, sweep
 from riskroute.simulation.engines import Engine
 
 STUDY = {
@@ -28,7 +28,7 @@ STUDY = {
 
 def main(folder: Path) -> None:
     """Play the study, and print what its table says."""
-    config = checked_config(STUDY)
+    config = checked_sweep_config(STUDY)
     engine = Engine("dask", workers=2)  # Engine("dask", address="tcp://...:8786") for one that is running
     swept = sweep(config, folder, engine, resume=True)  # what a broken-off sweep had finished is not played again
     table = polars.read_parquet(folder / "sweep.parquet")

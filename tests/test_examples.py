@@ -13,7 +13,7 @@ import pytest
 
 from executed import run_code, run_script
 from places import ROOT
-from riskroute.experiments.sweep import checked_config, sweep
+from riskroute.experiments.sweep import checked_sweep_config, sweep
 from riskroute.simulation.engines import Engine
 
 FOLDER = ROOT / "examples"
@@ -117,7 +117,7 @@ def test_sweep_on_dask(tmp_path: Path) -> None:
     assert spec.loader is not None
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    sweep(checked_config(example.STUDY | {"policies": ["rise"]}), tmp_path / "local", Engine("local", workers=1))
+    sweep(checked_sweep_config(example.STUDY | {"policies": ["rise"]}), tmp_path / "local", Engine("local", workers=1))
     assert polars.read_parquet(tmp_path / "local" / "sweep.parquet").equals(table.filter(policy="rise"))
 
 

@@ -12,37 +12,42 @@ import pytest
 
 import riskroute
 from riskroute.errors import InputError
-from riskroute.learning.design.canonical import basic_weights
-from riskroute.learning.design.vertex_exchange import exchange
-from riskroute.learning.regret import Blocks, block_curves
-from riskroute.learning.tally import Tallies, merge_groups, merge_into
-from riskroute.market.queue_position import SideEvents, shared_volume, volume_behind
-from riskroute.market.synthetic.order_flow import Character, simulate_compiled
-from riskroute.routing.search import descend, walk
-from riskroute.routing.separable import convolve, greedy_units, minimise, one_concave
+from riskroute.learning.design.canonical import canonical_weights
+from riskroute.learning.design.vertex_exchange import vertex_exchange
+from riskroute.learning.regret import RegretBlocks, block_regret_curves
+from riskroute.learning.tally import Tallies, merge_into_tally, merge_tally_groups
+from riskroute.market.queue_position import QueueEvents, queue_shared_volume, queue_volume_behind
+from riskroute.market.synthetic.order_flow import FlowCharacter, simulate_compiled
+from riskroute.routing.search import search_descend, search_walk
+from riskroute.routing.separable import (
+    convolve_separable,
+    minimise_separable,
+    separable_greedy_units,
+    separable_one_concave,
+)
 from riskroute.simulation.kernels import index_episode
 
 WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
 RNG = np.random.default_rng(0)
-EVENTS = SideEvents(*(np.zeros(3, dtype=np.int64) for _ in SideEvents._fields))
-CHARACTER = Character(1e9, 2, 10, 5, 0.3, 2.0, 4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, False)
+EVENTS = QueueEvents(*(np.zeros(3, dtype=np.int64) for _ in QueueEvents._fields))
+CHARACTER = FlowCharacter(1e9, 2, 10, 5, 0.3, 2.0, 4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, False)
 
 
 def curves_of_columns(checkpoints: Any, anchors: Any, risk_tolerance: float, **columns: Any) -> Any:
-    return block_curves(Blocks(**columns), checkpoints, anchors, risk_tolerance)
+    return block_regret_curves(RegretBlocks(**columns), checkpoints, anchors, risk_tolerance)
 
 
 def behind(begin: int, end: int, **fields: Any) -> int:
-    return volume_behind(EVENTS._replace(**fields), begin, end, 0, 0, 0)
+    return queue_volume_behind(EVENTS._replace(**fields), begin, end, 0, 0, 0)
 
 
 def shared(begin: int, end: int, quantities: Any, **fields: Any) -> Any:
-    return shared_volume(EVENTS._replace(**fields), begin, end, 0, 0, quantities)
+    return queue_shared_volume(EVENTS._replace(**fields), begin, end, 0, 0, quantities)
 
 
 KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "merge_into": (
-        merge_into,
+        merge_into_tally,
         {
             "counts": np.array([1, 2]),
             "means": np.zeros(2),
@@ -54,7 +59,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         },
     ),
     "merge_groups": (
-        merge_groups,
+        merge_tally_groups,
         {"group": np.array([0, 1, 0]), "n_groups": 2, "counts": WHOLE, "means": REAL, "spreads": REAL},
     ),
     "index_episode": (
@@ -83,22 +88,22 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         },
     ),
     "exchange": (
-        exchange,
+        vertex_exchange,
         {"points": np.eye(3)[:, :2], "weights": np.array([0.5, 0.5, 0.0]), "tolerance": 0.1, "max_steps": 10},
     ),
-    "basic_weights": (basic_weights, {"columns": np.eye(3)[:2].copy(), "weights": np.full(3, 0.3), "limit": 2}),
-    "convolve": (convolve, {"first": REAL, "second": REAL, "limit": 3}),
+    "basic_weights": (canonical_weights, {"columns": np.eye(3)[:2].copy(), "weights": np.full(3, 0.3), "limit": 2}),
+    "convolve": (convolve_separable, {"first": REAL, "second": REAL, "limit": 3}),
     "greedy_units": (
-        greedy_units,
+        separable_greedy_units,
         {"alpha": REAL, "beta": REAL, "units": 4, "lows": np.zeros(3, np.int64), "highs": np.full(3, 4)},
     ),
     "minimise": (
-        minimise,
+        minimise_separable,
         {"alpha": REAL, "beta": REAL, "units": 4, "lows": np.zeros(3, np.int64), "highs": np.full(3, 4)},
     ),
-    "one_concave": (one_concave, {"alpha": REAL, "beta": -REAL, "units": 4, "lows": np.zeros(3, np.int64)}),
+    "one_concave": (separable_one_concave, {"alpha": REAL, "beta": -REAL, "units": 4, "lows": np.zeros(3, np.int64)}),
     "walk": (
-        walk,
+        search_walk,
         {
             "start": WHOLE,
             "alphas": np.zeros((2, 3)),
@@ -113,7 +118,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         },
     ),
     "descend": (
-        descend,
+        search_descend,
         {
             "start": WHOLE,
             "alpha": REAL,
@@ -186,7 +191,7 @@ def test_places_that_do_not_exist_do_not_get_in(name: str, changes: dict[str, An
 def test_nothing_is_merged_if_one_place_does_not_exist() -> None:
     counts, means, spreads = np.array([1, 2]), np.zeros(2), np.zeros(2)
     with pytest.raises(InputError):
-        merge_into(counts, means, spreads, np.array([0, 5]), np.array([3, 3]), np.ones(2), np.ones(2))
+        merge_into_tally(counts, means, spreads, np.array([0, 5]), np.array([3, 3]), np.ones(2), np.ones(2))
     assert (counts.tolist(), means.tolist(), spreads.tolist()) == ([1, 2], [0.0, 0.0], [0.0, 0.0])
 
 

@@ -13,7 +13,7 @@ from executed import run_code, run_command
 from places import ROOT
 from riskroute.experiments import comparison
 from riskroute.experiments.paper.claims import CLAIMS
-from riskroute.experiments.sweep import checked_config
+from riskroute.experiments.sweep import checked_sweep_config
 from riskroute.simulation.engines import Engine
 
 README = (ROOT / "README.md").read_text()
@@ -63,7 +63,7 @@ def test_the_page_on_reproduction_states_every_claim() -> None:
 
 def test_the_sweep_of_the_page_is_valid() -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", REPRODUCTION, flags=re.DOTALL)
-    config = checked_config(tomllib.loads(example))
+    config = checked_sweep_config(tomllib.loads(example))
     assert config.all_runs == 2 * 2 * 2 * 10 * 3 * 5
 
 
@@ -81,7 +81,7 @@ def test_the_table_is_the_demos(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table is not None
     lines = table.group(1).splitlines()
     stated = {fields[0]: [float(x.replace(",", "")) for x in fields[1:3]] for fields in map(str.split, lines[3:])}
-    result = comparison.demo(Engine(workers=1))
+    result = comparison.demo_comparison(Engine(workers=1))
     assert set(stated) == set(result.policies)
     for name, (regret, error) in stated.items():
         margin = 3 * error * (1.53 if name in scale.fewer else 1)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute import Actions, Environment, Problem, random_routing_problem
-from riskroute.learning.problem import length
+from riskroute.learning.problem import problem_length
 from riskroute.routing.allocations import Allocations
-from riskroute.seeding import coarse, digest, short_hash, stream
+from riskroute.seeding import coarse_for_seeding, seed_stream, seeding_digest, seeding_hash
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.stress import HeavyTailed
 
@@ -60,34 +60,39 @@ def test_different_environments_have_different_streams(other: Environment) -> No
 
 
 def test_coarse_rounds_floats_and_leaves_the_rest() -> None:
-    assert coarse({"a": [1, 2], "b": "x", "c": None, "d": True}) == {"a": [1, 2], "b": "x", "c": None, "d": True}
-    assert coarse([0.1 + 0.2, 1.0, -1e-18]) == coarse([0.3, 1.0, 0.0])
-    assert coarse([0.3, 1.0]) != coarse([0.30001, 1.0])
-    assert coarse([1.0, 1.0]) != coarse([2.0, 2.0])
-    assert coarse(0.1 + 0.2) == coarse(0.3) != coarse(0.3001)
-    assert coarse([0.0, 0.0]) == coarse((-0.0, 0.0))
+    assert coarse_for_seeding({"a": [1, 2], "b": "x", "c": None, "d": True}) == {
+        "a": [1, 2],
+        "b": "x",
+        "c": None,
+        "d": True,
+    }
+    assert coarse_for_seeding([0.1 + 0.2, 1.0, -1e-18]) == coarse_for_seeding([0.3, 1.0, 0.0])
+    assert coarse_for_seeding([0.3, 1.0]) != coarse_for_seeding([0.30001, 1.0])
+    assert coarse_for_seeding([1.0, 1.0]) != coarse_for_seeding([2.0, 2.0])
+    assert coarse_for_seeding(0.1 + 0.2) == coarse_for_seeding(0.3) != coarse_for_seeding(0.3001)
+    assert coarse_for_seeding([0.0, 0.0]) == coarse_for_seeding((-0.0, 0.0))
 
 
 @given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6))
 def test_powers_of_two_scale_the_digest_and_nudges_do_not_move_it(values: list[float]) -> None:
     column = np.array(values)[:, None] * 2.0**20  # whole multiples of the grid are left alone by rounding
     snapped = np.rint(column)
-    assert digest(snapped) == digest(snapped.copy())
+    assert seeding_digest(snapped) == seeding_digest(snapped.copy())
     if np.abs(snapped).max() > 0:
-        assert digest(snapped) != digest(3 * snapped)
+        assert seeding_digest(snapped) != seeding_digest(3 * snapped)
 
 
 def test_numbers_just_below_a_power_of_two_have_the_digest_of_those_on_it() -> None:
-    assert digest(np.array([[1 - 1e-16], [0.5]])) == digest(np.array([[1.0], [0.5]]))
+    assert seeding_digest(np.array([[1 - 1e-16], [0.5]])) == seeding_digest(np.array([[1.0], [0.5]]))
 
 
 def test_hashes_do_not_depend_on_the_order_of_keys_and_have_the_digits_asked_for() -> None:
-    assert short_hash({"a": 1, "b": [2]}) == short_hash({"b": [2], "a": 1})
-    assert len(short_hash("x", 24)) == 24
+    assert seeding_hash({"a": 1, "b": [2]}) == seeding_hash({"b": [2], "a": 1})
+    assert len(seeding_hash("x", 24)) == 24
 
 
 def test_streams_differ_by_type_and_place() -> None:
-    states = {tuple(stream(0, *name).generate_state(2)) for name in (("1",), (1,), ("1", 1), (1, "1"), ("11",))}
+    states = {tuple(seed_stream(0, *name).generate_state(2)) for name in (("1",), (1,), ("1", 1), (1, "1"), ("11",))}
     assert len(states) == 5
 
 
@@ -95,5 +100,5 @@ def test_streams_differ_by_type_and_place() -> None:
 def test_length_is_the_norm(values: list[float]) -> None:
     vector = np.array(values)
     scale = float(np.abs(vector).max(initial=0.0)) or 1.0
-    assert length(vector) == pytest.approx(scale * float(np.linalg.norm(vector / scale)), rel=1e-14)
-    assert length(vector[::-1]) == length(vector)
+    assert problem_length(vector) == pytest.approx(scale * float(np.linalg.norm(vector / scale)), rel=1e-14)
+    assert problem_length(vector[::-1]) == problem_length(vector)

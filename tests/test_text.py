@@ -19,7 +19,7 @@ from riskroute import simulate
 from riskroute.cli.app import run as command
 from riskroute.errors import InputError, RiskrouteError
 from riskroute.experiments.paper.claim import Claim
-from riskroute.experiments.paper.claims import Verdict, markdown
+from riskroute.experiments.paper.claims import ClaimVerdict, claims_markdown
 from riskroute.experiments.study.config import checked_study
 from riskroute.learning.problem import Problem
 from riskroute.market.dark_pools import DarkPool
@@ -27,22 +27,15 @@ from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.slots import Slot
 from riskroute.market.store import Recording
 from riskroute.market.synthetic.generate import generate_market
-from riskroute.paper_results import FitPoints
+from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
+from riskroute.paper_results import PaperFitPoints
 from riskroute.report.figures import plot_panels
 from riskroute.report.fits import plot_fits
-from riskroute.report.interactive import regret_chart, write_page
+from riskroute.report.interactive import interactive_regret_chart, write_interactive_page
 from riskroute.results import RegretCurve
 from riskroute.routing.fees import Fee, load_fees
 from riskroute.routing.venues import VenueModel
-from riskroute.text import (
-    LONGEST_SYMBOL,
-    LONGEST_VENUE,
-    as_name,
-    in_file_name,
-    in_markdown,
-    in_markdown_cell,
-    script_json,
-)
+from riskroute.text import in_markdown, in_markdown_cell, json_in_script
 
 HOSTILE = (
     "<!--<script>",
@@ -166,14 +159,14 @@ def test_the_longest_names_fit_into_a_file_name(tmp_path: Path, letter: str) -> 
 
 @given(st.dictionaries(st.text(), st.text() | st.lists(st.text() | st.floats(allow_nan=False), max_size=3), max_size=3))
 def test_data_in_scripts_come_back_and_hold_no_markup(value: Any) -> None:
-    text = script_json(value)
+    text = json_in_script(value)
     assert json.loads(text) == value
     assert not set(text) & set("<>&\u2028\u2029")
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_data_in_scripts_do_not_end_the_script(text: str) -> None:
-    page = Page(f"<script>const x = {script_json({text: [text]})};</script><p>after</p>")
+    page = Page(f"<script>const x = {json_in_script({text: [text]})};</script><p>after</p>")
     assert page.tags == ["script", "p"]
     assert json.loads(page.scripts[0].removeprefix("const x = ").removesuffix(";")) == {text: [text]}
 
@@ -205,7 +198,7 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
 
 def test_claims_keep_their_columns_whatever_venues_are_called() -> None:
     claim = Claim("figure5", "figure 5", "the mean is linear", lambda _: ("", True))
-    rows = markdown([Verdict(claim, f"R^2: {name} 0.99", True) for name in HOSTILE]).splitlines()
+    rows = claims_markdown([ClaimVerdict(claim, f"R^2: {name} 0.99", True) for name in HOSTILE]).splitlines()
     assert {len(cells_of(row)) for row in rows} == {5}
     assert len(rows) == 2 + len(HOSTILE)
 
@@ -215,8 +208,10 @@ CURVE = RegretCurve(checkpoints=(1, 2), mean_regret=(0.0, 1.0), std_regret=(0.0,
 
 def test_pages_of_charts_hold_whatever_policies_are_called(tmp_path: Path) -> None:
     title = "</title><script>x()</script>"
-    chart = regret_chart(title, dict.fromkeys(HOSTILE, CURVE))
-    page = Page(write_page([chart], tmp_path / "a" / "page.html", title=title, note="<b>note</b>").read_text())
+    chart = interactive_regret_chart(title, dict.fromkeys(HOSTILE, CURVE))
+    page = Page(
+        write_interactive_page([chart], tmp_path / "a" / "page.html", title=title, note="<b>note</b>").read_text()
+    )
     assert page.tags.count("script") == 2
     assert "b" not in page.tags
     names = [line["name"] for line in page.charts["chart0"]["data"] if "name" in line]
@@ -227,6 +222,6 @@ def test_pages_of_charts_hold_whatever_policies_are_called(tmp_path: Path) -> No
 def test_figures_draw_whatever_venues_and_policies_are_called(tmp_path: Path) -> None:
     """Two dollar signs would make a formula, and a broken one an error."""
     name = r"$\frac{a$"
-    fit = FitPoints((1, 2, 3), means=(1.0, 2.0, 3.0), variances=(1.0, 4.0, 9.0), r2_mean=1, r2_variance=1)
+    fit = PaperFitPoints((1, 2, 3), means=(1.0, 2.0, 3.0), variances=(1.0, 4.0, 9.0), r2_mean=1, r2_variance=1)
     assert plot_panels({name: {name: CURVE}}, tmp_path / "panels.png", columns=1, title=name).exists()
     assert plot_fits({name: fit}, tmp_path / "fits.png", title=name).exists()

@@ -7,14 +7,14 @@ import numpy as np
 from riskroute.arrays import Floats, Integers
 
 
-def resampled_buckets(buckets: Integers, count: int, rng: np.random.Generator) -> Integers:
+def bootstrap_buckets(buckets: Integers, count: int, rng: np.random.Generator) -> Integers:
     """How often each scenario counts in ``count`` draws of whole buckets with replacement, ``(count, scenarios)``.
 
     ``buckets (scenarios,)`` tells which scenarios come from one bucket, and are drawn together.
 
     Examples
     --------
-    >>> resampled_buckets(np.array([0, 1, 0, 1]), 2, np.random.default_rng(1)).tolist()
+    >>> bootstrap_buckets(np.array([0, 1, 0, 1]), 2, np.random.default_rng(1)).tolist()
     [[1, 1, 1, 1], [2, 0, 2, 0]]
     """
     names, place = np.unique(buckets, return_inverse=True)

@@ -49,3 +49,14 @@ def described(value: Any) -> str:
         return shown(value)
     word = type(value).__name__
     return f"{'an' if word[0] in 'aeiouAEIOU' else 'a'} {word}"
+
+
+def one_line_error(error: BaseException | str, most: int = 200) -> str:
+    r"""What a library said, short and without line breaks.
+
+    Examples
+    --------
+    >>> one_line_error("no such\nfile")
+    'no such file'
+    """
+    return " ".join(str(error).split())[:most]

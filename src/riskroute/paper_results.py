@@ -9,7 +9,7 @@ from riskroute.results import RegretCurve
 
 
 @dataclass(frozen=True)
-class ChangeStory:
+class PaperChangeStory:
     """One run in a changing world.
 
     Parameters
@@ -34,7 +34,7 @@ class ChangeStory:
 
 
 @dataclass(frozen=True)
-class ExperimentFigure:
+class PaperFigureResult:
     """What the picture of an experiment shows.
 
     Parameters
@@ -54,12 +54,12 @@ class ExperimentFigure:
     name: str
     title: str
     panels: Mapping[str, Mapping[str, RegretCurve]]
-    story: ChangeStory | None = None
+    story: PaperChangeStory | None = None
     panel: str | None = None
 
 
 @dataclass(frozen=True)
-class FitPoints:
+class PaperFitPoints:
     """Mean and variance of the profit at each quantity, and R² of straight lines through them."""
 
     quantities: tuple[int, ...]
@@ -70,7 +70,7 @@ class FitPoints:
 
 
 @dataclass(frozen=True)
-class VenueCourse:
+class PaperVenueCourse:
     """The mid of one venue over time, and the books matched with the sampled times; times are in minutes."""
 
     minutes: tuple[float, ...]
@@ -80,7 +80,7 @@ class VenueCourse:
 
 
 @dataclass(frozen=True)
-class WalkedBook:
+class PaperWalkedBook:
     """The bids of one book, the best first, and how many shares of each an order takes."""
 
     venue: str
@@ -92,20 +92,20 @@ class WalkedBook:
 
 
 @dataclass(frozen=True)
-class SamplingPicture:
+class PaperSamplingPicture:
     """How books are sampled: edges and sampled times of some buckets, in minutes, and one book that is walked."""
 
     start: str
     edges: tuple[float, ...]
     times: tuple[float, ...]
-    venues: dict[str, VenueCourse]
-    book: WalkedBook
+    venues: dict[str, PaperVenueCourse]
+    book: PaperWalkedBook
 
 
 @dataclass(frozen=True)
-class BookPicture:
+class PaperBookPicture:
     """What a picture made from order books shows: fits by venue, or how books are sampled."""
 
     title: str
-    fits: Mapping[str, FitPoints] = field(default_factory=dict)
-    sampling: SamplingPicture | None = None
+    fits: Mapping[str, PaperFitPoints] = field(default_factory=dict)
+    sampling: PaperSamplingPicture | None = None

@@ -23,7 +23,7 @@ _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
 }
 
 
-def to_plain(value: Any) -> Any:
+def record_to_plain(value: Any) -> Any:
     """Convert a record, or any value within one, to plain values.
 
     Examples
@@ -32,17 +32,17 @@ def to_plain(value: Any) -> Any:
     ... class Fill:
     ...     venue: str
     ...     shares: tuple[int, ...]
-    >>> to_plain({"first": Fill("XNAS", (3, 4))})
+    >>> record_to_plain({"first": Fill("XNAS", (3, 4))})
     {'first': {'venue': 'XNAS', 'shares': [3, 4]}}
     """
     if dataclasses.is_dataclass(value):
-        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: record_to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {name: to_plain(one) for name, one in value.items()}
-    return [to_plain(one) for one in value] if isinstance(value, tuple) else value
+        return {name: record_to_plain(one) for name, one in value.items()}
+    return [record_to_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
-def from_plain(kind: type[Record], value: Any, place: str = "") -> Record:
+def record_from_plain(kind: type[Record], value: Any, place: str = "") -> Record:
     """Make a record of plain values; what is missing, unknown or of another kind is named by its place.
 
     Examples
@@ -51,9 +51,9 @@ def from_plain(kind: type[Record], value: Any, place: str = "") -> Record:
     ... class Fill:
     ...     venue: str
     ...     shares: tuple[int, ...]
-    >>> from_plain(Fill, {"venue": "XNAS", "shares": [3, 4]})
+    >>> record_from_plain(Fill, {"venue": "XNAS", "shares": [3, 4]})
     Fill(venue='XNAS', shares=(3, 4))
-    >>> from_plain(Fill, {"venue": "XNAS", "shares": [3, "many"]})
+    >>> record_from_plain(Fill, {"venue": "XNAS", "shares": [3, "many"]})
     Traceback (most recent call last):
     ...
     riskroute.errors.DataError: shares.1 must be a whole number, was 'many'

@@ -13,7 +13,7 @@ import numpy as np
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError
 from riskroute.files import write_whole
-from riskroute.text import Table, number
+from riskroute.text import TextTable, number_text
 from riskroute.validation import exact_array, instance_of, list_of, path_of, real_number
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class SimulationResult:
         """Number of actions there were to choose from."""
         return int(self.config["actions"])
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """Header and rows of the final standings, best policy first.
 
         *elsewhere* is the share of rounds spent on other actions than the one the run ended on; *found best* the
@@ -177,16 +177,16 @@ class SimulationResult:
             rows.append(
                 [
                     name,
-                    number(one.mean_regret()[-1]),
-                    number(one.std_regret()[-1] / one.runs**0.5),
-                    f"{number(low)} .. {number(high)}",
+                    number_text(one.mean_regret()[-1]),
+                    number_text(one.std_regret()[-1] / one.runs**0.5),
+                    f"{number_text(low)} .. {number_text(high)}",
                     f"{one.exploration.mean() / one.checkpoints[-1]:.1%}",
                     f"{found:.0%}",
                     *[f"{one.runs}"] * differ,
                     f"{one.seconds:.2f}",
                 ]
             )
-        return Table(header, rows)
+        return TextTable(header, rows)
 
     def __repr__(self) -> str:
         return self.table().plain()

@@ -1,6 +1,6 @@
-"""Names that come from outside, and text on its way into files, pages and Markdown, where some characters mean more.
+"""Text for tables, and on its way into pages, scripts and Markdown, where some characters mean more.
 
-Names are checked where they enter, and every text is escaped where it leaves, whether it was checked or not.
+Every text is escaped where it leaves, whether it was checked where it entered or not.
 """
 
 from __future__ import annotations
@@ -12,75 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from riskroute.errors import InputError, shown
 
-MARKS = "._-/"
-"""What a name may have besides letters, digits and spaces."""
-
-LABEL_MARKS = MARKS + "+,:%()="
-"""The same for labels, which are short descriptions."""
-
-LONGEST_NAME, LONGEST_SYMBOL, LONGEST_VENUE = 64, 16, 32
-"""Characters at most. Symbols and venues together must fit into the name of a file."""
-
-
-def name_rule(longest: int = LONGEST_NAME, marks: str = MARKS) -> str:
-    """What a name must be, in words."""
-    return f"a name of up to {longest} letters, digits, spaces or {marks} that begins with a letter or digit"
-
-
-def is_name(value: Any, *, longest: int = LONGEST_NAME, marks: str = MARKS) -> bool:
-    """Whether a value is a text that `name_rule` allows; letters of any language are letters.
-
-    Examples
-    --------
-    >>> is_name("Dark 1"), is_name("BRK.B"), is_name("Börse/Süd"), is_name("<!--<script>"), is_name("")
-    (True, True, True, False, False)
-    """
-    if not isinstance(value, str) or not 0 < len(value) <= longest or value != value.rstrip():
-        return False
-    return _plain(value[0]) and all(_plain(letter) or letter == " " or letter in marks for letter in value)
-
-
-def _plain(letter: str) -> bool:
-    return letter.isalpha() or letter.isdecimal()
-
-
-def as_name(field: str, value: Any, *, longest: int = LONGEST_NAME, marks: str = MARKS) -> str:
-    """Return ``value`` if it is a name, or raise `InputError`.
-
-    Examples
-    --------
-    >>> as_name("name", "a|b")
-    Traceback (most recent call last):
-    ...
-    riskroute.errors.InputError: name must be a name of up to 64 letters, digits, spaces or ._-/ that begins with a
-    letter or digit, was 'a|b'
-    """
-    if not is_name(value, longest=longest, marks=marks):
-        raise InputError(f"{field} must be {name_rule(longest, marks)}, was {shown(value)}")
-    return str(value)
-
-
-def in_file_name(text: str) -> str:
-    """A text as part of a file name: other characters than letters, digits, dots and hyphens as their codes.
-
-    Different texts stay different, also with an underscore between them.
-
-    Examples
-    --------
-    >>> in_file_name("BRK.B"), in_file_name("a_b/../c")
-    ('BRK.B', 'a%5Fb%2F..%2Fc')
-    """
-    return "".join(c if _plain(c) or c in ".-" else "".join(f"%{b:02X}" for b in c.encode()) for c in text)
-
-
-def script_json(value: Any) -> str:
+def json_in_script(value: Any) -> str:
     r"""Plain values as JSON that may stand inside a script of an HTML page: no text in it can end or hide the script.
 
     Examples
     --------
-    >>> script_json({"name": "</script><!--<script>&"})
+    >>> json_in_script({"name": "</script><!--<script>&"})
     '{"name": "\\u003c/script\\u003e\\u003c!--\\u003cscript\\u003e\\u0026"}'
     """
     return json.dumps(value).translate(_IN_SCRIPTS)
@@ -121,12 +59,12 @@ _ENTITIES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("|"): "&
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Header and rows of texts, to be written as plain text, Markdown or HTML; cells are escaped where that matters.
 
     Examples
     --------
-    >>> table = Table(["venue", "spread"], [["XNAS", "0.14"], ["a|b", "2.90"]])
+    >>> table = TextTable(["venue", "spread"], [["XNAS", "0.14"], ["a|b", "2.90"]])
     >>> print(table.plain())
     venue  spread
     -------------
@@ -171,6 +109,33 @@ def _long(cell: str) -> str:
     return ' class="long"' if len(cell) > 40 else ""
 
 
-def number(value: float) -> str:
+def number_text(value: float) -> str:
     """Whole numbers with commas while they are short, powers of ten when not."""
     return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
+
+
+def dollars_text(value: float | None) -> str:
+    """An amount, with a sign before the dollar; a dash for none.
+
+    Examples
+    --------
+    >>> dollars_text(-0.3456), dollars_text(1234.6), dollars_text(12.3), dollars_text(-1e-9), dollars_text(None)
+    ('-$0.346', '$1,235', '$12.30', '$0.000', '-')
+    """
+    if value is None:
+        return "-"
+    size = abs(value)
+    digits = 0 if size >= 1000 else 2 if size >= 1 else 3
+    text = f"{size:,.{digits}f}"
+    return f"{'-' if value < 0 and float(text.replace(',', '')) else ''}${text}"
+
+
+def split_text(slots: Sequence[str], allocation: Sequence[int]) -> str:
+    """Where the shares go, short.
+
+    Examples
+    --------
+    >>> split_text(["XNAS", "XPSX", "Dark 1"], [4, 0, 1200])
+    '4 XNAS, 1,200 Dark 1'
+    """
+    return ", ".join(f"{shares:,} {slot}" for slot, shares in zip(slots, allocation, strict=True) if shares)

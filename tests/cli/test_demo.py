@@ -11,14 +11,14 @@ from riskroute.cli import output
 from riskroute.cli import study as study_command
 from riskroute.cli.app import run
 from riskroute.experiments import comparison
-from riskroute.experiments.panels import RunSize
+from riskroute.experiments.panels import PanelSize
 from riskroute.simulation.engines import Engine
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few short runs, all in this process."""
-    scale = RunSize(400, 3, 0, {"adaptive": 1, "thompson": 2})
+    scale = PanelSize(400, 3, 0, {"adaptive": 1, "thompson": 2})
     monkeypatch.setattr(comparison, "DEMO_SIZE", scale)
     monkeypatch.setattr(comparison, "DEMO_RUNS", sum(map(scale.runs_of, comparison.DEMO_POLICIES)))
     monkeypatch.setattr(comparison, "Engine", lambda: Engine(workers=1))
@@ -52,9 +52,9 @@ def test_the_table_is_printed_before_the_study_begins(
 
 def test_the_demo_plays_the_runs_that_simulate_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the order of its tasks: they are mixed so that workers compile different kernels."""
-    monkeypatch.setattr(comparison, "DEMO_SIZE", RunSize(500, 12, 0, {"thompson": 2, "adaptive": 1}))
-    mixed = comparison.demo(Engine(workers=1))
-    alone = comparison.compare(policies=["rise", "uniform"], horizon=500, runs=12)
+    monkeypatch.setattr(comparison, "DEMO_SIZE", PanelSize(500, 12, 0, {"thompson": 2, "adaptive": 1}))
+    mixed = comparison.demo_comparison(Engine(workers=1))
+    alone = comparison.compare_policies(policies=["rise", "uniform"], horizon=500, runs=12)
     for name, one in alone.policies.items():
         assert mixed.policies[name].regret.tolist() == one.regret.tolist()
         assert mixed.policies[name].recommended == one.recommended

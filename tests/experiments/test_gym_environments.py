@@ -33,7 +33,7 @@ from riskroute.experiments.gym_environments import (
 )
 from riskroute.policies import Adaptive, Uniform
 from riskroute.routing import list_splits
-from riskroute.seeding import stream
+from riskroute.seeding import seed_stream
 from riskroute.simulation.replay import Replay
 
 IDS = ("riskroute/Synthetic-v0", "riskroute/Replay-v0")
@@ -192,9 +192,9 @@ def test_regret_is_the_runners(name: str, mode: str) -> None:
     """The same random numbers through `simulate`, round by round."""
     env = make(name, horizon=300, action_mode=mode)
     label = (4, env.environment.stream_name, "adaptive", 0)
-    env.np_random = np.random.default_rng(stream(*label, "rewards"))
+    env.np_random = np.random.default_rng(seed_stream(*label, "rewards"))
     env.reset()
-    policy = Adaptive().start(env.setting(), stream(*label, "policy"))
+    policy = Adaptive().start(env.setting(), seed_stream(*label, "policy"))
     for _ in range(300):
         action = policy.select()
         _, reward, _, _, info = env.step(env.encode(action))

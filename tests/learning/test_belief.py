@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from naive_fit import Round, evidence_of, naive_fit
 from riskroute import Actions, Belief, InputError, Setting, Tallies, Tally
 from riskroute.learning import least_squares
-from riskroute.learning.belief import draw, fit, vague_information
+from riskroute.learning.belief import draw_belief, fit_belief, vague_belief_information
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies import linear_policy
 from riskroute.policies import Thompson
@@ -28,7 +28,7 @@ ROWS = np.random.default_rng(9).uniform(0.2, 1.0, size=(7, 3))
 THETA, PHI, BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.05, 0.02]), 0.05
 VARIANCES = ROWS @ PHI + BASE
 COUNTS = np.array([30, 10, 50, 20, 40, 25, 15])
-VAGUE = vague_information(ROWS, np.full(7, 1 / 7), 0.3)
+VAGUE = vague_belief_information(ROWS, np.full(7, 1 / 7), 0.3)
 HARDLY = 1e-12 * np.eye(3)  # vague information that does not matter
 FIELDS = [item.name for item in dataclasses.fields(Belief)]
 
@@ -133,14 +133,14 @@ def test_fit_is_its_twin_over_single_rewards(
 ) -> None:
     prior = None if earlier is None else naive_fit(random_rounds(seed + 1, earlier), base, VAGUE)
     rounds = random_rounds(seed, count)
-    found = fit(evidence_of(rounds, 3), base_variance=base, vague=VAGUE, prior=prior, variance_floor=floor)
+    found = fit_belief(evidence_of(rounds, 3), base_variance=base, vague=VAGUE, prior=prior, variance_floor=floor)
     close(found, naive_fit(rounds, base, VAGUE, prior, floor))
 
 
 def test_covariances_are_inverse_informations_of_known_variances() -> None:
     """A million times the rewards: leverages vanish, and Cov is the inverse of sum n a a' / v, or n a a' / (2 v^2)."""
     counts = COUNTS * 10**6
-    found = fit(exact(counts), base_variance=BASE, vague=HARDLY, variance_floor=1e-3)
+    found = fit_belief(exact(counts), base_variance=BASE, vague=HARDLY, variance_floor=1e-3)
     np.testing.assert_allclose(found.mean_coef, THETA, rtol=1e-6)
     np.testing.assert_allclose(found.var_coef, PHI, rtol=1e-4)
     mean_cov = np.linalg.inv((ROWS.T * (counts / VARIANCES)) @ ROWS)
@@ -154,7 +154,9 @@ def test_covariances_are_inverse_informations_of_known_variances() -> None:
 
 def test_it_is_no_worse_than_the_plain_fit() -> None:
     """Gauss and Markov: the sandwich covariance of plain least squares exceeds the belief's in every direction."""
-    found = fit(exact(COUNTS * 10**6), base_variance=BASE, vague=HARDLY, variance_floor=1e-3).mean_covariance * 1e6
+    found = (
+        fit_belief(exact(COUNTS * 10**6), base_variance=BASE, vague=HARDLY, variance_floor=1e-3).mean_covariance * 1e6
+    )
     inverse = np.linalg.inv((ROWS.T * COUNTS) @ ROWS)
     plain = inverse @ (ROWS.T * (COUNTS * VARIANCES)) @ ROWS @ inverse
     assert np.linalg.eigvalsh(plain - found).min() > -1e-9
@@ -165,7 +167,7 @@ def test_with_equal_variances_it_is_the_plain_fit() -> None:
     """Weights then hardly differ, so the centre of the mean is that of the paper's estimator."""
     tallies = Tallies(np.arange(7), COUNTS * 100, ROWS @ THETA + 0.01 * np.arange(7), COUNTS * 100.0)
     plain = least_squares(ROWS, tallies, 1.0, corrected=True)
-    found = fit(Observations.of(ROWS, tallies), base_variance=1.0, vague=HARDLY)
+    found = fit_belief(Observations.of(ROWS, tallies), base_variance=1.0, vague=HARDLY)
     assert np.abs(found.mean_coef - plain.mean_coef).max() < 0.02 * np.sqrt(np.diag(found.mean_covariance)).min()
 
 
@@ -181,7 +183,7 @@ def test_it_is_calibrated(counts: NDArray[np.int64]) -> None:
     rng = np.random.default_rng(11)
     distances, errors = np.zeros(2), []
     for _ in range(1500):
-        found = fit(simulated(rng, counts), base_variance=BASE, vague=1e-3 * VAGUE)
+        found = fit_belief(simulated(rng, counts), base_variance=BASE, vague=1e-3 * VAGUE)
         off, var_off = found.mean_coef - THETA, found.var_coef - PHI
         distances += off @ found.mean_precision @ off, var_off @ found.var_precision @ var_off
         errors.append(off)
@@ -195,12 +197,14 @@ def test_it_is_calibrated(counts: NDArray[np.int64]) -> None:
 def test_a_prior_is_as_good_as_its_rewards(count: int) -> None:
     """Yesterday's belief and today's rewards, or all rewards together: the same to a part of a deviation."""
     rounds = random_rounds(3, count)
-    yesterday = fit(evidence_of(rounds[: count // 2], 3), base_variance=BASE, vague=VAGUE)
+    yesterday = fit_belief(evidence_of(rounds[: count // 2], 3), base_variance=BASE, vague=VAGUE)
     today = evidence_of(rounds[count // 2 :], 3)
-    one_by_one = fit(today, base_variance=BASE, vague=VAGUE, prior=yesterday)
-    together = fit(evidence_of(rounds, 3), base_variance=BASE, vague=VAGUE)
+    one_by_one = fit_belief(today, base_variance=BASE, vague=VAGUE, prior=yesterday)
+    together = fit_belief(evidence_of(rounds, 3), base_variance=BASE, vague=VAGUE)
     assert apart(one_by_one, together) < 0.3
-    assert apart(fit(today, base_variance=BASE, vague=VAGUE), together) > 0.5  # half of the rewards alone are not
+    assert (
+        apart(fit_belief(today, base_variance=BASE, vague=VAGUE), together) > 0.5
+    )  # half of the rewards alone are not
     assert one_by_one.rounds == together.rounds == count
     assert one_by_one.variance == pytest.approx(together.variance, rel=0.02)
     widths = np.linalg.eigvals(np.linalg.solve(together.mean_precision, one_by_one.mean_precision))
@@ -208,13 +212,13 @@ def test_a_prior_is_as_good_as_its_rewards(count: int) -> None:
 
 
 def test_a_prior_without_rewards_stays_what_it_is() -> None:
-    prior = fit(evidence_of(random_rounds(4, 500), 3), base_variance=BASE, vague=VAGUE)
-    found = fit(Observations.none(3), base_variance=BASE, vague=HARDLY, prior=prior)
+    prior = fit_belief(evidence_of(random_rounds(4, 500), 3), base_variance=BASE, vague=VAGUE)
+    found = fit_belief(Observations.none(3), base_variance=BASE, vague=HARDLY, prior=prior)
     close(found, prior, rel=1e-9)
 
 
 def test_weakened_keeps_the_centre_and_counts_fewer_rewards() -> None:
-    whole = fit(evidence_of(random_rounds(5, 400), 3), base_variance=BASE, vague=VAGUE)
+    whole = fit_belief(evidence_of(random_rounds(5, 400), 3), base_variance=BASE, vague=VAGUE)
     weak = whole.weakened(0.25)
     assert weak.rounds == 100
     assert weak.variance == whole.variance
@@ -223,8 +227,8 @@ def test_weakened_keeps_the_centre_and_counts_fewer_rewards() -> None:
     np.testing.assert_allclose(weak.score_covariance(2.0), 4 * whole.score_covariance(2.0))
     close(whole.weakened(1), whole, rel=0)
     rest = evidence_of(random_rounds(6, 400), 3)
-    firm, soft = (fit(rest, base_variance=BASE, vague=VAGUE, prior=one) for one in (whole, weak))
-    alone = fit(rest, base_variance=BASE, vague=VAGUE)
+    firm, soft = (fit_belief(rest, base_variance=BASE, vague=VAGUE, prior=one) for one in (whole, weak))
+    alone = fit_belief(rest, base_variance=BASE, vague=VAGUE)
     assert apart(soft, alone) < apart(firm, alone)
 
 
@@ -248,9 +252,9 @@ def test_units_of_rewards_do_not_matter(count: int, c: float, with_prior: bool) 
     rounds = random_rounds(7, count)
     other = [(a, c * x) for a, x in rounds]
     prior = naive_fit(random_rounds(8, 30), BASE, VAGUE) if with_prior else None
-    first = fit(evidence_of(rounds, 3), base_variance=BASE, vague=VAGUE, prior=prior)
+    first = fit_belief(evidence_of(rounds, 3), base_variance=BASE, vague=VAGUE, prior=prior)
     told = prior.in_units(c) if prior else None
-    second = fit(evidence_of(other, 3), base_variance=c**2 * BASE, vague=VAGUE, prior=told)
+    second = fit_belief(evidence_of(other, 3), base_variance=c**2 * BASE, vague=VAGUE, prior=told)
     close(second, first.in_units(c))
 
 
@@ -261,29 +265,29 @@ def test_units_of_features_do_not_matter(count: int, with_prior: bool) -> None:
     rounds = random_rounds(9, count)
     other = [(a @ map_, x) for a, x in rounds]
     prior = naive_fit(random_rounds(8, 30), BASE, VAGUE) if with_prior else None
-    first = fit(evidence_of(rounds, 3), base_variance=BASE, vague=VAGUE, prior=prior)
+    first = fit_belief(evidence_of(rounds, 3), base_variance=BASE, vague=VAGUE, prior=prior)
     told = mapped(prior, map_) if prior else None
-    second = fit(evidence_of(other, 3), base_variance=BASE, vague=map_.T @ VAGUE @ map_, prior=told)
+    second = fit_belief(evidence_of(other, 3), base_variance=BASE, vague=map_.T @ VAGUE @ map_, prior=told)
     close(second, mapped(first, map_), rel=1e-6)
 
 
 def test_vague_information_is_worth_its_rewards_whatever_the_units() -> None:
     features, weights = np.diag([1.0, 1e-3]), np.array([0.5, 0.5])
-    np.testing.assert_allclose(vague_information(features, weights, 0.3), np.diag([0.15, 0.15e-6]), rtol=1e-2)
-    assert np.linalg.eigvalsh(vague_information(np.array([[1.0, 1.0]]), np.array([1.0]), 0.3)).min() > 0
-    assert np.linalg.eigvalsh(vague_information(np.zeros((1, 2)), np.array([1.0]), 0.3)).min() > 0
+    np.testing.assert_allclose(vague_belief_information(features, weights, 0.3), np.diag([0.15, 0.15e-6]), rtol=1e-2)
+    assert np.linalg.eigvalsh(vague_belief_information(np.array([[1.0, 1.0]]), np.array([1.0]), 0.3)).min() > 0
+    assert np.linalg.eigvalsh(vague_belief_information(np.zeros((1, 2)), np.array([1.0]), 0.3)).min() > 0
 
 
 @pytest.mark.parametrize("base", [0.0, 1.0])
 @pytest.mark.parametrize("rewards", [[0.0], [0.4, -0.7], [0.0] * 10, [5.0] * 1000, [1e-80, 0.0]])
 def test_few_or_constant_rewards_leave_it_sound(rewards: list[float], base: float) -> None:
     rounds = [(np.eye(2)[k % 2], x) for k, x in enumerate(rewards)]
-    found = fit(evidence_of(rounds, 2), base_variance=base, vague=0.15 * np.eye(2))
+    found = fit_belief(evidence_of(rounds, 2), base_variance=base, vague=0.15 * np.eye(2))
     assert all(np.isfinite(getattr(found, name)).all() for name in FIELDS)
     assert found.variance > 0
     covariance = found.score_covariance(2.0)
     assert np.linalg.eigvalsh(covariance).min() > 0
-    assert np.isfinite(draw(np.random.default_rng(0), found.score(2.0), covariance, 3)).all()
+    assert np.isfinite(draw_belief(np.random.default_rng(0), found.score(2.0), covariance, 3)).all()
     limit = 0.1 * found.variance / max(len(rewards) / 2, 1)  # as sure of a mean as the variance floor allows
     assert np.diag(found.mean_covariance).min() > 0.9 * limit
 
@@ -294,7 +298,7 @@ def test_variances_that_fall_below_zero_do_not_spoil_the_fit() -> None:
     observations = Observations(
         features, np.array([500.0, 500.0, 1.0]), np.array([0.0, 0.1, 0.2]), np.array([2000.0, 5.0, 0.0])
     )
-    found = fit(observations, base_variance=0.0, vague=1e-9 * np.eye(2))
+    found = fit_belief(observations, base_variance=0.0, vague=1e-9 * np.eye(2))
     assert features[2] @ found.var_coef < 0
     for precision in (found.mean_precision, found.var_precision):
         assert np.linalg.eigvalsh(precision).min() > 0
@@ -306,10 +310,12 @@ def test_directions_that_no_action_tells_apart_stay_harmless_for_ever() -> None:
     features = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     for count in (10.0, 1e6, 1e12):
         observations = Observations(features, np.full(2, count), np.array([0.5, 0.1]), count * np.array([2.0, 3.0]))
-        vague = vague_information(features, np.full(2, 0.5), 0.3)
-        found = fit(observations, base_variance=1.0, vague=vague)
-        drawn = draw(np.random.default_rng(1), found.score(2.0), found.score_covariance(2.0), 2000)
-        single = fit(dataclasses.replace(observations, features=np.eye(2)), base_variance=1.0, vague=0.15 * np.eye(2))
+        vague = vague_belief_information(features, np.full(2, 0.5), 0.3)
+        found = fit_belief(observations, base_variance=1.0, vague=vague)
+        drawn = draw_belief(np.random.default_rng(1), found.score(2.0), found.score_covariance(2.0), 2000)
+        single = fit_belief(
+            dataclasses.replace(observations, features=np.eye(2)), base_variance=1.0, vague=0.15 * np.eye(2)
+        )
         np.testing.assert_allclose(features @ found.score(2.0), single.score(2.0), rtol=1e-6, atol=1e-9)
         spread = (drawn @ features.T).std(axis=0) / np.sqrt(np.diag(single.score_covariance(2.0)))
         np.testing.assert_allclose(spread, 1.0, atol=0.1)  # five standard errors of 1 / sqrt(2 * 2000)
@@ -317,7 +323,7 @@ def test_directions_that_no_action_tells_apart_stay_harmless_for_ever() -> None:
 
 def test_draws_have_the_center_and_covariance_they_should() -> None:
     covariance = np.array([[2.0, 0.6], [0.6, 0.5]])
-    drawn = draw(np.random.default_rng(2), np.array([1.0, -3.0]), covariance, 40_000)
+    drawn = draw_belief(np.random.default_rng(2), np.array([1.0, -3.0]), covariance, 40_000)
     assert np.abs(drawn.mean(axis=0) - [1.0, -3.0]).max() < 5 * math.sqrt(2 / 40_000)
     np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=5 * 2 * math.sqrt(2 / 40_000))
 
@@ -371,6 +377,6 @@ def test_bad_factor(factor: Any) -> None:
 
 def test_bad_priors_are_named() -> None:
     with pytest.raises(InputError, match=r"^prior must have dimension 2, was 3$"):
-        fit(Observations.none(2), base_variance=1.0, vague=np.eye(2), prior=naive_fit([], BASE, VAGUE))
+        fit_belief(Observations.none(2), base_variance=1.0, vague=np.eye(2), prior=naive_fit([], BASE, VAGUE))
     with pytest.raises(InputError, match=r"^features must be finite, was nan at \[0, 0\]$"):
-        vague_information(np.array([[math.nan]]), np.ones(1), 0.3)
+        vague_belief_information(np.array([[math.nan]]), np.ones(1), 0.3)

@@ -14,7 +14,7 @@ from riskroute import POLICIES, Allocations, Setting, make_policy, simulate
 from riskroute.errors import InputError
 from riskroute.learning.actions import Actions
 from riskroute.learning.design.g_optimal import g_optimal, spanning_start
-from riskroute.learning.design.rounding import ceil_counts, exact_counts
+from riskroute.learning.design.rounding import round_exact_counts, round_up_counts
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import Tallies, Tally
@@ -28,7 +28,7 @@ def tallies(*rows: tuple[int, float, float]) -> Tallies:
 
 
 def test_ties_go_to_the_earlier_entry_and_more_rounds_take_none_away() -> None:
-    ladder = [exact_counts(np.full(4, 0.25), rounds).tolist() for rounds in (5, 6, 7, 8)]
+    ladder = [round_exact_counts(np.full(4, 0.25), rounds).tolist() for rounds in (5, 6, 7, 8)]
     assert ladder == [[2, 1, 1, 1], [2, 2, 1, 1], [2, 2, 2, 1], [2, 2, 2, 2]]
 
 
@@ -40,10 +40,10 @@ def test_rounds_beyond_int64_end() -> None:
 
 def test_ceil_beyond_int64() -> None:
     with pytest.raises(InputError):
-        ceil_counts(np.array([0.5, 0.5]), 1e300)
+        round_up_counts(np.array([0.5, 0.5]), 1e300)
 
 
-@pytest.mark.parametrize("round_off", [exact_counts, ceil_counts])
+@pytest.mark.parametrize("round_off", [round_exact_counts, round_up_counts])
 def test_weights_whose_sum_overflows(round_off: Callable[..., Any]) -> None:
     assert round_off(np.array([1e308, 1e308]), 4).tolist() == [2, 2]
 

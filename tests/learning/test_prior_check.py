@@ -7,13 +7,13 @@ import pytest
 
 from naive_fit import evidence_of
 from riskroute import Belief
-from riskroute.learning.belief import fit, vague_information
+from riskroute.learning.belief import fit_belief, vague_belief_information
 from riskroute.learning.observations import Observations
-from riskroute.learning.prior_check import temper
+from riskroute.learning.prior_check import temper_prior
 
 ROWS = np.random.default_rng(9).uniform(0.2, 1.0, size=(7, 3))
 THETA, PHI, BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.5, 0.2]), 0.05
-VAGUE = vague_information(ROWS, np.full(7, 1 / 7), 0.3)
+VAGUE = vague_belief_information(ROWS, np.full(7, 1 / 7), 0.3)
 ALLOWED = 3 + 3 * 6**0.5
 
 
@@ -28,11 +28,11 @@ def rewards(
 
 
 def yesterday(count: int = 400, *, unit: float = 1.0) -> Belief:
-    return fit(rewards(100, count, unit=unit), base_variance=unit**2 * BASE, vague=VAGUE)
+    return fit_belief(rewards(100, count, unit=unit), base_variance=unit**2 * BASE, vague=VAGUE)
 
 
 def weakened_by(prior: Belief, observations: Observations, *, unit: float = 1.0) -> float:
-    found = temper(prior, observations, base_variance=unit**2 * BASE, vague=VAGUE)
+    found = temper_prior(prior, observations, base_variance=unit**2 * BASE, vague=VAGUE)
     np.testing.assert_array_equal(found.mean_coef, prior.mean_coef)
     np.testing.assert_allclose(found.var_precision, prior.var_precision * (found.rounds / prior.rounds))
     return found.rounds / prior.rounds
@@ -77,8 +77,8 @@ def test_more_contradiction_is_more_doubt() -> None:
 @pytest.mark.parametrize("shift", [1e3, 1e6])
 def test_a_prior_that_is_off_by_very_many_deviations_is_not_felt(shift: float) -> None:
     observations = rewards(1, 60, theta=THETA + shift)
-    left = temper(yesterday(), observations, base_variance=BASE, vague=VAGUE)
-    alone, both = (fit(observations, base_variance=BASE, vague=VAGUE, prior=prior) for prior in (None, left))
+    left = temper_prior(yesterday(), observations, base_variance=BASE, vague=VAGUE)
+    alone, both = (fit_belief(observations, base_variance=BASE, vague=VAGUE, prior=prior) for prior in (None, left))
     off = both.mean_coef - alone.mean_coef
     assert off @ alone.mean_precision @ off < 1.1 * ALLOWED  # as far as no surprise is
 
@@ -89,7 +89,7 @@ def test_variances_raise_doubt_too() -> None:
 
 def test_no_rewards_raise_no_doubt() -> None:
     prior = yesterday()
-    assert temper(prior, Observations.none(3), base_variance=BASE, vague=VAGUE) is prior
+    assert temper_prior(prior, Observations.none(3), base_variance=BASE, vague=VAGUE) is prior
 
 
 @pytest.mark.parametrize("unit", [1e-3, 1e4])

@@ -14,17 +14,17 @@ from riskroute import Actions, InputError, Problem, simulate
 from riskroute.environments import Autocorrelated, PiecewiseStationary
 from riskroute.learning.bounds import temporal_remainder
 from riskroute.learning.regret import (
-    Blocks,
+    RegretBlocks,
     _harmonic,
-    block_curves,
-    checkpoint_rounds,
-    expected_comparator,
+    block_regret_curves,
     path_increments,
     path_mean_variance,
     pseudo_regret,
+    regret_checkpoints,
+    regret_comparator,
 )
 from riskroute.policies import Greedy, Rise, RiskUcb
-from riskroute.simulation.checks import easy_problem
+from riskroute.simulation.checks import easy_check_problem
 
 REWARDS = arrays(np.float64, st.integers(1, 40), elements=st.floats(-10, 10, width=32))
 
@@ -65,8 +65,8 @@ def test_block_curves_equal_the_round_by_round_definitions(blocks: list[tuple[in
     spreads = np.array([((part - part.mean()) ** 2).sum() for part in parts])
     ends = np.cumsum(counts)
     anchors = rng.normal(size=len(ends))
-    blocks_played = Blocks(counts, means, spreads, true_mean[arms], variance[arms], gap[arms])
-    xi, pseudo, luck = block_curves(blocks_played, ends, anchors, 1.5)
+    blocks_played = RegretBlocks(counts, means, spreads, true_mean[arms], variance[arms], gap[arms])
+    xi, pseudo, luck = block_regret_curves(blocks_played, ends, anchors, 1.5)
     np.testing.assert_allclose(xi, [path_mean_variance(rewards[:t], 1.5) for t in ends], atol=1e-9)
     np.testing.assert_allclose(pseudo, pseudo_regret(true_mean[by_round], gap[by_round])[ends - 1], atol=1e-9)
     moments = true_mean[by_round], variance[by_round]
@@ -87,7 +87,7 @@ def test_luck_by_hand() -> None:
     Around 0.5 with risk tolerance 2 the three rounds add 0 - 2, then 4 - 2 - 4 + 2, then 4 - 1 + 4 - 6.
     """
     rows = np.array([2.0, 0.0]), np.array([2.0, 0.0]), np.array([1.0, 2.0]), np.array([2.0, 1.0]), np.zeros(2)
-    luck = block_curves(Blocks(np.array([2, 1]), *rows), np.array([2, 3]), np.full(2, 0.5), 2.0)[2]
+    luck = block_regret_curves(RegretBlocks(np.array([2, 1]), *rows), np.array([2, 3]), np.full(2, 0.5), 2.0)[2]
     assert luck.tolist() == [-2.0, -1.0]
 
 
@@ -99,7 +99,7 @@ ADAPTIVE = {"greedy": Greedy(growth=1.0), "rise": Rise(), "risk-ucb": RiskUcb()}
 @pytest.mark.parametrize("label", ADAPTIVE)
 def test_luck_has_expectation_zero_whatever_the_policy_does(label: str, method: str, runs: int) -> None:
     """Adaptive policies, in both forms of play, on changing problems: within five standard errors of zero."""
-    problem = easy_problem()
+    problem = easy_check_problem()
     later = Problem(actions=problem.actions, mean_coef=-problem.mean_coef, var_coef=problem.var_coef)
     environment = PiecewiseStationary([problem, later], [60])
     result = simulate(environment, {label: ADAPTIVE[label]}, 100, runs, seed=2, checkpoints=6, method=method)
@@ -112,7 +112,7 @@ def test_luck_has_expectation_zero_whatever_the_policy_does(label: str, method: 
 @pytest.mark.parametrize(("policy", "factor"), [("oracle", 1000), ("rise", 50), ("uniform", 2)])
 def test_steady_regret_has_the_same_mean_and_far_less_variance(policy: str, factor: float) -> None:
     """Where the best action is always found; uniform play keeps the variance of its own draws."""
-    one = simulate(easy_problem(), [policy], horizon=5000, runs=100, seed=1, checkpoints=5).policies[policy]
+    one = simulate(easy_check_problem(), [policy], horizon=5000, runs=100, seed=1, checkpoints=5).policies[policy]
     regret, steady = one.regret[:, -1], one.steady_regret[:, -1]
     assert regret.var() > factor * steady.var()
     assert abs(regret.mean() - steady.mean()) <= 5 * np.std(regret - steady) / np.sqrt(one.runs)
@@ -120,7 +120,7 @@ def test_steady_regret_has_the_same_mean_and_far_less_variance(policy: str, fact
 
 def test_steady_regret_of_the_oracle_is_what_its_own_mean_takes_away() -> None:
     """It is v - t (mean - mu)^2: at most the variance of a round, and zero on average."""
-    problem = easy_problem()
+    problem = easy_check_problem()
     variance = problem.variances(np.array([problem.best]))[0]
     one = simulate(problem, ["oracle"], horizon=300, runs=400, seed=1).policies["oracle"]
     assert (one.steady_regret <= variance + 1e-9).all()
@@ -151,7 +151,7 @@ def test_expected_comparator_is_that_of_repeated_plays() -> None:
     """E xi(t) = (t - 1) variance - rho t mean: 20,000 simulated paths, within five standard errors."""
     paths = np.random.default_rng(0).normal(0.4, 1.3, size=(20_000, 12))
     xi = ((paths - paths.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) - 2.0 * paths.sum(axis=1)
-    expected = expected_comparator(np.array([12]), mean=0.4, variance=1.69, risk_tolerance=2.0)[0]
+    expected = regret_comparator(np.array([12]), mean=0.4, variance=1.69, risk_tolerance=2.0)[0]
     assert abs(xi.mean() - expected) < 5 * xi.std() / np.sqrt(20_000)
 
 
@@ -187,7 +187,7 @@ def test_pseudo_regret_is_close_to_the_regret_of_a_policy_without_feedback(gauss
 
 @given(st.integers(1, 10**7), st.integers(1, 200), st.sampled_from(["log", "linear", "both"]))
 def test_checkpoints_ascend_to_the_horizon(horizon: int, count: int, spacing: str) -> None:
-    rounds = checkpoint_rounds(horizon, count, spacing)
+    rounds = regret_checkpoints(horizon, count, spacing)
     assert rounds[-1] == horizon
     assert rounds[0] >= 1
     assert (np.diff(rounds) > 0).all()
@@ -200,9 +200,9 @@ def test_checkpoints_ascend_to_the_horizon(horizon: int, count: int, spacing: st
         (lambda: path_mean_variance(np.array([]), 1.0), "rewards must not be empty"),
         (lambda: path_increments(np.array([np.nan]), 1.0), "rewards must be finite, was nan"),
         (lambda: pseudo_regret(np.zeros(3), np.zeros(2)), "gaps must have 3 entries, had 2"),
-        (lambda: checkpoint_rounds(0), "horizon must be a positive integer, was 0"),
-        (lambda: checkpoint_rounds(10, -1), "checkpoints must be a positive integer, was -1"),
-        (lambda: checkpoint_rounds(10, 5, "cubic"), "spacing must be one of log, linear, both, was 'cubic'"),
+        (lambda: regret_checkpoints(0), "horizon must be a positive integer, was 0"),
+        (lambda: regret_checkpoints(10, -1), "checkpoints must be a positive integer, was -1"),
+        (lambda: regret_checkpoints(10, 5, "cubic"), "spacing must be one of log, linear, both, was 'cubic'"),
     ],
 )
 def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from riskroute.learning.tally import (
     Tallies,
     Tally,
-    merge_groups,
-    merge_into,
-    merge_moments,
+    merge_into_tally,
     merge_moments_compiled,
+    merge_tally_groups,
+    merge_tally_moments,
 )
 
 rewards_lists = st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=1, max_size=30)
@@ -89,7 +89,7 @@ def test_mean_variance_of_a_path_is_a_function_of_its_tally(rewards: list[float]
 @settings(max_examples=100)
 def test_compiled_merge_is_the_plain_one_bit_for_bit(first: Tally, second: Tally) -> None:
     moments = *dataclasses.astuple(first), *dataclasses.astuple(second)
-    assert merge_moments_compiled(*map(float, moments)) == merge_moments(*moments)
+    assert merge_moments_compiled(*map(float, moments)) == merge_tally_moments(*moments)
 
 
 def test_a_tally_is_immutable() -> None:
@@ -159,7 +159,7 @@ def test_joined_works_for_handles_of_several_numbers() -> None:
 
 
 def test_merge_groups_leaves_groups_without_entries_empty() -> None:
-    counts, means, spreads = merge_groups(
+    counts, means, spreads = merge_tally_groups(
         np.array([2, 0, 2]), 4, np.array([1, 2, 1]), np.array([1.0, 7.0, 3.0]), np.array([0.0, 5.0, 0.0])
     )
     assert counts.tolist() == [2, 0, 2, 0]
@@ -173,7 +173,7 @@ def test_merge_into_adds_to_what_is_there_in_order() -> None:
     counts, means, spreads = np.array([4, 0]), np.array([blocks[0].mean(), 0.0]), np.array([4 * blocks[0].var(), 0.0])
     more = [Tally.of(block) for block in blocks[1:]]
     expected = Tally(4, float(means[0]), float(spreads[0])).merge(more[0]).merge(more[2])
-    merge_into(
+    merge_into_tally(
         counts,
         means,
         spreads,

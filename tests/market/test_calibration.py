@@ -23,12 +23,12 @@ from riskroute.market.fitting import fit_profits
 from riskroute.market.importing import import_files
 from riskroute.market.limit_orders import limit_profits
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.sampling import closest_rows, draw_times
+from riskroute.market.sampling import closest_sampled_rows, draw_sample_times
 from riskroute.market.schema import EVENT_SCHEMA, LEVEL_FIELDS, snapshot_schema
 from riskroute.market.store import Recording, RecordingWriter, Store
 from riskroute.routing.fees import Fee, FeeSchedule
-from riskroute.routing.venues import parameter_table, venue_problem
-from riskroute.seeding import stream
+from riskroute.routing.venues import venue_parameter_table, venue_problem
+from riskroute.seeding import seed_stream
 
 DAY = dt.date(2019, 3, 27)
 LONG = Window(dt.time(9, 30), dt.time(16), buckets=400)
@@ -184,7 +184,7 @@ def test_the_frame_has_a_row_per_venue_and_quantity(found: Calibration) -> None:
 def test_the_text_shows_coefficients_and_evidence(found: Calibration) -> None:
     assert [model.name for model in found.models] == list(IMPACTS)
     text = repr(found)
-    assert text.startswith(parameter_table(found.models))
+    assert text.startswith(venue_parameter_table(found.models))
     assert "R^2 mean" in text
     for venue, fit in found.fits.items():
         row = rf"{venue}\s+{fit.r2_mean:.4f}\s+{fit.r2_variance:.4f}\s+400\s+0"
@@ -331,14 +331,14 @@ def test_limit_orders_that_do_not_fill_cross_and_pay_takers(tmp_path: Path) -> N
 def test_limit_orders_follow_the_rule_of_their_venue(tmp_path: Path, venue: str, rule: str) -> None:
     store, books, events = limit_market(tmp_path, venue, filled=True)
     calibration = calibrated(store, window=LIMIT_WINDOW, orders=["limit"])
-    sample_times = draw_times(DAY, LIMIT_WINDOW, 0)
-    assert (closest_rows(books, sample_times) == np.arange(20)).all()
+    sample_times = draw_sample_times(DAY, LIMIT_WINDOW, 0)
+    assert (closest_sampled_rows(books, sample_times) == np.arange(20)).all()
     outcomes = {
         rule: limit_profits(books, events, sample_times, QUANTITIES, rule=rule, levels=DEPTH).profits.round(9)
         for rule in ("pro-rata", "price-time")
     }
     assert not np.allclose(outcomes["pro-rata"], outcomes["price-time"]), "the rules must differ to tell anything"
-    seed = stream(0, "bootstrap", f"{venue} limit")
+    seed = seed_stream(0, "bootstrap", f"{venue} limit")
     expected = fit_profits(outcomes[rule], np.array(QUANTITIES), np.ones(20, dtype=bool), seed=seed)
     assert calibration.fits[f"{venue} limit"].summary() == expected.summary()
 

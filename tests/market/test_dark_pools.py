@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from riskroute.errors import InputError
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.market_orders import SIDES, market_profits
-from riskroute.market.sampling import Books
+from riskroute.market.sampling import SampledBooks
 from riskroute.routing.paper_table import VENUES
 from riskroute.routing.venues import VenueModel
 
@@ -33,12 +33,12 @@ pools = st.builds(
 )
 
 
-def books_of(rows: list[tuple[float, float, float, float]], sizes: tuple[float, float] = (30.0, 40.0)) -> Books:
+def books_of(rows: list[tuple[float, float, float, float]], sizes: tuple[float, float] = (30.0, 40.0)) -> SampledBooks:
     """Books of two levels: ``(second bid, best bid, best ask, second ask)`` each, NaN where there is none."""
     prices = np.array(rows).reshape(-1, 4)
     bids, asks = prices[:, 1::-1], prices[:, 2:]
     there = [np.where(np.isnan(side), 0.0, sizes) for side in (bids, asks)]
-    return Books(np.arange(len(rows)), bids, there[0], asks, there[1])
+    return SampledBooks(np.arange(len(rows)), bids, there[0], asks, there[1])
 
 
 SPREAD = (9.98, 9.99, 10.01, 10.03)

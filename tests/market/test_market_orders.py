@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute.errors import InputError
-from riskroute.market.market_orders import as_quantities, market_profits, walk_levels
-from riskroute.market.sampling import Books
+from riskroute.market.market_orders import market_order_quantities, market_profits, walk_market_order
+from riskroute.market.sampling import SampledBooks
 
 Level = tuple[float, int]
 
@@ -39,38 +39,38 @@ def arrays(books: list[list[Level]]) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def two_sided(bids: list[list[Level]], asks: list[list[Level]]) -> Books:
-    return Books(np.arange(len(bids)), *arrays(bids), *arrays(asks))
+def two_sided(bids: list[list[Level]], asks: list[list[Level]]) -> SampledBooks:
+    return SampledBooks(np.arange(len(bids)), *arrays(bids), *arrays(asks))
 
 
 @given(books=st.lists(levels, min_size=1, max_size=4), wanted=st.sets(st.integers(1, 35), min_size=1, max_size=6))
 def test_walking_is_selling_share_by_share(books: list[list[Level]], wanted: set[int]) -> None:
     quantities = np.array(sorted(wanted))
     expected = [[naive_walk(book, quantity) for quantity in quantities] for book in books]
-    np.testing.assert_allclose(walk_levels(*arrays(books), quantities), expected, rtol=1e-12)
+    np.testing.assert_allclose(walk_market_order(*arrays(books), quantities), expected, rtol=1e-12)
 
 
 @given(data=st.data(), books=st.lists(levels, min_size=1, max_size=4))
 def test_every_book_may_have_quantities_of_its_own(data: st.DataObject, books: list[list[Level]]) -> None:
     wanted = [data.draw(st.lists(st.integers(0, 20), min_size=3, max_size=3)) for _ in books]
     expected = [[naive_walk(book, quantity) for quantity in row] for book, row in zip(books, wanted, strict=True)]
-    np.testing.assert_allclose(walk_levels(*arrays(books), np.array(wanted)), expected, rtol=1e-12)
+    np.testing.assert_allclose(walk_market_order(*arrays(books), np.array(wanted)), expected, rtol=1e-12)
 
 
 def test_a_short_book_gives_nothing_rather_than_a_part() -> None:
-    money = walk_levels(np.array([[10.0, 9.0]]), np.array([[3.0, 2.0]]), np.array([3, 5, 6, 100]))
+    money = walk_market_order(np.array([[10.0, 9.0]]), np.array([[3.0, 2.0]]), np.array([3, 5, 6, 100]))
     assert money[0, :2].tolist() == [30.0, 48.0]
     assert np.isnan(money[0, 2:]).all()
 
 
 def test_a_size_without_a_price_does_not_count() -> None:
-    money = walk_levels(np.array([[10.0, np.nan, 9.0]]), np.array([[1.0, 50.0, 1.0]]), np.array([2, 3]))
+    money = walk_market_order(np.array([[10.0, np.nan, 9.0]]), np.array([[1.0, 50.0, 1.0]]), np.array([2, 3]))
     assert money[0, 0] == 19.0
     assert np.isnan(money[0, 1])
 
 
 def test_a_book_without_levels_is_short() -> None:
-    assert np.isnan(walk_levels(np.full((2, 3), np.nan), np.zeros((2, 3)), np.array([1]))).all()
+    assert np.isnan(walk_market_order(np.full((2, 3), np.nan), np.zeros((2, 3)), np.array([1]))).all()
 
 
 def test_relative_profit_is_the_papers_equation() -> None:
@@ -96,7 +96,7 @@ def test_a_one_sided_book_has_no_middle_and_no_profit() -> None:
 
 
 @st.composite
-def sorted_books(draw: st.DrawFn) -> Books:
+def sorted_books(draw: st.DrawFn) -> SampledBooks:
     """Books whose bids fall from 100 and whose asks rise from 101."""
     count = draw(st.integers(1, 3))
     sides = []
@@ -112,9 +112,9 @@ def sorted_books(draw: st.DrawFn) -> Books:
 
 
 @given(books=sorted_books())
-def test_buying_is_selling_in_the_mirror(books: Books) -> None:
+def test_buying_is_selling_in_the_mirror(books: SampledBooks) -> None:
     """Swap the sides and negate the prices: what was an ask is a bid, and profits are the same."""
-    mirrored = Books(books.stamps, -books.ask_px, books.ask_sz, -books.bid_px, books.bid_sz)
+    mirrored = SampledBooks(books.stamps, -books.ask_px, books.ask_sz, -books.bid_px, books.bid_sz)
     quantities = np.arange(1, 25)
     buying, selling = market_profits(books, quantities, "buy"), market_profits(books, quantities, "sell")
     np.testing.assert_array_equal(buying, market_profits(mirrored, quantities, "sell"))
@@ -144,7 +144,7 @@ def test_the_side_is_checked(side: object) -> None:
 
 @pytest.mark.parametrize("values", [[1], [1, 2, 10], range(5, 50, 5), np.array([3, 4]), (10**9,)])
 def test_quantities_are_kept(values: object) -> None:
-    quantities = as_quantities(values)  # type: ignore[arg-type]
+    quantities = market_order_quantities(values)  # type: ignore[arg-type]
     assert quantities.dtype == np.int64
     assert quantities.tolist() == list(values)  # type: ignore[call-overload]
 
@@ -173,4 +173,4 @@ def test_quantities_are_kept(values: object) -> None:
 )
 def test_quantities_are_checked(values: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        as_quantities(values)  # type: ignore[arg-type]
+        market_order_quantities(values)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from market_files import csv_text, random_messages, table_columns, visible
 from riskroute.errors import DataError, RiskrouteError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import RECORD, Recording, Store, quality
+from riskroute.market.store import RECORD, Recording, Store, recording_quality
 
 MESSAGES = random_messages(12, 40)
 Columns = dict[str, list[Any]]
@@ -91,7 +91,7 @@ def test_names_with_signs_are_files_of_their_own(tmp_path: Path) -> None:
     assert sorted(visible(tmp_path)) == ["books.csv", "out"]
     for one in store.recordings():
         assert set(store.snapshots(one).select("venue", "symbol").rows()) == {(one.venue, one.symbol)}
-        assert quality(store, one)["symbol"] == one.symbol
+        assert recording_quality(store, one)["symbol"] == one.symbol
 
 
 @pytest.mark.parametrize("name", ["venue", "symbol"])

@@ -12,17 +12,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from riskroute.errors import DataError, InputError
-from riskroute.market.clock import Window, stamp_of
+from riskroute.market.clock import Window, clock_stamp
 from riskroute.market.sampling import (
-    Books,
+    SampledBooks,
     SampleTimes,
-    books_at,
-    closest_books,
-    closest_rows,
-    draw_times,
-    last_books,
+    closest_sampled_books,
+    closest_sampled_rows,
+    draw_sample_times,
+    last_sampled_books,
+    sampled_books_at,
 )
-from riskroute.market.schema import level_columns, snapshot_schema
+from riskroute.market.schema import schema_level_columns, snapshot_schema
 
 DAY = dt.date(2019, 3, 27)
 
@@ -43,7 +43,7 @@ def snapshots_at(stamps: list[int], depth: int = 1) -> polars.DataFrame:
     return polars.DataFrame(rows, schema=schema, orient="row") if rows else polars.DataFrame(schema=schema)
 
 
-def chosen_rows(books: Books) -> list[int]:
+def chosen_rows(books: SampledBooks) -> list[int]:
     return [int(price) if there else -1 for price, there in zip(books.bid_px[:, 0], books.found, strict=True)]
 
 
@@ -87,8 +87,11 @@ THREE_BUCKETS = SampleTimes(np.array([0, 10, 20, 30]), np.array([5, 14, 29]))
 @example(stamps=[9, 20], sample_times=THREE_BUCKETS)
 def test_closest_and_last_books_are_those_of_a_loop(stamps: list[int], sample_times: SampleTimes) -> None:
     snapshots = snapshots_at(stamps)
-    closest, last = closest_books(snapshots, sample_times, levels=1), last_books(snapshots, sample_times, levels=1)
-    assert closest_rows(snapshots, sample_times).tolist() == naive_closest(stamps, sample_times)
+    closest, last = (
+        closest_sampled_books(snapshots, sample_times, levels=1),
+        last_sampled_books(snapshots, sample_times, levels=1),
+    )
+    assert closest_sampled_rows(snapshots, sample_times).tolist() == naive_closest(stamps, sample_times)
     assert chosen_rows(closest) == naive_closest(stamps, sample_times)
     assert chosen_rows(last) == naive_last(stamps, sample_times)
     for books in (closest, last):
@@ -101,16 +104,16 @@ def test_closest_and_last_books_are_those_of_a_loop(stamps: list[int], sample_ti
 
 def test_the_later_of_equally_close_books_is_taken() -> None:
     sample_times = SampleTimes(np.array([0, 10]), np.array([5]))
-    assert chosen_rows(closest_books(snapshots_at([4, 6]), sample_times)) == [1]
-    assert chosen_rows(closest_books(snapshots_at([1, 6, 6, 6]), sample_times)) == [3]
-    assert chosen_rows(closest_books(snapshots_at([5, 5, 6]), sample_times)) == [1]
-    assert chosen_rows(closest_books(snapshots_at([8, 8, 8, 9]), sample_times)) == [2]
+    assert chosen_rows(closest_sampled_books(snapshots_at([4, 6]), sample_times)) == [1]
+    assert chosen_rows(closest_sampled_books(snapshots_at([1, 6, 6, 6]), sample_times)) == [3]
+    assert chosen_rows(closest_sampled_books(snapshots_at([5, 5, 6]), sample_times)) == [1]
+    assert chosen_rows(closest_sampled_books(snapshots_at([8, 8, 8, 9]), sample_times)) == [2]
 
 
 def test_a_book_on_an_edge_belongs_to_the_bucket_that_begins_there() -> None:
     sample_times = SampleTimes(np.array([0, 10, 20]), np.array([9, 10]))
-    assert chosen_rows(closest_books(snapshots_at([10]), sample_times)) == [-1, 0]
-    assert chosen_rows(closest_books(snapshots_at([0, 20]), sample_times)) == [0, -1]
+    assert chosen_rows(closest_sampled_books(snapshots_at([10]), sample_times)) == [-1, 0]
+    assert chosen_rows(closest_sampled_books(snapshots_at([0, 20]), sample_times)) == [0, -1]
 
 
 def test_books_hold_all_levels_and_mark_what_is_missing() -> None:
@@ -118,7 +121,7 @@ def test_books_hold_all_levels_and_mark_what_is_missing() -> None:
         polars.when(polars.col("sequence") == 1).then(None).otherwise(polars.col("bid_px_02")).alias("bid_px_02"),
         polars.lit(0, dtype=polars.UInt32).alias("bid_sz_02"),
     )
-    books = books_at(snapshots, np.array([1, -1, 0]), levels=5)
+    books = sampled_books_at(snapshots, np.array([1, -1, 0]), levels=5)
     assert books.found.tolist() == [True, False, True]
     assert books.stamps.tolist() == [2, -1, 1]
     np.testing.assert_array_equal(books.bid_px, [[1, 0, np.nan], [np.nan] * 3, [0, -1, -2]])
@@ -132,25 +135,25 @@ def test_books_hold_all_levels_and_mark_what_is_missing() -> None:
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 9])
 def test_no_more_levels_are_given_than_asked_for_or_recorded(levels: int) -> None:
-    books = books_at(snapshots_at([1], depth=3), np.array([0]), levels=levels)
+    books = sampled_books_at(snapshots_at([1], depth=3), np.array([0]), levels=levels)
     assert books.ask_px.shape == (1, min(levels, 3))
 
 
 @pytest.mark.parametrize("levels", [0, -1, 2.0, True, "5"])
 def test_levels_are_checked(levels: object) -> None:
     with pytest.raises(InputError, match=r"levels must be a positive integer, was"):
-        closest_books(snapshots_at([1]), THREE_BUCKETS, levels=levels)  # type: ignore[arg-type]
+        closest_sampled_books(snapshots_at([1]), THREE_BUCKETS, levels=levels)  # type: ignore[arg-type]
 
 
 def test_a_table_without_levels_is_refused() -> None:
     with pytest.raises(DataError, match=r"snapshots must have columns bid_px_00.*, was \['ts_event'\]"):
-        closest_books(snapshots_at([1]).select("ts_event"), THREE_BUCKETS)
+        closest_sampled_books(snapshots_at([1]).select("ts_event"), THREE_BUCKETS)
     with pytest.raises(DataError, match="snapshots must have columns"):
-        last_books(snapshots_at([1], depth=2).drop(level_columns(1)[1]), THREE_BUCKETS)
+        last_sampled_books(snapshots_at([1], depth=2).drop(schema_level_columns(1)[1]), THREE_BUCKETS)
 
 
 def test_one_time_is_drawn_in_every_bucket() -> None:
-    sample_times = draw_times(DAY, Window(), seed=0)
+    sample_times = draw_sample_times(DAY, Window(), seed=0)
     assert sample_times.edges.shape == (61,)
     assert (np.diff(sample_times.edges) == 120 * 10**9).all()
     assert sample_times.times.shape == (60,)
@@ -164,7 +167,7 @@ def test_times_are_uniform_and_independent() -> None:
     The largest distance to the uniform distribution (Kolmogorov and Smirnov) exceeds 1.95 / sqrt(n) once in a thousand
     seeds, a correlation 4 / sqrt(n) once in ten thousand; seeds are fixed.
     """
-    draws = [draw_times(DAY, Window(), seed) for seed in range(200)]
+    draws = [draw_sample_times(DAY, Window(), seed) for seed in range(200)]
     inside = np.array([(one.times - one.edges[:-1]) / np.diff(one.edges) for one in draws])
     ranked = np.sort(inside.ravel())
     steps = np.arange(1, ranked.size + 1) / ranked.size
@@ -176,24 +179,24 @@ def test_times_are_uniform_and_independent() -> None:
 def test_every_nanosecond_of_a_bucket_is_drawn_and_its_end_never() -> None:
     """Buckets of two nanoseconds, a thousand of them: both ends up in a share of 1/2, six deviations of 1/63 wide."""
     window = Window(dt.time(11), dt.time(11, 0, 0, 2), buckets=1000)
-    sample_times = draw_times(DAY, window, seed=1)
+    sample_times = draw_sample_times(DAY, window, seed=1)
     places = sample_times.times - sample_times.edges[:-1]
     assert set(places.tolist()) == {0, 1}
     assert abs(places.mean() - 0.5) < 6 / 63
 
 
 def test_times_follow_from_seed_and_day() -> None:
-    first, again = (draw_times(DAY, Window(), seed=3) for _ in range(2))
+    first, again = (draw_sample_times(DAY, Window(), seed=3) for _ in range(2))
     np.testing.assert_array_equal(first.times, again.times)
-    assert (first.times != draw_times(DAY, Window(), seed=4).times).any()
-    other = draw_times(DAY + dt.timedelta(days=1), Window(), seed=3)
+    assert (first.times != draw_sample_times(DAY, Window(), seed=4).times).any()
+    other = draw_sample_times(DAY + dt.timedelta(days=1), Window(), seed=3)
     assert (other.times - other.edges[0] != first.times - first.edges[0]).any()
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, None, True])
 def test_the_seed_is_checked(seed: object) -> None:
     with pytest.raises(InputError, match=r"seed must be a non-negative integer, was"):
-        draw_times(DAY, Window(), seed)  # type: ignore[arg-type]
+        draw_sample_times(DAY, Window(), seed)  # type: ignore[arg-type]
 
 
 @given(
@@ -203,8 +206,8 @@ def test_the_seed_is_checked(seed: object) -> None:
 )
 def test_edges_are_those_of_exact_fractions(start: dt.time, length: int, buckets: int) -> None:
     """Every edge is the whole nanosecond at or before its place, worked out in Python's integers."""
-    begin = stamp_of(DAY, start)
-    last = stamp_of(DAY, dt.time.max)
+    begin = clock_stamp(DAY, start)
+    last = clock_stamp(DAY, dt.time.max)
     end = min(begin + length * 1000, last)
     if end - begin < buckets * 1000:
         return
@@ -224,14 +227,14 @@ def test_edges_are_those_of_exact_fractions(start: dt.time, length: int, buckets
 )
 def test_windows_are_in_new_york_time_all_year(day: dt.date, utc_hour: int) -> None:
     expected = dt.datetime(day.year, day.month, day.day, utc_hour, tzinfo=dt.UTC)
-    assert stamp_of(day, dt.time(11)) == int(expected.timestamp()) * 10**9
+    assert clock_stamp(day, dt.time(11)) == int(expected.timestamp()) * 10**9
     edges = Window().edges(day)
     assert edges[0] == int(expected.timestamp()) * 10**9
     assert edges[-1] - edges[0] == 2 * 3600 * 10**9
 
 
 def test_stamps_are_exact_to_the_microsecond() -> None:
-    assert stamp_of(DAY, dt.time(9, 30, 0, 999_999)) - stamp_of(DAY, dt.time(9, 30)) == 999_999_000
+    assert clock_stamp(DAY, dt.time(9, 30, 0, 999_999)) - clock_stamp(DAY, dt.time(9, 30)) == 999_999_000
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from riskroute import Allocations, InputError, Problem, check_environment, random_problem
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.market_orders import market_profits, stretched_profits
-from riskroute.market.sampling import Books, closest_books, draw_times
+from riskroute.market.market_orders import market_profits, stretched_market_profits
+from riskroute.market.sampling import SampledBooks, closest_sampled_books, draw_sample_times
 from riskroute.market.scenarios import Scenarios, sample_scenarios
 from riskroute.market.slots import Slot
 from riskroute.market.store import Store
@@ -32,16 +32,16 @@ SLOTS = (
 )
 
 
-def random_books(rng: np.random.Generator, count: int, levels: int) -> Books:
+def random_books(rng: np.random.Generator, count: int, levels: int) -> SampledBooks:
     """Books around 100 dollars, some with fewer levels than others."""
     gaps = rng.integers(1, 5, (2, count, levels)).cumsum(axis=2) / 100
     sizes = rng.integers(1, 6, (2, count, levels)).astype(float)
     missing = np.arange(levels) >= rng.integers(1, levels + 1, (2, count, 1))
     gaps[missing], sizes[missing] = np.nan, 0.0
-    return Books(np.arange(count), 100 - gaps[0], sizes[0], 100 + gaps[1], sizes[1])
+    return SampledBooks(np.arange(count), 100 - gaps[0], sizes[0], 100 + gaps[1], sizes[1])
 
 
-def share_by_share(books: Books, bucket: int, side: str) -> list[float]:
+def share_by_share(books: SampledBooks, bucket: int, side: str) -> list[float]:
     """Prices of the single shares of a book, best first."""
     prices, sizes = books.side("bid" if side == "sell" else "ask")
     return [p for p, n in zip(prices[bucket], sizes[bucket], strict=True) if n for _ in range(int(n))]
@@ -51,7 +51,7 @@ def share_by_share(books: Books, bucket: int, side: str) -> list[float]:
 def test_profits_go_on_beyond_the_known_levels(seed: int, side: str) -> None:
     books = random_books(np.random.default_rng(seed), 3, 4)
     quantities = np.arange(1, 40)
-    found, known = stretched_profits(books, quantities, side), market_profits(books, quantities, side)
+    found, known = stretched_market_profits(books, quantities, side), market_profits(books, quantities, side)
     assert np.isfinite(found).all()
     np.testing.assert_array_equal(found[np.isfinite(known)], known[np.isfinite(known)])
     for bucket in range(3):
@@ -66,7 +66,9 @@ def test_profits_go_on_beyond_the_known_levels(seed: int, side: str) -> None:
 
 def test_no_book_has_no_profits() -> None:
     nothing, none = np.full((1, 2), np.nan), np.zeros((1, 2))
-    assert np.isnan(stretched_profits(Books(np.array([-1]), nothing, none, nothing, none), np.array([1, 2]))).all()
+    assert np.isnan(
+        stretched_market_profits(SampledBooks(np.array([-1]), nothing, none, nothing, none), np.array([1, 2]))
+    ).all()
 
 
 @pytest.mark.parametrize("shares", [8, 900])
@@ -82,8 +84,8 @@ def test_replay_walks_every_book_once(half_hour: Store, shares: int) -> None:
     totals = replay.totals(splits)
 
     recording = next(one for one in half_hour.recordings() if one.venue == "XNAS")
-    sample_times = draw_times(recording.date, WINDOW, 5)
-    books = closest_books(half_hour.snapshots(recording), sample_times)
+    sample_times = draw_sample_times(recording.date, WINDOW, 5)
+    books = closest_sampled_books(half_hour.snapshots(recording), sample_times)
     hidden = [_hidden(found, slot) for slot in (3, 4)]
     checked = 0
     for place, scenario in enumerate(np.flatnonzero(found.whole(caps)).tolist()):

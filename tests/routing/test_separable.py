@@ -11,14 +11,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from riskroute.routing.separable import (
-    best_exchange,
-    convolve,
-    greedy_units,
-    minimise,
-    one_concave,
-    table_maximum,
-    tabulate,
-    two_best,
+    convolve_separable,
+    minimise_separable,
+    separable_best_exchange,
+    separable_greedy_units,
+    separable_one_concave,
+    separable_table_maximum,
+    separable_two_best,
+    tabulate_separable,
 )
 
 Bounded = tuple[int, np.ndarray, np.ndarray]
@@ -56,7 +56,7 @@ def test_minimise_returns_the_lexicographically_smallest_minimiser(case: Bounded
     alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows))
     rows = vectors(*case)
     expected = rows[int(np.argmin(scores(alpha, beta, rows)))]
-    assert minimise(alpha, beta, units, lows, highs).tolist() == expected.tolist()
+    assert minimise_separable(alpha, beta, units, lows, highs).tolist() == expected.tolist()
 
 
 @given(case=bounded_sums(), data=st.data())
@@ -65,8 +65,8 @@ def test_greedy_and_dynamic_programming_return_the_same_vector(case: Bounded, da
     alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows), least=0)
     rows = vectors(*case)
     expected = rows[int(np.argmin(scores(alpha, beta, rows)))].tolist()
-    assert greedy_units(alpha, beta, units, lows, highs).tolist() == expected
-    value, chosen = table_maximum(tabulate(alpha, beta, lows, highs, units), units)
+    assert separable_greedy_units(alpha, beta, units, lows, highs).tolist() == expected
+    value, chosen = separable_table_maximum(tabulate_separable(alpha, beta, lows, highs, units), units)
     assert chosen.tolist() == expected
     assert value == -scores(alpha, beta, rows).min()
 
@@ -76,8 +76,8 @@ def test_greedy_and_dynamic_programming_agree_on_real_coefficients(case: Bounded
     units, lows, highs = case
     rng = np.random.default_rng(seed)
     alpha, beta = rng.standard_normal(len(lows)), rng.exponential(size=len(lows))
-    greedy = greedy_units(alpha, beta, units, lows, highs)
-    value, _ = table_maximum(tabulate(alpha, beta, lows, highs, units), units)
+    greedy = separable_greedy_units(alpha, beta, units, lows, highs)
+    value, _ = separable_table_maximum(tabulate_separable(alpha, beta, lows, highs, units), units)
     assert scores(alpha, beta, greedy[None, :])[0] == pytest.approx(-value, abs=1e-9)
 
 
@@ -87,8 +87,8 @@ def test_greedy_and_dynamic_programming_agree_on_large_sets(units: int, slots: i
     lows = rng.integers(0, 1 + units // (4 * slots), slots)
     highs = lows + rng.integers(2 * units // slots + 1, units, slots)
     alpha, beta = rng.integers(-50, 50, slots).astype(float), rng.integers(0, 5, slots).astype(float)
-    greedy = greedy_units(alpha, beta, units, lows, highs)
-    value, chosen = table_maximum(tabulate(alpha, beta, lows, highs, units), units)
+    greedy = separable_greedy_units(alpha, beta, units, lows, highs)
+    value, chosen = separable_table_maximum(tabulate_separable(alpha, beta, lows, highs, units), units)
     assert greedy.tolist() == chosen.tolist()
     assert greedy.sum() == units
     assert scores(alpha, beta, greedy[None, :])[0] == -value
@@ -100,7 +100,7 @@ def test_two_best_are_the_two_smallest_scores(case: Bounded, data: Any) -> None:
     alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows))
     rows = vectors(*case)
     expected = np.sort(scores(alpha, beta, rows))
-    first, second = two_best(tabulate(alpha, beta, lows, highs, units), units)
+    first, second = separable_two_best(tabulate_separable(alpha, beta, lows, highs, units), units)
     assert first.tolist() == rows[int(np.argmin(scores(alpha, beta, rows)))].tolist()
     if len(rows) == 1:
         assert second is None
@@ -118,7 +118,7 @@ def test_best_exchange_is_the_cheapest_move_of_one_unit(case: Bounded, data: Any
     rows = vectors(*case)
     here = rows[data.draw(st.integers(0, len(rows) - 1))]
     near = rows[np.abs(rows - here).sum(axis=1) == 2]
-    cost, i, j = best_exchange(alpha, beta, here, lows, highs)
+    cost, i, j = separable_best_exchange(alpha, beta, here, lows, highs)
     if len(near) == 0:
         assert cost == np.inf
         return
@@ -138,15 +138,15 @@ def test_with_convex_costs_the_margin_is_the_gap_to_the_second_best(case: Bounde
     rows = vectors(*case)
     assume(len(rows) > 1)
     values = np.sort(scores(alpha, beta, rows))
-    best = minimise(alpha, beta, units, lows, highs)
-    assert best_exchange(alpha, beta, best, lows, highs)[0] == values[1] - values[0]
+    best = minimise_separable(alpha, beta, units, lows, highs)
+    assert separable_best_exchange(alpha, beta, best, lows, highs)[0] == values[1] - values[0]
 
 
 @given(data=st.data(), limit=st.integers(0, 12))
 def test_convolution_is_the_best_sum_of_two_entries(data: Any, limit: int) -> None:
     entries = st.one_of(st.integers(-5, 5).map(float), st.just(-np.inf))
     first, second = (np.array(data.draw(st.lists(entries, min_size=1, max_size=8))) for _ in range(2))
-    best, choice = convolve(first, second, limit)
+    best, choice = convolve_separable(first, second, limit)
     for n in range(limit + 1):
         sums = {j: first[j] + second[n - j] for j in range(len(first)) if 0 <= n - j < len(second)}
         expected = max(sums.values(), default=-np.inf)
@@ -157,16 +157,16 @@ def test_convolution_is_the_best_sum_of_two_entries(data: Any, limit: int) -> No
 
 def test_maximum_over_nothing_is_minus_infinity() -> None:
     tables = [np.zeros(3), np.zeros(2)]  # at most 2 + 1 units fit
-    assert table_maximum(tables, 4)[0] == -np.inf
-    assert table_maximum([np.array([-np.inf, 0.0])], 0)[0] == -np.inf
-    assert table_maximum(tables, 3)[1].tolist() == [2, 1]
+    assert separable_table_maximum(tables, 4)[0] == -np.inf
+    assert separable_table_maximum([np.array([-np.inf, 0.0])], 0)[0] == -np.inf
+    assert separable_table_maximum(tables, 3)[1].tolist() == [2, 1]
 
 
 def test_one_slot_takes_everything() -> None:
     lows, highs = np.array([0]), np.array([9])
     for beta in (1.0, -1.0):
-        assert minimise(np.array([2.0]), np.array([beta]), 5, lows, highs).tolist() == [5]
-    assert two_best(tabulate(np.array([2.0]), np.array([-1.0]), lows, highs, 5), 5)[1] is None
+        assert minimise_separable(np.array([2.0]), np.array([beta]), 5, lows, highs).tolist() == [5]
+    assert separable_two_best(tabulate_separable(np.array([2.0]), np.array([-1.0]), lows, highs, 5), 5)[1] is None
 
 
 @given(bounded_sums(), st.data())
@@ -176,7 +176,7 @@ def test_without_upper_bounds_ties_are_still_broken_lexicographically(case: Boun
     alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows))
     rows = vectors(units, lows, highs)
     values = scores(alpha, beta, rows)
-    assert minimise(alpha, beta, units, lows, highs).tolist() == rows[int(np.argmin(values))].tolist()
+    assert minimise_separable(alpha, beta, units, lows, highs).tolist() == rows[int(np.argmin(values))].tolist()
 
 
 @pytest.mark.parametrize(("units", "slots"), [(60, 3), (200, 12), (1000, 20)])
@@ -185,12 +185,12 @@ def test_one_concave_slot_is_what_dynamic_programming_finds(units: int, slots: i
     for curvature in (0.0, 1.0, -1.0):
         alpha, beta = rng.standard_normal(slots), (rng.standard_normal(slots) + curvature) / units
         lows = rng.integers(0, 3, slots)
-        chosen, clear = one_concave(alpha, beta, units, lows)
-        tables = tabulate(alpha, beta, lows, np.full(slots, units), units)
+        chosen, clear = separable_one_concave(alpha, beta, units, lows)
+        tables = tabulate_separable(alpha, beta, lows, np.full(slots, units), units)
         assert clear
-        assert chosen.tolist() == table_maximum(tables, units)[1].tolist()
+        assert chosen.tolist() == separable_table_maximum(tables, units)[1].tolist()
 
 
 def test_two_equally_good_solutions_are_not_called_clear() -> None:
     alpha, beta = np.array([1.0, 1.0, 5.0]), np.array([-1.0, -1.0, 0.0])
-    assert not one_concave(alpha, beta, 4, np.zeros(3, dtype=np.int64))[1]
+    assert not separable_one_concave(alpha, beta, 4, np.zeros(3, dtype=np.int64))[1]

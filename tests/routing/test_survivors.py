@@ -17,8 +17,8 @@ import scipy.stats
 from riskroute import Actions, Allocations
 from riskroute.errors import InputError
 from riskroute.routing import survivors as survivors_module
-from riskroute.routing.lattice_set import Cut
-from riskroute.routing.search import allowed, cut_scores, descend, enumerate_all, walk
+from riskroute.routing.lattice_set import LatticeCut
+from riskroute.routing.search import search_all, search_allowed, search_cut_scores, search_descend, search_walk
 from riskroute.routing.survivors import Survivors, survivors_of
 
 CutTables = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -30,7 +30,7 @@ class Small:
 
     root: Allocations
     rows: np.ndarray
-    cuts: tuple[Cut, ...]
+    cuts: tuple[LatticeCut, ...]
     inside: np.ndarray
     witness: tuple[int, ...]
 
@@ -60,7 +60,7 @@ def random_small(seed: int, cuts: int) -> Small:
 
 
 def cut_at_random(root: Allocations, rng: np.random.Generator, cuts: int, least: float, most: float) -> Small:
-    rows = np.array(enumerate_all(root.lattice) * root.lot)
+    rows = np.array(search_all(root.lattice) * root.lot)
     features = np.hstack([rows, rows**2]) / root.scale
     chosen, inside = [], np.ones(len(rows), dtype=bool)
     for _ in range(cuts):
@@ -69,7 +69,7 @@ def cut_at_random(root: Allocations, rng: np.random.Generator, cuts: int, least:
         left = np.sort(scores[inside])
         k = int(rng.uniform(least, most) * len(left))
         limit = (left[k] + left[k + 1]) / 2 if k + 1 < len(left) else left[-1] + 1
-        chosen.append(Cut(coef, float(limit)))
+        chosen.append(LatticeCut(coef, float(limit)))
         inside &= scores <= limit
     witness = rows[inside][int(rng.integers(inside.sum()))]
     return Small(root, rows, tuple(chosen), inside, tuple(witness.tolist()))
@@ -113,7 +113,7 @@ def test_membership_and_features(seed: int) -> None:
 def test_fingerprints_tell_cuts_apart() -> None:
     small = random_small(1, cuts=2)
     first, second = small.cuts
-    sets = [(), (first,), (second,), (first, second), (second, first), (Cut(first.coef, first.limit + 1),)]
+    sets = [(), (first,), (second,), (first, second), (second, first), (LatticeCut(first.coef, first.limit + 1),)]
     prints = {Survivors(small.root, cuts, small.witness).fingerprint for cuts in sets}
     assert len(prints) == len(sets)
 
@@ -125,14 +125,14 @@ def test_scores_and_moves_under_cuts(seed: int) -> None:
     lot, known = small.root.lot, as_set(small.members)
     for row in small.members[:10]:
         units = row // lot
-        scores = cut_scores(alphas, betas, units)
+        scores = search_cut_scores(alphas, betas, units)
         np.testing.assert_allclose(scores, [small.root.features(row[None, :])[0] @ cut.coef for cut in small.cuts])
         for i, j in itertools.permutations(range(small.root.slots), 2):
             moved = row.copy()
             moved[i] -= lot
             moved[j] += lot
             if small.root.contains(moved[None, :])[0]:
-                assert allowed(scores, alphas, betas, limits, units, i, j, 1) == (tuple(moved.tolist()) in known)
+                assert search_allowed(scores, alphas, betas, limits, units, i, j, 1) == (tuple(moved.tolist()) in known)
 
 
 @pytest.mark.parametrize(("seed", "cuts"), [(0, 1), (4, 1), (5, 2), (6, 3)])
@@ -144,7 +144,7 @@ def test_walk_is_uniform_on_a_cut_set(seed: int, cuts: int) -> None:
     start = np.array(small.witness) // lot
     rng = np.random.default_rng(1)
     count, thin = 100 * len(index), 60 * slots
-    drawn = walk(start, *small.tables, lattice.lows, lattice.highs, count, 50 * thin, thin, rng)
+    drawn = search_walk(start, *small.tables, lattice.lows, lattice.highs, count, 50 * thin, thin, rng)
     counts = np.bincount([index[tuple(row)] for row in (drawn * lot).tolist()], minlength=len(index))
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
 
@@ -161,7 +161,7 @@ def test_draws_of_implicit_survivors_are_members(seed: int) -> None:
 def test_walk_with_one_slot_stays() -> None:
     none = np.zeros((0, 1))
     rng = np.random.default_rng(0)
-    drawn = walk(np.array([5]), none, none, np.zeros(0), np.array([0]), np.array([5]), 3, 10, 10, rng)
+    drawn = search_walk(np.array([5]), none, none, np.zeros(0), np.array([0]), np.array([5]), 3, 10, 10, rng)
     assert drawn.tolist() == [[5], [5], [5]]
 
 
@@ -193,7 +193,7 @@ def test_size_estimate_ends_when_scores_tie(monkeypatch: pytest.MonkeyPatch) -> 
     root = Allocations(2, 30, caps=1)
     coef = np.zeros(60)
     coef[0] = -1.0
-    survivors = Survivors(root, (Cut(coef, -1 / root.scale),), (1, 1, *[0] * 28))
+    survivors = Survivors(root, (LatticeCut(coef, -1 / root.scale),), (1, 1, *[0] * 28))
     calls = itertools.count()
     draw = Survivors.sample
 
@@ -240,7 +240,7 @@ def test_descent_ends_where_no_move_helps(seed: int) -> None:
     def score(units: np.ndarray) -> float:
         return float(alpha @ units + beta @ units**2)
 
-    end = descend(start, alpha, beta, *small.tables, lattice.lows, lattice.highs)
+    end = search_descend(start, alpha, beta, *small.tables, lattice.lows, lattice.highs)
     known = as_set(small.members)
     assert tuple((end * lot).tolist()) in known
     assert score(end) <= score(start)
@@ -310,7 +310,7 @@ def test_design_of_a_large_cut_set_stands_up_to_draws_and_climbs() -> None:
     scores = root.features(root.sample(np.random.default_rng(8), 500)) @ coef
     best = root.best(coef)
     limit = float(np.quantile(scores, 0.3))
-    survivors = survivors_of(root, (Cut(coef, limit),), best)
+    survivors = survivors_of(root, (LatticeCut(coef, limit),), best)
     assert isinstance(survivors, Survivors)
     design = survivors.design(0.05)
     assert survivors.contains(design.actions).all()

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from riskroute import Allocations, InputError, Problem, check_environment, random_problem, simulate
 from riskroute.learning.plan import Plan
 from riskroute.learning.registry import make_policy
-from riskroute.learning.regret import checkpoint_rounds
-from riskroute.seeding import stream
+from riskroute.learning.regret import regret_checkpoints
+from riskroute.seeding import seed_stream
 from riskroute.simulation.replay import Replay
-from riskroute.simulation.runner import play
+from riskroute.simulation.runner import play_runs
 
 
 def random_replay(
@@ -103,10 +103,10 @@ def test_short_blocks_are_drawn_together_as_one_after_the_other() -> None:
 @pytest.mark.parametrize("policy", ["risk-ucb", "mv-ucb"])
 def test_the_kernel_plays_index_policies_as_they_play_themselves(policy: str) -> None:
     replay, horizon = random_replay(4, scenarios=7), 300
-    rounds = checkpoint_rounds(horizon, 5, "linear")
+    rounds = regret_checkpoints(horizon, 5, "linear")
     comparator = replay.expected_comparator(rounds)
-    played = play(replay, make_policy(policy), horizon, rounds, comparator, (3, "x", 0))
-    rng = np.random.default_rng(stream(3, replay.stream_name, "x", 0, "rewards"))
+    played = play_runs(replay, make_policy(policy), horizon, rounds, comparator, (3, "x", 0))
+    rng = np.random.default_rng(seed_stream(3, replay.stream_name, "x", 0, "rewards"))
     drawn = rng.integers(replay.scenarios, size=horizon)
     twin = make_policy(policy).start(replay.setting(horizon), 0)
     rewards = []

@@ -12,10 +12,10 @@ import pytest
 
 from riskroute import Actions, Environment, InputError, Problem, random_problem, simulate
 from riskroute.environments import Autocorrelated, PiecewiseStationary
-from riskroute.experiments.comparison import PAPER_POLICIES, compare
+from riskroute.experiments.comparison import PAPER_POLICIES, compare_policies
 from riskroute.policies import Oracle, Rise, RiskExpExp
 from riskroute.results import PolicyResult
-from riskroute.seeding import stream
+from riskroute.seeding import seed_stream
 
 FAST_LEARNERS = {"rise": Rise(), "risk-exp-exp": RiskExpExp(divisor=60.0)}
 
@@ -68,14 +68,14 @@ def test_figure_2_ordering_on_large_sets(shares: int, size: int, instance: int) 
 
     Ten runs of the paper's fifty leave seven standard errors or more between each and that half.
     """
-    result = compare(slots=6, shares=shares, instance_seed=instance, seed=1, policies=PAPER_POLICIES, runs=10)
+    result = compare_policies(slots=6, shares=shares, instance_seed=instance, seed=1, policies=PAPER_POLICIES, runs=10)
     assert result.config["actions"] == str(size)
     final = {name: one.mean_regret()[-1] for name, one in result.policies.items()}
     assert max(final["rise"], final["rise++"]) < 0.5 * min(final["risk-ucb"], final["risk-exp-exp"])
 
 
 def test_risk_exp_exp_regret_is_linear_when_it_never_stops_exploring() -> None:
-    one = compare(slots=6, shares=6, policies=["risk-exp-exp"], runs=10).policies["risk-exp-exp"]
+    one = compare_policies(slots=6, shares=6, policies=["risk-exp-exp"], runs=10).policies["risk-exp-exp"]
     half = np.interp(50_000, one.checkpoints, one.mean_regret())
     assert one.mean_regret()[-1] == pytest.approx(2 * half, rel=0.03)
 
@@ -127,7 +127,7 @@ def test_streams_differ_by_every_part_of_the_identity() -> None:
         (0, "rise", "0"),
         (0, "rise0"),
     ]
-    states = {tuple(stream(*identity).generate_state(4).tolist()) for identity in identities}
+    states = {tuple(seed_stream(*identity).generate_state(4).tolist()) for identity in identities}
     assert len(states) == len(identities)
 
 

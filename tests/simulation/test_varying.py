@@ -29,9 +29,9 @@ from riskroute import (
 from riskroute.learning.regret import path_mean_variance, pseudo_regret
 from riskroute.policies import Uniform
 from riskroute.routing.instances import random_order_sizes
-from riskroute.routing.splits import largest_size, list_splits
-from riskroute.seeding import stream
-from riskroute.simulation.varying import ChangingActionSets, SetOracle
+from riskroute.routing.splits import largest_split_size, list_splits
+from riskroute.seeding import seed_stream
+from riskroute.simulation.varying import ChangingActionSets, VaryingSetOracle
 
 SIZES = [2, 4, 7]
 PROBLEMS, SEQUENCE = random_order_sizes(SIZES, slots=3, seed=1, length=23)
@@ -64,8 +64,8 @@ def test_equals_a_naive_twin(method: str) -> None:
     horizon, rho = 60, 2.0
     one = simulate(FLOW, ["uniform"], horizon=horizon, runs=2, seed=5, checkpoints=8, method=method).policies["uniform"]
     for run in range(2):
-        rng = np.random.default_rng(stream(5, FLOW.stream_name, "uniform", run, "rewards"))
-        policy = Uniform().start(FLOW.setting(horizon), stream(5, FLOW.stream_name, "uniform", run, "policy"))
+        rng = np.random.default_rng(seed_stream(5, FLOW.stream_name, "uniform", run, "rewards"))
+        policy = Uniform().start(FLOW.setting(horizon), seed_stream(5, FLOW.stream_name, "uniform", run, "policy"))
         columns: list[list[Any]] = [[] for _ in range(7)]
         rewards, means, variances, gaps, actions, best_means, best_variances = columns
         for t in range(horizon):
@@ -205,7 +205,7 @@ def test_a_long_sequence_costs_one_table_per_set(monkeypatch: pytest.MonkeyPatch
 
 def test_sets_that_are_not_listed_give_the_same_curves() -> None:
     """Handles are then vectors of shares; the actions are the same."""
-    sets = [Allocations(size, 3, scale=largest_size(max(SIZES))) for size in SIZES]
+    sets = [Allocations(size, 3, scale=largest_split_size(max(SIZES))) for size in SIZES]
     environment = ChangingActionSets([dataclasses.replace(PROBLEMS[0], actions=one) for one in sets], SEQUENCE)
     rounds = np.array([1, 40])
     np.testing.assert_allclose(environment.expected_comparator(rounds), FLOW.expected_comparator(rounds))
@@ -228,7 +228,7 @@ def test_config_says_what_was_run() -> None:
 
 def test_order_flow_shares_coefficients_and_scale() -> None:
     """A split's mean is the same linear function of its shares and their squares, whatever the order's size."""
-    scale = largest_size(max(SIZES))
+    scale = largest_split_size(max(SIZES))
     for problem, size in zip(ORDERS, SIZES, strict=True):
         splits = list_splits(size, 3)
         features = np.hstack([splits, splits**2]) / scale
@@ -315,7 +315,9 @@ def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
 
 
 def test_the_oracle_says_when_it_does_not_know_a_set() -> None:
-    oracle = SetOracle(best={PROBLEMS[0].actions.fingerprint: 0}).start(ChangingActionSets(PROBLEMS, [0]).setting(10))
+    oracle = VaryingSetOracle(best={PROBLEMS[0].actions.fingerprint: 0}).start(
+        ChangingActionSets(PROBLEMS, [0]).setting(10)
+    )
     oracle.offer(PROBLEMS[1].actions)
     with pytest.raises(StateError, match="oracle knows the best action of 1 sets"):
         oracle.select()

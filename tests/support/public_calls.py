@@ -328,9 +328,9 @@ def results() -> Iterator[tuple[str, Call]]:
 
 def experiments() -> Iterator[tuple[str, Call]]:
     small: dict[str, Any] = {"policies": ["uniform"], "shares": 2, "slots": 2, "horizons": 10, "runs": 1}
-    config = sweep.checked_config(small)
-    yield "SweepConfig", (lambda **values: sweep.checked_config(values), small | {"seed": 1, "parameters": {}})
-    yield "checked_config", (sweep.checked_config, {"values": small})
+    config = sweep.checked_sweep_config(small)
+    yield "SweepConfig", (lambda **values: sweep.checked_sweep_config(values), small | {"seed": 1, "parameters": {}})
+    yield "checked_config", (sweep.checked_sweep_config, {"values": small})
     yield "sweep_panels", (sweep.sweep_panels, {"config": config})
     one_process = rr.Engine(workers=1)
     yield "sweep", (rr.sweep, {"config": config, "out": "sweep", "engine": one_process, "resume": False})

@@ -9,8 +9,8 @@ import typer
 
 from riskroute._version import __version__
 from riskroute.cli.market import market
-from riskroute.cli.reproduce import reproduce, sweep
-from riskroute.cli.study import study
+from riskroute.cli.reproduce import reproduce_command, sweep_command
+from riskroute.cli.study import study_command
 
 if TYPE_CHECKING:
     from riskroute.results import SimulationResult
@@ -31,9 +31,9 @@ POLICY_NAMES = (
     "lin-ucb, lin-thompson, phased-elimination, mv-ucb, mv-thompson, greedy, uniform, oracle"
 )
 
-app.command()(reproduce)
-app.command()(sweep)
-app.command()(study)
+app.command()(reproduce_command)
+app.command()(sweep_command)
+app.command()(study_command)
 app.add_typer(market, name="market")
 
 
@@ -86,7 +86,7 @@ def _root(
 
 
 @app.command()
-def simulate(
+def simulate_command(
     slots: Annotated[int, typer.Option(help="Places to put shares (market, limit or dark slots).")] = 6,
     shares: Annotated[int, typer.Option(help="Shares of the order to split.")] = 8,
     policy: Annotated[
@@ -111,14 +111,14 @@ def simulate(
     riskroute simulate --slots 4 --shares 4 --policy rise --policy risk-ucb --runs 10 --figure regret.png
     """
     from riskroute.cli.output import check_outputs, show, track
-    from riskroute.experiments.comparison import compare, default_policies
+    from riskroute.experiments.comparison import compare_policies, compared_policies
     from riskroute.simulation.engines import Engine
 
     check_outputs({"--json": json, "--parquet": parquet, "--figure": figure})
     engine = None if workers == 1 else Engine(workers=workers)
-    names = tuple(dict.fromkeys(policy or default_policies(slots, shares)))
+    names = tuple(dict.fromkeys(policy or compared_policies(slots, shares)))
     with track(len(names) * max(runs, 0)) as progress:
-        result = compare(
+        result = compare_policies(
             slots=slots,
             shares=shares,
             policies=names,
@@ -135,7 +135,7 @@ def simulate(
 
 
 @app.command()
-def design(
+def design_command(
     shares: Annotated[int, typer.Option(help="Shares of the order to split.")],
     slots: Annotated[int, typer.Option(help="Places to put shares.")],
     lot: Annotated[int, typer.Option(help="Amounts are multiples of this many shares.")] = 1,
@@ -176,7 +176,7 @@ def _bounds(values: list[int] | None) -> int | list[int] | None:
 
 
 @app.command()
-def demo(
+def demo_command(
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("out/demo"),
 ) -> None:
     """Two things in a minute: what the policies cost to learn with, and how to split an order on a synthetic market.
@@ -189,7 +189,7 @@ def demo(
     check_outputs({"--out": out / "regret.json"})
     with waiting("loading, which takes longer the first time", lines=True):
         from riskroute.experiments.comparison import DEMO_RUNS
-        from riskroute.experiments.comparison import demo as run_demo
+        from riskroute.experiments.comparison import demo_comparison as run_demo
     with track_tasks(DEMO_RUNS, lines=True) as finished:
         result = run_demo(finished=finished)
     show(result)

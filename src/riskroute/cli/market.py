@@ -19,7 +19,7 @@ DateOption = Annotated[str | None, typer.Option(help="Day, such as 2019-03-27.")
 
 
 @market.command()
-def generate(
+def market_generate_command(
     out: Annotated[Path, typer.Option(help="Folder for the files, one per venue.")] = Path("out/market"),
     seed: Annotated[int, typer.Option(help="Seed of the whole market.")] = 0,
     symbols: Annotated[str | None, typer.Option(help="Names with commas between; three invented if left out.")] = None,
@@ -36,7 +36,7 @@ def generate(
     from riskroute.cli.output import check_outputs, say, track
 
     check_outputs({"--out": out / "x"})
-    require_market()
+    require_market_command()
     from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
     from riskroute.market.synthetic.venues import DEFAULT_VENUES
 
@@ -50,7 +50,7 @@ def generate(
 
 
 @market.command(name="import")
-def import_(
+def market_import_command(
     files: Annotated[list[Path], typer.Argument(help="ITCH 5.0, LOBSTER, ticks, or tables of books (CSV, Parquet).")],
     out: Annotated[Path, typer.Option(help="Folder for the recordings.")] = Path("out/books"),
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
@@ -81,7 +81,7 @@ def import_(
     from riskroute.validation import one_of
 
     check_outputs({"--out": out / "x"})
-    require_market()
+    require_market_command()
     from riskroute.market.importing import READERS, import_files
     from riskroute.market.readers.reading import ImportOptions
 
@@ -94,7 +94,7 @@ def import_(
             raise InputError(f"--column must be OURS=THEIRS, was {text!r}")
         names[ours] = theirs
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
-    options = ImportOptions(tuple(symbol or ()), depth, start, end, as_date(date), venue, names)
+    options = ImportOptions(tuple(symbol or ()), depth, start, end, market_date(date), venue, names)
     with named_as_options(), counting("books") as progress:
         recordings = import_files(
             files, out, options, kind=format, max_unresolved=max_unresolved, max_crossed=max_crossed, progress=progress
@@ -104,7 +104,7 @@ def import_(
 
 
 @market.command()
-def inspect(
+def market_inspect_command(
     folder: Annotated[Path, typer.Argument(help="Folder of `riskroute market import`.")],
     json: Annotated[Path | None, typer.Option(help="Write what is known to this .json file.")] = None,
 ) -> None:
@@ -117,28 +117,28 @@ def inspect(
     from riskroute.cli.output import check_outputs, say
 
     check_outputs({"--json": json})
-    require_market()
+    require_market_command()
     from riskroute.errors import DataError
     from riskroute.files import write_json
-    from riskroute.market.store import Store, quality
-    from riskroute.text import Table
+    from riskroute.market.store import Store, recording_quality
+    from riskroute.text import TextTable
 
     store = Store(folder)
     recordings = store.recordings()
     if not recordings:
         raise DataError(f"folder must hold imported market data, was {str(folder)!r} without any")
     _say_overview(recordings)
-    found = {one.stem: quality(store, one) for one in recordings}
+    found = {one.stem: recording_quality(store, one) for one in recordings}
     formats = {"spread": ".4f", "bid_depth": ",.0f", "ask_depth": ",.0f", "one_sided": ".1%"}
     rows = [[stem, *(format(one[name], how) for name, how in formats.items())] for stem, one in found.items()]
     say("")
-    say(Table(["", "median spread ($)", "bid depth", "ask depth", "one side empty"], rows).plain())
+    say(TextTable(["", "median spread ($)", "bid depth", "ask depth", "one side empty"], rows).plain())
     if json is not None:
         say(f"wrote {write_json(json, found)}")
 
 
 @market.command()
-def calibrate(
+def market_calibrate_command(
     folder: Annotated[Path, typer.Argument(help="Folder of `riskroute market import`.")],
     symbol: Annotated[str, typer.Option(help="Symbol to trade.")],
     quantities: Annotated[str, typer.Option(help="Test quantities FIRST:LAST[:STEP], ends included.")] = "1:10",
@@ -172,7 +172,7 @@ def calibrate(
     from riskroute.cli.output import check_outputs, say, waiting
 
     check_outputs({"--json": json, "--out": out / "x" if out is not None else None})
-    require_market()
+    require_market_command()
     with waiting("sampling books"):
         from riskroute.market.calibration import calibrate as fit
         from riskroute.market.clock import Window
@@ -190,7 +190,7 @@ def calibrate(
             fees=load_fees(fees) if fees is not None else None,
             dark_pools=dark,
             pools=[_pool(text, k) for k, text in enumerate(dark_pool or [], 1)],
-            date=as_date(date),
+            date=market_date(date),
             venues=venue or (),
             levels=levels,
         )
@@ -200,7 +200,7 @@ def calibrate(
 
 
 def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[Path]:
-    from riskroute.extras import is_installed
+    from riskroute.extras import extra_is_installed
     from riskroute.files import write_json, write_whole
     from riskroute.routing.venues import save_models
 
@@ -212,7 +212,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
     title = f"{config['symbol']} on {config['date']}, {config['side']}: profit against the mid of each venue's book"
     yield save_models(found.models, out / "venues.toml", about=[title])
     yield write_whole(out / "points.parquet", lambda beside: found.to_frame().write_parquet(beside))
-    if is_installed("matplotlib"):
+    if extra_is_installed("matplotlib"):
         from riskroute.report.fits import plot_fits
 
         yield plot_fits(found.fits, out / "fits.png", title=title)
@@ -221,7 +221,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
 def _say_overview(recordings: list[Any]) -> None:
     """Print what recordings hold, and what was left out of them."""
     from riskroute.cli.output import say
-    from riskroute.text import Table
+    from riskroute.text import TextTable
 
     header = ["", "books", "levels", "events", "from (UTC)", "to (UTC)", "unresolved", "crossed", "source"]
     rows = [
@@ -238,17 +238,17 @@ def _say_overview(recordings: list[Any]) -> None:
         ]
         for one in recordings
     ]
-    say(Table(header, rows).plain())
+    say(TextTable(header, rows).plain())
     for one in recordings:
         if one.cut:
             say(one.cut)
 
 
-def require_market() -> None:
+def require_market_command() -> None:
     """Raise an error that says what to install if market data cannot be read."""
-    from riskroute.extras import require
+    from riskroute.extras import require_extra
 
-    require("market data", "market", "itch_book", "pyarrow")
+    require_extra("market data", "market", "itch_book", "pyarrow")
 
 
 def _quantities(text: str) -> list[int]:
@@ -283,15 +283,15 @@ def _pool(text: str, number: int) -> DarkPool:
 
 def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
     from riskroute.errors import InputError
-    from riskroute.market.clock import hours_of
+    from riskroute.market.clock import clock_hours
 
     try:
-        return hours_of(text)
+        return clock_hours(text)
     except ValueError as error:
         raise InputError(f"{option} must be {error}, was {text!r}") from None
 
 
-def as_date(text: str | None) -> dt.date | None:
+def market_date(text: str | None) -> dt.date | None:
     """A day from the value of ``--date``."""
     from riskroute.errors import InputError
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from riskroute.errors import InputError, RiskrouteError
 from riskroute.results import SimulationResult
-from riskroute.routing.splits import about
+from riskroute.routing.splits import about_splits
 from riskroute.validation import one_of
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def headline(config: dict[str, object]) -> str:
     """One line that says what was played."""
     most = "up to " if config.get("fewer_runs") else ""
     return (
-        f"{config['shares']} shares over {config['slots']} slots: {about(int(str(config['actions'])))} splits, "
+        f"{config['shares']} shares over {config['slots']} slots: {about_splits(int(str(config['actions'])))} splits, "
         f"{config['horizon']:,} rounds, {most}{config['runs']} runs, risk tolerance {config['risk_tolerance']:g}, "
         f"instance {config['instance_seed']}, seed {config['seed']}"
     )

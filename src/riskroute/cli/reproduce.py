@@ -14,7 +14,7 @@ from riskroute.errors import InputError
 from riskroute.validation import one_of
 
 if TYPE_CHECKING:
-    from riskroute.experiments.paper.order_books import BookFigure
+    from riskroute.experiments.paper.order_books import OrderBookFigure
     from riskroute.experiments.paper.reproduce import Experiment, ExperimentResult
     from riskroute.simulation.engines import Engine
 
@@ -31,7 +31,7 @@ BOOKS = ("figure1", "figure3", "figure5", "table")
 PLAYED = ("figure2", "figure4", "nonstationary", "autocorrelation", "instances")
 
 
-def reproduce(
+def reproduce_command(
     experiment: Annotated[
         str,
         typer.Argument(
@@ -69,7 +69,7 @@ def reproduce(
     riskroute reproduce figure2 --panel a --runs 10
     """
     from riskroute.cli.output import check_outputs
-    from riskroute.report import require
+    from riskroute.extras import require_report_extra
 
     check_outputs({"--out": out / "tasks" / "x"})
     one_of("experiment", experiment, (*BOOKS, *PLAYED, "all"))
@@ -79,7 +79,7 @@ def reproduce(
         for option, value in options.items():
             if value is not None and experiment in elsewhere:
                 raise InputError(f"{option} must be left out for {experiment}, was {str(value)!r}")
-    require("matplotlib", "plotly")
+    require_report_extra("matplotlib", "plotly")
     summaries: dict[str, dict[str, Any]] = {}
     if experiment not in BOOKS:
         from riskroute.experiments.paper.reproduce import plan_experiments
@@ -101,18 +101,18 @@ def _from_books(
     names: list[str], data: Path | None, symbol: str | None, date: str | None, out: Path, seed: int
 ) -> dict[str, dict[str, Any]]:
     """Make what order books say; returns summaries by name."""
-    from riskroute.cli.market import as_date, require_market
+    from riskroute.cli.market import market_date, require_market_command
     from riskroute.cli.output import waiting
 
-    require_market()
+    require_market_command()
     with waiting("reading order books" if data is not None else "making and reading a synthetic market"):
         from riskroute.experiments.book_data import book_data
-        from riskroute.experiments.paper.order_books import LEVELS, draw_books
+        from riskroute.experiments.paper.order_books import LEVELS, draw_order_books
 
-        books = book_data(data, symbol, out, seed, depth=LEVELS, date=as_date(date))
+        books = book_data(data, symbol, out, seed, depth=LEVELS, date=market_date(date))
     found = {}
     for name in names:
-        done = draw_books(name, books, out, seed)
+        done = draw_order_books(name, books, out, seed)
         _draw_books(done)
         found[name] = done.summary
     return found
@@ -124,7 +124,7 @@ def _from_play(plans: list[Experiment], where: Engine, out: Path, resume: bool) 
     from riskroute.experiments.paper.reproduce import reproduce as play
 
     summaries = {}
-    with resumable(out):
+    with resumable_reproduction(out):
         with track_tasks(sum(one.runs for one in plans)) as finished:
             everything = play(plans, out, where, resume=resume, finished=finished)
             first = next(everything)  # all tasks are done by now, and the bar can go
@@ -136,7 +136,7 @@ def _from_play(plans: list[Experiment], where: Engine, out: Path, resume: bool) 
     return summaries
 
 
-def sweep(
+def sweep_command(
     config: Annotated[Path, typer.Argument(help="TOML file that says what to play, see below.")],
     engine: EngineOption = "local",
     workers: WorkersOption = None,
@@ -161,12 +161,12 @@ def sweep(
     from riskroute.cli.output import check_outputs, say, track_tasks
 
     check_outputs({"--out": out / "tasks" / "x"})
-    from riskroute.experiments.sweep import read_config
+    from riskroute.experiments.sweep import read_sweep_config
     from riskroute.experiments.sweep import sweep as play
     from riskroute.simulation.engines import Engine
 
-    where, wanted = Engine(engine, workers, address), read_config(config)
-    with resumable(out), track_tasks(wanted.all_runs) as finished:
+    where, wanted = Engine(engine, workers, address), read_sweep_config(config)
+    with resumable_reproduction(out), track_tasks(wanted.all_runs) as finished:
         done = play(wanted, out, where, resume=resume, finished=finished)
     say(done.table().plain())
     for path in done.files:
@@ -174,7 +174,7 @@ def sweep(
 
 
 @contextmanager
-def resumable(out: Path) -> Iterator[None]:
+def resumable_reproduction(out: Path) -> Iterator[None]:
     """An interrupt loses no finished task, and says so."""
     from riskroute.cli.output import say
 
@@ -194,7 +194,7 @@ def _draw(done: ExperimentResult) -> None:
         say(f"wrote {path}")
 
 
-def _draw_books(done: BookFigure) -> None:
+def _draw_books(done: OrderBookFigure) -> None:
     """Print what order books say, draw it, and say which files there are."""
     from riskroute.cli.output import say
     from riskroute.report.experiment_pages import write_book_picture
@@ -207,21 +207,21 @@ def _draw_books(done: BookFigure) -> None:
 def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path) -> None:
     """Write down which of the paper's statements hold here."""
     from riskroute.cli.output import say
-    from riskroute.experiments.paper.claims import judge, markdown
+    from riskroute.experiments.paper.claims import claims_markdown, judge_claims
     from riskroute.files import write_whole
 
-    verdicts = judge(summaries)
+    verdicts = judge_claims(summaries)
     if not verdicts:
         return
     agree = sum(verdict.agrees for verdict in verdicts)
-    write_whole(path, lambda beside: beside.write_text(markdown(verdicts)))
+    write_whole(path, lambda beside: beside.write_text(claims_markdown(verdicts)))
     say(f"\n{agree} of the paper's {len(verdicts)} statements about these experiments hold here; wrote {path}")
 
 
 def _show(done: ExperimentResult) -> None:
     """Print where every policy ended, panel by panel; for the instances, averages over them."""
     from riskroute.cli.output import say
-    from riskroute.experiments.paper.reproduce import standings
+    from riskroute.experiments.paper.reproduce import reproduced_standings
 
     say(f"\n{done.title}")
-    say(standings(done).plain())
+    say(reproduced_standings(done).plain())

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from riskroute.cli.market import require_market
-from riskroute.cli.reproduce import AddressOption, EngineOption, ResumeOption, WorkersOption, resumable
+from riskroute.cli.market import require_market_command
+from riskroute.cli.reproduce import AddressOption, EngineOption, ResumeOption, WorkersOption, resumable_reproduction
 from riskroute.errors import InputError
 
 if TYPE_CHECKING:
     from riskroute.study_results.study import StudyResult
 
 
-def study(
+def study_command(
     config: Annotated[
         Path | None, typer.Argument(help="TOML file, see --init; a synthetic market and 10 shares if left out.")
     ] = None,
@@ -61,17 +61,17 @@ def run_study(
     With ``lines`` it says how far it is also where a bar cannot be drawn.
     """
     from riskroute.cli.output import say, track_tasks, waiting
-    from riskroute.report import require
+    from riskroute.extras import require_report_extra
 
-    require_market()
-    require("matplotlib", "plotly", "jinja2")
+    require_market_command()
+    require_report_extra("matplotlib", "plotly", "jinja2")
     with waiting("reading market data and estimating venue models", lines=lines):
         from riskroute.experiments.study.study import RESULT, Study
         from riskroute.simulation.engines import Engine
 
         wanted, engine = Study(config), Engine(*where)
         plan = wanted.plan(out)
-    with resumable(out), track_tasks(plan.runs, lines=lines) as finished:
+    with resumable_reproduction(out), track_tasks(plan.runs, lines=lines) as finished:
         result = plan.play(engine, resume=resume, finished=finished)
     with waiting("writing the report", lines=lines):
         from riskroute.report.study_page import write_report

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from riskroute.errors import InputError
-from riskroute.experiments.panels import Panel, RunSize
+from riskroute.experiments.panels import Panel, PanelSize
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
 from riskroute.results import SimulationResult
 from riskroute.routing.instances import routing_actions
-from riskroute.routing.splits import about, count_splits, list_limit
+from riskroute.routing.splits import about_splits, count_splits, split_list_limit
 from riskroute.simulation.engines import Engine, Finished, run_tasks
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.simulate import Progress, simulate
@@ -26,32 +26,32 @@ COMPARED = ("adaptive", *PAPER_POLICIES)
 DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
 """Ours, the paper's four, and two yardsticks."""
 
-DEMO_SIZE = RunSize(fewer={"adaptive": 10, "thompson": 10})
+DEMO_SIZE = PanelSize(fewer={"adaptive": 10, "thompson": 10})
 """50 runs of 100,000 rounds; 10 of the two policies that take a hundred times as long as RISE."""
 
 DEMO_RUNS = sum(map(DEMO_SIZE.runs_of, DEMO_POLICIES))
 
 
-def default_policies(slots: int, shares: int) -> tuple[str, ...]:
+def compared_policies(slots: int, shares: int) -> tuple[str, ...]:
     """The compared policies that can play this many splits: all, or those that do not list them."""
-    if count_splits(shares, slots) <= list_limit(slots):
+    if count_splits(shares, slots) <= split_list_limit(slots):
         return COMPARED
     return tuple(name for name in COMPARED if not POLICIES[name].needs_list)
 
 
-def must_list(policies: Sequence[str], slots: int, shares: int) -> bool | None:
+def comparison_must_list(policies: Sequence[str], slots: int, shares: int) -> bool | None:
     """Whether one of the policies needs a list of all splits; None leaves the choice open, too many are refused."""
-    size, limit = count_splits(shares, slots), list_limit(slots)
+    size, limit = count_splits(shares, slots), split_list_limit(slots)
     listers = [name for name in policies if POLICIES[one_of("policy", name, tuple(POLICIES))].needs_list]
     if listers and size > limit:
         raise InputError(
             f"policies must not need a list of all splits beyond {limit:,} of them, "
-            f"was {listers[0]} for {about(size)} splits"
+            f"was {listers[0]} for {about_splits(size)} splits"
         )
     return True if listers else None
 
 
-def compare(
+def compare_policies(
     *,
     slots: int = 6,
     shares: int = 8,
@@ -66,14 +66,14 @@ def compare(
 ) -> SimulationResult:
     """Simulate policies on the random instance number ``instance_seed``; actions are reported as splits."""
     whole_number("instance_seed", instance_seed, minimum=0)
-    actions = routing_actions(shares, slots, listed=must_list(policies, slots, shares))
+    actions = routing_actions(shares, slots, listed=comparison_must_list(policies, slots, shares))
     problem = random_problem(actions, instance_seed, risk_tolerance=risk_tolerance)
     result = simulate(problem, policies, horizon, runs, seed, progress=progress, engine=engine)
     instance = {"slots": slots, "shares": shares, "instance_seed": instance_seed}
     return replace(result, config=instance | result.config)
 
 
-def demo(engine: Engine | None = None, finished: Finished | None = None) -> SimulationResult:
+def demo_comparison(engine: Engine | None = None, finished: Finished | None = None) -> SimulationResult:
     """The comparison `make demo` shows, 8 shares over 6 slots; played on all cores unless ``engine`` says otherwise."""
     facts = {"slots": 6, "shares": 8, "instance_seed": 0}
     environment = Environment(random_problem(routing_actions(8, 6, listed=True), 0))

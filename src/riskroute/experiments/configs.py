@@ -9,24 +9,24 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
 from riskroute.errors import InputError, shown
-from riskroute.text import is_name, name_rule
+from riskroute.names import is_name, name_rule
 from riskroute.validation import instance_of, path_of
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def as_list(value: Any) -> Any:
+def config_list(value: Any) -> Any:
     """One value stands for a list of one."""
     return value if isinstance(value, list) else [value]
 
 
 Count = Annotated[int, Field(ge=1, strict=True)]
-Counts = Annotated[list[Count], BeforeValidator(as_list), Field(min_length=1)]
+Counts = Annotated[list[Count], BeforeValidator(config_list), Field(min_length=1)]
 Seed = Annotated[int, Field(ge=0, strict=True)]
 Tolerances = Annotated[
-    list[Annotated[float, Field(ge=0, allow_inf_nan=False)]], BeforeValidator(as_list), Field(min_length=1)
+    list[Annotated[float, Field(ge=0, allow_inf_nan=False)]], BeforeValidator(config_list), Field(min_length=1)
 ]
-Texts = Annotated[list[str], BeforeValidator(as_list)]
+Texts = Annotated[list[str], BeforeValidator(config_list)]
 
 
 def _named(value: str) -> str:
@@ -36,10 +36,10 @@ def _named(value: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_named)]
-Names = Annotated[list[Name], BeforeValidator(as_list)]
+Names = Annotated[list[Name], BeforeValidator(config_list)]
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml_config(path: Path) -> dict[str, Any]:
     """Values of a TOML file."""
     path = path_of("config", path)
     try:
@@ -50,7 +50,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"config must be TOML, was {path.name!r}: {error}") from None
 
 
-def validated(model: type[Model], values: dict[str, Any]) -> Model:
+def validated_config(model: type[Model], values: dict[str, Any]) -> Model:
     """Make a configuration of plain values."""
     instance_of("config", values, dict, "a dictionary")
     try:
@@ -59,7 +59,7 @@ def validated(model: type[Model], values: dict[str, Any]) -> Model:
         raise InputError(_explained(model, error)) from None
 
 
-def all_different(name: str, values: list[Any]) -> None:
+def config_all_different(name: str, values: list[Any]) -> None:
     """Refuse a list that has a value twice."""
     twice = [value for value in values if values.count(value) > 1]
     if twice:

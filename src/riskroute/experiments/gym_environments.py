@@ -26,7 +26,7 @@ import numpy as np
 
 from riskroute.arrays import Vector
 from riskroute.errors import InputError, StateError
-from riskroute.extras import require
+from riskroute.extras import require_extra
 from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Setting
 from riskroute.learning.tally import Tally
@@ -41,15 +41,15 @@ from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.instances import COMFORTABLE_LIST, random_routing_problem
-from riskroute.routing.splits import about
+from riskroute.routing.splits import about_splits
 from riskroute.routing.venues import venue_problem
-from riskroute.routing.weights import apportion
+from riskroute.routing.weights import apportion_weights
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.episodes import Run
 from riskroute.simulation.replay import Replay
 from riskroute.validation import one_of, whole_number
 
-require("gymnasium environments", "gym", "gymnasium")
+require_extra("gymnasium environments", "gym", "gymnasium")
 
 import gymnasium  # noqa: E402
 
@@ -88,7 +88,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         Steps of an episode, which then ends truncated.
     action_mode : str
         ``discrete``, the number of the split, for up to 200,000 of them; ``weights``, one weight from 0 to 1
-        per slot, made a split by `apportion`, for any number.
+        per slot, made a split by `apportion_weights`, for any number.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - the base class declares it an instance's
@@ -154,7 +154,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         if self.action_mode == "discrete":
             number = whole_number("action", action, minimum=0, maximum=lattice.size - 1)
             return as_action(lattice.unrank(number) * lot)
-        return apportion(action, self.allocations)
+        return apportion_weights(action, self.allocations)
 
     def _observed(self, reward: float, fractions: Vector) -> Vector:
         seen = self._seen
@@ -228,7 +228,7 @@ def _few_enough(allocations: Allocations, action_mode: str) -> Allocations:
     if action_mode == "discrete" and allocations.size > COMFORTABLE_LIST:
         raise InputError(
             f"action_mode must be weights for more than {COMFORTABLE_LIST:,} splits, "
-            f"was 'discrete' for {about(allocations.size)}"
+            f"was 'discrete' for {about_splits(allocations.size)}"
         )
     return allocations
 

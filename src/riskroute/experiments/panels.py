@@ -15,9 +15,9 @@ from riskroute.learning.policy import Policy
 from riskroute.results import PolicyResult, SimulationResult
 from riskroute.simulation.engines import Engine, Finished, run_tasks
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.runner import by_label, configuration
-from riskroute.simulation.tasks import Task, TaskCache, merged, split_runs
-from riskroute.text import number
+from riskroute.simulation.runner import run_configuration, runs_by_label
+from riskroute.simulation.tasks import Task, TaskCache, merged_tasks, split_into_tasks
+from riskroute.text import number_text
 
 if TYPE_CHECKING:
     import polars
@@ -27,7 +27,7 @@ Final = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class RunSize:
+class PanelSize:
     """How much is played: rounds per run, runs per policy (``fewer`` for some, by label), and the seed."""
 
     horizon: int = 100_000
@@ -53,13 +53,13 @@ class Panel:
     environment: Environment
     policies: Sequence[str] | Mapping[str, str | Policy]
     facts: dict[str, Any]
-    size: RunSize
+    size: PanelSize
     checkpoints: int = 100
     spacing: str = "both"
 
     def chosen(self) -> dict[str, Policy]:
         """The policies by label."""
-        return by_label(self.policies, self.environment, self.size.horizon)
+        return runs_by_label(self.policies, self.environment, self.size.horizon)
 
     def tasks(self) -> list[Task]:
         """All its runs, divided into tasks."""
@@ -69,7 +69,7 @@ class Panel:
             whole = Task(
                 self.environment, label, policy, size.horizon, size.seed, 0, runs, self.checkpoints, self.spacing
             )
-            tasks += split_runs(whole)
+            tasks += split_into_tasks(whole)
         return tasks
 
     @property
@@ -83,10 +83,10 @@ class Panel:
         for task, result in zip(tasks, results, strict=True):
             by_task.setdefault(task.label, []).append(result)
         horizon, runs, seed = self.size.horizon, self.size.runs, self.size.seed
-        config = configuration(self.environment, self.chosen(), horizon, runs, seed)
+        config = run_configuration(self.environment, self.chosen(), horizon, runs, seed)
         fewer = {label: self.size.runs_of(label) for label in by_task if self.size.runs_of(label) < runs}
         config |= {"fewer_runs": fewer} if fewer else {}
-        found = {label: merged(parts) for label, parts in by_task.items()}
+        found = {label: merged_tasks(parts) for label, parts in by_task.items()}
         return SimulationResult(self.facts | config, found, self.environment.last_comparator(horizon))
 
     def tidy(self, result: SimulationResult) -> polars.DataFrame:
@@ -117,14 +117,14 @@ def play_panels(
         yield panel.gather(some, islice(results, len(some)))
 
 
-def average(members: Sequence[Final], label: str) -> str:
+def panel_average(members: Sequence[Final], label: str) -> str:
     """Mean final regret of a policy with its standard error: over the runs of one panel, or over several panels."""
     ends = np.array([one[label]["regret"] for one in members])
     error = members[0][label]["regret_error"] if len(ends) == 1 else ends.std(ddof=1) / len(ends) ** 0.5
-    return f"{number(ends.mean())} +- {number(error)}"
+    return f"{number_text(ends.mean())} +- {number_text(error)}"
 
 
-class TableWriter:
+class PanelWriter:
     """One Parquet table of many panels, gathered in parts beside it so that it never has to fit into memory."""
 
     def __init__(self, target: Path) -> None:

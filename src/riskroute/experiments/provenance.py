@@ -8,7 +8,7 @@ from importlib.metadata import version
 from riskroute._version import __version__
 
 
-def versions() -> dict[str, str]:
+def provenance_versions() -> dict[str, str]:
     """Versions of what results depend on."""
     packages = {name: version(name) for name in ("numpy", "scipy", "numba")}
     return {"riskroute": __version__, "python": platform.python_version(), **packages}

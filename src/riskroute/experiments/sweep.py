@@ -13,19 +13,19 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from riskroute.errors import InputError
-from riskroute.experiments.comparison import must_list
+from riskroute.experiments.comparison import comparison_must_list
 from riskroute.experiments.configs import (
     Count,
     Counts,
     Seed,
     Texts,
     Tolerances,
-    all_different,
-    as_list,
-    read_toml,
-    validated,
+    config_all_different,
+    config_list,
+    read_toml_config,
+    validated_config,
 )
-from riskroute.experiments.panels import Final, Panel, RunSize, TableWriter, average, play_panels
+from riskroute.experiments.panels import Final, Panel, PanelSize, PanelWriter, panel_average, play_panels
 from riskroute.files import output_folder, write_json
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
@@ -35,7 +35,7 @@ from riskroute.routing.instances import routing_actions
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.tasks import TaskCache
-from riskroute.text import Table
+from riskroute.text import TextTable
 from riskroute.validation import instance_of, one_of, path_of, true_or_false
 
 Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
@@ -71,7 +71,7 @@ class SweepConfig(BaseModel):
     slots: Counts = [4]
     shares: Counts = [4]
     risk_tolerances: Tolerances = [2.0]
-    horizons: Annotated[list[Rounds], BeforeValidator(as_list), Field(min_length=1)] = [100_000]
+    horizons: Annotated[list[Rounds], BeforeValidator(config_list), Field(min_length=1)] = [100_000]
     instances: Count | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)] = 1
     policies: Annotated[Texts, Field(min_length=1)] = ["adaptive", "rise"]
     parameters: dict[str, dict[str, Any]] = {}
@@ -91,16 +91,16 @@ class SweepConfig(BaseModel):
         return math.prod(len(values) for values in lists) * len(set(self.policies)) * self.runs
 
 
-def read_config(path: Path) -> SweepConfig:
+def read_sweep_config(path: Path) -> SweepConfig:
     """Read a TOML file; the first mistake in it is told by field, expectation and value."""
-    return checked_config(read_toml(path))
+    return checked_sweep_config(read_toml_config(path))
 
 
-def checked_config(values: dict[str, Any]) -> SweepConfig:
+def checked_sweep_config(values: dict[str, Any]) -> SweepConfig:
     """Make a configuration of plain values."""
-    config = validated(SweepConfig, values)
+    config = validated_config(SweepConfig, values)
     for name in ("slots", "shares", "risk_tolerances", "horizons", "instance_numbers", "policies"):
-        all_different(name.replace("_numbers", "s"), getattr(config, name))
+        config_all_different(name.replace("_numbers", "s"), getattr(config, name))
     for name in (*config.policies, *config.parameters):
         one_of("policies" if name in config.policies else "parameters", name, tuple(POLICIES))
     unused = [name for name in config.parameters if name not in config.policies]
@@ -108,7 +108,7 @@ def checked_config(values: dict[str, Any]) -> SweepConfig:
         raise InputError(f"parameters must be of policies that are played, was {unused[0]!r}")
     _chosen(config)
     for slots, shares in itertools.product(config.slots, config.shares):
-        must_list(config.policies, slots, shares)
+        comparison_must_list(config.policies, slots, shares)
     return config
 
 
@@ -129,7 +129,7 @@ def sweep_panels(config: SweepConfig) -> list[Panel]:
         config.slots, config.shares, config.risk_tolerances, config.horizons, config.instance_numbers
     )
     sets = {
-        (slots, shares): routing_actions(shares, slots, listed=must_list(config.policies, slots, shares))
+        (slots, shares): routing_actions(shares, slots, listed=comparison_must_list(config.policies, slots, shares))
         for slots, shares in itertools.product(config.slots, config.shares)
     }
     panels = []
@@ -143,7 +143,7 @@ def sweep_panels(config: SweepConfig) -> list[Panel]:
         }
         name = ", ".join(f"{key} {value:g}" for key, value in facts.items())
         environment = Environment(random_problem(sets[slots, shares], instance, risk_tolerance=tolerance))
-        run_size = RunSize(horizon, config.runs, config.seed)
+        run_size = PanelSize(horizon, config.runs, config.seed)
         panels.append(Panel(name, name, environment, policies, facts, run_size, config.checkpoints))
     return panels
 
@@ -156,7 +156,7 @@ class SweepResult:
     finals: Sequence[Final]
     files: list[Path]
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """Header and rows: mean final regret with its standard error, over instances if there are several."""
         groups: dict[tuple[Any, ...], list[Final]] = {}
         for panel, final in zip(self.panels, self.finals, strict=True):
@@ -164,10 +164,10 @@ class SweepResult:
             groups.setdefault(key, []).append(final)
         labels = list(self.finals[0])
         rows = [
-            [*(f"{value:,}" for value in key), str(len(members)), *(average(members, label) for label in labels)]
+            [*(f"{value:,}" for value in key), str(len(members)), *(panel_average(members, label) for label in labels)]
             for key, members in groups.items()
         ]
-        return Table(["slots", "shares", "risk tolerance", "rounds", "instances", *labels], rows)
+        return TextTable(["slots", "shares", "risk tolerance", "rounds", "instances", *labels], rows)
 
 
 def sweep(
@@ -183,7 +183,7 @@ def sweep(
     Parameters
     ----------
     config : SweepConfig or path
-        A TOML file, or what `checked_config` makes of its values.
+        A TOML file, or what `checked_sweep_config` makes of its values.
     out : path
         Folder for ``sweep.parquet`` (the tidy table), ``sweep.json`` (the summary) and ``config.json``.
     engine : Engine, optional
@@ -194,10 +194,10 @@ def sweep(
         Called after every task.
     """
     engine = Engine() if engine is None else instance_of("engine", engine, Engine, "an Engine")
-    config = config if isinstance(config, SweepConfig) else read_config(path_of("config", config))
+    config = config if isinstance(config, SweepConfig) else read_sweep_config(path_of("config", config))
     true_or_false("resume", resume)
     panels, folder = sweep_panels(config), output_folder("out", out)
-    table, finals = TableWriter(folder / "sweep.parquet"), []
+    table, finals = PanelWriter(folder / "sweep.parquet"), []
     played = play_panels(panels, TaskCache(folder / "tasks"), engine, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):
         table.add(panel.tidy(result))

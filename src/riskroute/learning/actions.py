@@ -16,7 +16,7 @@ from riskroute.arrays import Flags, Floats, Integers
 from riskroute.errors import InputError, shown
 from riskroute.learning.design.g_optimal import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
-from riskroute.seeding import checked, digest, short_hash
+from riskroute.seeding import checked_seed, seeding_digest, seeding_hash
 from riskroute.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 
 _WHOLE = np.dtype(np.int64)
@@ -46,7 +46,7 @@ def as_batch(*actions: Action) -> ActionBatch:
     return batch
 
 
-def sample_size(count: int) -> int:
+def action_sample_size(count: int) -> int:
     """``count`` actions to draw, not more than memory holds easily."""
     return whole_number("count", count, minimum=0, maximum=_LARGEST_SAMPLE)
 
@@ -220,7 +220,7 @@ class Actions(ActionSet):
     def fingerprint(self) -> str:
         if self._digest is None:
             names = hashlib.sha256(self.handles.astype("<i8").tobytes()).hexdigest()
-            self._digest = short_hash([digest(self.rows), names])
+            self._digest = seeding_hash([seeding_digest(self.rows), names])
         return f"actions:{self.size}x{self.dim}:{self.coordinates}:{self._digest}"
 
     def features(self, actions: ActionBatch) -> Floats:
@@ -275,7 +275,7 @@ class Actions(ActionSet):
         return self._subset(np.sort(kept))
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        return self._named(self.members[checked(rng).integers(self.size, size=sample_size(count))])
+        return self._named(self.members[checked_seed(rng).integers(self.size, size=action_sample_size(count))])
 
     def listed(self) -> Actions:
         return self

@@ -124,14 +124,14 @@ class Belief:
         )
 
 
-def draw(rng: np.random.Generator, center: Vector, covariance: Matrix, count: int) -> Matrix:
+def draw_belief(rng: np.random.Generator, center: Vector, covariance: Matrix, count: int) -> Matrix:
     """``count`` Gaussian draws, ``(count, dim)``."""
     root = np.linalg.cholesky(covariance)
     drawn: Matrix = center + rng.standard_normal((count, len(center))) @ root.T
     return drawn
 
 
-def fit(
+def fit_belief(
     observations: Observations,
     *,
     base_variance: float,
@@ -149,7 +149,7 @@ def fit(
     base_variance : float
         The known constant in the variance.
     vague : Matrix
-        Information of the vague belief, in rewards, ``(dim, dim)``; see `vague_information`.
+        Information of the vague belief, in rewards, ``(dim, dim)``; see `vague_belief_information`.
     prior : Belief, optional
         What was believed before, beyond the vague belief.
     variance_floor : float
@@ -182,7 +182,7 @@ def fit(
     return Belief(mean_coef, mean_precision, var_coef, var_precision, typical, rounds)
 
 
-def vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
+def vague_belief_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
     """Information of ``rewards`` rewards spread over a design: features ``(n, dim)`` with weights ``(n,)``."""
     features = finite_array("features", features, ndim=2)
     information: Matrix = rewards * (features * weights[:, None]).T @ features

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from riskroute.arrays import Matrix, Vector
-from riskroute.learning.tally import Tallies, are_moments, merge_groups
+from riskroute.learning.tally import Tallies, are_tally_moments, merge_tally_groups
 from riskroute.validation import exact_array
 
 _ROUNDING = 1e-9  # degrees of freedom per reward that are none
@@ -41,7 +41,7 @@ class Observations:
     free: Vector = _FROM_COUNTS
 
     def __post_init__(self) -> None:
-        if not (are_moments(self.counts, self.means, self.spreads) and _are_rows(self.features, self.counts)):
+        if not (are_tally_moments(self.counts, self.means, self.spreads) and _are_rows(self.features, self.counts)):
             n = len(exact_array("counts", self.counts, np.float64, (None,)))
             for name, shape in (("features", (n, None)), ("counts", (n,)), ("means", (n,)), ("spreads", (n,))):
                 object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, shape))
@@ -74,7 +74,7 @@ class Observations:
         means, spreads, free = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "spreads", "free")
         )
-        merged = merge_groups(group, len(features), counts, means, spreads)
+        merged = merge_tally_groups(group, len(features), counts, means, spreads)
         squared = np.bincount(group, counts * (counts - free), len(features))  # sum of squared weights
         left = merged[0] - squared / merged[0]
         return Observations(features, *merged, np.where(left > _ROUNDING * merged[0], left, 0.0))

@@ -9,8 +9,8 @@ import numpy as np
 from riskroute.arrays import Integers
 from riskroute.errors import InputError
 from riskroute.learning.actions import Action, ActionSet, as_batch
-from riskroute.learning.design.rounding import exact_counts
-from riskroute.learning.tally import ActionBatch, are_counts, as_handles
+from riskroute.learning.design.rounding import round_exact_counts
+from riskroute.learning.tally import ActionBatch, are_tally_counts, tally_handles
 from riskroute.validation import LARGEST, exact_array, sized_number, whole_number
 
 LONGEST_HORIZON = 10**12
@@ -49,9 +49,9 @@ class Plan:
     counts: Integers
 
     def __post_init__(self) -> None:
-        if not are_counts(self.actions, self.counts):
+        if not are_tally_counts(self.actions, self.counts):
             counts = exact_array("counts", self.counts, np.int64, (None,))
-            object.__setattr__(self, "actions", as_handles(self.actions, len(counts)))
+            object.__setattr__(self, "actions", tally_handles(self.actions, len(counts)))
             object.__setattr__(self, "counts", counts)
 
     @classmethod
@@ -71,7 +71,7 @@ class Plan:
         """Shrink the plan in proportion to at most ``rounds`` rounds, and leave out what is played zero times."""
         if type(rounds) is not int:
             rounds = whole_number("rounds", rounds, minimum=0)
-        counts = self.counts if self.rounds <= rounds else exact_counts(self.counts.astype(float), rounds)
+        counts = self.counts if self.rounds <= rounds else round_exact_counts(self.counts.astype(float), rounds)
         played = counts > 0
         if played.all():
             return self if counts is self.counts else Plan(self.actions, counts)

@@ -20,13 +20,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from riskroute.errors import InputError, RiskrouteError, StateError, described, shown
-from riskroute.learning import remembered
 from riskroute.learning.actions import Action, ActionSet, as_action
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
-from riskroute.learning.remembered import Check
-from riskroute.learning.state import decode, encode
+from riskroute.learning.remembered import (
+    Check,
+    remembered_begun,
+    remembered_optional,
+    remembered_plan,
+    remembered_rounds_played,
+)
+from riskroute.learning.state import decode_state, encode_state
 from riskroute.learning.tally import Tallies, Tally
-from riskroute.seeding import generator
+from riskroute.seeding import seeded_generator
 from riskroute.validation import LARGEST, instance_of, real_number
 
 STATE_VERSION = 1
@@ -52,10 +57,10 @@ class Policy(ABC):
     unit_free: ClassVar[bool] = False  # whether it decides alike whatever the unit of rewards is, see `in_units`
 
     _setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
-    played: int = memory(0, remembered.rounds_played)
-    pending: Plan | None = memory(None, remembered.optional(remembered.plan))
+    played: int = memory(0, remembered_rounds_played)
+    pending: Plan | None = memory(None, remembered_optional(remembered_plan))
     partial: list[Tally] = memory(
-        None, remembered.begun
+        None, remembered_begun
     )  # tallies of the pending plan, entry by entry, in the one-round form
 
     def check_parameters(self) -> None:  # noqa: B027 - not every policy has parameters
@@ -117,7 +122,7 @@ class Policy(ABC):
 
     def start(self, setting: Setting, seed: int | np.random.SeedSequence | None = 0) -> Self:
         """Begin an episode, forgetting any earlier one."""
-        self._prepare(instance_of("setting", setting, Setting, "a Setting"), generator(seed))
+        self._prepare(instance_of("setting", setting, Setting, "a Setting"), seeded_generator(seed))
         self.begin()
         return self
 
@@ -232,7 +237,7 @@ class Policy(ABC):
         return {
             "version": STATE_VERSION,
             "policy": self.name,
-            "parameters": encode(self.parameters),
+            "parameters": encode_state(self.parameters),
             "setting": {
                 "actions": setting.actions.fingerprint,
                 "horizon": setting.horizon,
@@ -241,7 +246,7 @@ class Policy(ABC):
             },
             "random": self.rng.bit_generator.state,
             "memory": {
-                item.name: encode(getattr(self, item.name))
+                item.name: encode_state(getattr(self, item.name))
                 for item in dataclasses.fields(self)
                 if item.metadata.get("memory")
             },
@@ -267,7 +272,7 @@ class Policy(ABC):
         saved = dict(instance_of("setting", state["setting"], dict, "a dictionary"))
         if (there := saved.pop("actions")) != actions.fingerprint:
             raise StateError(f"state belongs to the action set {there}, was given {actions.fingerprint}")
-        parameters = decode(instance_of("parameters", state["parameters"], dict, "a dictionary"))
+        parameters = decode_state(instance_of("parameters", state["parameters"], dict, "a dictionary"))
         expected = {item.name for item in dataclasses.fields(cls) if item.init}
         if set(parameters) != expected:
             raise StateError(f"state parameters must be {sorted(expected)}, was {sorted(parameters)}")
@@ -278,7 +283,7 @@ class Policy(ABC):
         if set(given) != set(fields):
             raise StateError(f"state memory must hold {sorted(fields)}, had {sorted(given)}")
         for name, item in fields.items():  # in the order of declaration: the plan is known before what was played of it
-            value = decode(given[name])
+            value = decode_state(given[name])
             if item.metadata["check"] is not None:
                 item.metadata["check"](name, value, policy)
             setattr(policy, name, value)

@@ -15,7 +15,7 @@ _WEAKEST = 1e-18  # means may be off by very many noise deviations, and then the
 _TAILS = 2.0  # squared residuals vary by more than Gaussian ones would
 
 
-def temper(prior: Belief, observations: Observations, *, base_variance: float, vague: Matrix) -> Belief:
+def temper_prior(prior: Belief, observations: Observations, *, base_variance: float, vague: Matrix) -> Belief:
     """Weaken the prior until the rewards are no surprise; the prior itself if they are none.
 
     The distance between the coefficients that the rewards alone speak for and those of the prior, in units of both

@@ -46,12 +46,12 @@ def path_increments(rewards: Vector, risk_tolerance: float) -> Vector:
     return np.concatenate([[0.0], growth]) - risk_tolerance * rewards
 
 
-def expected_comparator(rounds: Integers, mean: float, variance: float, risk_tolerance: float) -> Vector:
+def regret_comparator(rounds: Integers, mean: float, variance: float, risk_tolerance: float) -> Vector:
     """Expected mean-variance of playing one action ``t`` times: ``(t - 1) variance - risk_tolerance t mean``.
 
     Examples
     --------
-    >>> expected_comparator(np.array([1, 10]), mean=0.5, variance=2.0, risk_tolerance=2.0).tolist()
+    >>> regret_comparator(np.array([1, 10]), mean=0.5, variance=2.0, risk_tolerance=2.0).tolist()
     [-1.0, 8.0]
     """
     t = np.asarray(rounds, dtype=float)
@@ -85,7 +85,7 @@ def _harmonic(n: float) -> float:
     return float(total + np.log(n) + 0.57721566490153286061 + 0.5 / n - tail)
 
 
-class Blocks(NamedTuple):
+class RegretBlocks(NamedTuple):
     """Consecutive blocks of an episode, each of one action: arrays ``(n,)``.
 
     Attributes
@@ -108,8 +108,8 @@ class Blocks(NamedTuple):
     gaps: Vector
 
 
-def block_curves(
-    blocks: Blocks, checkpoints: Integers, anchors: Vector, risk_tolerance: float
+def block_regret_curves(
+    blocks: RegretBlocks, checkpoints: Integers, anchors: Vector, risk_tolerance: float
 ) -> tuple[Vector, Vector, Vector]:
     """Path mean-variance, pseudo-regret and luck at checkpoints, from consecutive blocks of one action each.
 
@@ -127,7 +127,7 @@ def block_curves(
     path's mean it leaves little noise in what remains.
     """
     check_array("counts", blocks.counts, np.int64, (None,))
-    for name in Blocks._fields[1:]:
+    for name in RegretBlocks._fields[1:]:
         check_array(name, getattr(blocks, name), np.float64, blocks.counts.shape)
     check_array("checkpoints", checkpoints, np.int64, (None,))
     check_array("anchors", anchors, np.float64, checkpoints.shape)
@@ -180,14 +180,14 @@ def _block_curves(
     return xi, pseudo, luck
 
 
-def checkpoint_rounds(horizon: int, count: int = 100, spacing: str = "both") -> Integers:
+def regret_checkpoints(horizon: int, count: int = 100, spacing: str = "both") -> Integers:
     """Rounds at which curves are recorded: about ``count``, spaced ``log``, ``linear`` or ``both``, the horizon last.
 
     Examples
     --------
-    >>> checkpoint_rounds(1000, 4, "log").tolist()
+    >>> regret_checkpoints(1000, 4, "log").tolist()
     [1, 10, 100, 1000]
-    >>> checkpoint_rounds(1000, 4, "linear").tolist()
+    >>> regret_checkpoints(1000, 4, "linear").tolist()
     [250, 500, 750, 1000]
     """
     whole_number("horizon", horizon, maximum=LONGEST_HORIZON)

@@ -29,7 +29,7 @@ LARGEST_SPREAD = LARGEST**2 * LONGEST_HORIZON
 Check = Callable[[str, Any, "Policy"], None]
 
 
-def optional(check: Check) -> Check:
+def remembered_optional(check: Check) -> Check:
     """None, or what passes the check."""
 
     def checked(name: str, value: Any, policy: Policy) -> None:
@@ -39,7 +39,7 @@ def optional(check: Check) -> Check:
     return checked
 
 
-def each(check: Check) -> Check:
+def remembered_each(check: Check) -> Check:
     """A list of items that all pass the check."""
 
     def checked(name: str, value: Any, policy: Policy) -> None:
@@ -49,7 +49,7 @@ def each(check: Check) -> Check:
     return checked
 
 
-def pair(first: Check, second: Check) -> Check:
+def remembered_pair(first: Check, second: Check) -> Check:
     """Two items, each with a check of its own."""
 
     def checked(name: str, value: Any, policy: Policy) -> None:
@@ -61,81 +61,81 @@ def pair(first: Check, second: Check) -> Check:
     return checked
 
 
-def flag(name: str, value: Any, policy: Policy) -> None:
+def remembered_flag(name: str, value: Any, policy: Policy) -> None:
     """True or False."""
     instance_of(name, value, bool, "true or false")
 
 
-def amount(name: str, value: Any, policy: Policy) -> None:
+def remembered_amount(name: str, value: Any, policy: Policy) -> None:
     """A number that is not negative."""
     if not isinstance(value, int | float):
         raise InputError(f"{name} must be a number, was {described(value)}")
     real_number(name, value, minimum=0)
 
 
-def part_of_played(name: str, value: Any, policy: Policy) -> None:
+def remembered_part_of_played(name: str, value: Any, policy: Policy) -> None:
     """A number of rewards, perhaps with a fraction, of those that were seen."""
-    amount(name, value, policy)
+    remembered_amount(name, value, policy)
     if value > policy.played:
         raise InputError(f"{name} must be at most the {policy.played} rounds played, was {value}")
 
 
-def rounds_played(name: str, value: Any, policy: Policy) -> None:
+def remembered_rounds_played(name: str, value: Any, policy: Policy) -> None:
     """A whole number of rounds, within the horizon."""
     most = policy.remaining  # nothing is played yet
     if type(value) is not int or not 0 <= value <= most:
         raise InputError(f"{name} must be a whole number from 0 to {most}, was {described(value)}")
 
 
-def past_round(name: str, value: Any, policy: Policy) -> None:
+def remembered_past_round(name: str, value: Any, policy: Policy) -> None:
     """A whole number of rounds, of those that were played."""
     if type(value) is not int or not 0 <= value <= policy.played:
         raise InputError(f"{name} must be a whole number from 0 to {policy.played}, was {described(value)}")
 
 
-def vector(name: str, value: Any, policy: Policy) -> None:
+def remembered_vector(name: str, value: Any, policy: Policy) -> None:
     """Coefficients ``(dim,)``."""
     given = exact_array(name, value, np.float64, (policy.setting.actions.dim,))
     finite_array(name, given, ndim=1, largest=LARGEST**3)
 
 
-def information(name: str, value: Any, policy: Policy) -> None:
+def remembered_information(name: str, value: Any, policy: Policy) -> None:
     """A positive definite matrix ``(dim, dim)``."""
     dim = policy.setting.actions.dim
     _positive_definite(name, exact_array(name, value, np.float64, (dim, dim)), largest=LARGEST**2)
 
 
-def arm_counts(name: str, value: Any, policy: Policy) -> None:
+def remembered_arm_counts(name: str, value: Any, policy: Policy) -> None:
     """Rounds of every listed action, which add up to those played."""
     counts = exact_array(name, value, np.int64, (policy.setting.actions.size,))
     if counts.min() < 0 or int(counts.sum()) != policy.played:
         raise InputError(f"{name} must add up to the {policy.played} rounds played, was {int(counts.sum())}")
 
 
-def arm_means(name: str, value: Any, policy: Policy) -> None:
+def remembered_arm_means(name: str, value: Any, policy: Policy) -> None:
     """Mean reward of every listed action."""
     _rewards(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)))
 
 
-def arm_spreads(name: str, value: Any, policy: Policy) -> None:
+def remembered_arm_spreads(name: str, value: Any, policy: Policy) -> None:
     """Sum of squared deviations of every listed action."""
     _spreads(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)))
 
 
-def handle(name: str, value: Any, policy: Policy) -> None:
+def remembered_handle(name: str, value: Any, policy: Policy) -> None:
     """A handle of an action, perhaps of a set offered earlier."""
     numbers = value if isinstance(value, tuple) and value else (value,)
     if any(type(number) is not int or abs(number) >= 2**63 for number in numbers):
         raise InputError(f"{name} must be a handle of an action, was {value!r}")
 
 
-def member(name: str, value: Any, policy: Policy) -> None:
+def remembered_member(name: str, value: Any, policy: Policy) -> None:
     """A handle of an action of the set."""
-    handle(name, value, policy)
+    remembered_handle(name, value, policy)
     _members(name, as_batch(value), policy)
 
 
-def tallies(name: str, value: Any, policy: Policy) -> None:
+def remembered_tallies(name: str, value: Any, policy: Policy) -> None:
     """Tallies of actions of the set, each with at least one reward."""
     instance_of(name, value, Tallies, "tallies")
     _members(f"actions of {name}", value.actions, policy)
@@ -145,7 +145,7 @@ def tallies(name: str, value: Any, policy: Policy) -> None:
     _spreads(f"spreads of {name}", value.spreads)
 
 
-def observations(name: str, value: Any, policy: Policy) -> None:
+def remembered_observations(name: str, value: Any, policy: Policy) -> None:
     """Observations by feature vectors of the right dimension."""
     instance_of(name, value, Observations, "observations")
     dim = policy.setting.actions.dim
@@ -163,12 +163,12 @@ def observations(name: str, value: Any, policy: Policy) -> None:
     _spreads(f"spreads of {name}", value.spreads)
 
 
-def belief(name: str, value: Any, policy: Policy) -> None:
-    """A belief of the right dimension; see `check_belief`."""
-    check_belief(name, value, policy.setting.actions.dim)
+def remembered_belief(name: str, value: Any, policy: Policy) -> None:
+    """A belief of the right dimension; see `check_remembered_belief`."""
+    check_remembered_belief(name, value, policy.setting.actions.dim)
 
 
-def check_belief(name: str, value: Any, dim: int) -> None:
+def check_remembered_belief(name: str, value: Any, dim: int) -> None:
     """Refuse what is not a belief of dimension ``dim`` that rewards could have led to."""
     instance_of(name, value, Belief, "a Belief")
     if value.dim != dim:
@@ -181,7 +181,7 @@ def check_belief(name: str, value: Any, dim: int) -> None:
     sized_number(f"rounds of {name}", value.rounds, minimum=0)
 
 
-def plan(name: str, value: Any, policy: Policy) -> None:
+def remembered_plan(name: str, value: Any, policy: Policy) -> None:
     """A plan of actions of the set that fits into the rounds left."""
     instance_of(name, value, Plan, "a plan")
     if len(value.counts) == 0 or value.counts.min() < 1 or not 1 <= value.rounds <= policy.remaining:
@@ -189,7 +189,7 @@ def plan(name: str, value: Any, policy: Policy) -> None:
     _members(f"actions of {name}", value.actions, policy)
 
 
-def begun(name: str, value: Any, policy: Policy) -> None:
+def remembered_begun(name: str, value: Any, policy: Policy) -> None:
     """Tallies of the entries of the pending plan, played in order: all full but the last."""
     entries = instance_of(name, value, list, "a list")
     planned = [] if policy.pending is None else policy.pending.counts.tolist()

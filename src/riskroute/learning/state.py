@@ -16,36 +16,36 @@ from riskroute.learning.tally import Tallies, Tally
 from riskroute.validation import exact_array, instance_of, one_of
 
 
-def encode(value: Any) -> Any:
+def encode_state(value: Any) -> Any:
     """Turn what policies remember into plain JSON values."""
     if isinstance(value, np.ndarray):
         return {"array": value.tolist(), "dtype": value.dtype.name, "shape": list(value.shape)}
     if isinstance(value, Tally):
         return {"tally": list(dataclasses.astuple(value))}
     if isinstance(value, Tallies | Plan | Belief | Observations):
-        fields = {item.name: encode(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        fields = {item.name: encode_state(getattr(value, item.name)) for item in dataclasses.fields(value)}
         return {type(value).__name__.lower(): fields}
     if isinstance(value, tuple):
-        return {"tuple": [encode(item) for item in value]}
+        return {"tuple": [encode_state(item) for item in value]}
     if isinstance(value, list):
-        return [encode(item) for item in value]
+        return [encode_state(item) for item in value]
     if isinstance(value, dict):
-        return {key: encode(item) for key, item in value.items()}
+        return {key: encode_state(item) for key, item in value.items()}
     if isinstance(value, np.generic):
         return value.item()
     return value
 
 
-def decode(value: Any) -> Any:
-    """Undo `encode`; `InputError` for what `encode` cannot have written."""
+def decode_state(value: Any) -> Any:
+    """Undo `encode_state`; `InputError` for what `encode_state` cannot have written."""
     if isinstance(value, list):
-        return [decode(item) for item in value]
+        return [decode_state(item) for item in value]
     if not isinstance(value, dict):
         return value
     if "array" in value:
         return _array(value)
     if "tuple" in value:
-        return tuple(decode(item) for item in instance_of("tuple", value["tuple"], list, "a list"))
+        return tuple(decode_state(item) for item in instance_of("tuple", value["tuple"], list, "a list"))
     for name, kind in _RECORDS.items():
         if name in value:
             fields, names = value[name], [item.name for item in dataclasses.fields(kind)]
@@ -53,8 +53,8 @@ def decode(value: Any) -> Any:
                 fields = dict(zip(names, fields, strict=True))
             if not isinstance(fields, dict) or set(fields) != set(names):
                 raise InputError(f"{name} must have {', '.join(names)}, was {described(fields)}")
-            return kind(**decode(fields))
-    return {key: decode(item) for key, item in value.items()}
+            return kind(**decode_state(fields))
+    return {key: decode_state(item) for key, item in value.items()}
 
 
 _RECORDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in (Tally, Tallies, Plan, Belief, Observations)}

@@ -28,7 +28,7 @@ Number = TypeVar("Number", np.int64, np.float64)
 """How many rewards: a whole number, or a fraction of rewards half forgotten."""
 
 
-def merge_moments(
+def merge_tally_moments(
     count: float, mean: float, spread: float, more: float, more_mean: float, more_spread: float
 ) -> tuple[float, float, float]:
     """Merge two tallies given as (count, mean, sum of squared deviations); either may be empty."""
@@ -39,7 +39,7 @@ def merge_moments(
     return total, mean + step * (more / total), spread + more_spread + step * step * (count * (more / total))
 
 
-merge_moments_compiled = njit(cache=True)(merge_moments)
+merge_moments_compiled = njit(cache=True)(merge_tally_moments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,9 @@ class Tally:
         """Return the tally of both sets of rewards together."""
         if type(other) is not Tally:
             instance_of("other", other, Tally, "a Tally")
-        count, mean, spread = merge_moments(self.count, self.mean, self.spread, other.count, other.mean, other.spread)
+        count, mean, spread = merge_tally_moments(
+            self.count, self.mean, self.spread, other.count, other.mean, other.spread
+        )
         return Tally(int(count), mean, spread)
 
 
@@ -97,7 +99,7 @@ class Tallies:
         if not are_tallies(self.actions, self.counts, self.means, self.spreads):
             counts = exact_array("counts", self.counts, np.int64, (None,))
             store = object.__setattr__
-            store(self, "actions", as_handles(self.actions, len(counts)))
+            store(self, "actions", tally_handles(self.actions, len(counts)))
             store(self, "counts", counts)
             store(self, "means", exact_array("means", self.means, np.float64, counts.shape))
             store(self, "spreads", exact_array("spreads", self.spreads, np.float64, counts.shape))
@@ -145,10 +147,12 @@ class Tallies:
         if len(self) and self.counts.min() < 0:
             raise InputError(f"counts must not be negative, was {self.counts.min()}")
         actions, group = np.unique(self.actions, axis=0, return_inverse=True)
-        return Tallies(actions, *merge_groups(group.reshape(-1), len(actions), self.counts, self.means, self.spreads))
+        return Tallies(
+            actions, *merge_tally_groups(group.reshape(-1), len(actions), self.counts, self.means, self.spreads)
+        )
 
 
-def as_handles(value: Any, length: int) -> ActionBatch:
+def tally_handles(value: Any, length: int) -> ActionBatch:
     """Return ``value`` as a batch of ``length`` handles: whole numbers, or vectors of them."""
     first = value[0] if isinstance(value, list | tuple) and value else None
     several = getattr(value, "ndim", 1) == 2 or isinstance(first, list | tuple | np.ndarray)
@@ -157,10 +161,10 @@ def as_handles(value: Any, length: int) -> ActionBatch:
 
 def are_tallies(handles: Any, counts: Any, means: Any, spreads: Any) -> bool:
     """Whether these are arrays of the types and lengths that `Tallies` need; looks at nothing else."""
-    return are_moments(counts, means, spreads) and are_counts(handles, counts)
+    return are_tally_moments(counts, means, spreads) and are_tally_counts(handles, counts)
 
 
-def are_counts(handles: Any, counts: Any) -> bool:
+def are_tally_counts(handles: Any, counts: Any) -> bool:
     """Whether these are arrays of handles ``(n,)`` or ``(n, m)`` and of as many counts, as 64-bit whole numbers."""
     return (
         type(handles) is type(counts) is np.ndarray
@@ -171,7 +175,7 @@ def are_counts(handles: Any, counts: Any) -> bool:
     )
 
 
-def are_moments(counts: Any, means: Any, spreads: Any) -> bool:
+def are_tally_moments(counts: Any, means: Any, spreads: Any) -> bool:
     """Whether these are arrays of equal length ``(n,)``, counts of 64-bit numbers of either kind, the rest floats."""
     return (
         type(counts) is type(means) is type(spreads) is np.ndarray
@@ -182,7 +186,7 @@ def are_moments(counts: Any, means: Any, spreads: Any) -> bool:
     )
 
 
-def merge_into(
+def merge_into_tally(
     counts: NDArray[Any],
     means: Floats,
     spreads: Floats,
@@ -192,14 +196,14 @@ def merge_into(
     more_spreads: Floats,
 ) -> None:
     """Merge tally ``i`` of the second three arrays into tally ``where[i]`` of the first three, in order, in place."""
-    if not are_moments(counts, means, spreads):
+    if not are_tally_moments(counts, means, spreads):
         raise InputError("counts, means and spreads must be arrays of 64-bit numbers of equal length, and were not")
     _check_groups(where, more, more_means, more_spreads)
-    merge_compiled(counts, means, spreads, where, more, more_means, more_spreads)
+    merge_tallies_compiled(counts, means, spreads, where, more, more_means, more_spreads)
 
 
 @njit(cache=True)
-def merge_compiled(
+def merge_tallies_compiled(
     counts: NDArray[Any],
     means: Floats,
     spreads: Floats,
@@ -208,7 +212,7 @@ def merge_compiled(
     more_means: Floats,
     more_spreads: Floats,
 ) -> None:
-    """`merge_into` without a look at types: for arrays of which they are known."""
+    """`merge_into_tally` without a look at types: for arrays of which they are known."""
     if not (
         len(counts) == len(means) == len(spreads) and len(where) == len(more) == len(more_means) == len(more_spreads)
     ):
@@ -224,7 +228,7 @@ def merge_compiled(
         counts[k] = total
 
 
-def merge_groups(
+def merge_tally_groups(
     group: Integers,
     n_groups: int,
     counts: NDArray[Number],
@@ -235,12 +239,12 @@ def merge_groups(
     _check_groups(group, counts, means, spreads)
     merged: NDArray[Number] = np.zeros(n_groups, dtype=counts.dtype)
     merged_means, merged_spreads = np.zeros(n_groups), np.zeros(n_groups)
-    merge_compiled(merged, merged_means, merged_spreads, group, counts, means, spreads)
+    merge_tallies_compiled(merged, merged_means, merged_spreads, group, counts, means, spreads)
     return merged, merged_means, merged_spreads
 
 
 def _check_groups(group: Any, counts: Any, means: Any, spreads: Any) -> None:
-    if not are_moments(counts, means, spreads):
+    if not are_tally_moments(counts, means, spreads):
         raise InputError("tallies must be arrays of 64-bit numbers of equal length, and were not")
     if not (type(group) is np.ndarray and group.dtype == _WHOLE and group.ndim == 1 and len(group) == len(counts)):
         raise InputError(f"groups must be {len(counts)} 64-bit whole numbers, one per tally, and were not")

@@ -14,15 +14,15 @@ from riskroute.errors import DataError, InputError
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import Fit, fit_profits
-from riskroute.market.market_orders import SIDES, as_quantities
+from riskroute.market.market_orders import SIDES, market_order_quantities
 from riskroute.market.readers.reading import MOST_LEVELS
-from riskroute.market.sampling import draw_times
-from riskroute.market.slots import Slot, Terms, VenueTables
+from riskroute.market.sampling import draw_sample_times
+from riskroute.market.slots import Slot, SlotTerms, SlotVenueTables
 from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
-from riskroute.routing.venues import VenueModel, parameter_table
-from riskroute.seeding import stream
-from riskroute.text import Table
+from riskroute.routing.venues import VenueModel, venue_parameter_table
+from riskroute.seeding import seed_stream
+from riskroute.text import TextTable
 from riskroute.validation import day_of, instance_of, list_of, one_of, whole_number
 
 ORDERS = ("market", "limit")
@@ -83,10 +83,10 @@ class Calibration:
             [name, f"{fit.r2_mean:.4f}", f"{fit.r2_variance:.4f}", f"{fit.samples}", f"{fit.short}"]
             for name, fit in self.fits.items()
         ]
-        evidence = Table(["", "R^2 mean", "R^2 variance", "samples", "short"], rows).plain()
+        evidence = TextTable(["", "R^2 mean", "R^2 variance", "samples", "short"], rows).plain()
         said = [f"{name}: {text}" for name, fit in self.fits.items() for text in fit.warnings]
         said += [f"{name}: left out, {reason}" for name, reason in self.skipped.items()]
-        return "\n".join([parameter_table(self.models), "", evidence, *said])
+        return "\n".join([venue_parameter_table(self.models), "", evidence, *said])
 
 
 def calibrate(
@@ -132,7 +132,7 @@ def calibrate(
     orders = list_of("orders", orders, object, "market or limit")
     if levels is not None:
         whole_number("levels", levels, maximum=MOST_LEVELS)
-    asked = as_quantities(quantities)
+    asked = market_order_quantities(quantities)
     if len(asked) < 2:
         raise InputError(f"quantities must be at least two, was {list(quantities)}")
     one_of("side", side, SIDES)
@@ -145,11 +145,11 @@ def calibrate(
         day_of("date", date)
     recordings = store.of_symbol(symbol, date, venues)
     day = recordings[0].date
-    sample_times = draw_times(day, part, seed)
+    sample_times = draw_sample_times(day, part, seed)
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"pools must have different names, was {[pool.name for pool in pools]}")
-    terms = Terms(asked, side, fees, levels)
-    tables = {one.venue: VenueTables(store, one, part, [sample_times]) for one in recordings}
+    terms = SlotTerms(asked, side, fees, levels)
+    tables = {one.venue: SlotVenueTables(store, one, part, [sample_times]) for one in recordings}
     fits: dict[str, Fit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}
@@ -157,7 +157,7 @@ def calibrate(
         draws = POOL_DRAWS if slot.pool is not None else 1
         outcome = tables[slot.venue].outcome(slot, sample_times, terms, seed=seed, draws=draws)
         try:
-            source = stream(seed, "bootstrap", slot.name)
+            source = seed_stream(seed, "bootstrap", slot.name)
             fits[slot.name] = fit_profits(outcome.profits, asked, outcome.found, seed=source, draws=draws)
             kinds[slot.name] = slot.kind
         except DataError as error:

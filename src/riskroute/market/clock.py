@@ -27,17 +27,17 @@ _DATES = (
 )
 
 
-def stamp_of(day: dt.date, moment: dt.time) -> int:
+def clock_stamp(day: dt.date, moment: dt.time) -> int:
     """UTC nanoseconds of a New York time."""
     return int(dt.datetime.combine(day, moment, tzinfo=NEW_YORK).timestamp()) * SECOND + moment.microsecond * 1000
 
 
-def hours_of(text: str) -> tuple[dt.time, dt.time]:
+def clock_hours(text: str) -> tuple[dt.time, dt.time]:
     """Two New York times from a text; a `ValueError` says what was expected.
 
     Examples
     --------
-    >>> hours_of("9:35-13")
+    >>> clock_hours("9:35-13")
     (datetime.time(9, 35), datetime.time(13, 0))
     """
     try:
@@ -74,18 +74,18 @@ class Window:
     def edges(self, day: dt.date) -> Stamps:
         """Where buckets begin, and the end: ``(buckets + 1,)`` UTC nanoseconds."""
         day_of("day", day)
-        begin, step = stamp_of(day, self.start), np.arange(self.buckets + 1)
+        begin, step = clock_stamp(day, self.start), np.arange(self.buckets + 1)
         # in whole numbers, as floats of this size are 256 apart
-        whole, rest = divmod(stamp_of(day, self.end) - begin, self.buckets)
+        whole, rest = divmod(clock_stamp(day, self.end) - begin, self.buckets)
         return np.asarray(begin + step * whole + step * rest // self.buckets)
 
 
-def date_of(name: str) -> dt.date | None:
+def clock_date(name: str) -> dt.date | None:
     """The day that a file name tells, if any.
 
     Examples
     --------
-    >>> date_of("12302019.NASDAQ_ITCH50.gz"), date_of("20190327.BX_ITCH_50"), date_of("S081321-v50.txt.gz")
+    >>> clock_date("12302019.NASDAQ_ITCH50.gz"), clock_date("20190327.BX_ITCH_50"), clock_date("S081321-v50.txt.gz")
     (datetime.date(2019, 12, 30), datetime.date(2019, 3, 27), datetime.date(2021, 8, 13))
     """
     for pattern, (year, month, day) in _DATES:

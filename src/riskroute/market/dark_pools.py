@@ -14,11 +14,11 @@ import numpy as np
 
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError
-from riskroute.market.market_orders import DECIMALS, SIDES, as_quantities, walk_levels
-from riskroute.market.sampling import Books
+from riskroute.market.market_orders import DECIMALS, SIDES, market_order_quantities, walk_market_order
+from riskroute.market.sampling import SampledBooks
+from riskroute.names import as_name
 from riskroute.routing.venues import VenueModel
-from riskroute.seeding import stream
-from riskroute.text import as_name
+from riskroute.seeding import seed_stream
 from riskroute.validation import list_of, one_of, real_number, sized_number, whole_number
 
 LARGEST_SIZE = 10**12
@@ -46,7 +46,7 @@ def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int
     square = max(abs(model.variance[1]) for model in lit)
     pools = []
     for number in range(1, whole_number("count", count, maximum=1000) + 1):
-        rng = np.random.default_rng(stream(seed, "dark pool", number))
+        rng = np.random.default_rng(seed_stream(seed, "dark pool", number))
         gain, curve, factor = rng.uniform(0.25, 0.9), rng.uniform(), rng.uniform(1.25, 2.0)
         mean = (best.mean[0] + gain * abs(best.mean[0]), curve * best.mean[1])
         pools.append(VenueModel(f"Dark {number}", mean, (factor * linear, factor * square), kind="dark"))
@@ -113,7 +113,7 @@ class DarkPool:
 
     def profits(
         self,
-        books: Books,
+        books: SampledBooks,
         quantities: Sequence[int] | Integers,
         *,
         seed: int,
@@ -127,7 +127,7 @@ class DarkPool:
         however many follow.
         """
         one_of("side", side, SIDES)
-        asked = as_quantities(quantities)
+        asked = market_order_quantities(quantities)
         taker_fee = sized_number("taker_fee", taker_fee, smallest=0)
         direction, other = (1, "bid") if side == "sell" else (-1, "ask")
         buckets, joinable = len(books.stamps), np.isfinite(books.mid)
@@ -136,7 +136,7 @@ class DarkPool:
         # Bucket first, so that each book is walked once with the rests of all draws.
         filled = np.minimum(asked, np.where(joinable, hidden.reshape(draws, buckets), 0).T[:, :, None])
         rest = asked - filled
-        crossed = walk_levels(*books.side(other), rest.reshape(buckets, draws * len(asked))).reshape(rest.shape)
+        crossed = walk_market_order(*books.side(other), rest.reshape(buckets, draws * len(asked))).reshape(rest.shape)
         middle, half_spread = books.mid[:, None, None], (books.ask_px - books.bid_px)[:, :1, None] / 2
         earned = direction * (crossed - middle * rest) + self.improvement * half_spread * filled
         earned -= self.fee * filled + taker_fee * rest
@@ -146,7 +146,7 @@ class DarkPool:
 
     def hidden_sizes(self, count: int, *, seed: int) -> Integers:
         """Draw hidden sizes, ``(count,)``, 0 where there is none; the first are the same however many are drawn."""
-        rng = np.random.default_rng(stream(seed, "hidden sizes", self.name))
+        rng = np.random.default_rng(seed_stream(seed, "hidden sizes", self.name))
         there, height = rng.random((whole_number("count", count, minimum=0, maximum=10**8), 2)).T
         # Bounded before the power is taken: with a small tail exponent it would leave the range of floats.
         growth = np.minimum(-np.log1p(-height) / self.tail, math.log(LARGEST_SIZE / self.smallest))
@@ -154,7 +154,7 @@ class DarkPool:
 
     def chance_of(self, quantities: Sequence[int] | Integers) -> Floats:
         """Probability that at least so many shares are hidden, for each of ``quantities (Q,)``."""
-        return self._chances(as_quantities(quantities))
+        return self._chances(market_order_quantities(quantities))
 
     def mean_fill(self, quantities: Sequence[int] | Integers) -> Floats:
         """Expected fill of orders of ``quantities (Q,)``: the sum of the chances of each of their shares."""
@@ -173,6 +173,6 @@ class DarkPool:
 
 def _countable(quantities: Sequence[int] | Integers) -> tuple[Integers, Integers]:
     """Quantities, and all the shares from 1 to the largest of them."""
-    asked = as_quantities(quantities)
+    asked = market_order_quantities(quantities)
     whole_number("quantities", asked[-1], maximum=LARGEST_SUM)
     return asked, np.arange(1, asked[-1] + 1)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.arrays import Flags, Floats, Integers
-from riskroute.bootstrap import bootstrap_error, resampled_buckets
+from riskroute.bootstrap import bootstrap_buckets, bootstrap_error
 from riskroute.errors import DataError
 from riskroute.routing.venues import VenueModel
 
@@ -99,7 +99,7 @@ def fit_profits(
     plain = np.ones((1, len(values)))
     (means,), (variances,) = _moments(plain, shifted, given, centre)
     mean, variance = _coefficients(basis, means), _coefficients(basis, variances)
-    drawn = resampled_buckets(np.arange(samples), RESAMPLES, np.random.default_rng(seed))
+    drawn = bootstrap_buckets(np.arange(samples), RESAMPLES, np.random.default_rng(seed))
     resampled = _moments(np.tile(drawn, draws).astype(np.float64), shifted, given, centre)
     errors = [_deviation(_coefficients(basis, moments), samples) for moments in resampled]
     fitted = basis @ mean, basis @ variance

@@ -27,7 +27,7 @@ Progress = Callable[[str, int], None]
 """Called with the name of a file and the number of snapshots read so far."""
 
 
-def detect(path: Path) -> str:
+def detect_import_kind(path: Path) -> str:
     """Which reader a file is for, by its name and what archives hold."""
     if not path.is_file():
         raise InputError(f"file must be there, was {str(path)!r}")
@@ -82,7 +82,7 @@ def import_files(
     writers: dict[tuple[str, str, str], RecordingWriter] = {}
     try:
         for path in dict.fromkeys(files):
-            reader = READERS[kind or detect(path)](path, options)
+            reader = READERS[kind or detect_import_kind(path)](path, options)
             mine = _read(reader, out, writers, progress)
             _judge(reader, [writers[key].recording for key in mine], limits)
         whole = [writer for writer in writers.values() if writer.recording.snapshots]

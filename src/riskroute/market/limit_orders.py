@@ -9,9 +9,15 @@ import numpy as np
 import polars
 
 from riskroute.arrays import Floats, Integers
-from riskroute.market.market_orders import DECIMALS, SIDES, as_quantities, walk_levels
-from riskroute.market.queue_position import QueueEntry, shared_volume, side_events, volume_behind, whole_prices
-from riskroute.market.sampling import SampleTimes, books_at, closest_rows, last_books
+from riskroute.market.market_orders import DECIMALS, SIDES, market_order_quantities, walk_market_order
+from riskroute.market.queue_position import (
+    QueueEntry,
+    queue_events,
+    queue_prices,
+    queue_shared_volume,
+    queue_volume_behind,
+)
+from riskroute.market.sampling import SampleTimes, closest_sampled_rows, last_sampled_books, sampled_books_at
 from riskroute.validation import one_of, real_number, whole_number
 
 RULES = ("price-time", "pro-rata")
@@ -77,24 +83,24 @@ def limit_profits(
     """
     one_of("side", side, SIDES)
     one_of("rule", rule, RULES)
-    asked = as_quantities(quantities)
+    asked = market_order_quantities(quantities)
     maker_fee, taker_fee = real_number("maker_fee", maker_fee), real_number("taker_fee", taker_fee)
     if levels is not None:
         whole_number("levels", levels)
     own, other, direction = ("ask", "bid", 1) if side == "sell" else ("bid", "ask", -1)
 
-    rows = closest_rows(snapshots, sample_times)
-    book, last = books_at(snapshots, rows, levels=1), last_books(snapshots, sample_times, levels=levels)
+    rows = closest_sampled_rows(snapshots, sample_times)
+    book, last = sampled_books_at(snapshots, rows, levels=1), last_sampled_books(snapshots, sample_times, levels=levels)
     sequences = np.full(len(rows), -1)
     sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
     limits, shown = (values[:, 0] for values in book.side(own))
     joined = QueueEntry(
-        sample_times.edges, sequences, whole_prices(np.where(np.isfinite(book.mid), limits, np.nan), direction)
+        sample_times.edges, sequences, queue_prices(np.where(np.isfinite(book.mid), limits, np.nan), direction)
     )
     filled = _fills(events, joined, shown, asked, direction=direction, rule=rule)
 
     rest, middle = asked - filled, book.mid[:, None]
-    left = walk_levels(*_not_met(*last.side(other), joined, direction), rest)
+    left = walk_market_order(*_not_met(*last.side(other), joined, direction), rest)
     earned = filled * (limits[:, None] - middle) + left - middle * rest
     profits = direction * earned - maker_fee * filled - taker_fee * rest
     return LimitOutcome(np.round(profits, DECIMALS), filled)
@@ -110,20 +116,20 @@ def _fills(
     rule: str,
 ) -> Integers:
     """Shares filled at the limit price, ``(B, Q)``; ``shown (B,)`` are there before us. None where we do not join."""
-    flow = side_events(events, direction, joined)
+    flow = queue_events(events, direction, joined)
     filled = np.zeros((len(shown), len(quantities)), dtype=np.int64)
     for bucket in np.flatnonzero(np.isfinite(joined.prices)):
         sequence, price = int(joined.sequences[bucket]), int(joined.prices[bucket])
         begin, end = flow.between(sequence, int(joined.edges[bucket + 1]))
         if rule == "price-time":
-            volume = volume_behind(flow, begin, end, sequence, price, int(shown[bucket]))
+            volume = queue_volume_behind(flow, begin, end, sequence, price, int(shown[bucket]))
             filled[bucket] = np.minimum(quantities, volume)
         else:
-            filled[bucket] = shared_volume(flow, begin, end, price, int(shown[bucket]), quantities)
+            filled[bucket] = queue_shared_volume(flow, begin, end, price, int(shown[bucket]), quantities)
     return filled
 
 
 def _not_met(prices: Floats, sizes: Floats, joined: QueueEntry, direction: int) -> tuple[Floats, Floats]:
     """Levels of the other side without those at our limits or through them: their orders have met us before."""
-    met = whole_prices(prices, direction) >= joined.prices[:, None]
+    met = queue_prices(prices, direction) >= joined.prices[:, None]
     return prices, np.where(met, 0.0, sizes)

@@ -8,7 +8,7 @@ import numpy as np
 
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError, shown
-from riskroute.market.sampling import Books
+from riskroute.market.sampling import SampledBooks
 from riskroute.validation import one_of, whole_number
 
 SIDES = ("sell", "buy")
@@ -17,7 +17,7 @@ DECIMALS = 9
 """Decimal places of a dollar that are kept: beyond them, differences of large amounts are rounding errors."""
 
 
-def as_quantities(values: Sequence[int] | Integers) -> Integers:
+def market_order_quantities(values: Sequence[int] | Integers) -> Integers:
     """Test quantities: different positive whole numbers, in rising order."""
     try:
         given = list(values)
@@ -29,7 +29,7 @@ def as_quantities(values: Sequence[int] | Integers) -> Integers:
     return np.array(quantities, dtype=np.int64)
 
 
-def walk_levels(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
+def walk_market_order(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
     """Money for which ``quantities`` trade against books of ``prices`` and ``sizes (B, levels)``: ``(B, Q)``.
 
     Quantities are ``(Q,)``, the same for all books, or ``(B, Q)``. The best level is taken first, as far as it goes,
@@ -37,7 +37,7 @@ def walk_levels(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
 
     Examples
     --------
-    >>> walk_levels(np.array([[10.0, 9.0]]), np.array([[2.0, 1.0]]), np.array([1, 3, 4])).tolist()
+    >>> walk_market_order(np.array([[10.0, 9.0]]), np.array([[2.0, 1.0]]), np.array([1, 3, 4])).tolist()
     [[10.0, 29.0, nan]]
     """
     there, priced = np.where(np.isnan(prices), 0.0, sizes), np.nan_to_num(prices)
@@ -52,18 +52,18 @@ def walk_levels(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
     return np.where(there.sum(axis=1, keepdims=True) >= quantities, money, np.nan)
 
 
-def market_profits(books: Books, quantities: Integers, side: str = "sell") -> Floats:
+def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell") -> Floats:
     """Profit of market orders against the mid of the venue's own book, ``(B, Q)``, NaN where the book is short.
 
     Selling walks the bids, buying the asks; both are worse than the mid, so profits are negative.
     """
     one_of("side", side, SIDES)
     prices, sizes = books.side("bid" if side == "sell" else "ask")
-    money, fair = walk_levels(prices, sizes, quantities), books.mid[:, None] * quantities
+    money, fair = walk_market_order(prices, sizes, quantities), books.mid[:, None] * quantities
     return np.round(money - fair if side == "sell" else fair - money, DECIMALS)
 
 
-def stretched_profits(books: Books, quantities: Integers, side: str = "sell") -> Floats:
+def stretched_market_profits(books: SampledBooks, quantities: Integers, side: str = "sell") -> Floats:
     """Profit of market orders as `market_profits`, and an estimate where the book is short; NaN only without a book.
 
     Beyond the known levels prices go on to worsen in proportion to the shares taken: if the last level is a distance
@@ -71,8 +71,8 @@ def stretched_profits(books: Books, quantities: Integers, side: str = "sell") ->
 
     Examples
     --------
-    >>> books = Books(np.array([1]), np.array([[9.0]]), np.array([[2.0]]), np.array([[11.0]]), np.array([[2.0]]))
-    >>> stretched_profits(books, np.array([1, 2, 4])).tolist()  # a dollar each; the last two 1 to 2 dollars
+    >>> books = SampledBooks(np.array([1]), np.array([[9.0]]), np.array([[2.0]]), np.array([[11.0]]), np.array([[2.0]]))
+    >>> stretched_market_profits(books, np.array([1, 2, 4])).tolist()  # a dollar each; the last two 1 to 2 dollars
     [[-1.0, -2.0, -5.0]]
     """
     prices, sizes = books.side("bid" if side == "sell" else "ask")

@@ -30,7 +30,7 @@ class QueueEntry(NamedTuple):
     """Where and when we join, bucket by bucket: ``edges (B + 1,)``, the others ``(B,)``.
 
     Buckets reach from edge to edge, in UTC nanoseconds. We join right after ``sequences``, at ``prices`` as
-    `whole_prices` has them; NaN: nowhere.
+    `queue_prices` has them; NaN: nowhere.
     """
 
     edges: Integers
@@ -38,7 +38,7 @@ class QueueEntry(NamedTuple):
     prices: Floats
 
 
-class SideEvents(NamedTuple):
+class QueueEvents(NamedTuple):
     """Events of our side of the book, ``(N,)`` each, and what every one takes out of which queue.
 
     Prices are whole numbers that rise as they get worse for whoever trades with the order: those of bids are negative.
@@ -62,18 +62,18 @@ class SideEvents(NamedTuple):
         return begin, max(begin, int(np.searchsorted(self.stamps, stamp)))
 
 
-def whole_prices(prices: Floats, direction: int) -> Floats:
-    """Prices as `SideEvents` have them, NaN kept; ``direction`` is 1 for asks and -1 for bids.
+def queue_prices(prices: Floats, direction: int) -> Floats:
+    """Prices as `QueueEvents` have them, NaN kept; ``direction`` is 1 for asks and -1 for bids.
 
     Examples
     --------
-    >>> whole_prices(np.array([10.01]), 1).tolist(), whole_prices(np.array([10.01]), -1).tolist()
+    >>> queue_prices(np.array([10.01]), 1).tolist(), queue_prices(np.array([10.01]), -1).tolist()
     ([10010000.0], [-10010000.0])
     """
     return np.asarray(direction * np.rint(prices * PRICE_UNITS))
 
 
-def side_events(events: polars.DataFrame, direction: int, joined: QueueEntry) -> SideEvents:
+def queue_events(events: polars.DataFrame, direction: int, joined: QueueEntry) -> QueueEvents:
     """Events before the last edge of the asks (``direction`` 1) or the bids (-1), and the orders that meet us there.
 
     The order that an event refers to is looked up in the rows before it. One that was never added was there before the
@@ -93,7 +93,7 @@ def side_events(events: polars.DataFrame, direction: int, joined: QueueEntry) ->
     old_labels = np.full(len(actions), -1)
     old_labels[replaced] = labels[len(actions) :]
     gone = _look_up(sequences, actions, prices, sizes, labels[: len(actions)], old_labels, len(names))
-    return SideEvents(stamps, sequences, actions, prices, sizes, *gone)
+    return QueueEvents(stamps, sequences, actions, prices, sizes, *gone)
 
 
 def _letter(direction: int) -> str:
@@ -101,7 +101,7 @@ def _letter(direction: int) -> str:
 
 
 def _coded(events: polars.DataFrame, direction: int, end: int) -> polars.DataFrame:
-    """Events before ``end`` in whole numbers, prices as `SideEvents` have them; refuses what are not events."""
+    """Events before ``end`` in whole numbers, prices as `QueueEvents` have them; refuses what are not events."""
     missing = [name for name in EVENT_SCHEMA if name not in events.columns]
     if missing:
         raise DataError(f"events must have columns {', '.join(EVENT_SCHEMA)}, was without {', '.join(missing)}")
@@ -188,7 +188,7 @@ def _look_up(
 
 
 @njit(cache=True)
-def _better_change(events: SideEvents, row: int, price: int) -> int:
+def _better_change(events: QueueEvents, row: int, price: int) -> int:
     """Shares that come to prices better than ours in a row, less those that go."""
     change = 0
     if NOWHERE < events.gone_prices[row] < price:
@@ -198,7 +198,7 @@ def _better_change(events: SideEvents, row: int, price: int) -> int:
     return change
 
 
-def volume_behind(events: SideEvents, begin: int, end: int, sequence: int, price: int, ahead: int) -> int:
+def queue_volume_behind(events: QueueEvents, begin: int, end: int, sequence: int, price: int, ahead: int) -> int:
     """Volume that trades once everything ``ahead`` of us is gone: what an order at our place gets, whatever its size.
 
     We join the end of the queue at ``price`` right after ``sequence``; rows ``begin`` to ``end`` follow. An execution
@@ -211,7 +211,7 @@ def volume_behind(events: SideEvents, begin: int, end: int, sequence: int, price
 
 
 @njit(cache=True)
-def _volume_behind(events: SideEvents, begin: int, end: int, sequence: int, price: int, ahead: int) -> int:
+def _volume_behind(events: QueueEvents, begin: int, end: int, sequence: int, price: int, ahead: int) -> int:
     volume, better = 0, 0
     for row in range(begin, end):
         gone_price, size = events.gone_prices[row], events.gone_sizes[row]
@@ -232,13 +232,15 @@ def _volume_behind(events: SideEvents, begin: int, end: int, sequence: int, pric
     return volume
 
 
-def shared_volume(events: SideEvents, begin: int, end: int, price: int, others: int, quantities: Integers) -> Integers:
+def queue_shared_volume(
+    events: QueueEvents, begin: int, end: int, price: int, others: int, quantities: Integers
+) -> Integers:
     """Shares that orders of ``quantities (Q,)`` get of the trades in rows ``begin`` to ``end``, each on its own.
 
     Executions of one timestamp, at ``price`` or worse, are one trade; so is the remainder of the order that came for
     them and meets us. It is shared in proportion to the sizes shown: ours and that of ``others`` at our price, who are
     followed as the data have them. Fractions of shares are dropped. Better prices are served first, as in
-    `volume_behind`.
+    `queue_volume_behind`.
     """
     _check_rows(events, begin, end)
     check_array("quantities", quantities, np.int64, (None,))
@@ -247,7 +249,9 @@ def shared_volume(events: SideEvents, begin: int, end: int, price: int, others: 
 
 
 @njit(cache=True)
-def _shared_volume(events: SideEvents, begin: int, end: int, price: int, others: int, quantities: Integers) -> Integers:
+def _shared_volume(
+    events: QueueEvents, begin: int, end: int, price: int, others: int, quantities: Integers
+) -> Integers:
     filled = np.zeros(len(quantities), dtype=np.int64)
     volume, shown, stamp, better = 0, 0, 0, 0
     for row in range(begin, end + 1):
@@ -276,11 +280,11 @@ def _shared_volume(events: SideEvents, begin: int, end: int, price: int, others:
     return filled
 
 
-def _check_rows(events: SideEvents, begin: int, end: int) -> None:
+def _check_rows(events: QueueEvents, begin: int, end: int) -> None:
     """Refuse events of different lengths, and rows that they do not have."""
     check_array("stamps", events.stamps, np.int64, (None,))
     rows = len(events.stamps)
-    for name, values in zip(SideEvents._fields, events, strict=True):
+    for name, values in zip(QueueEvents._fields, events, strict=True):
         check_array(name, values, np.int64, (rows,))
     if not 0 <= begin <= end <= rows:
         raise InputError(f"rows must be within 0 and {rows}, was {begin} to {end}")

@@ -13,8 +13,8 @@ import polars
 
 from riskroute.arrays import Flags, Floats, Stamps
 from riskroute.market.clock import Window
-from riskroute.market.schema import depth_of
-from riskroute.seeding import stream
+from riskroute.market.schema import schema_depth
+from riskroute.seeding import seed_stream
 from riskroute.validation import whole_number
 
 
@@ -26,15 +26,15 @@ class SampleTimes:
     times: Stamps
 
 
-def draw_times(day: dt.date, window: Window, seed: int) -> SampleTimes:
+def draw_sample_times(day: dt.date, window: Window, seed: int) -> SampleTimes:
     """Draw one time per bucket, uniformly; the same for every venue."""
     edges = window.edges(day)
-    rng = np.random.default_rng(stream(seed, "sampled times", str(day)))
+    rng = np.random.default_rng(seed_stream(seed, "sampled times", str(day)))
     return SampleTimes(edges, rng.integers(edges[:-1], edges[1:]))
 
 
 @dataclass(frozen=True)
-class Books:
+class SampledBooks:
     """One book per bucket: prices and sizes ``(B, levels)``, NaN and 0 where there is no level, ``stamps (B,)``.
 
     A bucket without a snapshot has stamp -1 and no levels.
@@ -61,7 +61,7 @@ class Books:
         return (self.bid_px, self.bid_sz) if name == "bid" else (self.ask_px, self.ask_sz)
 
 
-def closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
+def closest_sampled_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
     """Row of the snapshot of each bucket that is closest to its time, ``(B,)``, -1 if there is none.
 
     Of equally close ones it is the later.
@@ -79,26 +79,30 @@ def closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stam
     return rows
 
 
-def closest_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> Books:
-    """The snapshots of `closest_rows`."""
-    return books_at(snapshots, closest_rows(snapshots, sample_times), levels=levels)
+def closest_sampled_books(
+    snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None
+) -> SampledBooks:
+    """The snapshots of `closest_sampled_rows`."""
+    return sampled_books_at(snapshots, closest_sampled_rows(snapshots, sample_times), levels=levels)
 
 
-def last_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
+def last_sampled_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
     """Row of the last snapshot of each bucket, ``(B,)``, -1 if there is none."""
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     first, last = _spans(stamps, sample_times)
     return np.where(first <= last, last, -1)
 
 
-def last_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> Books:
-    """The snapshots of `last_rows`."""
-    return books_at(snapshots, last_rows(snapshots, sample_times), levels=levels)
+def last_sampled_books(
+    snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None
+) -> SampledBooks:
+    """The snapshots of `last_sampled_rows`."""
+    return sampled_books_at(snapshots, last_sampled_rows(snapshots, sample_times), levels=levels)
 
 
-def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> Books:
+def sampled_books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> SampledBooks:
     """Books of some rows of a snapshot table, at most ``levels`` deep if given; row -1 is no book."""
-    depth = depth_of(snapshots)
+    depth = schema_depth(snapshots)
     if levels is not None:
         depth = min(depth, whole_number("levels", levels))
     found = rows >= 0
@@ -111,7 +115,7 @@ def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = 
         columns = [chosen[f"{field}_{level:02d}"].cast(polars.Float64).to_numpy() for level in range(depth)]
         values[found] = np.column_stack(columns)
         sides.append(values)
-    return Books(stamps, *sides)
+    return SampledBooks(stamps, *sides)
 
 
 def _spans(stamps: Stamps, sample_times: SampleTimes) -> tuple[Stamps, Stamps]:

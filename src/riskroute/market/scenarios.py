@@ -16,13 +16,13 @@ from riskroute.market.clock import Window
 from riskroute.market.fitting import Fit, fit_profits
 from riskroute.market.market_orders import SIDES
 from riskroute.market.readers.reading import MOST_LEVELS
-from riskroute.market.sampling import closest_books, draw_times
-from riskroute.market.slots import Slot, Terms, VenueTables
+from riskroute.market.sampling import closest_sampled_books, draw_sample_times
+from riskroute.market.slots import Slot, SlotTerms, SlotVenueTables
 from riskroute.market.store import Store
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.venues import VenueModel
-from riskroute.seeding import stream
+from riskroute.seeding import seed_stream
 from riskroute.validation import exact_array, instance_of, list_of, one_of, whole_number
 
 ENOUGH = 0.95
@@ -123,7 +123,7 @@ class Scenarios:
         quantities = np.unique(np.linspace(1, largest, min(FITTED, largest)).round().astype(np.int64))
         buckets = len(self.buckets) // self.repeats
         found = np.asarray(np.isfinite(self.profits[slot, :, 1]).reshape(self.repeats, buckets).any(axis=0))
-        source = stream(seed, "bootstrap", self.slots[slot].name)
+        source = seed_stream(seed, "bootstrap", self.slots[slot].name)
         try:
             return fit_profits(self.profits[slot][:, quantities], quantities, found, seed=source, draws=self.repeats)
         except DataError as error:
@@ -172,11 +172,11 @@ def sample_scenarios(
     for slot in slots:
         one_of("venue of a slot", slot.venue, tuple(recordings))
     day = next(iter(recordings.values())).date
-    drawn = [draw_times(day, window, _derived(seed, repeat)) for repeat in range(repeats)]
-    hidden = [int(stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
-    terms = Terms(np.arange(1, shares + 1), side, fees, levels)
+    drawn = [draw_sample_times(day, window, _derived(seed, repeat)) for repeat in range(repeats)]
+    hidden = [int(seed_stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
+    terms = SlotTerms(np.arange(1, shares + 1), side, fees, levels)
     names = dict.fromkeys(slot.venue for slot in slots)
-    venues = {name: VenueTables(store, recordings[name], window, drawn) for name in names}
+    venues = {name: SlotVenueTables(store, recordings[name], window, drawn) for name in names}
     profits, crossed, depths = [], [], []
     for slot in slots:
         parts = [
@@ -194,7 +194,9 @@ def sample_scenarios(
             rests = np.stack([crossed[k] for k in takers])
             shared.append(SharedBook(takers, crossing, rests, depths[takers[0]]))
     table = np.stack([_from_nothing(one) for one in profits])
-    mids = [closest_books(venues[slots[0].venue].snapshots, sample_times, levels=1).mid for sample_times in drawn]
+    mids = [
+        closest_sampled_books(venues[slots[0].venue].snapshots, sample_times, levels=1).mid for sample_times in drawn
+    ]
     if not np.isfinite(table[:, :, 1]).any():
         where = f"at {', '.join(venues)}"
         raise DataError(f"books of {symbol} must be there {where} from {window.start} to {window.end}, was no moment")
@@ -216,4 +218,4 @@ def _from_nothing(table: NDArray[np.generic]) -> NDArray[Any]:
 
 def _derived(seed: int, repeat: int) -> int:
     """A seed per repeat; the first is the seed itself, as calibration draws."""
-    return seed if repeat == 0 else int(stream(seed, "repeat", repeat).generate_state(1)[0])
+    return seed if repeat == 0 else int(seed_stream(seed, "repeat", repeat).generate_state(1)[0])

@@ -14,12 +14,12 @@ from riskroute.errors import InputError
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.limit_orders import limit_profits
-from riskroute.market.market_orders import market_profits, stretched_profits
-from riskroute.market.sampling import SampleTimes, closest_books, closest_rows, last_rows
+from riskroute.market.market_orders import market_profits, stretched_market_profits
+from riskroute.market.sampling import SampleTimes, closest_sampled_books, closest_sampled_rows, last_sampled_rows
 from riskroute.market.store import Recording, Store
+from riskroute.names import LONGEST_VENUE, as_name
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import KINDS
-from riskroute.text import LONGEST_VENUE, as_name
 from riskroute.validation import instance_of, one_of
 
 MATCHING = {"XPSX": "pro-rata"}
@@ -51,7 +51,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Terms:
+class SlotTerms:
     """What is traded, and on which terms: quantities, side, fees, and levels of the book to walk, all if None."""
 
     quantities: Integers
@@ -61,7 +61,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SlotOutcome:
     """What a slot earned, and how many shares crossed the book at once, ``(draws * B, Q)`` each.
 
     Per bucket ``(B,)``, whether there was a book, and how deep. Limit orders cross a later book, not this one.
@@ -73,7 +73,7 @@ class Outcome:
     depth: Floats
 
 
-class VenueTables:
+class SlotVenueTables:
     """The tables of one venue and part of a day, read once: of the snapshots those that ``drawn`` times need."""
 
     def __init__(self, store: Store, recording: Recording, window: Window, drawn: Sequence[SampleTimes]) -> None:
@@ -81,7 +81,7 @@ class VenueTables:
         edges = window.edges(recording.date)
         times = store.times(recording, int(edges[0]), int(edges[-1]))
         rows = np.concatenate(
-            [find(times, sample_times) for sample_times in drawn for find in (closest_rows, last_rows)]
+            [find(times, sample_times) for sample_times in drawn for find in (closest_sampled_rows, last_sampled_rows)]
         )
         stamps = times["ts_event"].cast(polars.Int64).to_numpy()
         self.snapshots = store.snapshots_at(recording, stamps[rows[rows >= 0]])
@@ -91,11 +91,13 @@ class VenueTables:
         """Events of the whole day: orders rest from early on."""
         return self.store.events(self.recording)
 
-    def outcome(self, slot: Slot, sample_times: SampleTimes, terms: Terms, *, seed: int = 0, draws: int = 1) -> Outcome:
+    def outcome(
+        self, slot: Slot, sample_times: SampleTimes, terms: SlotTerms, *, seed: int = 0, draws: int = 1
+    ) -> SlotOutcome:
         """What orders in a slot of this venue earn at one time per bucket; ``draws`` are those of a dark pool."""
         name, quantities, side = self.recording.venue, terms.quantities, terms.side
         taker, maker = self._fees(terms)
-        books = closest_books(self.snapshots, sample_times, levels=terms.levels)
+        books = closest_sampled_books(self.snapshots, sample_times, levels=terms.levels)
         crossed = np.zeros((len(books.stamps), len(quantities)), dtype=np.int64)
         if slot.pool is not None:
             dark = slot.pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker, draws=draws)
@@ -114,14 +116,14 @@ class VenueTables:
                 taker_fee=taker,
                 levels=terms.levels,
             ).profits
-        return Outcome(profits, crossed, books.found, books.side("bid" if side == "sell" else "ask")[1].sum(axis=1))
+        return SlotOutcome(profits, crossed, books.found, books.side("bid" if side == "sell" else "ask")[1].sum(axis=1))
 
-    def crossing(self, sample_times: SampleTimes, terms: Terms) -> Floats:
+    def crossing(self, sample_times: SampleTimes, terms: SlotTerms) -> Floats:
         """Profit of crossing the book at one time per bucket, ``(B, Q)``, beyond its known levels an estimate."""
-        books = closest_books(self.snapshots, sample_times, levels=terms.levels)
-        return stretched_profits(books, terms.quantities, terms.side) - self._fees(terms)[0] * terms.quantities
+        books = closest_sampled_books(self.snapshots, sample_times, levels=terms.levels)
+        return stretched_market_profits(books, terms.quantities, terms.side) - self._fees(terms)[0] * terms.quantities
 
-    def _fees(self, terms: Terms) -> tuple[float, float]:
+    def _fees(self, terms: SlotTerms) -> tuple[float, float]:
         """What taking and making cost per share."""
         fee = terms.fees.fee(self.recording.venue, self.recording.date) if terms.fees is not None else None
         return (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)

@@ -18,12 +18,12 @@ import numpy as np
 import polars
 
 from riskroute.arrays import Integers
-from riskroute.errors import DataError, InputError
+from riskroute.errors import DataError, InputError, one_line_error
 from riskroute.files import write_json
 from riskroute.market.readers.parquet_stream import ParquetStream
-from riskroute.market.readers.reading import ITCH_LEVELS, one_line
-from riskroute.market.schema import EVENT_SCHEMA, crossed, levels_used, snapshot_schema
-from riskroute.text import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
+from riskroute.market.readers.reading import ITCH_LEVELS
+from riskroute.market.schema import EVENT_SCHEMA, schema_crossed, schema_levels_used, snapshot_schema
+from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
 from riskroute.validation import day_of, instance_of, list_of, one_of, path_of, whole_number
 
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"
@@ -97,9 +97,9 @@ class RecordingWriter:
         if frame.height:
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
-            one.levels = max(one.levels, levels_used(frame))
+            one.levels = max(one.levels, schema_levels_used(frame))
             one.snapshots += frame.height
-            one.crossed += crossed(frame)
+            one.crossed += schema_crossed(frame)
             one.first = one.first or str(frame["ts_event"][0])
             one.last = str(frame["ts_event"][-1])
 
@@ -155,7 +155,7 @@ class RecordingWriter:
         try:
             yield
         except OSError as error:
-            where, text = str(self.folder), error.strerror or one_line(error)
+            where, text = str(self.folder), error.strerror or one_line_error(error)
             raise InputError(f"out must be a folder that can be written to, was {where!r}: {text}") from error
 
 
@@ -221,7 +221,7 @@ class Store:
             return polars.scan_parquet(path, glob=False).filter(*rules).select(columns).collect(engine="streaming")
         except (OSError, polars.exceptions.PolarsError) as error:
             raise DataError(
-                f"{path} must be a table that `riskroute market import` wrote: {one_line(error)}"
+                f"{path} must be a table that `riskroute market import` wrote: {one_line_error(error)}"
             ) from error
 
 
@@ -249,7 +249,7 @@ def _read_record(path: Path) -> Recording:
         raise DataError(f"{path} must be a record that `riskroute market import` wrote: {error}") from error
 
 
-def quality(store: Store, recording: Recording) -> dict[str, Any]:
+def recording_quality(store: Store, recording: Recording) -> dict[str, Any]:
     """What the books of a recording are like: spread in dollars, shares on all levels of a side, empty sides."""
     path = store.folder / f"{recording.stem}{SNAPSHOTS}"
     depth = recording.depth
@@ -263,6 +263,8 @@ def quality(store: Store, recording: Recording) -> dict[str, Any]:
     try:
         found = columns.collect(engine="streaming").row(0, named=True)
     except (OSError, polars.exceptions.PolarsError) as error:
-        raise DataError(f"{path} must be a table that `riskroute market import` wrote: {one_line(error)}") from error
+        raise DataError(
+            f"{path} must be a table that `riskroute market import` wrote: {one_line_error(error)}"
+        ) from error
     record = asdict(recording) | {"date": recording.date.isoformat()}
     return record | {name: float("nan") if value is None else float(value) for name, value in found.items()}

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from riskroute.paper_results import BookPicture, ExperimentFigure
+from riskroute.paper_results import PaperBookPicture, PaperFigureResult
 from riskroute.report.figures import plot_changes, plot_panels
 from riskroute.report.fits import plot_fits, plot_sampling
-from riskroute.report.interactive import REGRET_NOTE, changes_chart, regret_chart, write_page
-from riskroute.report.interactive_books import FIT_NOTE, SAMPLING_NOTE, fit_charts, sampling_chart
+from riskroute.report.interactive import (
+    REGRET_NOTE,
+    interactive_changes_chart,
+    interactive_regret_chart,
+    write_interactive_page,
+)
+from riskroute.report.interactive_books import FIT_NOTE, SAMPLING_NOTE, interactive_book_fits, interactive_book_sampling
 
 COLUMNS = {"autocorrelation": 5}
 """Panels side by side, where they are not two."""
@@ -17,7 +22,7 @@ NOT_DRAWN = ("instances",)
 """Experiments with too many panels for a picture: their averages are printed."""
 
 
-def write_experiment(figure: ExperimentFigure, stem: Path) -> list[Path]:
+def write_experiment(figure: PaperFigureResult, stem: Path) -> list[Path]:
     """Write the figure of an experiment and the page with the same curves to hover over.
 
     Parameters
@@ -34,18 +39,18 @@ def write_experiment(figure: ExperimentFigure, stem: Path) -> list[Path]:
     """
     if figure.name in NOT_DRAWN:
         return []
-    charts = [regret_chart(title, curves) for title, curves in figure.panels.items()]
+    charts = [interactive_regret_chart(title, curves) for title, curves in figure.panels.items()]
     image = stem.with_suffix(".png")
     if figure.story is not None:
         curves = next(iter(figure.panels.values()))
         drawn = plot_changes(curves, figure.story, image, title=figure.title, panels=figure.panel or "ab")
-        charts.append(changes_chart(figure.story))
+        charts.append(interactive_changes_chart(figure.story))
     else:
         drawn = plot_panels(figure.panels, image, columns=COLUMNS.get(figure.name, 2), title=figure.title)
-    return [drawn, write_page(charts, stem.with_suffix(".html"), title=figure.title, note=REGRET_NOTE)]
+    return [drawn, write_interactive_page(charts, stem.with_suffix(".html"), title=figure.title, note=REGRET_NOTE)]
 
 
-def write_book_picture(picture: BookPicture, stem: Path) -> list[Path]:
+def write_book_picture(picture: PaperBookPicture, stem: Path) -> list[Path]:
     """Write a figure made from order books and the page with the same points to hover over.
 
     Parameters
@@ -62,9 +67,9 @@ def write_book_picture(picture: BookPicture, stem: Path) -> list[Path]:
     """
     image, page, title = stem.with_suffix(".png"), stem.with_suffix(".html"), picture.title
     if picture.sampling is not None:
-        charts, note = [sampling_chart(picture.sampling)], SAMPLING_NOTE
+        charts, note = [interactive_book_sampling(picture.sampling)], SAMPLING_NOTE
         drawn = plot_sampling(picture.sampling, image, title=title)
     else:
-        charts, note = fit_charts(picture.fits), FIT_NOTE
+        charts, note = interactive_book_fits(picture.fits), FIT_NOTE
         drawn = plot_fits(picture.fits, image, title=title)
-    return [drawn, write_page(charts, page, title=title, note=note)]
+    return [drawn, write_interactive_page(charts, page, title=title, note=note)]

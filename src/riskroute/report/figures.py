@@ -11,9 +11,9 @@ import numpy as np
 
 from riskroute.arrays import Floats
 from riskroute.errors import InputError, shown
+from riskroute.extras import require_report_extra
 from riskroute.files import write_whole
-from riskroute.paper_results import ChangeStory
-from riskroute.report import require
+from riskroute.paper_results import PaperChangeStory
 from riskroute.results import SimulationResult
 from riskroute.validation import instance_of, one_of, path_of
 
@@ -54,7 +54,7 @@ BAND = 0.2
 """Half-width of the shaded band, in standard deviations, as in the paper's figures."""
 
 
-class Curve(Protocol):
+class FigureCurve(Protocol):
     """Regret of a policy over time: mean and standard deviation over its runs, at each checkpoint."""
 
     @property
@@ -67,48 +67,48 @@ class Curve(Protocol):
     def runs(self) -> int: ...
 
 
-Curves = Mapping[str, Curve]
+Curves = Mapping[str, FigureCurve]
 """Regret curves by policy."""
 
 
-def band_of(curve: Curve) -> tuple[Floats, Floats]:
+def figure_band(curve: FigureCurve) -> tuple[Floats, Floats]:
     """Lower and upper edge of the shaded band of a policy."""
     mean, deviation = np.array(curve.mean_regret), np.array(curve.std_regret)
     return mean - BAND * deviation, mean + BAND * deviation
 
 
-def in_figure(text: str) -> str:
+def text_in_figure(text: str) -> str:
     """A text as matplotlib draws it as it is: what stands between two dollar signs is no formula."""
     return text.replace("$", r"\$")
 
 
-def label_of(name: str, curves: Curves) -> str:
+def figure_label(name: str, curves: Curves) -> str:
     """Name of a policy, and how often it was played if less often than others."""
     runs, most = curves[name].runs, max(one.runs for one in curves.values())
     return name if runs == most else f"{name} ({runs} runs)"
 
 
-def draw_regret(axes: Axes, curves: Curves) -> None:
+def draw_regret_figure(axes: Axes, curves: Curves) -> None:
     """Draw mean regret curves with bands into existing axes."""
     for name, one in curves.items():
-        rounds, label = one.checkpoints, in_figure(label_of(name, curves))
+        rounds, label = one.checkpoints, text_in_figure(figure_label(name, curves))
         style = "--" if name in YARDSTICKS else "-"
         (line,) = axes.plot(rounds, one.mean_regret, style, color=COLOURS.get(name), linewidth=1.8, label=label)
-        axes.fill_between(rounds, *band_of(one), color=line.get_color(), alpha=0.2, linewidth=0)
+        axes.fill_between(rounds, *figure_band(one), color=line.get_color(), alpha=0.2, linewidth=0)
     axes.set_xlabel(ROUND_LABEL)
     axes.set_ylabel(REGRET_LABEL)
-    tidy(axes)
+    tidy_figure(axes)
     axes.legend(frameon=False, loc="best")
 
 
-def tidy(axes: Axes) -> None:
+def tidy_figure(axes: Axes) -> None:
     """Numbers with commas, a light grid, no frame."""
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.10g}")
-    unframe(axes)
+    unframe_figure(axes)
 
 
-def unframe(axes: Axes) -> None:
+def unframe_figure(axes: Axes) -> None:
     """A light grid, no frame."""
     axes.grid(alpha=0.25)
     for side in ("top", "right"):
@@ -121,7 +121,7 @@ def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title
         raise InputError("result must hold at least one policy to be drawn")
     figure = new_figure(8, 5)
     axes = figure.add_subplot()
-    draw_regret(axes, {name: one.curve() for name, one in result.policies.items()})
+    draw_regret_figure(axes, {name: one.curve() for name, one in result.policies.items()})
     if title is not None and not (isinstance(title, str) and title.isprintable()):
         raise InputError(f"title must be a text on one line, was {shown(title)}")
     axes.set_title(_title(result) if title is None else title, fontsize=11, parse_math=False)
@@ -134,14 +134,14 @@ def plot_panels(panels: Mapping[str, Curves], path: str | os.PathLike[str], *, c
     figure = new_figure(5.5 * min(columns, len(panels)), 4.2 * rows + 0.4)
     for k, (name, curves) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, min(columns, len(panels)), k + 1)
-        draw_regret(axes, curves)
-        axes.set_title(in_figure(name), fontsize=10)
-    figure.suptitle(in_figure(title), fontsize=12)
+        draw_regret_figure(axes, curves)
+        axes.set_title(text_in_figure(name), fontsize=10)
+    figure.suptitle(text_in_figure(title), fontsize=12)
     return save_figure(figure, path)
 
 
 def plot_changes(
-    curves: Curves, story: ChangeStory, path: str | os.PathLike[str], *, title: str, panels: str = "ab"
+    curves: Curves, story: PaperChangeStory, path: str | os.PathLike[str], *, title: str, panels: str = "ab"
 ) -> Path:
     """Write the figure of a changing world: (a) regret, (b) the gap of every round of one run."""
     figure = new_figure(11, 4 * len(panels))
@@ -154,7 +154,7 @@ def plot_changes(
         for k, start in enumerate(story.changes):
             axes.axvline(start, color="#777777", linestyle="--", linewidth=1.4, label="change" if k == 0 else None)
     if "a" in drawn:
-        draw_regret(drawn["a"], curves)
+        draw_regret_figure(drawn["a"], curves)
         drawn["a"].set_title("(a) regret", fontsize=10)
     if "b" in drawn:
         _draw_gaps(drawn["b"], story)
@@ -162,18 +162,18 @@ def plot_changes(
     return save_figure(figure, path)
 
 
-def _draw_gaps(axes: Axes, story: ChangeStory) -> None:
+def _draw_gaps(axes: Axes, story: PaperChangeStory) -> None:
     axes.step(story.gap_rounds, story.gaps, where="post", color=COLOURS["restart-gse"], linewidth=0.9)
     axes.axhline(0, color="#111111", linewidth=0.8)
     axes.set_xlabel(ROUND_LABEL)
     axes.set_ylabel("gap of the round to the comparator\n(squared reward units)")
     axes.set_title("(b) mean-variance gap of every round, one run of restart-gse", fontsize=10)
-    tidy(axes)
+    tidy_figure(axes)
 
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure; an error says what to install if it cannot be drawn."""
-    require("matplotlib")
+    require_report_extra("matplotlib")
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

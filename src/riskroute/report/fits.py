@@ -11,8 +11,8 @@ import numpy as np
 
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError
-from riskroute.paper_results import SamplingPicture
-from riskroute.report.figures import in_figure, new_figure, save_figure, tidy, unframe
+from riskroute.paper_results import PaperSamplingPicture
+from riskroute.report.figures import new_figure, save_figure, text_in_figure, tidy_figure, unframe_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,14 +45,14 @@ def plot_fits(fits: Mapping[str, FittedPoints], path: str | os.PathLike[str], *,
     for (name, fit), (left, right) in zip(fits.items(), rows, strict=True):
         quantities = np.array(fit.quantities, dtype=float)
         _draw_line(left, quantities, np.array(fit.means))
-        left.set_title(f"{in_figure(name)}: mean, R² = {fit.r2_mean:.3f}", fontsize=10)
+        left.set_title(f"{text_in_figure(name)}: mean, R² = {fit.r2_mean:.3f}", fontsize=10)
         left.set_xlabel("quantity (shares)")
         left.set_ylabel("mean profit (dollars)")
         _draw_line(right, quantities**2, np.array(fit.variances))
-        right.set_title(f"{in_figure(name)}: variance, R² = {fit.r2_variance:.3f}", fontsize=10)
+        right.set_title(f"{text_in_figure(name)}: variance, R² = {fit.r2_variance:.3f}", fontsize=10)
         right.set_xlabel("squared quantity (shares²)")
         right.set_ylabel("variance of the profit (dollars²)")
-    figure.suptitle(in_figure(title), fontsize=12)
+    figure.suptitle(text_in_figure(title), fontsize=12)
     return save_figure(figure, path)
 
 
@@ -60,16 +60,16 @@ def _draw_line(axes: Axes, along: Any, values: Any) -> None:
     axes.plot(along, values, "o", color=POINT, markersize=4, label="sampled")
     slope, start = np.polyfit(along, values, 1)
     axes.plot(along, start + slope * along, color=LINE, linewidth=1.4, label="straight line")
-    tidy(axes)
+    tidy_figure(axes)
     axes.legend(frameon=False, loc="best")
 
 
-def plot_sampling(picture: SamplingPicture, path: str | os.PathLike[str], *, title: str) -> Path:
+def plot_sampling(picture: PaperSamplingPicture, path: str | os.PathLike[str], *, title: str) -> Path:
     """Write the picture of the sampling: some buckets with the drawn times and matched books, and one book walked."""
     figure = new_figure(11, 7.5)
     above, below = figure.subplots(2, 1, height_ratios=(3, 2))
     for colour, (venue, course) in zip(VENUE_COLOURS, picture.venues.items(), strict=False):
-        above.step(course.minutes, course.mids, where="post", color=colour, linewidth=1, label=in_figure(venue))
+        above.step(course.minutes, course.mids, where="post", color=colour, linewidth=1, label=text_in_figure(venue))
         above.plot(course.matched, course.matched_mids, "o", color=colour, markersize=6)
     for k, edge in enumerate(picture.edges):
         above.axvline(edge, color="#777777", linewidth=1.2, label="bucket" if k == 0 else None)
@@ -85,9 +85,9 @@ def plot_sampling(picture: SamplingPicture, path: str | os.PathLike[str], *, tit
     below.bar(labels, book.taken, color=POINT, label=f"taken by {sum(book.taken):,.0f} shares sold")
     below.set_xlabel(f"bid price (dollars); mid {book.mid:.3f}")
     below.set_ylabel("shares")
-    below.set_title(f"one of these books ({in_figure(book.venue)}), walked from the best bid down", fontsize=10)
+    below.set_title(f"one of these books ({text_in_figure(book.venue)}), walked from the best bid down", fontsize=10)
     below.legend(frameon=False, loc="best")
     for axes in (above, below):
-        unframe(axes)
-    figure.suptitle(in_figure(title), fontsize=12)
+        unframe_figure(axes)
+    figure.suptitle(text_in_figure(title), fontsize=12)
     return save_figure(figure, path)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from riskroute.extras import require_report_extra
 from riskroute.files import write_whole
-from riskroute.paper_results import ChangeStory
-from riskroute.report import require
-from riskroute.report.figures import COLOURS, REGRET_LABEL, ROUND_LABEL, YARDSTICKS, Curves, band_of, label_of
-from riskroute.text import script_json
+from riskroute.paper_results import PaperChangeStory
+from riskroute.report.figures import COLOURS, REGRET_LABEL, ROUND_LABEL, YARDSTICKS, Curves, figure_band, figure_label
+from riskroute.text import json_in_script
 
 REGRET_NOTE = "Mean regret over runs; the band is 20 % of the standard deviation."
 LIBRARY = "plotly.min.js"
@@ -44,17 +44,17 @@ for (const [id, chart] of Object.entries(charts))
 """
 
 
-def regret_chart(title: str, curves: Curves) -> dict[str, Any]:
+def interactive_regret_chart(title: str, curves: Curves) -> dict[str, Any]:
     """Regret curves with bands, as the plain data and layout of a chart."""
     data: list[dict[str, Any]] = []
     for name, one in curves.items():
-        rounds, (low, high) = one.checkpoints, band_of(one)
+        rounds, (low, high) = one.checkpoints, figure_band(one)
         data.append(
             {
                 "x": [*rounds, *reversed(rounds)],
                 "y": [*high.tolist(), *reversed(low.tolist())],
                 "fill": "toself",
-                "fillcolor": colour_of(name) + "33",
+                "fillcolor": interactive_colour(name) + "33",
                 "line": {"width": 0},
                 "mode": "lines",
                 "hoverinfo": "skip",
@@ -62,30 +62,30 @@ def regret_chart(title: str, curves: Curves) -> dict[str, Any]:
                 "legendgroup": name,
             }
         )
-        data.append(regret_line(name, curves))
-    return {"data": data, "layout": layout_of(title, ROUND_LABEL, REGRET_LABEL)}
+        data.append(interactive_regret_line(name, curves))
+    return {"data": data, "layout": interactive_layout(title, ROUND_LABEL, REGRET_LABEL)}
 
 
-def regret_line(name: str, curves: Curves) -> dict[str, Any]:
+def interactive_regret_line(name: str, curves: Curves) -> dict[str, Any]:
     """The mean regret of one policy as a line of a chart."""
     one = curves[name]
     return {
         "x": list(one.checkpoints),
         "y": list(one.mean_regret),
         "mode": "lines",
-        "name": label_of(name, curves),
+        "name": figure_label(name, curves),
         "legendgroup": name,
-        "line": {"color": colour_of(name), "width": 2, "dash": "dash" if name in YARDSTICKS else "solid"},
+        "line": {"color": interactive_colour(name), "width": 2, "dash": "dash" if name in YARDSTICKS else "solid"},
         "hovertemplate": "%{y:,.0f} after %{x:,} rounds",
     }
 
 
-def colour_of(name: str) -> str:
+def interactive_colour(name: str) -> str:
     """The colour of a policy; grey if it is not one of ours."""
     return COLOURS.get(name, "#555555")
 
 
-def layout_of(title: str, along: str, up: str) -> dict[str, Any]:
+def interactive_layout(title: str, along: str, up: str) -> dict[str, Any]:
     """Titles and margins that all charts have alike."""
     return {
         "title": {"text": title, "font": {"size": 14}},
@@ -97,11 +97,13 @@ def layout_of(title: str, along: str, up: str) -> dict[str, Any]:
     }
 
 
-def changes_chart(story: ChangeStory) -> dict[str, Any]:
+def interactive_changes_chart(story: PaperChangeStory) -> dict[str, Any]:
     """The gap of every round of one run, with its windows of exploration, restarts and changes."""
-    bands = [shape("rect", begin, end, fillcolor="#9ecae1", opacity=0.5, width=0) for begin, end in story.windows]
-    restarts = [shape("line", at, at, color="#f08c1e", dash="dot", width=1) for at in story.restarts]
-    changes = [shape("line", at, at, color="#777777", dash="dash", width=1.5) for at in story.changes]
+    bands = [
+        interactive_shape("rect", begin, end, fillcolor="#9ecae1", opacity=0.5, width=0) for begin, end in story.windows
+    ]
+    restarts = [interactive_shape("line", at, at, color="#f08c1e", dash="dot", width=1) for at in story.restarts]
+    changes = [interactive_shape("line", at, at, color="#777777", dash="dash", width=1.5) for at in story.changes]
     line = {"color": COLOURS["restart-gse"], "width": 1, "shape": "hv"}
     layout = {
         "title": {"text": "gap of every round, one run (blue: exploration, dotted: restart, dashed: change)"},
@@ -116,7 +118,7 @@ def changes_chart(story: ChangeStory) -> dict[str, Any]:
     }
 
 
-def shape(kind: str, begin: float, end: float, *, width: float, **style: Any) -> dict[str, Any]:
+def interactive_shape(kind: str, begin: float, end: float, *, width: float, **style: Any) -> dict[str, Any]:
     """A line or rectangle over the whole height of a chart."""
     line = {"width": width} | {name: style.pop(name) for name in ("color", "dash") if name in style}
     return {
@@ -131,9 +133,9 @@ def shape(kind: str, begin: float, end: float, *, width: float, **style: Any) ->
     } | style
 
 
-def in_script(charts: Mapping[str, Any]) -> str:
+def interactive_script(charts: Mapping[str, Any]) -> str:
     """Charts by the name of their box, as a page's script has them; texts in them are drawn as they are."""
-    return script_json(_drawn(charts))
+    return json_in_script(_drawn(charts))
 
 
 def _drawn(value: Any) -> Any:
@@ -145,9 +147,9 @@ def _drawn(value: Any) -> Any:
     return [_drawn(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def write_page(charts: Sequence[dict[str, Any]], path: Path, *, title: str, note: str) -> Path:
+def write_interactive_page(charts: Sequence[dict[str, Any]], path: Path, *, title: str, note: str) -> Path:
     """Write a page of charts; the charting library lies in the folder above."""
-    require("plotly")
+    require_report_extra("plotly")
     from plotly.offline import get_plotlyjs
 
     library = path.parent.parent / LIBRARY
@@ -159,6 +161,6 @@ def write_page(charts: Sequence[dict[str, Any]], path: Path, *, title: str, note
         note=html.escape(note),
         library=LIBRARY,
         boxes="".join(f'<div class="chart" id="{name}"></div>' for name in named),
-        charts=in_script(named),
+        charts=interactive_script(named),
     )
     return write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))

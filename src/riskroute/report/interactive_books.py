@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from riskroute.arrays import Floats
-from riskroute.paper_results import SamplingPicture
+from riskroute.paper_results import PaperSamplingPicture
 from riskroute.report.fits import LINE, POINT, VENUE_COLOURS, FittedPoints
-from riskroute.report.interactive import layout_of, shape
+from riskroute.report.interactive import interactive_layout, interactive_shape
 
 FIT_NOTE = "Dots are sampled, lines are straight. Profits are against the mid of the venue's own book."
 SAMPLING_NOTE = "One time is drawn per bucket and shared by all venues; dots are the closest books."
 
 
-def fit_charts(fits: Mapping[str, FittedPoints]) -> list[dict[str, Any]]:
+def interactive_book_fits(fits: Mapping[str, FittedPoints]) -> list[dict[str, Any]]:
     """Per venue: mean profit against quantity, and variance against its square."""
     charts = []
     for name, fit in fits.items():
@@ -46,10 +46,10 @@ def _line(title: str, along: str, up: str, places: Any, values: Sequence[float] 
             "line": {"color": LINE, "width": 1.5},
         },
     ]
-    return {"data": data, "layout": layout_of(title, along, up)}
+    return {"data": data, "layout": interactive_layout(title, along, up)}
 
 
-def sampling_chart(picture: SamplingPicture) -> dict[str, Any]:
+def interactive_book_sampling(picture: PaperSamplingPicture) -> dict[str, Any]:
     """Mids of all venues over some buckets, with the drawn times and the matched books."""
     data: list[dict[str, Any]] = []
     for colour, (venue, course) in zip(VENUE_COLOURS, picture.venues.items(), strict=False):
@@ -62,7 +62,7 @@ def sampling_chart(picture: SamplingPicture) -> dict[str, Any]:
             "marker": {"color": colour},
         }
         data.append(dots | {"name": f"{venue} matched"})
-    layout = layout_of("", f"minutes after {picture.start} New York", "mid (dollars)")
-    edges = [shape("line", at, at, color="#777777", width=1.5) for at in picture.edges]
-    times = [shape("line", at, at, color="#111111", dash="dot", width=1) for at in picture.times]
+    layout = interactive_layout("", f"minutes after {picture.start} New York", "mid (dollars)")
+    edges = [interactive_shape("line", at, at, color="#777777", width=1.5) for at in picture.edges]
+    times = [interactive_shape("line", at, at, color="#111111", dash="dot", width=1) for at in picture.times]
     return {"data": data, "layout": layout | {"shapes": [*edges, *times]}}

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from riskroute.report.figures import Curves
-from riskroute.report.interactive import layout_of, regret_line
-from riskroute.report.interactive_books import fit_charts
+from riskroute.report.interactive import interactive_layout, interactive_regret_line
+from riskroute.report.interactive_books import interactive_book_fits
 from riskroute.study_results.order import RECOMMENDED, OrderResult
 
 DECADES = 5
@@ -16,7 +16,7 @@ DECADES = 5
 BAR, OTHER = "#1f6fd6", "#9db7d8"
 
 
-def allocation_chart(order: OrderResult) -> dict[str, Any]:
+def study_allocation_chart(order: OrderResult) -> dict[str, Any]:
     """The recommended split over the slots, beside the first of the naive ones."""
     data = [
         {
@@ -28,10 +28,10 @@ def allocation_chart(order: OrderResult) -> dict[str, Any]:
         }
         for name, colour in ((RECOMMENDED, BAR), (order.naive_splits[0], OTHER))
     ]
-    return {"data": data, "layout": layout_of("Where the shares go", "slot", "shares") | {"barmode": "group"}}
+    return {"data": data, "layout": interactive_layout("Where the shares go", "slot", "shares") | {"barmode": "group"}}
 
 
-def cost_chart(order: OrderResult) -> dict[str, Any]:
+def study_cost_chart(order: OrderResult) -> dict[str, Any]:
     """Cost per order of the recommended split and of its alternatives, out of sample."""
     names = list(order.splits)
     tested = [order.splits[name].test for name in names]
@@ -49,11 +49,11 @@ def cost_chart(order: OrderResult) -> dict[str, Any]:
     risk = [one.risk_charge for one in tested]
     if None not in risk:
         data.append({"type": "bar", "x": names, "y": risk, "name": "charge for risk", "marker": {"color": OTHER}})
-    layout = layout_of("Cost of an order, out of sample", "", "dollars per order") | {"barmode": "stack"}
+    layout = interactive_layout("Cost of an order, out of sample", "", "dollars per order") | {"barmode": "stack"}
     return {"data": data, "layout": layout}
 
 
-def regret_charts(order: OrderResult) -> list[dict[str, Any]]:
+def study_regret_charts(order: OrderResult) -> list[dict[str, Any]]:
     """What learning cost each policy so far: in the model, and out of sample.
 
     Policies differ by orders of magnitude, so the scale is logarithmic, and without bands, which may be negative.
@@ -66,13 +66,13 @@ def regret_charts(order: OrderResult) -> list[dict[str, Any]]:
 
 
 def _regret_chart(title: str, curves: Curves) -> dict[str, Any]:
-    layout = layout_of(title, "orders routed", "regret (squared dollars)")
+    layout = interactive_layout(title, "orders routed", "regret (squared dollars)")
     top = math.log10(max(1.0, *(max(one.mean_regret) for one in curves.values())))
     layout["yaxis"] |= {"type": "log", "dtick": 1, "range": [top - DECADES, top + 0.2]}
-    return {"data": [regret_line(name, curves) for name in curves], "layout": layout}
+    return {"data": [interactive_regret_line(name, curves) for name in curves], "layout": layout}
 
 
-def frontier_chart(order: OrderResult) -> dict[str, Any]:
+def study_frontier_chart(order: OrderResult) -> dict[str, Any]:
     """Cost against risk of the best splits, from the most careful to the one that ignores risk."""
     points = order.frontier
     hover = [
@@ -117,14 +117,17 @@ def frontier_chart(order: OrderResult) -> dict[str, Any]:
         }
     )
     title = "Risk frontier: the best split for every risk tolerance"
-    return {"data": data, "layout": layout_of(title, "standard deviation of the cost (dollars)", "cost (dollars)")}
+    return {
+        "data": data,
+        "layout": interactive_layout(title, "standard deviation of the cost (dollars)", "cost (dollars)"),
+    }
 
 
-def all_charts(order: OrderResult) -> dict[str, list[dict[str, Any]]]:
+def all_study_charts(order: OrderResult) -> dict[str, list[dict[str, Any]]]:
     """Charts by the section of the report they belong to."""
     return {
-        "allocation": [allocation_chart(order), cost_chart(order)],
-        "learning": regret_charts(order),
-        "frontier": [frontier_chart(order)],
-        "fits": fit_charts(order.fits),
+        "allocation": [study_allocation_chart(order), study_cost_chart(order)],
+        "learning": study_regret_charts(order),
+        "frontier": [study_frontier_chart(order)],
+        "fits": interactive_book_fits(order.fits),
     }

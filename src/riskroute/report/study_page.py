@@ -9,22 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from riskroute.extras import require_report_extra
 from riskroute.files import output_folder, write_whole
-from riskroute.records import to_plain
-from riskroute.report import require
-from riskroute.report.interactive import in_script
-from riskroute.report.study_charts import all_charts
+from riskroute.records import record_to_plain
+from riskroute.report.interactive import interactive_script
+from riskroute.report.study_charts import all_study_charts
 from riskroute.report.study_tables import (
-    frontier_table,
-    known_levels,
-    models_table,
-    policies_table,
-    splits_table,
+    study_frontier_table,
+    study_known_levels,
+    study_models_table,
+    study_policies_table,
+    study_splits_table,
 )
 from riskroute.study_results.findings import headline, summary_sentences
 from riskroute.study_results.order import OrderResult
 from riskroute.study_results.study import StudyResult
-from riskroute.text import Table, in_markdown
+from riskroute.text import TextTable, in_markdown
 from riskroute.validation import instance_of
 
 PAGES = ("report.html", "report.md")
@@ -61,7 +61,7 @@ def write_report(result: StudyResult, out: str | os.PathLike[str]) -> list[Path]
     """
     instance_of("result", result, StudyResult, "a StudyResult")
     folder = output_folder("out", out)
-    require("plotly", "jinja2")
+    require_report_extra("plotly", "jinja2")
     remove_report(folder)  # pages of an earlier study must not stand beside new numbers
     import jinja2
     from plotly.offline import get_plotlyjs
@@ -75,7 +75,7 @@ def write_report(result: StudyResult, out: str | os.PathLike[str]) -> list[Path]
     orders = []
     for number, order in enumerate(result.orders):
         boxes = {}
-        for section, drawn in all_charts(order).items():
+        for section, drawn in all_study_charts(order).items():
             named = {f"{section}-{number}-{k}": chart for k, chart in enumerate(drawn)}
             charts |= named
             boxes[section] = _raw("".join(f'<div class="chart" id="{name}"></div>' for name in named))
@@ -84,7 +84,7 @@ def write_report(result: StudyResult, out: str | os.PathLike[str]) -> list[Path]
         **facts,
         orders=orders,
         library=_raw(get_plotlyjs()),
-        charts=_raw(in_script(charts)),
+        charts=_raw(interactive_script(charts)),
     )
     text = plain.get_template("study.md.jinja").render(
         **facts, orders=[_order(order, result, _markdown_table) for order in result.orders]
@@ -108,8 +108,8 @@ def _facts(result: StudyResult) -> dict[str, Any]:
     return {
         "market": result.market,
         "versions": ", ".join(f"{name} {number}" for name, number in result.versions.items()),
-        "config": Markdown(json.dumps(to_plain(config), indent=1)),
-        "limitations": [*LIMITATIONS, *known_levels(result)],
+        "config": StudyMarkdown(json.dumps(record_to_plain(config), indent=1)),
+        "limitations": [*LIMITATIONS, *study_known_levels(result)],
         "fees": config.fees is not None,
         "train_hours": _hours(config.train),
         "test_hours": _hours(config.test),
@@ -127,10 +127,10 @@ def _order(order: OrderResult, result: StudyResult, table: Any) -> dict[str, Any
         "headline": headline(order, result.market.side),
         "sentences": summary_sentences(order),
         "tolerance": f"{order.risk_tolerance:g}" if order.risk_tolerance else "",
-        "splits_table": table(splits_table(order)),
-        "policies_table": table(policies_table(order)),
-        "models_table": table(models_table(order)),
-        "frontier_table": table(frontier_table(order)),
+        "splits_table": table(study_splits_table(order)),
+        "policies_table": table(study_policies_table(order)),
+        "models_table": table(study_models_table(order)),
+        "frontier_table": table(study_frontier_table(order)),
         "rounds": f"{tested.checkpoints[-1]:,}",
         "unplayed": ", ".join(order.unplayed),
     }
@@ -142,18 +142,18 @@ def _raw(text: str) -> Any:
     return Markup(text)
 
 
-def _html_table(table: Table) -> Any:
+def _html_table(table: TextTable) -> Any:
     return _raw(table.html())
 
 
-class Markdown(str):
+class StudyMarkdown(str):
     """A text that is Markdown already."""
 
 
 def _as_markdown(value: Any) -> str:
     """A value of the Markdown template, escaped unless it is Markdown already."""
-    return value if isinstance(value, Markdown) else in_markdown(str(value))
+    return value if isinstance(value, StudyMarkdown) else in_markdown(str(value))
 
 
-def _markdown_table(table: Table) -> Markdown:
-    return Markdown(table.markdown())
+def _markdown_table(table: TextTable) -> StudyMarkdown:
+    return StudyMarkdown(table.markdown())

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from riskroute.study_results.findings import dollars, split_text
 from riskroute.study_results.order import OrderResult
 from riskroute.study_results.study import StudyResult
-from riskroute.text import Table
+from riskroute.text import TextTable, dollars_text, split_text
 
 
-def known_levels(result: StudyResult) -> list[str]:
+def study_known_levels(result: StudyResult) -> list[str]:
     """Where books had more levels than the study knows."""
     said = [one.cut for one in result.market.recordings.values() if one.cut]
     levels = result.config.levels
     return said if levels is None else [*said, f"Levels of a book that an order may walk: {levels}, as configured."]
 
 
-def splits_table(order: OrderResult) -> Table:
+def study_splits_table(order: OrderResult) -> TextTable:
     """The recommended split and its alternatives, and what each costs out of sample."""
     rows = []
     for name, split in order.splits.items():
@@ -24,11 +23,11 @@ def splits_table(order: OrderResult) -> Table:
             [
                 name,
                 split_text(order.slots, split.allocation),
-                f"{dollars(tested.cost)} ± {dollars(tested.cost_error)}",
+                f"{dollars_text(tested.cost)} ± {dollars_text(tested.cost_error)}",
                 f"{tested.basis_points:.2f}",
-                dollars(tested.tail_cost),
-                dollars(tested.charged_cost),
-                dollars(split.train.charged_cost),
+                dollars_text(tested.tail_cost),
+                dollars_text(tested.charged_cost),
+                dollars_text(split.train.charged_cost),
             ]
         )
     header = [
@@ -40,10 +39,10 @@ def splits_table(order: OrderResult) -> Table:
         "risk-adjusted cost",
         "the same, in sample",
     ]
-    return Table(header, rows)
+    return TextTable(header, rows)
 
 
-def policies_table(order: OrderResult) -> Table:
+def study_policies_table(order: OrderResult) -> TextTable:
     """What every policy paid to learn, and what it explored."""
     rows = []
     for name, one in order.policies.items():
@@ -52,18 +51,18 @@ def policies_table(order: OrderResult) -> Table:
             [
                 name,
                 f"{tested.runs}",
-                dollars(tested.learning_cost),
-                f"{dollars(tested.cost_each)} ± {dollars(tested.cost_each_error)}",
-                dollars(one.train.cost_each),
+                dollars_text(tested.learning_cost),
+                f"{dollars_text(tested.cost_each)} ± {dollars_text(tested.cost_each_error)}",
+                dollars_text(one.train.cost_each),
                 f"{tested.explored:.1%}",
                 f"{split_text(order.slots, tested.ended_on)} ({tested.ended_on_share:.0%} of runs)",
             ]
         )
     header = ["", "runs", "cost of learning", "cost of an order, all included", "the same, in sample"]
-    return Table([*header, "orders sent elsewhere", "most often ended on"], rows)
+    return TextTable([*header, "orders sent elsewhere", "most often ended on"], rows)
 
 
-def models_table(order: OrderResult) -> Table:
+def study_models_table(order: OrderResult) -> TextTable:
     """The venue models with the evidence behind them."""
     rows = []
     for (slot, model), cap in zip(order.models.items(), order.caps, strict=True):
@@ -82,22 +81,22 @@ def models_table(order: OrderResult) -> Table:
             ]
         )
     moments = ["profit per share ($)", "per share² ($)", "variance per share ($²)", "per share² ($²)"]
-    return Table(["slot", "most shares", *moments, "R² mean", "R² variance", "to be aware of"], rows)
+    return TextTable(["slot", "most shares", *moments, "R² mean", "R² variance", "to be aware of"], rows)
 
 
-def frontier_table(order: OrderResult) -> Table:
+def study_frontier_table(order: OrderResult) -> TextTable:
     """The risk tolerances at which the best split changes, from the most careful on."""
     rows = [
         [
             f"{point.risk_tolerance:.3g}",
             split_text(order.slots, point.allocation),
-            dollars(-point.mean),
+            dollars_text(-point.mean),
             f"{point.variance:.3g}",
-            dollars(-point.test_mean),
+            dollars_text(-point.test_mean),
             f"{point.test_variance:.3g}",
-            dollars(-point.tail),
+            dollars_text(-point.tail),
         ]
         for point in order.frontier
     ]
     header = ["risk tolerance from", "split", "cost in sample", "variance ($²)"]
-    return Table([*header, "cost out of sample", "variance ($²)", "expected shortfall 5 %"], rows)
+    return TextTable([*header, "cost out of sample", "variance ($²)", "expected shortfall 5 %"], rows)

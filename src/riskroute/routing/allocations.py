@@ -16,19 +16,25 @@ import numpy as np
 
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError, shown
-from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch, sample_size
+from riskroute.learning.actions import Action, Actions, ActionSet, action_sample_size, as_action, as_batch
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import is_wide
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.designs.large_design import MOST_KINDS, large_design
-from riskroute.routing.designs.symmetry import SlotGroups
+from riskroute.routing.designs.symmetry import SymmetryGroups
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.lattice_set import Cut, LatticeSet
-from riskroute.routing.search import enumerate_all
-from riskroute.routing.separable import best_exchange, minimise, table_maximum, tabulate, two_best
-from riskroute.routing.splits import MOST_SLOTS, about, list_limit
+from riskroute.routing.lattice_set import LatticeCut, LatticeSet
+from riskroute.routing.search import search_all
+from riskroute.routing.separable import (
+    minimise_separable,
+    separable_best_exchange,
+    separable_table_maximum,
+    separable_two_best,
+    tabulate_separable,
+)
+from riskroute.routing.splits import MOST_SLOTS, about_splits, split_list_limit
 from riskroute.routing.survivors import survivors_of
-from riskroute.seeding import checked
+from riskroute.seeding import checked_seed
 from riskroute.validation import LARGEST, real_number, whole_number
 
 LISTED_DESIGN = 20_000
@@ -44,7 +50,7 @@ Bounds = int | Sequence[int] | None
 
 
 @dataclass(frozen=True)
-class Margin:
+class AllocationMargin:
     """Best allocation of a score, the cheapest way to leave it by moving one lot, and the true gap to the second best.
 
     With convex costs in every slot the paper's claim says that the gap is at least the margin, ``gap >= margin``.
@@ -128,13 +134,13 @@ class Allocations(LatticeSet):
             for low, high in zip(lattice.lows, lattice.highs, strict=True):
                 a = np.arange(min(int(high), lattice.units) + 1, dtype=np.float64) * self.lot
                 tables.append(np.where(a >= low * self.lot, a**2 + a**4, -np.inf))
-            allocation = table_maximum(tables, lattice.units)[1]
+            allocation = separable_table_maximum(tables, lattice.units)[1]
         a = allocation.astype(np.float64) * self.lot
         return float(np.sqrt(np.sum(a**2 + a**4)))
 
     def __repr__(self) -> str:
         lot = f", lot {self.lot}" if self.lot > 1 else ""
-        return f"Allocations({self.shares} shares over {self.slots} slots{lot}, {about(self.size)} allocations)"
+        return f"Allocations({self.shares} shares over {self.slots} slots{lot}, {about_splits(self.size)} allocations)"
 
     @property
     def size(self) -> int:
@@ -151,7 +157,7 @@ class Allocations(LatticeSet):
 
     def best(self, coef: Floats) -> Action:
         alpha, beta = self.separable(coef)
-        units = minimise(alpha, beta, self.lattice.units, self.lattice.lows, self.lattice.highs)
+        units = minimise_separable(alpha, beta, self.lattice.units, self.lattice.lows, self.lattice.highs)
         return as_action(units * self.lot)
 
     def two_best(self, coef: Floats) -> tuple[Action, Action | None]:
@@ -159,18 +165,20 @@ class Allocations(LatticeSet):
         alpha, beta = self.separable(coef)
         lattice = self.lattice
         if (beta >= 0).all():
-            first = minimise(alpha, beta, lattice.units, lattice.lows, lattice.highs)
-            cost, i, j = best_exchange(alpha, beta, first, lattice.lows, lattice.highs)
+            first = minimise_separable(alpha, beta, lattice.units, lattice.lows, lattice.highs)
+            cost, i, j = separable_best_exchange(alpha, beta, first, lattice.lows, lattice.highs)
             second = None
             if np.isfinite(cost):
                 second = first.copy()
                 second[i] -= 1
                 second[j] += 1
         else:
-            first, second = two_best(tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units), lattice.units)
+            first, second = separable_two_best(
+                tabulate_separable(alpha, beta, lattice.lows, lattice.highs, lattice.units), lattice.units
+            )
         return as_action(first * self.lot), None if second is None else as_action(second * self.lot)
 
-    def margin(self, coef: Floats) -> Margin:
+    def margin(self, coef: Floats) -> AllocationMargin:
         """Margin of the paper's gap discussion (its eq. for gamma) for a score, and the gap it is claimed to bound.
 
         Both are infinite when there is only one allocation.
@@ -178,17 +186,17 @@ class Allocations(LatticeSet):
         alpha, beta = self.separable(coef)
         best, second = self.two_best(coef)
         units = np.array(best, dtype=np.int64) // self.lot
-        margin = best_exchange(alpha, beta, units, self.lattice.lows, self.lattice.highs)[0]
+        margin = separable_best_exchange(alpha, beta, units, self.lattice.lows, self.lattice.highs)[0]
         gap = np.inf
         if second is not None:
             other = np.array(second, dtype=np.int64) // self.lot
             gap = float(np.sum(alpha * (other - units) + beta * (other - units) * (other + units)))
-        return Margin(best, margin, gap, bool((beta >= 0).all()))
+        return AllocationMargin(best, margin, gap, bool((beta >= 0).all()))
 
     def design(self, tolerance: float) -> Design:
         tolerance = real_number("tolerance", tolerance, minimum=1e-6, maximum=10)
         if tolerance not in self._designs:
-            kinds = SlotGroups.of(self.lattice.units, self.lattice.lows, self.lattice.highs)
+            kinds = SymmetryGroups.of(self.lattice.units, self.lattice.lows, self.lattice.highs)
             if self.size <= LISTED_DESIGN and (len(kinds) > MOST_KINDS or not is_wide(self.size, self.dim)):
                 self._designs[tolerance] = self.listed().design(tolerance)
             else:
@@ -200,15 +208,15 @@ class Allocations(LatticeSet):
         tolerance = real_number("tolerance", tolerance, minimum=0)
         best = self.best(coef)
         limit = float(self.action_features(best) @ coef) + tolerance
-        return survivors_of(self, (Cut(np.asarray(coef, dtype=np.float64), limit),), best)
+        return survivors_of(self, (LatticeCut(np.asarray(coef, dtype=np.float64), limit),), best)
 
     def top(self, coef: Floats, count: int) -> ActionSet:
-        if self.size <= list_limit(self.slots, LISTED_TOP):
+        if self.size <= split_list_limit(self.slots, LISTED_TOP):
             return self.listed().top(coef, count)
         return survivors_of(self, (), self.best(coef)).top(coef, count)
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        return self._rows(self.lattice.sample(checked(rng), sample_size(count)))
+        return self._rows(self.lattice.sample(checked_seed(rng), action_sample_size(count)))
 
     def rank(self, action: Action) -> int:
         """Number of allocations that come before this one in lexicographic order."""
@@ -228,10 +236,10 @@ class Allocations(LatticeSet):
         return as_action(self.lattice.unrank(rank) * self.lot)
 
     def listed(self) -> Actions:
-        limit = list_limit(self.slots)
+        limit = split_list_limit(self.slots)
         if self.size > limit:
-            raise InputError(f"allocations must be at most {limit:,} to be listed, was {about(self.size)}")
-        return self.listed_rows(self._rows(enumerate_all(self.lattice)))
+            raise InputError(f"allocations must be at most {limit:,} to be listed, was {about_splits(self.size)}")
+        return self.listed_rows(self._rows(search_all(self.lattice)))
 
     def _rows(self, units: Integers) -> ActionBatch:
         return units * self.lot

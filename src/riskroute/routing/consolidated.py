@@ -19,7 +19,7 @@ from numba import njit
 
 from riskroute.arrays import Floats, Integers, Matrix, Units, Vector
 from riskroute.errors import InputError
-from riskroute.routing.separable import table_maximum
+from riskroute.routing.separable import separable_table_maximum
 from riskroute.validation import exact_array, one_of, real_number, whole_number
 
 SIDES = ("buy", "sell")
@@ -163,7 +163,7 @@ class ConsolidatedBook:
             allowed = (units == 0) | (units * lot >= least)
             tables.append(np.where(allowed, -costs - self.takers[venue] * units * lot, -np.inf))
         for units_wanted in range(wanted // lot, -1, -1):
-            value, chosen = table_maximum(tables, units_wanted)
+            value, chosen = separable_table_maximum(tables, units_wanted)
             if np.isfinite(value):
                 break
         return chosen * lot

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from riskroute.errors import DataError, InputError
-from riskroute.text import LONGEST_VENUE, as_name
+from riskroute.names import LONGEST_VENUE, as_name
 from riskroute.validation import day_of, instance_of, list_of, path_of, real_number
 
 _LARGEST = 10.0  # dollars per share; anything above is a mistake of units

@@ -12,7 +12,7 @@ from riskroute.errors import InputError, shown
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem, random_problem
 from riskroute.routing.allocations import Allocations
-from riskroute.routing.splits import count_splits, largest_size, list_limit, split_actions
+from riskroute.routing.splits import count_splits, largest_split_size, split_actions, split_list_limit
 from riskroute.validation import instance_of, list_of, real_number, true_or_false, whole_number
 
 LONGEST_FLOW = 10**8
@@ -36,7 +36,7 @@ def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scal
     Allocations(1000 shares over 20 slots, about 9.9e+39 allocations)
     """
     if listed is None:
-        listed = count_splits(shares, slots) <= list_limit(slots, COMFORTABLE_LIST)
+        listed = count_splits(shares, slots) <= split_list_limit(slots, COMFORTABLE_LIST)
     true_or_false("listed", listed)
     return split_actions(shares, slots, scale=scale) if listed else Allocations(shares, slots, scale=scale)
 
@@ -80,8 +80,8 @@ def random_order_sizes(
         raise InputError(f"sizes must be different positive integers, was {shown(orders)}")
     whole_number("length", length, maximum=LONGEST_FLOW)
     largest = max(orders)
-    listed = count_splits(largest, slots) <= list_limit(slots, COMFORTABLE_LIST)
-    sets = [routing_actions(size, slots, listed=listed, scale=largest_size(largest)) for size in orders]
+    listed = count_splits(largest, slots) <= split_list_limit(slots, COMFORTABLE_LIST)
+    sets = [routing_actions(size, slots, listed=listed, scale=largest_split_size(largest)) for size in orders]
     whole = random_problem(
         sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
     )

@@ -120,10 +120,10 @@ class Lattice:
             edges = np.column_stack([np.full(count, -1), bars, np.full(count, places)])
             return np.diff(edges, axis=1) - 1 + self.lows
         self._check_counts(slots + 1)
-        return np.stack([self.unrank(random_below(rng, self.size)) for _ in range(count)])
+        return np.stack([self.unrank(random_lattice_integer(rng, self.size)) for _ in range(count)])
 
 
-def random_below(rng: np.random.Generator, limit: int) -> int:
+def random_lattice_integer(rng: np.random.Generator, limit: int) -> int:
     """Draw an integer from 0 to ``limit - 1``, uniformly, however large ``limit`` is."""
     if limit <= 2**63 - 1:
         return int(rng.integers(limit))

@@ -15,7 +15,7 @@ from riskroute.validation import exact_array, finite_array
 
 
 @dataclass(frozen=True)
-class Cut:
+class LatticeCut:
     """Keep the allocations whose score ``<coef, features>`` is at most ``limit``."""
 
     coef: Vector

@@ -14,7 +14,7 @@ from numba.extending import register_jitable
 
 from riskroute.arrays import Units, Vector
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.separable import check_table_size, convolve, tabulate
+from riskroute.routing.separable import check_separable_size, convolve_separable, tabulate_separable
 from riskroute.validation import check_array
 
 VISITS = 60_000_000
@@ -26,12 +26,12 @@ MEMBER_SLACK = 1e-12
 _SLACK = 1e-9  # scores are sums of many terms: the enumeration prunes with more room, and an exact test follows
 
 
-def enumerate_all(lattice: Lattice) -> Units:
+def search_all(lattice: Lattice) -> Units:
     """All vectors ``(n, m)`` of the lattice, in lexicographic order."""
-    return np.asarray(enumerate_within(lattice, [], lattice.size, visits=np.iinfo(np.int64).max))
+    return np.asarray(search_within(lattice, [], lattice.size, visits=np.iinfo(np.int64).max))
 
 
-def enumerate_within(
+def search_within(
     lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], limit: int, visits: int = VISITS
 ) -> Units | None:
     """All vectors ``(n, m)`` of the lattice that pass the cuts, in lexicographic order; None if more than ``limit``.
@@ -48,7 +48,7 @@ def enumerate_within(
     return rows if count == 0 or _traverse(*arguments, rows, limit, visits) == count else None
 
 
-def count_within(
+def search_count(
     lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], visits: int = 5 * VISITS
 ) -> int | None:
     """Exact number of vectors of the lattice that pass the cuts; None if it would take too much work.
@@ -66,28 +66,30 @@ def _prepared(
     lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], slack: float
 ) -> tuple[Vector, Vector, Vector, Vector, Vector, Units, Units, Units, int]:
     """What `_traverse` needs to know about a lattice and its cuts."""
-    alphas, betas, limits = stacked(cuts, len(lattice.lows), slack)
-    cheapest, costliest = completions(lattice, alphas, betas), -completions(lattice, -alphas, -betas)
+    alphas, betas, limits = search_stacked(cuts, len(lattice.lows), slack)
+    cheapest, costliest = search_completions(lattice, alphas, betas), -search_completions(lattice, -alphas, -betas)
     return alphas, betas, limits, cheapest, costliest, lattice.ways, lattice.lows, lattice.highs, lattice.units
 
 
-def stacked(cuts: Sequence[tuple[Vector, Vector, float]], slots: int, slack: float) -> tuple[Vector, Vector, Vector]:
+def search_stacked(
+    cuts: Sequence[tuple[Vector, Vector, float]], slots: int, slack: float
+) -> tuple[Vector, Vector, Vector]:
     """Cuts as arrays ``(L, m)``, ``(L, m)`` and ``(L,)``, their limits relaxed by a relative slack."""
     alphas = np.array([alpha for alpha, _, _ in cuts]).reshape(len(cuts), slots)
     betas = np.array([beta for _, beta, _ in cuts]).reshape(len(cuts), slots)
     return alphas, betas, np.array([limit + slack * max(1.0, abs(limit)) for _, _, limit in cuts])
 
 
-def completions(lattice: Lattice, alphas: Vector, betas: Vector) -> Vector:
+def search_completions(lattice: Lattice, alphas: Vector, betas: Vector) -> Vector:
     """Least cost at which the slots from ``k`` on can take ``n`` units, for every cut: ``(L, m + 1, units + 1)``."""
     slots = len(lattice.lows)
-    check_table_size(slots, lattice.units)
+    check_separable_size(slots, lattice.units)
     costs = np.full((len(alphas), slots + 1, lattice.units + 1), np.inf)
     costs[:, slots, 0] = 0.0
     for i, (alpha, beta) in enumerate(zip(alphas, betas, strict=True)):
-        tables = tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units)
+        tables = tabulate_separable(alpha, beta, lattice.lows, lattice.highs, lattice.units)
         for k in range(slots - 1, -1, -1):
-            costs[i, k] = -convolve(tables[k], -costs[i, k + 1], lattice.units)[0]
+            costs[i, k] = -convolve_separable(tables[k], -costs[i, k + 1], lattice.units)[0]
     return costs
 
 
@@ -151,7 +153,7 @@ def _traverse(
 
 
 @register_jitable
-def allowed(
+def search_allowed(
     scores: Vector, alphas: Vector, betas: Vector, limits: Vector, units: Units, i: int, j: int, amount: int
 ) -> bool:
     """Whether moving ``amount`` from slot ``i`` to slot ``j`` keeps every cut; ``scores`` are the current ones."""
@@ -165,7 +167,7 @@ def allowed(
 
 
 @register_jitable
-def cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
+def search_cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
     """Scores of one allocation under all cuts."""
     scores = np.zeros(len(alphas))
     for c in range(len(alphas)):
@@ -174,7 +176,7 @@ def cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
     return scores
 
 
-def walk(
+def search_walk(
     start: Units,
     alphas: Vector,
     betas: Vector,
@@ -211,7 +213,7 @@ def _walk(
 ) -> Units:
     slots = len(start)
     units = start.copy()
-    scores = cut_scores(alphas, betas, units)
+    scores = search_cut_scores(alphas, betas, units)
     drawn = np.empty((count, slots), dtype=np.int64)
     largest = np.log(max(units.sum(), 1) + 1.0)
     for n in range(count):
@@ -224,16 +226,16 @@ def _walk(
             amount = int(np.exp(rng.random() * largest))
             if units[i] - amount < lows[i] or units[j] + amount > highs[j]:
                 continue
-            if allowed(scores, alphas, betas, limits, units, i, j, amount):
+            if search_allowed(scores, alphas, betas, limits, units, i, j, amount):
                 units[i] -= amount
                 units[j] += amount
-                scores = cut_scores(alphas, betas, units)
+                scores = search_cut_scores(alphas, betas, units)
         for k in range(slots):
             drawn[n, k] = units[k]
     return drawn
 
 
-def descend(
+def search_descend(
     start: Units, alpha: Vector, beta: Vector, alphas: Vector, betas: Vector, limits: Vector, lows: Units, highs: Units
 ) -> Units:
     """Move 1, 2, 4 .. units between two slots while that lowers ``sum alpha v + beta v^2`` and keeps the cuts."""
@@ -253,7 +255,7 @@ def _descend(
     better = True
     while better:
         better = False
-        scores = cut_scores(alphas, betas, units)
+        scores = search_cut_scores(alphas, betas, units)
         best, best_i, best_j, best_amount = -1e-12, -1, -1, 0
         for i in range(slots):
             for j in range(slots):
@@ -262,7 +264,7 @@ def _descend(
                     a, b = units[i], units[j]
                     change = -alpha[i] * amount + beta[i] * ((a - amount) * (a - amount) - a * a)
                     change += alpha[j] * amount + beta[j] * ((b + amount) * (b + amount) - b * b)
-                    if change < best and allowed(scores, alphas, betas, limits, units, i, j, amount):
+                    if change < best and search_allowed(scores, alphas, betas, limits, units, i, j, amount):
                         best, best_i, best_j, best_amount = change, i, j, amount
                     amount *= 2
         if best_i >= 0:

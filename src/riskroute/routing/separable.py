@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from riskroute.arrays import Flags, Units, Vector
 from riskroute.errors import InputError
-from riskroute.learning.policies.tournament import build_tree, padded, update
+from riskroute.learning.policies.tournament import build_tournament, padded_tournament, update_tournament
 from riskroute.validation import check_array
 
 LARGEST_TABLES = 30_000_000
@@ -40,7 +40,7 @@ def _offer(value: float, j: int, second: Vector, best: Vector, choice: NDArray[n
             choice[i] = j
 
 
-def convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, NDArray[np.int32]]:
+def convolve_separable(first: Vector, second: Vector, limit: int) -> tuple[Vector, NDArray[np.int32]]:
     """(max, +) convolution: ``out[n] = max_j first[j] + second[n - j]`` for ``n <= limit``, and the smallest such j."""
     check_array("first", first, np.float64, (None,))
     check_array("second", second, np.float64, (None,))
@@ -64,7 +64,7 @@ def _convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, NDArra
     return best, choice
 
 
-def greedy_units(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
+def separable_greedy_units(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
     """Minimise ``sum alpha v + beta v^2`` with every ``beta >= 0``: give each unit where it costs least.
 
     Of equal costs the last slot takes the unit, which makes the result lexicographically smallest.
@@ -82,14 +82,14 @@ def _greedy_units(alpha: Vector, beta: Vector, units: int, lows: Units, highs: U
     for k in range(slots):
         j = slots - 1 - k
         cost[k] = alpha[j] + beta[j] * (2 * chosen[j] + 1) if chosen[j] < highs[j] else np.inf
-    values = padded(cost)
-    winners = build_tree(values)
+    values = padded_tournament(cost)
+    winners = build_tournament(values)
     for _ in range(units - chosen.sum()):
         k = winners[1]
         j = slots - 1 - k
         chosen[j] += 1
         values[k] = alpha[j] + beta[j] * (2 * chosen[j] + 1) if chosen[j] < highs[j] else np.inf
-        update(winners, values, k)
+        update_tournament(winners, values, k)
     return chosen
 
 
@@ -109,7 +109,7 @@ def _check_slots(alpha: Any, beta: Any, lows: Any, highs: Any) -> None:
         check_array(name, cost, np.float64, lows.shape)
 
 
-def check_table_size(slots: int, units: int) -> None:
+def check_separable_size(slots: int, units: int) -> None:
     """Refuse tables of all amounts of every slot that would not fit, before memory is taken."""
     if slots * (units + 1) > LARGEST_TABLES:
         raise InputError(
@@ -118,9 +118,9 @@ def check_table_size(slots: int, units: int) -> None:
         )
 
 
-def tabulate(alpha: Vector, beta: Vector, lows: Units, highs: Units, units: int) -> list[Vector]:
+def tabulate_separable(alpha: Vector, beta: Vector, lows: Units, highs: Units, units: int) -> list[Vector]:
     """Tables ``-(alpha_k v + beta_k v^2)`` for ``v = 0 .. min(high_k, units)``, minus infinity below ``low_k``."""
-    check_table_size(len(alpha), units)
+    check_separable_size(len(alpha), units)
     tables = []
     for k in range(len(alpha)):
         v = np.arange(min(int(highs[k]), units) + 1, dtype=np.float64)
@@ -128,7 +128,7 @@ def tabulate(alpha: Vector, beta: Vector, lows: Units, highs: Units, units: int)
     return tables
 
 
-def table_maximum(tables: list[Vector], units: int) -> tuple[float, Units]:
+def separable_table_maximum(tables: list[Vector], units: int) -> tuple[float, Units]:
     """Maximise ``sum_k tables[k][v_k]`` with ``sum v = units``: value and lexicographically smallest maximiser.
 
     The value is minus infinity when nothing is feasible.
@@ -138,7 +138,7 @@ def table_maximum(tables: list[Vector], units: int) -> tuple[float, Units]:
     suffix[: len(last)] = last
     choices = []
     for table in reversed(tables[:-1]):
-        suffix, choice = convolve(table, suffix, units)
+        suffix, choice = convolve_separable(table, suffix, units)
         choices.append(choice)
     chosen, left = np.zeros(len(tables), dtype=np.int64), units
     if np.isfinite(suffix[units]):
@@ -173,7 +173,7 @@ def _convolve_two(
     return out, runner, choice, runner_choice, runner_from_second
 
 
-def two_best(tables: list[Vector], units: int) -> tuple[Units, Units | None]:
+def separable_two_best(tables: list[Vector], units: int) -> tuple[Units, Units | None]:
     """Return the best and the second best choice of units for tables to be maximised; None if there is only one."""
     best = np.full(units + 1, -np.inf)
     last = tables[-1][: units + 1]
@@ -197,7 +197,7 @@ def two_best(tables: list[Vector], units: int) -> tuple[Units, Units | None]:
     return follow(False), follow(True) if np.isfinite(second[units]) else None
 
 
-def one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[Units, bool]:
+def separable_one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[Units, bool]:
     """Minimise ``sum alpha v + beta v^2`` without upper bounds; also says whether the minimum is clearly the only one.
 
     Between two slots with ``beta < 0`` the cost is concave in what is moved from one to the other, so in some best
@@ -249,7 +249,7 @@ def _one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[
     return chosen, second - lowest > _CLEAR * size
 
 
-def minimise(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
+def minimise_separable(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
     """Units that minimise ``sum alpha v + beta v^2``: greedy where that is exact, dynamic programming otherwise."""
     _check_slots(alpha, beta, lows, highs)
     if (beta >= 0).all():
@@ -259,10 +259,12 @@ def minimise(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units)
         chosen, clear = _one_concave(alpha, beta, units, lows)
         if clear:
             return chosen
-    return table_maximum(tabulate(alpha, beta, lows, highs, units), units)[1]
+    return separable_table_maximum(tabulate_separable(alpha, beta, lows, highs, units), units)[1]
 
 
-def best_exchange(alpha: Vector, beta: Vector, units: Units, lows: Units, highs: Units) -> tuple[float, int, int]:
+def separable_best_exchange(
+    alpha: Vector, beta: Vector, units: Units, lows: Units, highs: Units
+) -> tuple[float, int, int]:
     """Cheapest move of one unit from slot ``i`` to slot ``j``: its cost, ``i`` and ``j`` (infinite cost if none)."""
     adding = np.where(units < highs, alpha + beta * (2 * units + 1), np.inf)
     taking = np.where(units > lows, -alpha - beta * (2 * units - 1), np.inf)

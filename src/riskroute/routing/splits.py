@@ -25,7 +25,7 @@ MOST_SLOTS = 200
 """Orders over more slots are refused: everything learned has two coordinates per slot, and designs need their pairs."""
 
 
-def list_limit(slots: int, most: int = LARGEST_LIST) -> int:
+def split_list_limit(slots: int, most: int = LARGEST_LIST) -> int:
     """Largest number of splits over so many slots that are listed, where ``most`` would be for few slots."""
     return min(most, LARGEST_TABLE // slots)
 
@@ -42,12 +42,12 @@ def count_splits(shares: int, slots: int) -> int:
     return math.comb(shares + slots - 1, slots - 1)
 
 
-def about(count: int) -> str:
+def about_splits(count: int) -> str:
     """Write a whole number of any size: in full while it is short, as a power of ten when it is not.
 
     Examples
     --------
-    >>> about(1287), about(10**40 + 1)
+    >>> about_splits(1287), about_splits(10**40 + 1)
     ('1,287', 'about 1.0e+40')
     """
     if count < 10**12:
@@ -65,11 +65,11 @@ def list_splits(shares: int, slots: int) -> Integers:
     [[0, 2], [1, 1], [2, 0]]
     """
     count = count_splits(shares, slots)
-    limit = list_limit(slots, LARGEST_LIST)
+    limit = split_list_limit(slots, LARGEST_LIST)
     if count > limit:
         raise InputError(
             f"shares over slots must give at most {limit:,} splits to be listed, "
-            f"was {about(count)} for {shares} shares over {slots} slots"
+            f"was {about_splits(count)} for {shares} shares over {slots} slots"
         )
     # Slot by slot: every partial split branches into all amounts its next slot can take of the remainder.
     splits = np.zeros((1, 0), dtype=np.int64)
@@ -83,12 +83,12 @@ def list_splits(shares: int, slots: int) -> Integers:
     return np.column_stack([splits, left])
 
 
-def largest_size(shares: int) -> float:
+def largest_split_size(shares: int) -> float:
     """Largest norm of the features ``(a, a^2)`` of a split: that of everything in one slot.
 
     Examples
     --------
-    >>> largest_size(1) == 2**0.5
+    >>> largest_split_size(1) == 2**0.5
     True
     """
     return math.hypot(shares, shares**2)
@@ -107,6 +107,6 @@ def split_actions(shares: int, slots: int, *, scale: float | None = None) -> Lis
     ([[0, 2], [1, 1], [2, 0]], [0.224, 0.224, 0.224, 0.224])
     """
     splits = list_splits(shares, slots)
-    scale = largest_size(shares) if scale is None else real_number("scale", scale, above=0)
+    scale = largest_split_size(shares) if scale is None else real_number("scale", scale, above=0)
     amounts = splits.astype(np.float64)
     return ListedAllocations(np.hstack([amounts, amounts**2]) / scale, coordinates=slots, handles=splits)

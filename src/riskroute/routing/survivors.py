@@ -14,39 +14,48 @@ import numpy as np
 
 from riskroute.arrays import Flags, Units, Vector
 from riskroute.errors import InputError
-from riskroute.learning.actions import Action, Actions, ActionSet, as_action, sample_size
+from riskroute.learning.actions import Action, Actions, ActionSet, action_sample_size, as_action
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.designs.survivor_design import survivor_design
-from riskroute.routing.lattice_set import Cut, LatticeSet
-from riskroute.routing.search import MEMBER_SLACK, count_within, descend, enumerate_within, stacked, walk
-from riskroute.routing.splits import list_limit
-from riskroute.seeding import checked, digest, short_hash
+from riskroute.routing.lattice_set import LatticeCut, LatticeSet
+from riskroute.routing.search import (
+    MEMBER_SLACK,
+    search_count,
+    search_descend,
+    search_stacked,
+    search_walk,
+    search_within,
+)
+from riskroute.routing.splits import split_list_limit
+from riskroute.seeding import checked_seed, seeding_digest, seeding_hash
 from riskroute.validation import finite_array, real_number, whole_number
 
 LARGEST_SURVIVOR_LIST = 1_000_000
 _DRAWS = 2000  # for quantiles of scores
 
 
-def survivors_of(root: LatticeSet, cuts: tuple[Cut, ...], witness: Action) -> ActionSet:
+def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action) -> ActionSet:
     """Return the members of ``root`` that pass every cut: a list if they are few, an implicit set otherwise.
 
     ``witness`` is one of them.
     """
     if cuts:
-        units = enumerate_within(root.lattice, in_units(root, cuts), list_limit(root.slots, LARGEST_SURVIVOR_LIST))
+        units = search_within(
+            root.lattice, survivors_in_units(root, cuts), split_list_limit(root.slots, LARGEST_SURVIVOR_LIST)
+        )
         if units is not None:
             rows = units * root.lot
-            return root.listed_rows(rows[passes(root, cuts, rows)])
+            return root.listed_rows(rows[passes_as_survivor(root, cuts, rows)])
     return Survivors(root, cuts, witness)
 
 
-def in_units(root: LatticeSet, cuts: tuple[Cut, ...]) -> list[tuple[Vector, Vector, float]]:
+def survivors_in_units(root: LatticeSet, cuts: tuple[LatticeCut, ...]) -> list[tuple[Vector, Vector, float]]:
     """Cuts as (cost per unit, cost per squared unit, limit)."""
     return [(*root.separable(cut.coef), cut.limit) for cut in cuts]
 
 
-def passes(root: LatticeSet, cuts: tuple[Cut, ...], rows: ActionBatch) -> Flags:
+def passes_as_survivor(root: LatticeSet, cuts: tuple[LatticeCut, ...], rows: ActionBatch) -> Flags:
     """Whether each allocation of ``root`` passes every cut."""
     features = root.features(rows)
     inside = np.ones(len(rows), dtype=bool)
@@ -59,7 +68,9 @@ def passes(root: LatticeSet, cuts: tuple[Cut, ...], rows: ActionBatch) -> Flags:
 class Survivors(ActionSet):
     """An implicit set of allocations: members of ``root`` that pass every cut, too many to list."""
 
-    def __init__(self, root: LatticeSet, cuts: tuple[Cut, ...], witness: Action, size: int | None = None) -> None:
+    def __init__(
+        self, root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action, size: int | None = None
+    ) -> None:
         self.root, self.cuts, self.witness = root, cuts, witness
         self.dim, self.coordinates = root.dim, root.coordinates
         self._stated_size = size
@@ -84,19 +95,19 @@ class Survivors(ActionSet):
     def _exact_size(self) -> int | None:
         if not self.cuts:
             return self.root.size
-        return count_within(self.root.lattice, in_units(self.root, self.cuts))
+        return search_count(self.root.lattice, survivors_in_units(self.root, self.cuts))
 
     @property
     def fingerprint(self) -> str:
-        cuts = [[digest(cut.coef[:, None]), f"{cut.limit:.9e}"] for cut in self.cuts]
-        return f"{self.root.fingerprint}:{short_hash(cuts)}"
+        cuts = [[seeding_digest(cut.coef[:, None]), f"{cut.limit:.9e}"] for cut in self.cuts]
+        return f"{self.root.fingerprint}:{seeding_hash(cuts)}"
 
     def features(self, actions: ActionBatch) -> Vector:
         return self.root.features(actions)
 
     def contains(self, actions: ActionBatch) -> Flags:
         """Whether each of some vectors of shares is a member."""
-        return self.root.contains(actions) & passes(self.root, self.cuts, np.asarray(actions))
+        return self.root.contains(actions) & passes_as_survivor(self.root, self.cuts, np.asarray(actions))
 
     def largest_norm(self) -> float:
         return self.root.largest_norm()
@@ -127,7 +138,7 @@ class Survivors(ActionSet):
         return as_action(self._descend(np.array(found, dtype=np.int64) // self.root.lot, coef) * self.root.lot)
 
     def _has(self, action: Action) -> bool:
-        return bool(passes(self.root, self.cuts, np.array([action], dtype=np.int64))[0])
+        return bool(passes_as_survivor(self.root, self.cuts, np.array([action], dtype=np.int64))[0])
 
     def _score(self, action: Action, coef: Vector) -> float:
         return float(self.root.action_features(action) @ coef)
@@ -135,30 +146,32 @@ class Survivors(ActionSet):
     def _descend(self, units: Units, coef: Vector) -> Units:
         lattice = self.root.lattice
         alpha, beta = self.root.separable(coef)
-        moved: Units = descend(units, alpha, beta, *self._tables, lattice.lows, lattice.highs)
+        moved: Units = search_descend(units, alpha, beta, *self._tables, lattice.lows, lattice.highs)
         return moved
 
     @cached_property
     def _tables(self) -> tuple[Vector, Vector, Vector]:
         """Costs per unit and squared unit, and limits, of all cuts: ``(L, m)``, ``(L, m)``, ``(L,)``."""
-        return stacked(in_units(self.root, self.cuts), self.root.slots, MEMBER_SLACK)
+        return search_stacked(survivors_in_units(self.root, self.cuts), self.root.slots, MEMBER_SLACK)
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
         """Uniform draws: exact without cuts, ends of a long random walk with them."""
-        count = sample_size(count)
+        count = action_sample_size(count)
         if not self.cuts:
             return self.root.sample(rng, count)
         start = np.array(self.witness, dtype=np.int64) // self.root.lot
         lattice = self.root.lattice
         thin = 40 * self.root.slots
-        drawn = walk(start, *self._tables, lattice.lows, lattice.highs, count, 50 * thin, thin, checked(rng))
+        drawn = search_walk(
+            start, *self._tables, lattice.lows, lattice.highs, count, 50 * thin, thin, checked_seed(rng)
+        )
         return np.asarray(drawn * self.root.lot)
 
     def within(self, coef: Vector, tolerance: float) -> ActionSet:
         """Keep members within a tolerance of the best one found; if the search missed a better one, a few more stay."""
         tolerance = real_number("tolerance", tolerance, minimum=0)
         best = self.best(coef)
-        cut = Cut(np.array(coef, dtype=np.float64), self._score(best, coef) + tolerance)
+        cut = LatticeCut(np.array(coef, dtype=np.float64), self._score(best, coef) + tolerance)
         return survivors_of(self.root, (*self.cuts, cut), best)
 
     def top(self, coef: Vector, count: int) -> ActionSet:
@@ -167,12 +180,14 @@ class Survivors(ActionSet):
         coef = finite_array("coef", coef, ndim=1, length=self.dim).copy()
         scores = self.features(self.sample(np.random.default_rng(0), _DRAWS)) @ coef
         share, best = count / self.size, self.best(coef)
-        if count <= list_limit(self.root.slots, LARGEST_SURVIVOR_LIST):  # list a few more, and choose among them
-            wide = Cut(coef, float(np.quantile(scores, min(1.0, share + 4 * math.sqrt(share * (1 - share) / _DRAWS)))))
+        if count <= split_list_limit(self.root.slots, LARGEST_SURVIVOR_LIST):  # list a few more, and choose among them
+            wide = LatticeCut(
+                coef, float(np.quantile(scores, min(1.0, share + 4 * math.sqrt(share * (1 - share) / _DRAWS))))
+            )
             kept = survivors_of(self.root, (*self.cuts, wide), best)
             if isinstance(kept, Actions):
                 return kept.top(coef, min(count, kept.size))
-        cut = Cut(coef, max(float(np.quantile(scores, share)), self._score(best, coef)))
+        cut = LatticeCut(coef, max(float(np.quantile(scores, share)), self._score(best, coef)))
         return Survivors(self.root, (*self.cuts, cut), best, size=count)
 
     def design(self, tolerance: float) -> Design:
@@ -184,7 +199,7 @@ class Survivors(ActionSet):
         return self._designs[tolerance]
 
     def listed(self) -> Actions:
-        limit = list_limit(self.root.slots, LARGEST_SURVIVOR_LIST)
+        limit = split_list_limit(self.root.slots, LARGEST_SURVIVOR_LIST)
         raise InputError(f"survivors must be at most {limit:,} to be listed, were more")
 
     def _estimate_size(self) -> int:
@@ -202,7 +217,7 @@ class Survivors(ActionSet):
                     share += math.log(max(inside, 1 / len(scores)))
                     break
                 share += math.log(float(np.mean(scores <= level)))
-                outer = Survivors(self.root, (*self.cuts[:k], Cut(cut.coef, level)), self.witness)
+                outer = Survivors(self.root, (*self.cuts[:k], LatticeCut(cut.coef, level)), self.witness)
         bits = share / math.log(2)
         whole = math.floor(bits)
         return max(int(self.root.size * round(2 ** (bits - whole) * 2**53)) >> (53 - whole), 1)

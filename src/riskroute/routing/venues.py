@@ -17,10 +17,11 @@ from riskroute.errors import DataError, InputError
 from riskroute.files import write_whole
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem
+from riskroute.names import as_name
 from riskroute.routing.allocations import MOST_SHARES, Allocations
 from riskroute.routing.instances import COMFORTABLE_LIST
-from riskroute.routing.splits import list_limit
-from riskroute.text import Table, as_name
+from riskroute.routing.splits import split_list_limit
+from riskroute.text import TextTable
 from riskroute.validation import finite_array, list_of, one_of, path_of, sized_number, whole_number
 
 UNITS = ("money", "norm-1")
@@ -137,7 +138,7 @@ def venue_problem(
         raise InputError(f"models must have different names, was {names}")
     allocations = Allocations(shares, len(models), lot, caps)
     scale = allocations.scale
-    few = allocations.size <= list_limit(len(models), most_listed)
+    few = allocations.size <= split_list_limit(len(models), most_listed)
     actions: ActionSet = allocations.listed() if few else allocations
     columns = [[getattr(model, field)[power] for model in models] for field in ("mean", "variance") for power in (0, 1)]
     mean_coef, var_coef = scale * np.array(columns[0] + columns[1]), scale * np.array(columns[2] + columns[3])
@@ -154,12 +155,12 @@ def venue_problem(
     return problem
 
 
-def parameter_table(models: Sequence[VenueModel]) -> str:
+def venue_parameter_table(models: Sequence[VenueModel]) -> str:
     """The coefficients as the paper prints them: a column per venue, a row per coefficient.
 
     Examples
     --------
-    >>> print(parameter_table([VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.00056))]))
+    >>> print(venue_parameter_table([VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.00056))]))
              XNAS
     -------------
     p       -0.07
@@ -174,7 +175,7 @@ def parameter_table(models: Sequence[VenueModel]) -> str:
             error = getattr(model, f"{field}_error")
             cells.append(f"{getattr(model, field)[power]:.4g}" + (f" +- {error[power]:.1g}" if error else ""))
         rows.append([label, *cells])
-    return Table(["", *(model.name for model in models)], rows).plain()
+    return TextTable(["", *(model.name for model in models)], rows).plain()
 
 
 def save_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, about: Sequence[str] = ()) -> Path:

@@ -11,7 +11,7 @@ from riskroute.routing.allocations import Allocations
 from riskroute.validation import finite_array
 
 
-def apportion(weights: ArrayLike, allocations: Allocations) -> tuple[int, ...]:
+def apportion_weights(weights: ArrayLike, allocations: Allocations) -> tuple[int, ...]:
     """Whole lots in proportion to non-negative ``weights (slots,)``, by largest remainders.
 
     Weights share out what is free above the minimums; only their proportions matter, and none at all are as good as
@@ -21,9 +21,9 @@ def apportion(weights: ArrayLike, allocations: Allocations) -> tuple[int, ...]:
 
     Examples
     --------
-    >>> apportion([0.5, 0.3, 0.2], Allocations(shares=8, slots=3))
+    >>> apportion_weights([0.5, 0.3, 0.2], Allocations(shares=8, slots=3))
     (4, 2, 2)
-    >>> apportion([0.5, 0.3, 0.2], Allocations(shares=8, slots=3, caps=[2, 8, 8]))
+    >>> apportion_weights([0.5, 0.3, 0.2], Allocations(shares=8, slots=3, caps=[2, 8, 8]))
     (2, 4, 2)
     """
     given = finite_array("weights", weights, ndim=1, length=allocations.slots)

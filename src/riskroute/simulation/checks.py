@@ -43,7 +43,7 @@ def _require(holds: Any, subject: object, property_: str) -> None:
         raise CheckError(f"{subject}: {property_}")
 
 
-def easy_problem() -> Problem:
+def easy_check_problem() -> Problem:
     """Twelve actions in three dimensions, one of them far better than the rest."""
     angles = np.linspace(0, np.pi / 2, 12)
     features = np.column_stack([np.cos(angles), np.sin(angles), np.sin(2 * angles) / 2])
@@ -54,7 +54,7 @@ def easy_problem() -> Problem:
     )
 
 
-def strong_problem(seed: int) -> Problem:
+def strong_check_problem(seed: int) -> Problem:
     """Twenty actions of three positive features, whose means lie up to 10,000 noise deviations apart.
 
     The best action is more than 100 deviations ahead of the next, and the best by the mean alone as well.
@@ -77,7 +77,7 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     """
     instance_of("policy", policy, Policy, "a Policy")
     true_or_false("learns", learns)
-    setting = Environment(easy_problem()).setting(HORIZON)
+    setting = Environment(easy_check_problem()).setting(HORIZON)
     decisions = _check_seeding(policy, setting)
     _check_restore(policy, setting, decisions)
     _check_clones(policy, setting, decisions)
@@ -95,7 +95,7 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
 
 def _rewards() -> Callable[[Action], float]:
     """Rewards of the easy problem, the same sequence every time it is asked for."""
-    return Environment(easy_problem()).run(np.random.default_rng(7)).reward
+    return Environment(easy_check_problem()).run(np.random.default_rng(7)).reward
 
 
 def _trace(policy: Policy, rounds: int, reward: Callable[[Action], float]) -> list[Action]:
@@ -224,7 +224,9 @@ def _check_bad_input(policy: Policy, setting: Setting) -> None:
 def _check_learning(policy: Policy) -> None:
     """Two runs are enough where both end below half of what is asked for; else the mean of four decides."""
     for runs in (2, 4):
-        result = simulate(easy_problem(), {"this": policy, "uniform": "uniform"}, EASY_HORIZON, runs=runs, seed=11)
+        result = simulate(
+            easy_check_problem(), {"this": policy, "uniform": "uniform"}, EASY_HORIZON, runs=runs, seed=11
+        )
         ours, uniform = (one.regret[:, -1] for one in result.policies.values())
         limit = EASY_PART * float(uniform.mean())
         if ours.max() < limit / 2:
@@ -257,7 +259,7 @@ def _check_units(policy: Policy, setting: Setting) -> None:
 
 def _check_strong_signals(policy: LinearPolicy) -> None:
     for seed in range(4):
-        problem = strong_problem(seed)
+        problem = strong_check_problem(seed)
         environment, rounds = Environment(problem), STRONG_ROUNDS * problem.actions.dim
         running, run = (
             policy.clone().start(environment.setting(rounds), seed),

@@ -21,7 +21,7 @@ from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
-from riskroute.seeding import checked, coarse, short_hash, stream
+from riskroute.seeding import checked_seed, coarse_for_seeding, seed_stream, seeding_hash
 from riskroute.simulation.episodes import AutocorrelatedNoise, Noise, Run
 from riskroute.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
 
@@ -76,13 +76,13 @@ class Environment:
     @cached_property
     def identity(self) -> str:
         """Hash of everything that makes this environment what it is, to the last bit."""
-        return short_hash(self.describe())
+        return seeding_hash(self.describe())
 
     @cached_property
     def stream_name(self) -> str:
         """Name of this environment's random streams: the same on every machine, whatever its rounding errors."""
         described = {key: value for key, value in self.describe().items() if key not in self.digests}
-        return short_hash(coarse(described) | {"size": str(self.actions.size), "dim": self.actions.dim})
+        return seeding_hash(coarse_for_seeding(described) | {"size": str(self.actions.size), "dim": self.actions.dim})
 
     @property
     def actions(self) -> ActionSet:
@@ -219,7 +219,7 @@ class Environment:
 
     def noise(self, rng: np.random.Generator) -> Noise:
         """Source of the standardised noise of one episode."""
-        return Noise(checked(rng))
+        return Noise(checked_seed(rng))
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
         """All that decides the rewards of an episode, for a listed set of K actions.
@@ -234,7 +234,7 @@ class Environment:
 
     def run(self, rng: np.random.Generator) -> Run:
         """Return the rewards of one episode."""
-        return Run(self, checked(rng))
+        return Run(self, checked_seed(rng))
 
 
 class Autocorrelated(Environment):
@@ -272,7 +272,7 @@ class Autocorrelated(Environment):
         return np.asarray(1 - (t + 2 * pairs) / t.astype(float) ** 2)
 
     def noise(self, rng: np.random.Generator) -> Noise:
-        return AutocorrelatedNoise(checked(rng), self.correlation)
+        return AutocorrelatedNoise(checked_seed(rng), self.correlation)
 
 
 class PiecewiseStationary(Environment):
@@ -343,6 +343,6 @@ def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence)
     (1, 2, 3, 4, 5, 6, 7, 8, 9)
     """
     whole_number("count", count, minimum=0, maximum=whole_number("horizon", horizon, maximum=LONGEST_HORIZON) - 1)
-    source = seed if isinstance(seed, np.random.SeedSequence) else stream(seed, "changes")
+    source = seed if isinstance(seed, np.random.SeedSequence) else seed_stream(seed, "changes")
     drawn = np.random.default_rng(source).choice(np.arange(1, horizon), size=count, replace=False)
     return tuple(int(change) for change in np.sort(drawn))

@@ -11,8 +11,8 @@ from riskroute.arrays import Integers, Vector
 from riskroute.errors import InputError, shown
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.plan import Plan
-from riskroute.learning.regret import Blocks
-from riskroute.learning.tally import ActionBatch, Tallies, merge_groups
+from riskroute.learning.regret import RegretBlocks
+from riskroute.learning.tally import ActionBatch, Tallies, merge_tally_groups
 from riskroute.validation import instance_of
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Run:
             raise InputError(f"plan must play every action at least once, was {shown(plan.counts.tolist())}")
         return self.plan_blocks(plan, np.zeros(0, dtype=np.int64))[0]
 
-    def plan_blocks(self, plan: Plan, cuts: Integers) -> tuple[Tallies, Integers, Blocks]:
+    def plan_blocks(self, plan: Plan, cuts: Integers) -> tuple[Tallies, Integers, RegretBlocks]:
         """Draw a whole plan, and say how it went block by block.
 
         Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry, the
@@ -113,8 +113,8 @@ class Run:
             mean[part], deviation[part], gap[part] = outcomes
         reward_mean, reward_spread = self.draw_blocks(plan.actions[entry], counts, mean, deviation)
         self.time = int(ends[-1])
-        merged = merge_groups(entry, len(plan.counts), counts, reward_mean, reward_spread)
-        blocks = Blocks(counts, reward_mean, reward_spread, mean, deviation**2, gap)
+        merged = merge_tally_groups(entry, len(plan.counts), counts, reward_mean, reward_spread)
+        blocks = RegretBlocks(counts, reward_mean, reward_spread, mean, deviation**2, gap)
         return Tallies(plan.actions, *merged), entry, blocks
 
     def draw_blocks(

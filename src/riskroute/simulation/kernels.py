@@ -12,7 +12,7 @@ from numba import njit
 
 from riskroute.arrays import Integers, Vector
 from riskroute.errors import InputError
-from riskroute.learning.policies.tournament import build_tree, padded, update
+from riskroute.learning.policies.tournament import build_tournament, padded_tournament, update_tournament
 from riskroute.learning.tally import merge_moments_compiled
 from riskroute.validation import check_array, real_number
 
@@ -63,8 +63,8 @@ def _index_episode(
     counts = np.zeros(n_arms, dtype=np.int64)
     means = np.zeros(n_arms)
     spreads = np.zeros(n_arms)
-    index = padded(np.full(n_arms, np.inf))
-    winners = build_tree(index)
+    index = padded_tournament(np.full(n_arms, np.inf))
+    winners = build_tournament(index)
     arms = np.empty(horizon, dtype=np.int64)
     rewards = np.empty(horizon)
     for t in range(horizon):
@@ -72,7 +72,7 @@ def _index_episode(
             for k in range(n_arms):
                 total = float(counts[k])
                 index[k] = spreads[k] / total - risk_tolerance * means[k] - bonuses[t] / np.sqrt(total)
-            winners = build_tree(index)
+            winners = build_tournament(index)
         arm = t if t < n_arms else winners[1]
         reward = mean_table[pieces[t], arm] + deviation_table[pieces[t], arm] * noise[t]
         total, means[arm], spreads[arm] = merge_moments_compiled(
@@ -81,7 +81,7 @@ def _index_episode(
         counts[arm] = int(total)
         if t >= n_arms:
             index[arm] = spreads[arm] / total - risk_tolerance * means[arm] - bonuses[t] / np.sqrt(total)
-            update(winners, index, arm)
+            update_tournament(winners, index, arm)
         arms[t] = arm
         rewards[t] = reward
     return arms, rewards, counts, means, spreads

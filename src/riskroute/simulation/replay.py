@@ -17,7 +17,7 @@ from riskroute.learning.tally import ActionBatch
 from riskroute.routing.lattice_set import LatticeSet
 from riskroute.routing.listed import ListedAllocations
 from riskroute.routing.shared_books import SharedBook
-from riskroute.seeding import checked
+from riskroute.seeding import checked_seed
 from riskroute.simulation.environments import MOST_ROUNDS, Environment
 from riskroute.simulation.episodes import Run
 from riskroute.validation import exact_array, list_of, sized_number, whole_number
@@ -126,7 +126,7 @@ class Replay(Environment):
         totals = self.totals(listed.handles) if self.listed_totals is None else self.listed_totals[listed.members]
         means = np.ascontiguousarray(totals.T)
         whole_number("horizon", horizon, maximum=MOST_ROUNDS)
-        return means, np.zeros_like(means), checked(rng).integers(self.scenarios, size=horizon), np.zeros(horizon)
+        return means, np.zeros_like(means), checked_seed(rng).integers(self.scenarios, size=horizon), np.zeros(horizon)
 
     @cached_property
     def listed_totals(self) -> Vector | None:
@@ -235,7 +235,7 @@ class Replay(Environment):
         return {name: value for name, value in self.__dict__.items() if name != "_seen"}
 
     def run(self, rng: np.random.Generator) -> Run:
-        return ReplayRun(self, checked(rng))
+        return ReplayRun(self, checked_seed(rng))
 
 
 def _score(mean: Vector, deviation: Vector, risk_tolerance: float) -> Vector:

@@ -21,14 +21,14 @@ from riskroute.learning.policies.arm_policy import IndexPolicy
 from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.policy import Policy
 from riskroute.learning.registry import make_policy
-from riskroute.learning.regret import Blocks, block_curves
-from riskroute.learning.state import encode
+from riskroute.learning.regret import RegretBlocks, block_regret_curves
+from riskroute.learning.state import encode_state
 from riskroute.learning.tally import ActionBatch
+from riskroute.names import LABEL_MARKS, as_name
 from riskroute.results import PolicyResult
-from riskroute.seeding import stream
+from riskroute.seeding import seed_stream
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.kernels import index_episode
-from riskroute.text import LABEL_MARKS, as_name
 from riskroute.validation import list_of
 
 MOST_RUNS = 10**7
@@ -50,7 +50,7 @@ class Episode:
     exploration: int
 
 
-def configuration(
+def run_configuration(
     environment: Environment, policies: Mapping[str, Policy], horizon: int, runs: int, seed: int
 ) -> dict[str, Any]:
     """Return what is played, as plain values."""
@@ -63,11 +63,11 @@ def configuration(
         "horizon": horizon,
         "runs": runs,
         "seed": seed,
-        "policies": {label: {"name": p.name, **encode(p.parameters)} for label, p in policies.items()},
+        "policies": {label: {"name": p.name, **encode_state(p.parameters)} for label, p in policies.items()},
     }
 
 
-def play(
+def play_runs(
     environment: Environment,
     policy: Policy,
     horizon: int,
@@ -80,8 +80,8 @@ def play(
     seed, label, run = identity
     method = environment.playable(method)
     setting, instance = environment.setting(horizon), environment.stream_name
-    policy = policy.clone().start(setting, stream(seed, instance, label, run, "policy"))
-    rng = np.random.default_rng(stream(seed, instance, label, run, "rewards"))
+    policy = policy.clone().start(setting, seed_stream(seed, instance, label, run, "policy"))
+    rng = np.random.default_rng(seed_stream(seed, instance, label, run, "rewards"))
     if method == "auto" and isinstance(policy, IndexPolicy) and policy.has_kernel:
         log = _play_index(environment, policy, rng)
     elif method == "rounds":
@@ -89,7 +89,7 @@ def play(
     else:
         log = _play_blocks(environment, policy, rng, checkpoints)
     anchors = environment.comparator_means(checkpoints)
-    xi, pseudo, luck = block_curves(log.blocks, checkpoints, anchors, environment.risk_tolerance)
+    xi, pseudo, luck = block_regret_curves(log.blocks, checkpoints, anchors, environment.risk_tolerance)
     if not environment.independent:
         luck = np.zeros(len(checkpoints))  # noise that carries over has no expectation of zero, given the past
     recommended = policy.recommend()
@@ -109,9 +109,9 @@ class _Log:
     """Consecutive blocks of an episode, with the handles of their actions."""
 
     def __init__(self) -> None:
-        self.parts: list[tuple[ActionBatch, Blocks]] = []
+        self.parts: list[tuple[ActionBatch, RegretBlocks]] = []
 
-    def add(self, actions: ActionBatch, blocks: Blocks) -> None:
+    def add(self, actions: ActionBatch, blocks: RegretBlocks) -> None:
         self.parts.append((actions, blocks))
 
     @property
@@ -120,21 +120,21 @@ class _Log:
         return self._whole()[0]
 
     @property
-    def blocks(self) -> Blocks:
+    def blocks(self) -> RegretBlocks:
         """All blocks, one after the other."""
         return self._whole()[1]
 
-    def _whole(self) -> tuple[ActionBatch, Blocks]:
+    def _whole(self) -> tuple[ActionBatch, RegretBlocks]:
         if len(self.parts) > 1:
             actions, blocks = zip(*self.parts, strict=True)
             columns = [np.concatenate(column) for column in zip(*blocks, strict=True)]
-            self.parts = [(np.concatenate(actions), Blocks(*columns))]
+            self.parts = [(np.concatenate(actions), RegretBlocks(*columns))]
         return self.parts[0]
 
     def only(self, chosen: Flags) -> _Log:
         """Some of the blocks."""
         part = _Log()
-        part.add(self.actions[chosen], Blocks._make(column[chosen] for column in self.blocks))
+        part.add(self.actions[chosen], RegretBlocks._make(column[chosen] for column in self.blocks))
         return part
 
     def rounds_on(self, action: Action) -> int:
@@ -189,11 +189,11 @@ def _single_rounds(environment: Environment, actions: Integers, rewards: Floats)
     for k in np.unique(piece):
         there = piece == k
         means[there], deviations[there], gaps[there] = environment.outcomes(actions[there], int(k))
-    log.add(actions, Blocks(np.ones(n, dtype=np.int64), rewards, np.zeros(n), means, deviations**2, gaps))
+    log.add(actions, RegretBlocks(np.ones(n, dtype=np.int64), rewards, np.zeros(n), means, deviations**2, gaps))
     return log
 
 
-def by_label(
+def runs_by_label(
     policies: Iterable[str | Policy] | Mapping[str, str | Policy], environment: Environment, horizon: int
 ) -> dict[str, Policy]:
     """Policies by their labels; names become policies."""
@@ -219,7 +219,7 @@ def by_label(
     return chosen
 
 
-def gather(rounds: Integers, episodes: Sequence[Episode], seconds: float) -> PolicyResult:
+def gather_runs(rounds: Integers, episodes: Sequence[Episode], seconds: float) -> PolicyResult:
     """Put the runs of one policy together."""
     return PolicyResult(
         rounds,

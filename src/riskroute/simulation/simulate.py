@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
-from riskroute.learning.regret import checkpoint_rounds
+from riskroute.learning.regret import regret_checkpoints
 from riskroute.results import PolicyResult, SimulationResult
 from riskroute.simulation.engines import Engine, run_tasks
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.interrupts import polite_interrupts
-from riskroute.simulation.runner import METHODS, by_label, configuration
-from riskroute.simulation.tasks import Task, merged, split_runs
+from riskroute.simulation.runner import METHODS, run_configuration, runs_by_label
+from riskroute.simulation.tasks import Task, merged_tasks, split_into_tasks
 from riskroute.validation import function_of, instance_of, one_of, whole_number
 
 MOST_RUNS = 10**7
@@ -82,8 +82,8 @@ def simulate(
         function_of("progress", progress)
     if engine is not None:
         instance_of("engine", engine, Engine, "an Engine")
-    recorded = len(checkpoint_rounds(horizon, checkpoints, spacing))
-    chosen = by_label(policies, environment, horizon)
+    recorded = len(regret_checkpoints(horizon, checkpoints, spacing))
+    chosen = runs_by_label(policies, environment, horizon)
     tasks = [
         Task(environment, label, one, horizon, seed, 0, runs, checkpoints, spacing, method)
         for label, one in chosen.items()
@@ -91,10 +91,12 @@ def simulate(
     if engine is None:
         finished, interrupted = _perform_here(tasks, progress)
     else:
-        finished, interrupted = _perform_there([part for task in tasks for part in split_runs(task)], engine, progress)
+        finished, interrupted = _perform_there(
+            [part for task in tasks for part in split_into_tasks(task)], engine, progress
+        )
     if interrupted and not finished:
         raise KeyboardInterrupt
-    config = configuration(environment, chosen, horizon, runs, seed)
+    config = run_configuration(environment, chosen, horizon, runs, seed)
     config |= {"checkpoints": recorded, "spacing": spacing, "method": method}
     return SimulationResult(config, finished, environment.last_comparator(horizon), interrupted)
 
@@ -143,4 +145,4 @@ def _perform_there(
     parts: dict[str, list[PolicyResult]] = {}
     for number in sorted(held):
         parts.setdefault(tasks[number].label, []).append(held[number])
-    return {label: merged(some) for label, some in parts.items()}, interrupted
+    return {label: merged_tasks(some) for label, some in parts.items()}, interrupted

@@ -14,7 +14,7 @@ from riskroute.learning.actions import Action
 from riskroute.learning.plan import Setting
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
-from riskroute.seeding import checked
+from riskroute.seeding import checked_seed
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.episodes import Noise
 from riskroute.validation import real_number, sized_number
@@ -42,7 +42,7 @@ class HeavyTailed(Environment):
         return super().describe() | {"degrees": self.degrees}
 
     def noise(self, rng: np.random.Generator) -> Noise:
-        return StudentNoise(checked(rng), self.degrees)
+        return StudentNoise(checked_seed(rng), self.degrees)
 
 
 class StudentNoise(Noise):

@@ -23,12 +23,12 @@ from riskroute._version import __version__
 from riskroute.files import write_whole
 from riskroute.learning.actions import as_action, as_batch
 from riskroute.learning.policy import Policy
-from riskroute.learning.regret import checkpoint_rounds
-from riskroute.learning.state import encode
+from riskroute.learning.regret import regret_checkpoints
+from riskroute.learning.state import encode_state
 from riskroute.results import PolicyResult
-from riskroute.seeding import short_hash
+from riskroute.seeding import seeding_hash
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.runner import Episode, gather, play
+from riskroute.simulation.runner import Episode, gather_runs, play_runs
 
 MOST_RUNS = 250
 """Runs in one task, at most."""
@@ -62,7 +62,7 @@ class Task:
             "environment": self.environment.identity,
             "label": self.label,
             "policy": self.policy.name,
-            "parameters": encode(self.policy.parameters),
+            "parameters": encode_state(self.policy.parameters),
             "horizon": self.horizon,
             "seed": self.seed,
             "runs": [self.first, self.last],
@@ -74,7 +74,7 @@ class Task:
     @property
     def identity(self) -> str:
         """Hash of everything the result depends on."""
-        return short_hash(self.describe(), 24)
+        return seeding_hash(self.describe(), 24)
 
     def perform(self, after_run: Callable[[int], bool] | None = None) -> PolicyResult:
         """Play the runs.
@@ -85,24 +85,26 @@ class Task:
             Called with the number of finished runs after each of them; true ends the task there.
         """
         began = time.perf_counter()
-        rounds = checkpoint_rounds(self.horizon, self.checkpoints, self.spacing)
+        rounds = regret_checkpoints(self.horizon, self.checkpoints, self.spacing)
         comparator = self.environment.expected_comparator(rounds)
         episodes: list[Episode] = []
         try:
             with threadpool_limits(1, "blas"):  # matrices are tiny: threads only wait for each other
                 for run in range(self.first, self.last):
                     identity = self.seed, self.label, run
-                    one = play(self.environment, self.policy, self.horizon, rounds, comparator, identity, self.method)
+                    one = play_runs(
+                        self.environment, self.policy, self.horizon, rounds, comparator, identity, self.method
+                    )
                     episodes.append(one)
                     if after_run is not None and after_run(len(episodes)):
                         break
         except KeyboardInterrupt:
             if after_run is None or not episodes:
                 raise
-        return gather(rounds, episodes, time.perf_counter() - began)
+        return gather_runs(rounds, episodes, time.perf_counter() - began)
 
 
-def split_runs(task: Task) -> list[Task]:
+def split_into_tasks(task: Task) -> list[Task]:
     """Divide a task into tasks of about a second each.
 
     Where the divisions are depends neither on the machine nor on the number of runs, so that a longer task finds the
@@ -115,7 +117,7 @@ def split_runs(task: Task) -> list[Task]:
     return [replace(task, first=first, last=min(first + each, task.last)) for first in starts]
 
 
-def merged(results: Sequence[PolicyResult]) -> PolicyResult:
+def merged_tasks(results: Sequence[PolicyResult]) -> PolicyResult:
     """Put the runs of several tasks of the same policy together, in their order."""
     return PolicyResult(
         results[0].checkpoints,

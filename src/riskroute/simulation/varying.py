@@ -91,7 +91,7 @@ class ChangingActionSets(Environment):
 
     def oracle(self, horizon: int) -> Policy:
         sets = [problem.actions.fingerprint for problem in self.pieces]
-        return SetOracle(best=dict(zip(sets, self.comparators, strict=True)))
+        return VaryingSetOracle(best=dict(zip(sets, self.comparators, strict=True)))
 
     def oracle_schedule(self, horizon: int) -> tuple[tuple[int, Action], ...]:
         piece = self.piece_at(np.arange(whole_number("horizon", horizon, maximum=MOST_ROUNDS)))
@@ -124,7 +124,7 @@ def _checked_sequence(sequence: Sequence[int] | Integers, count: int) -> Integer
 
 
 @dataclass(kw_only=True)
-class SetOracle(Oracle):
+class VaryingSetOracle(Oracle):
     """Play the best action of whatever set is on offer: ``best`` holds it by the set's fingerprint."""
 
     fixed_set: ClassVar[bool] = False

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from riskroute.arrays import Floats, Integers, Matrix
-from riskroute.bootstrap import resampled_buckets
+from riskroute.bootstrap import bootstrap_buckets
 from riskroute.errors import InputError
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
-from riskroute.seeding import stream
+from riskroute.seeding import seed_stream
 from riskroute.simulation.replay import Replay
 from riskroute.validation import exact_array, instance_of, real_number, whole_number
 
@@ -41,10 +41,10 @@ def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, s
         was = f"shape {np.shape(buckets)} with {len(names)} different"
         raise InputError(f"buckets must have shape ({replay.scenarios},) and at least two different, was {was}")
     real_number("firmness", firmness, above=0, maximum=1)
-    rng = np.random.default_rng(stream(whole_number("seed", seed, minimum=0), "warm start"))
+    rng = np.random.default_rng(seed_stream(whole_number("seed", seed, minimum=0), "warm start"))
     problem = replay.pieces[0]
     splits = np.unique(replay.actions.sample(rng, SPLITS), axis=0)
-    drawn = resampled_buckets(buckets, RESAMPLES, rng)
+    drawn = bootstrap_buckets(buckets, RESAMPLES, rng)
     means, variances = _moments(replay.totals(splits), np.vstack([np.ones_like(drawn[:1]), drawn]))
     typical = float(np.median(variances[0])) or float(variances[0].max()) or problem.base_variance or 1.0
     noise = np.maximum(variances[0], LEAST_VARIANCE * typical)

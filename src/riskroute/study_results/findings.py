@@ -5,36 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from riskroute.study_results.order import RECOMMENDED, OrderResult
+from riskroute.text import dollars_text, split_text
 
 FEW = 3
 """Slots of a split that is named within a sentence, at most."""
-
-
-def dollars(value: float | None) -> str:
-    """An amount, with a sign before the dollar; a dash for none.
-
-    Examples
-    --------
-    >>> dollars(-0.3456), dollars(1234.6), dollars(12.3), dollars(-1e-9), dollars(None)
-    ('-$0.346', '$1,235', '$12.30', '$0.000', '-')
-    """
-    if value is None:
-        return "-"
-    size = abs(value)
-    digits = 0 if size >= 1000 else 2 if size >= 1 else 3
-    text = f"{size:,.{digits}f}"
-    return f"{'-' if value < 0 and float(text.replace(',', '')) else ''}${text}"
-
-
-def split_text(slots: Sequence[str], allocation: Sequence[int]) -> str:
-    """Where the shares go, short.
-
-    Examples
-    --------
-    >>> split_text(["XNAS", "XPSX", "Dark 1"], [4, 0, 1200])
-    '4 XNAS, 1,200 Dark 1'
-    """
-    return ", ".join(f"{shares:,} {slot}" for slot, shares in zip(slots, allocation, strict=True) if shares)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -67,15 +41,16 @@ def summary_sentences(order: OrderResult) -> list[str]:
     tested, seen = order.recommended.test, order.moments.test
     said = [
         *_assumed(order),
-        f"Out of sample this cost {dollars(tested.cost)} an order on average (s.e. {dollars(tested.cost_error)}): "
-        f"{tested.basis_points:.2f} basis points, or {dollars(tested.per_thousand)} per 1,000 shares. The expected "
-        f"shortfall (5 %) was {dollars(tested.tail_cost)}. The test hours gave {seen.scenarios:,} scenarios in "
+        f"Out of sample this cost {dollars_text(tested.cost)} an order on average (s.e. "
+        f"{dollars_text(tested.cost_error)}): {tested.basis_points:.2f} basis points, or {dollars_text(tested.per_thousand)} "
+        f"per 1,000 shares. The expected "
+        f"shortfall (5 %) was {dollars_text(tested.tail_cost)}. The test hours gave {seen.scenarios:,} scenarios in "
         f"{seen.buckets:,} time buckets.",
     ]
     gap = order.gap
     if gap is not None:
-        word, error = "higher" if gap > 0 else "lower", dollars(order.gap_error)
-        said.append(f"The risk-adjusted cost was {dollars(abs(gap))} {word} there than in sample (s.e. {error}).")
+        word, error = "higher" if gap > 0 else "lower", dollars_text(order.gap_error)
+        said.append(f"The risk-adjusted cost was {dollars_text(abs(gap))} {word} there than in sample (s.e. {error}).")
     said += _appetite(order)
     said += [_against(order, name) for name in order.splits if name != RECOMMENDED]
     return [*said, *_doubts(order), *_learning(order)]
@@ -131,7 +106,9 @@ def _against(order: OrderResult, name: str) -> str:
         word = "larger" if larger > 0 else "smaller"
         return f"{label} would have had a {word} variance, by {abs(larger):.3g} squared dollars (s.e. {doubt})."
     word, doubt = "more" if more > 0 else "less", "" if abs(more) > 2 * error else ", so this may be chance"
-    return f"{label} would have cost {dollars(abs(more))} {word}, risk-adjusted (s.e. {dollars(error)}{doubt})."
+    return (
+        f"{label} would have cost {dollars_text(abs(more))} {word}, risk-adjusted (s.e. {dollars_text(error)}{doubt})."
+    )
 
 
 def _learning(order: OrderResult) -> list[str]:
@@ -144,13 +121,13 @@ def _learning(order: OrderResult) -> list[str]:
     if name in order.warm_policies:
         begin = "A router that goes on learning should begin with what earlier books teach, the policy"
     fixed = order.recommended.test.charged_cost
-    naive = [f"{dollars(order.splits[label].test.charged_cost)} for {label}" for label in order.naive_splits]
+    naive = [f"{dollars_text(order.splits[label].test.charged_cost)} for {label}" for label in order.naive_splits]
     return [
-        f"{begin} {name}: learning while trading cost it {dollars(tested.learning_cost)} over {rounds:,} orders, "
+        f"{begin} {name}: learning while trading cost it {dollars_text(tested.learning_cost)} over {rounds:,} orders, "
         "risk-adjusted.",
-        f"Its orders then cost {dollars(tested.cost_each)} on average, learning and risk included (s.e. over runs "
-        f"{dollars(tested.cost_each_error)}), against {dollars(fixed)} for always sending the recommended split, "
-        f"{', '.join(naive)}.",
+        f"Its orders then cost {dollars_text(tested.cost_each)} on average, learning and risk included (s.e. over runs "
+        f"{dollars_text(tested.cost_each_error)}), against {dollars_text(fixed)} for always sending the recommended "
+        f"split, {', '.join(naive)}.",
         *_verdict(order, tested.cost_each),
     ]
 

@@ -15,7 +15,7 @@ RECOMMENDED = "recommended"
 
 
 @dataclass(frozen=True)
-class Parts(Generic[Value]):
+class OrderParts(Generic[Value]):
     """One value for the train hours and one for the test hours."""
 
     train: Value
@@ -23,7 +23,7 @@ class Parts(Generic[Value]):
 
 
 @dataclass(frozen=True)
-class SampleCount:
+class OrderSampleCount:
     """How many scenarios the hours gave, and from how many time buckets they come."""
 
     buckets: int
@@ -31,7 +31,7 @@ class SampleCount:
 
 
 @dataclass(frozen=True)
-class SplitMeasures:
+class OrderSplitMeasures:
     """What a split earned and cost over the scenarios of some hours.
 
     The first ten are profits, in dollars and squared dollars: mean, variance, mean-variance, expected shortfall at 5 %
@@ -63,12 +63,12 @@ class SplitMeasures:
 
 
 @dataclass(frozen=True)
-class SplitResult:
+class OrderSplitResult:
     """One way to split the order, shares by slot, and what it came to in the train and in the test hours."""
 
     allocation: tuple[int, ...]
-    train: SplitMeasures
-    test: SplitMeasures
+    train: OrderSplitMeasures
+    test: OrderSplitMeasures
 
     @property
     def gap(self) -> float | None:
@@ -84,7 +84,7 @@ class SplitResult:
 
 
 @dataclass(frozen=True)
-class PolicyMeasures:
+class OrderPolicyMeasures:
     """How a policy did in one environment, averaged over its runs.
 
     ``learning_cost`` is the regret in dollars, ``cost_each`` the risk-adjusted cost of an order with learning
@@ -110,16 +110,16 @@ class PolicyMeasures:
 
 
 @dataclass(frozen=True)
-class StudiedPolicy:
+class OrderPolicyResult:
     """How a policy did in the fitted model, and on replayed books of the train and of the test hours."""
 
-    model: PolicyMeasures
-    train: PolicyMeasures
-    test: PolicyMeasures
+    model: OrderPolicyMeasures
+    train: OrderPolicyMeasures
+    test: OrderPolicyMeasures
 
 
 @dataclass(frozen=True)
-class SlotModel:
+class OrderSlotModel:
     """The model of a slot: profit has mean and variance linear in the shares (first) and in their square (second)."""
 
     mean: Pair
@@ -128,7 +128,7 @@ class SlotModel:
 
 
 @dataclass(frozen=True)
-class SlotFit:
+class OrderSlotFit:
     """The fit behind the model of a slot; see `riskroute.market.fitting.Fit` for the fields."""
 
     quantities: tuple[int, ...]
@@ -152,7 +152,7 @@ class SlotFit:
 
 
 @dataclass(frozen=True)
-class FrontierSplit:
+class OrderFrontierSplit:
     """A split that is the best of the train hours from ``risk_tolerance`` up to that of the next one.
 
     ``mean`` and ``variance`` are those of its profit in the train hours; ``test_mean``, ``test_variance`` and
@@ -227,29 +227,29 @@ class OrderResult:
     shares: int
     risk_tolerance: float
     lot: int
-    mid: Parts[float]
+    mid: OrderParts[float]
     slots: tuple[str, ...]
     kinds: tuple[str, ...]
     caps: tuple[int, ...]
     rests_cross_at: dict[str, str]
     unused_slots: dict[str, str]
-    moments: Parts[SampleCount]
+    moments: OrderParts[OrderSampleCount]
     splits_possible: str
-    beyond_known_levels: Parts[float]
-    left_out: Parts[float]
-    models: dict[str, SlotModel]
-    fits: dict[str, SlotFit]
-    splits: dict[str, SplitResult]
+    beyond_known_levels: OrderParts[float]
+    left_out: OrderParts[float]
+    models: dict[str, OrderSlotModel]
+    fits: dict[str, OrderSlotFit]
+    splits: dict[str, OrderSplitResult]
     naive_splits: tuple[str, ...]
     gap: float | None
     gap_error: float | None
-    frontier: tuple[FrontierSplit, ...]
-    policies: dict[str, StudiedPolicy]
+    frontier: tuple[OrderFrontierSplit, ...]
+    policies: dict[str, OrderPolicyResult]
     recommended_policy: str
     warm_policies: tuple[str, ...]
     unplayed: tuple[str, ...]
 
     @property
-    def recommended(self) -> SplitResult:
+    def recommended(self) -> OrderSplitResult:
         """The recommended split."""
         return self.splits[RECOMMENDED]

@@ -10,14 +10,14 @@ from typing import Any
 
 from riskroute.errors import DataError, InputError
 from riskroute.files import write_json
-from riskroute.records import from_plain, to_plain
+from riskroute.records import record_from_plain, record_to_plain
 from riskroute.study_results.findings import findings
 from riskroute.study_results.order import OrderResult
 from riskroute.validation import instance_of, path_of
 
 
 @dataclass(frozen=True)
-class DarkSettings:
+class StudyDarkSettings:
     """The assumed parameters of a dark pool, as configured."""
 
     name: str
@@ -44,7 +44,7 @@ class StudySettings:
     risk_tolerances: tuple[float, ...]
     market: tuple[str, ...] | None
     limit: tuple[str, ...]
-    dark: tuple[DarkSettings, ...]
+    dark: tuple[StudyDarkSettings, ...]
     lot: int | None
     caps: dict[str, int]
     fees: str | None
@@ -60,7 +60,7 @@ class StudySettings:
 
 
 @dataclass(frozen=True)
-class RecordingFacts:
+class StudyRecordingFacts:
     """What is known of the recording of one venue: its books, the levels kept, its events and its source."""
 
     books: int
@@ -72,14 +72,14 @@ class RecordingFacts:
 
 
 @dataclass(frozen=True)
-class MarketFacts:
+class StudyMarketFacts:
     """Which market a study is about: where the books come from, the symbol, the day, the side, the recordings."""
 
     origin: str
     symbol: str
     date: str
     side: str
-    recordings: dict[str, RecordingFacts]
+    recordings: dict[str, StudyRecordingFacts]
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,13 +100,13 @@ class StudyResult:
 
     config: StudySettings
     versions: dict[str, str]
-    market: MarketFacts
+    market: StudyMarketFacts
     orders: tuple[OrderResult, ...]
 
     def __post_init__(self) -> None:
         instance_of("config", self.config, StudySettings, "a StudySettings")
         instance_of("versions", self.versions, dict, "a dictionary of versions by name")
-        instance_of("market", self.market, MarketFacts, "a MarketFacts")
+        instance_of("market", self.market, StudyMarketFacts, "a MarketFacts")
         if not isinstance(self.orders, tuple) or not all(isinstance(one, OrderResult) for one in self.orders):
             raise InputError("orders must be a tuple of OrderResult")
 
@@ -115,7 +115,7 @@ class StudyResult:
 
     def summary(self) -> dict[str, Any]:
         """Return plain values: what the JSON file holds."""
-        plain: dict[str, Any] = to_plain(self)
+        plain: dict[str, Any] = record_to_plain(self)
         return plain
 
     def to_json(self, path: str | os.PathLike[str]) -> Path:
@@ -158,6 +158,6 @@ class StudyResult:
         except ValueError as error:
             raise DataError(f"{source.name} must be JSON: {error}") from None
         try:
-            return from_plain(cls, plain)
+            return record_from_plain(cls, plain)
         except DataError as error:
             raise DataError(f"{source.name} must be the result of a study: {error}") from None

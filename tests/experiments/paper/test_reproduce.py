@@ -14,13 +14,13 @@ import pytest
 from riskroute import InputError, simulate
 from riskroute.cli.app import run as command
 from riskroute.experiments.comparison import COMPARED
-from riskroute.experiments.panels import RunSize, TableWriter
+from riskroute.experiments.panels import PanelSize, PanelWriter
 from riskroute.experiments.paper import nonstationary
-from riskroute.experiments.paper.claims import CLAIMS, judge, markdown
+from riskroute.experiments.paper.claims import CLAIMS, claims_markdown, judge_claims
 from riskroute.experiments.paper.order_books import TITLES as BOOK_TITLES
-from riskroute.experiments.paper.reproduce import EXTRA_LINES, TITLES, plan_experiments, reproduce, standings
-from riskroute.learning.regret import checkpoint_rounds
-from riskroute.seeding import stream
+from riskroute.experiments.paper.reproduce import EXTRA_LINES, TITLES, plan_experiments, reproduce, reproduced_standings
+from riskroute.learning.regret import regret_checkpoints
+from riskroute.seeding import seed_stream
 from riskroute.simulation import tasks
 from riskroute.simulation.engines import Engine
 from riskroute.simulation.runner import _play_blocks
@@ -95,7 +95,7 @@ def test_panel_results_are_those_of_simulate(tmp_path: Path) -> None:
     assert frame.select("panel", "units", "slots", "shares").unique().rows() == [("b", "money", 5, 10)]
     final = done.summary["panels"]["b"]["policies"]["rise"]["final"]
     assert final["regret"] == pytest.approx(expected.policies["rise"].mean_regret()[-1])
-    header, rows = standings(done).header, standings(done).rows
+    header, rows = reproduced_standings(done).header, reproduced_standings(done).rows
     assert header == ["final regret", "rise", "risk-ucb"]
     assert rows[0][1].startswith(f"{final['regret']:,.0f} +- ")
 
@@ -106,7 +106,9 @@ def test_tables_average_over_instances(tmp_path: Path) -> None:
     ends = [panel["policies"]["uniform"]["final"]["regret"] for panel in done.summary["panels"].values()]
     assert len(ends) == 30
     error = np.std(ends, ddof=1) / 30**0.5
-    assert standings(done).rows == [["(a) 4 slots, 4 shares: 35 splits", f"{np.mean(ends):,.0f} +- {error:,.0f}"]]
+    assert reproduced_standings(done).rows == [
+        ["(a) 4 slots, 4 shares: 35 splits", f"{np.mean(ends):,.0f} +- {error:,.0f}"]
+    ]
     assert polars.read_parquet(done.files[0]).height == 30
 
 
@@ -166,24 +168,27 @@ def test_more_runs_later_go_on_from_the_first_ones(tmp_path: Path, monkeypatch: 
 
 
 def test_the_story_is_the_first_run_of_the_panel() -> None:
-    scale = RunSize(20_000, 1, 3)
-    story, (panel,) = nonstationary.story(scale), nonstationary.panels(scale, ["restart-gse"])
-    rounds = checkpoint_rounds(scale.horizon, nonstationary.CHECKPOINTS, "linear")
+    scale = PanelSize(20_000, 1, 3)
+    story, (panel,) = (
+        nonstationary.nonstationary_story(scale),
+        nonstationary.nonstationary_panels(scale, ["restart-gse"]),
+    )
+    rounds = regret_checkpoints(scale.horizon, nonstationary.CHECKPOINTS, "linear")
     instance = panel.environment.stream_name
     assert isinstance(panel.policies, dict)
     policy = panel.policies["restart-gse"].clone()
-    policy.start(panel.environment.setting(scale.horizon), stream(3, instance, "restart-gse", 0, "policy"))
-    rng = np.random.default_rng(stream(3, instance, "restart-gse", 0, "rewards"))
+    policy.start(panel.environment.setting(scale.horizon), seed_stream(3, instance, "restart-gse", 0, "policy"))
+    rng = np.random.default_rng(seed_stream(3, instance, "restart-gse", 0, "rewards"))
     blocks = _play_blocks(panel.environment, policy, rng, rounds).blocks
     assert np.array_equal(np.diff(story["gap_rounds"]), blocks.counts)
     assert np.array_equal(story["gaps"][:-1], blocks.gaps)
 
 
 def test_the_story_of_a_run_is_consistent() -> None:
-    scale = RunSize(horizon=20_000, runs=1, seed=3)
-    world = nonstationary.environment(scale.horizon)
+    scale = PanelSize(horizon=20_000, runs=1, seed=3)
+    world = nonstationary.nonstationary_environment(scale.horizon)
     for label in nonstationary.STORIES:
-        story = nonstationary.story(scale, label)
+        story = nonstationary.nonstationary_story(scale, label)
         assert story["changes"] == list(world.starts[1:])
         cycle = int(np.ceil(scale.horizon ** (2 / 3)))
         assert story["restarts"] == list(range(0, scale.horizon, cycle))
@@ -207,7 +212,7 @@ def test_enough_exploration_concentrates_the_gaps() -> None:
 
     Elsewhere it was 0.09 to 0.24: the ratio was 2.7 at least, and 2.9 at least for the means of any two runs.
     """
-    stories = [nonstationary.story(RunSize(seed=seed)) for seed in range(2)]
+    stories = [nonstationary.nonstationary_story(PanelSize(seed=seed)) for seed in range(2)]
     inside, elsewhere = (np.mean([one[name] for one in stories]) for name in ("gap_inside", "gap_elsewhere"))
     assert inside > 2 * elsewhere
 
@@ -234,7 +239,7 @@ def test_claims_follow_the_numbers() -> None:
     for direction, agrees in ((1, True), (-1, False)):
         values = dict(zip(order[::direction], (1000.0, 1100.0, 1500.0, 1900.0), strict=True))
         panels = {name: summary(values) for name in "abcd"}
-        verdicts = {(v.claim.where, v.claim.text): v.agrees for v in judge({"figure2": {"panels": panels}})}
+        verdicts = {(v.claim.where, v.claim.text): v.agrees for v in judge_claims({"figure2": {"panels": panels}})}
         assert verdicts["figure 2(a)", "all four are comparable"]
         assert not verdicts["figure 2(a)", "RiskUCB ends lowest of the four"]
         assert verdicts["figure 2(c)", "RISE and RISE++ are below both benchmarks"] == agrees
@@ -242,14 +247,16 @@ def test_claims_follow_the_numbers() -> None:
         assert verdicts["figure 2(b)", "RISE++ is above RISE most of the time"] == agrees
         assert verdicts["figure 2(d)", "RiskExpExp explores over the whole horizon"]
         correlated = {f"{x}-{noise}": summary(values) for x in "abcde" for noise in ("deviation", "variance")}
-        verdicts = {(v.claim.where, v.claim.text): v.agrees for v in judge({"autocorrelation": {"panels": correlated}})}
+        verdicts = {
+            (v.claim.where, v.claim.text): v.agrees for v in judge_claims({"autocorrelation": {"panels": correlated}})
+        }
         assert verdicts["autocorrelated noise", "RISE is lowest at every correlation"] == agrees
 
 
 def test_every_claim_has_a_row() -> None:
     assert {claim.experiment for claim in CLAIMS} == {*TITLES, *BOOK_TITLES} - {"figure3"}  # which shows a procedure
     panels = {name: summary(dict.fromkeys(("rise", "rise++", "risk-ucb", "risk-exp-exp"), 100.0)) for name in "abcd"}
-    text = markdown(judge({"figure2": {"panels": panels}}))
+    text = claims_markdown(judge_claims({"figure2": {"panels": panels}}))
     assert len(text.splitlines()) == 2 + sum(claim.experiment == "figure2" for claim in CLAIMS)
     assert all(line.count("|") == 6 for line in text.splitlines())
 
@@ -283,7 +290,7 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     for name in (".table.part00000.parquet", "..table.part00000.123.parquet", ".table.123.parquet"):
         (tmp_path / name).write_text("half of it")
     (tmp_path / "other.parquet").write_text("not ours")
-    writer = TableWriter(tmp_path / "table.parquet")
+    writer = PanelWriter(tmp_path / "table.parquet")
     writer.add(polars.DataFrame({"x": [1, 2]}))
     writer.add(polars.DataFrame({"x": [3]}))
     assert polars.read_parquet(writer.close())["x"].to_list() == [1, 2, 3]

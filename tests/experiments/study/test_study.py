@@ -24,13 +24,13 @@ from riskroute import Allocations, DataError, Problem
 from riskroute.cli.app import run as command
 from riskroute.experiments.study.cases import study_data
 from riskroute.experiments.study.config import TEMPLATE, checked_study
-from riskroute.experiments.study.evaluation import best_single, evaluate_splits
-from riskroute.experiments.study.orders import PreparedOrder, prepare
+from riskroute.experiments.study.evaluation import evaluate_splits, evaluated_best_single
+from riskroute.experiments.study.orders import PreparedOrder, prepare_order
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
-from riskroute.records import from_plain
-from riskroute.report.study_tables import models_table
+from riskroute.records import record_from_plain
+from riskroute.report.study_tables import study_models_table
 from riskroute.simulation.replay import Replay
 from riskroute.study_results.findings import summary_sentences
 from riskroute.study_results.order import OrderResult
@@ -122,8 +122,8 @@ def test_the_best_single_slot_is_found() -> None:
     replay, _ = small_replay(3)
     corners = 4 * np.eye(3, dtype=np.int64)
     expected = corners[replay.mean_variance(corners).argmin()]
-    assert best_single(replay, 4, np.array([4, 4, 4])).tolist() == [expected.tolist()]
-    assert best_single(replay, 4, np.array([3, 3, 3])).shape == (0, 3)
+    assert evaluated_best_single(replay, 4, np.array([4, 4, 4])).tolist() == [expected.tolist()]
+    assert evaluated_best_single(replay, 4, np.array([3, 3, 3])).shape == (0, 3)
 
 
 def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
@@ -146,7 +146,7 @@ def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
 
 def test_doubts_are_said(study: Path) -> None:
     order = summary_of(study)["orders"][0]
-    plain = " ".join(summary_sentences(from_plain(OrderResult, order)))
+    plain = " ".join(summary_sentences(record_from_plain(OrderResult, order)))
     assert "known levels" not in plain
     measured = order["policies"][order["recommended_policy"]]["test"]
     naive = {name: order["splits"][name]["test"]["charged_cost"] for name in order["naive_splits"]}
@@ -156,12 +156,14 @@ def test_doubts_are_said(study: Path) -> None:
     order["frontier"] = order["frontier"][:1]
     order["frontier"][0] |= {"allocation": order["splits"]["recommended"]["allocation"], "risk_tolerance": 0.5}
     order["fits"]["XNAS"]["variance"] = [-1.0, 0.5]
-    doubtful = from_plain(OrderResult, order)
+    doubtful = record_from_plain(OrderResult, order)
     said = " ".join(summary_sentences(doubtful))
     assert f"brought here: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
     assert "At 12.5% of the sample times in the test hours it needed more than a book's known levels hold" in said
     assert "best for any risk tolerance of 0.5 and more" in said
-    assert "a pure square instead" in dict(zip(doubtful.slots, models_table(doubtful).rows, strict=True))["XNAS"][-1]
+    assert (
+        "a pure square instead" in dict(zip(doubtful.slots, study_models_table(doubtful).rows, strict=True))["XNAS"][-1]
+    )
 
 
 def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:
@@ -244,7 +246,7 @@ def data_of(config: dict[str, Any], study: Path) -> PreparedOrder:
     """The market of a study, prepared for the first order size."""
     made = tomllib.loads(with_books_of(study, 'train = "10:40-10:50"\ntest = "10:50-11:00"\nrepeats = 3'))
     wanted = checked_study(made | {"dark": tomllib.loads(TEMPLATE)["dark"]} | config)
-    return prepare(wanted, study_data(wanted, study), wanted.shares[0])
+    return prepare_order(wanted, study_data(wanted, study), wanted.shares[0])
 
 
 def test_hidden_sizes_differ_between_parts_and_repeats(study: Path) -> None:

@@ -16,11 +16,11 @@ from pages import Page, cells_of
 from riskroute import DataError, InputError
 from riskroute.experiments.study.cases import study_data
 from riskroute.experiments.study.config import checked_study
-from riskroute.experiments.study.orders import PreparedOrder, prepare
+from riskroute.experiments.study.orders import PreparedOrder, prepare_order
 from riskroute.experiments.study.study import Study
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.records import from_plain
+from riskroute.records import record_from_plain
 from riskroute.report.study_page import write_report
 from riskroute.simulation.engines import Engine
 from riskroute.study_results.study import StudyResult
@@ -52,7 +52,7 @@ def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50
 
 def prepared_books(folder: Path, *venues: Path, **values: Any) -> PreparedOrder:
     config = checked_study({"data": [str(path) for path in venues], **HOURS} | values)
-    return prepare(config, study_data(config, folder / "out"), config.shares[0])
+    return prepare_order(config, study_data(config, folder / "out"), config.shares[0])
 
 
 def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_report_holds_whatever_its_names_are(result: StudyResult, tmp_path: Pa
     known = renamed(result.summary(), {"adaptive": "ZZZZ"})  # whose colour is not known either
     pages, texts = [], []
     for number, one in enumerate((known, renamed(known, names))):
-        page, text = write_report(from_plain(StudyResult, one), tmp_path / str(number))
+        page, text = write_report(record_from_plain(StudyResult, one), tmp_path / str(number))
         pages.append(Page(page.read_text()))
         texts.append(text.read_text().split("## Exactly what was done")[0])
     plain, odd = pages

@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from riskroute.learning.design.canonical import FINE_GRID, basic_weights, least_norm, on_grid, products
+from riskroute.learning.design.canonical import (
+    FINE_GRID,
+    canonical_least_norm,
+    canonical_products,
+    canonical_weights,
+    on_canonical_grid,
+)
 from riskroute.learning.design.g_optimal import g_optimal
 from riskroute.routing.splits import list_splits, split_actions
 
@@ -38,7 +44,7 @@ def mixtures(draw: st.DrawFn) -> tuple[Matrix, Vector]:
 @settings(max_examples=150)
 def test_least_norm_agrees_with_its_naive_twin(case: tuple[Matrix, Vector]) -> None:
     rows, target = case
-    found = least_norm(rows, target)
+    found = canonical_least_norm(rows, target)
     assert found is not None
     assert (found >= 0).all()
     assert rows.T @ found == pytest.approx(target, abs=1e-9)
@@ -46,7 +52,7 @@ def test_least_norm_agrees_with_its_naive_twin(case: tuple[Matrix, Vector]) -> N
 
 
 def test_what_no_weights_make_has_none() -> None:
-    assert least_norm(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.5, -0.5])) is None
+    assert canonical_least_norm(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.5, -0.5])) is None
 
 
 def test_actions_that_play_the_same_part_get_the_same_weight() -> None:
@@ -98,7 +104,7 @@ def test_order_of_the_slots_does_not_change_the_design() -> None:
 def test_moving_weights_keeps_their_sum_of_columns(case: tuple[Matrix, Vector], limit: int) -> None:
     rows, target = case
     weights = np.maximum(naive_least_norm(rows, target), 0.0)
-    moved = basic_weights(np.ascontiguousarray(rows.T), weights, limit)
+    moved = canonical_weights(np.ascontiguousarray(rows.T), weights, limit)
     assert rows.T @ moved == pytest.approx(rows.T @ weights, abs=1e-9)
     assert (moved >= 0).all()
     assert moved.sum() <= weights.sum() + 1e-9
@@ -107,12 +113,12 @@ def test_moving_weights_keeps_their_sum_of_columns(case: tuple[Matrix, Vector], 
 
 def test_products_have_the_inner_products_of_their_matrices() -> None:
     white = np.random.default_rng(1).standard_normal((5, 3))
-    assert products(white) @ products(white).T == pytest.approx((white @ white.T) ** 2)
+    assert canonical_products(white) @ canonical_products(white).T == pytest.approx((white @ white.T) ** 2)
 
 
 @pytest.mark.parametrize("grid", [2.0**24, FINE_GRID])
 def test_rounding_errors_are_off_the_grid(grid: float) -> None:
     weights = np.array([1 / 3, 1 / 4, 5 / 12, 0.0])
     blurred = weights * (1 + 1e-15) + 1e-16
-    assert on_grid(blurred, grid).tolist() == on_grid(weights, grid).tolist()
-    assert on_grid(weights, grid) == pytest.approx(weights, abs=2 / grid)
+    assert on_canonical_grid(blurred, grid).tolist() == on_canonical_grid(weights, grid).tolist()
+    assert on_canonical_grid(weights, grid) == pytest.approx(weights, abs=2 / grid)

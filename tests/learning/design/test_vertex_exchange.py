@@ -14,14 +14,14 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from riskroute.learning.design import newton_polish as polish_module
-from riskroute.learning.design.newton_polish import polish
+from riskroute.learning.design.newton_polish import newton_polish
 from riskroute.learning.design.vertex_exchange import (
     REFRESH,
-    exchange,
-    exchange_step,
     exchange_step_compiled,
-    information,
-    inverse_root,
+    vertex_exchange,
+    vertex_exchange_step,
+    vertex_information,
+    vertex_inverse_root,
 )
 
 Matrix = NDArray[np.float64]
@@ -92,13 +92,15 @@ SETS = {
 def test_information_is_the_weighted_sum_of_outer_products() -> None:
     points = random_points(2, 9, 3)
     weights = np.random.default_rng(3).dirichlet(np.ones(9))
-    assert information(points, weights) == pytest.approx(naive_information(points, weights), rel=1e-13, abs=1e-15)
+    assert vertex_information(points, weights) == pytest.approx(
+        naive_information(points, weights), rel=1e-13, abs=1e-15
+    )
 
 
 def test_inverse_root_is_a_triangular_root_of_the_inverse() -> None:
     points = random_points(4, 9, 3)
     weights = np.random.default_rng(5).dirichlet(np.ones(9))
-    root = inverse_root(points, weights)
+    root = vertex_inverse_root(points, weights)
     assert root == pytest.approx(np.triu(root))
     assert root @ root.T == pytest.approx(np.linalg.inv(naive_information(points, weights)), rel=1e-10)
 
@@ -112,7 +114,7 @@ def test_the_exchange_step_is_the_best_of_all_steps(seed: int, n: int, rank: int
     levers = naive_leverages(points, weights)
     high, low = int(np.argmax(levers)), int(np.argmin(levers))
     cross = float(points[low] @ np.linalg.inv(naive_information(points, weights)) @ points[high])
-    step = exchange_step(levers[high], levers[low], cross, weights[low])
+    step = vertex_exchange_step(levers[high], levers[low], cross, weights[low])
     assert 0 <= step <= weights[low]
 
     def after(moved: float) -> float:
@@ -126,7 +128,7 @@ def test_the_exchange_step_is_the_best_of_all_steps(seed: int, n: int, rank: int
 
 
 def test_between_parallel_points_all_weight_moves() -> None:
-    assert exchange_step(4.0, 1.0, 2.0, 0.3) == 0.3
+    assert vertex_exchange_step(4.0, 1.0, 2.0, 0.3) == 0.3
     assert exchange_step_compiled(4.0, 1.0, 2.0, 0.3) == 0.3
 
 
@@ -135,7 +137,7 @@ def test_between_parallel_points_all_weight_moves() -> None:
 def test_exchange_reaches_its_tolerance(name: str, start: Callable[[Matrix], Vector]) -> None:
     """Eq. for the G-optimal design: no leverage above the rank (Kiefer and Wolfowitz), here up to one in a thousand."""
     points = SETS[name]
-    weights = exchange(points, start(points), 1e-3, 100_000)
+    weights = vertex_exchange(points, start(points), 1e-3, 100_000)
     assert (weights >= 0).all()
     assert weights.sum() == pytest.approx(1.0, abs=1e-12)
     assert naive_leverages(points, weights).max() <= points.shape[1] * (1 + 1e-3) * (1 + 1e-9)
@@ -150,7 +152,7 @@ def test_exchange_finds_what_the_multiplicative_algorithm_finds(name: str) -> No
     twin = multiplicative(points)
     reached = naive_leverages(points, twin).max() / rank - 1
     assert reached < 0.01
-    weights = exchange(points, uniform(points), 1e-6, 100_000)
+    weights = vertex_exchange(points, uniform(points), 1e-6, 100_000)
     difference = log_det(points, weights) - log_det(points, twin)
     assert -rank * 2e-6 <= difference <= rank * reached + 1e-9
 
@@ -159,7 +161,7 @@ def test_exchange_finds_what_the_multiplicative_algorithm_finds(name: str) -> No
 @settings(max_examples=60)
 def test_exchange_on_sets_with_ties_and_repeats(points: Matrix) -> None:
     assume(spanning(points))
-    weights = exchange(points, basis_weights(points), 0.01, 100_000)
+    weights = vertex_exchange(points, basis_weights(points), 0.01, 100_000)
     assert (weights >= 0).all()
     assert naive_leverages(points, weights).max() <= points.shape[1] * 1.01 * (1 + 1e-9)
 
@@ -167,7 +169,7 @@ def test_exchange_on_sets_with_ties_and_repeats(points: Matrix) -> None:
 def test_every_step_gains_and_none_is_taken_beyond_the_limit() -> None:
     points = SETS["gaussian"]
     start = basis_weights(points)
-    gains = [log_det(points, exchange(points, start, 0.0, steps)) for steps in range(20)]
+    gains = [log_det(points, vertex_exchange(points, start, 0.0, steps)) for steps in range(20)]
     assert gains[0] == log_det(points, start)
     assert (np.diff(gains) > 0).all()
 
@@ -178,11 +180,13 @@ def test_rank_one_updates_do_not_drift() -> None:
     points = np.hstack([splits, splits**2])
     start = basis_weights(points)
     allowed = 10 * (1 + 1e-5) * (1 + 1e-8)
-    assert naive_leverages(points, exchange(points, start, 1e-5, 2 * REFRESH)).max() > allowed
-    assert naive_leverages(points, exchange(points, start, 1e-5, 40 * REFRESH)).max() <= allowed
+    assert naive_leverages(points, vertex_exchange(points, start, 1e-5, 2 * REFRESH)).max() > allowed
+    assert naive_leverages(points, vertex_exchange(points, start, 1e-5, 40 * REFRESH)).max() <= allowed
 
 
-@pytest.mark.parametrize("improve", [lambda p, w: exchange(p, w, 1e-3, 1000), lambda p, w: polish(p, w, 1e-6)[0]])
+@pytest.mark.parametrize(
+    "improve", [lambda p, w: vertex_exchange(p, w, 1e-3, 1000), lambda p, w: newton_polish(p, w, 1e-6)[0]]
+)
 def test_the_weights_given_are_not_changed(improve: Callable[[Matrix, Vector], Vector]) -> None:
     points = SETS["gaussian"]
     start = uniform(points)
@@ -193,7 +197,7 @@ def test_the_weights_given_are_not_changed(improve: Callable[[Matrix, Vector], V
 @pytest.mark.parametrize("name", SETS)
 def test_polish_reaches_a_billionth(name: str) -> None:
     points = SETS[name]
-    weights, reached = polish(points, exchange(points, uniform(points), 0.02, 100_000), 1e-9)
+    weights, reached = newton_polish(points, vertex_exchange(points, uniform(points), 0.02, 100_000), 1e-9)
     assert reached
     assert (weights >= 0).all()
     assert weights.sum() == pytest.approx(1.0, abs=1e-12)
@@ -206,14 +210,14 @@ def test_polish_never_claims_what_it_did_not_reach(points: Matrix) -> None:
     """From a poor start Newton's steps may fail, but then they say so, and never lose log det."""
     assume(spanning(points))
     start = basis_weights(points)
-    weights, reached = polish(points, start, 1e-6)
+    weights, reached = newton_polish(points, start, 1e-6)
     assert log_det(points, weights) >= log_det(points, start) - 1e-9
     if reached:
         assert naive_leverages(points, weights).max() <= points.shape[1] * (1 + 1e-6) * (1 + 1e-9)
 
 
 def test_polish_leaves_a_design_that_is_good_enough() -> None:
-    weights, reached = polish(np.eye(3), np.full(3, 1 / 3), 1e-9)
+    weights, reached = newton_polish(np.eye(3), np.full(3, 1 / 3), 1e-9)
     assert reached
     assert weights.tolist() == [1 / 3] * 3
 
@@ -224,7 +228,7 @@ def test_polish_gives_up_when_least_squares_does_not_converge(monkeypatch: pytes
 
     monkeypatch.setattr(scipy.optimize, "nnls", fail)
     start = uniform(SETS["parabola"])
-    weights, reached = polish(SETS["parabola"], start, 1e-9)
+    weights, reached = newton_polish(SETS["parabola"], start, 1e-9)
     assert not reached
     assert weights.tolist() == start.tolist()
 
@@ -235,7 +239,7 @@ def test_polish_gives_up_when_no_step_gains(monkeypatch: pytest.MonkeyPatch) -> 
     start = multiplicative(points, 20)
     worse = multiplicative(points, 1)
     monkeypatch.setattr(polish_module, "_newton_target", lambda *_: worse)
-    weights, reached = polish(points, start, 1e-9)
+    weights, reached = newton_polish(points, start, 1e-9)
     assert not reached
     assert weights.tolist() == start.tolist()
 
@@ -243,7 +247,7 @@ def test_polish_gives_up_when_no_step_gains(monkeypatch: pytest.MonkeyPatch) -> 
 def test_polish_stops_after_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polish_module, "_MAX_STEPS", 1)
     points = SETS["gaussian"]
-    weights, reached = polish(points, uniform(points), 1e-9)
+    weights, reached = newton_polish(points, uniform(points), 1e-9)
     assert not reached
     assert log_det(points, weights) > log_det(points, uniform(points))
 
@@ -252,6 +256,6 @@ def test_polish_goes_half_way_when_the_target_does_not_span(monkeypatch: pytest.
     """All the way to the target log det is minus infinity; half way it gains more than a quarter of the promise."""
     monkeypatch.setattr(polish_module, "_MAX_STEPS", 1)
     monkeypatch.setattr(polish_module, "_newton_target", lambda *_: np.array([0.0, 1.0]))
-    weights, reached = polish(np.eye(2), np.array([0.9, 0.1]), 1e-9)
+    weights, reached = newton_polish(np.eye(2), np.array([0.9, 0.1]), 1e-9)
     assert not reached
     assert weights == pytest.approx([0.45, 0.55], abs=1e-15)

@@ -7,13 +7,13 @@ import pytest
 
 from riskroute.learning.design.g_optimal import g_optimal
 from riskroute.learning.design.wide import (
-    few,
-    inverse_root,
+    few_wide_rows,
     is_wide,
-    orthogonalised,
-    spanning_start,
     wide_design,
+    wide_inverse_root,
     wide_optimal,
+    wide_orthogonalised,
+    wide_spanning_start,
 )
 
 
@@ -59,17 +59,17 @@ def test_a_start_is_used_if_it_spans_and_replaced_if_not() -> None:
 def test_parts_against_plain_linear_algebra() -> None:
     rng = np.random.default_rng(6)
     columns = rng.standard_normal((6, 50))
-    points, back, rank = orthogonalised(columns)
+    points, back, rank = wide_orthogonalised(columns)
     assert rank == 6
     np.testing.assert_allclose(points @ points.T / 50, np.eye(6), atol=1e-12)
     np.testing.assert_allclose(back.T @ columns, points, atol=1e-12)
     weights = rng.random(50)
-    root = inverse_root(points, weights)
+    root = wide_inverse_root(points, weights)
     np.testing.assert_allclose(root @ root.T, np.linalg.inv((points * weights) @ points.T), rtol=1e-9, atol=1e-12)
-    start = spanning_start(points)
+    start = wide_spanning_start(points)
     assert (start > 0).sum() == 6
     assert np.linalg.matrix_rank(points[:, start > 0]) == 6
-    assert np.isnan(inverse_root(points, np.where(np.arange(50) < 4, 1.0, 0.0))).any()
+    assert np.isnan(wide_inverse_root(points, np.where(np.arange(50) < 4, 1.0, 0.0))).any()
 
 
 def test_few_points_do_as_well() -> None:
@@ -78,7 +78,7 @@ def test_few_points_do_as_well() -> None:
     features = np.column_stack([np.cos(angles), np.sin(angles)])
     design = wide_design(features, 0.001, np.ones(40))
     assert (design.weights > 0).sum() > 3
-    index, weights, whitening = few(features, design)
+    index, weights, whitening = few_wide_rows(features, design)
     assert len(index) <= 3
     assert weights.sum() == pytest.approx(1)
     levers = np.sum((features @ whitening) ** 2, axis=1)

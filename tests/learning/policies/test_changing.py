@@ -26,7 +26,7 @@ from riskroute import (
 )
 from riskroute.environments import PiecewiseStationary
 from riskroute.learning.actions import Action
-from riskroute.learning.belief import fit
+from riskroute.learning.belief import fit_belief
 from riskroute.learning.observations import Observations
 from riskroute.policies import ChangeTest, Discounted, RestartGse, SlidingWindow, Thompson
 from riskroute.routing import routing_actions
@@ -83,7 +83,7 @@ def test_discounted_believes_what_the_faded_observations_say() -> None:
     run = environment.run(np.random.default_rng(1))
     while policy.played < 1500:
         policy.learn(run.tally(policy.plan()))
-    expected = fit(policy.observations, base_variance=1.0, vague=policy.vague)
+    expected = fit_belief(policy.observations, base_variance=1.0, vague=policy.vague)
     assert policy.belief is not None
     np.testing.assert_allclose(policy.belief.mean_precision, expected.mean_precision)
     assert policy.belief.rounds == pytest.approx(policy.observations.rounds)

@@ -19,7 +19,7 @@ from riskroute import (
     simulate,
 )
 from riskroute.environments import PiecewiseStationary
-from riskroute.learning.design.rounding import exact_counts
+from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.policies import RestartGse
 
 
@@ -69,7 +69,7 @@ def test_one_cycle_is_algorithm_4(gaussian_problem: Problem, objective: str) -> 
     alive = np.arange(len(features))
     while len(alive) > 1:
         design = g_optimal(features[alive], policy.design_tolerance)
-        counts = exact_counts(design.weights, max(100 // 5, len(design)))  # 40 actions: 5 halvings
+        counts = round_exact_counts(design.weights, max(100 // 5, len(design)))  # 40 actions: 5 halvings
         played = [int(alive[i]) for i, n in zip(design.actions, counts, strict=True) for _ in range(n)]
         rows = features[played]
         rewards = np.array([twin.reward(a) for a in played])

@@ -14,7 +14,7 @@ from riskroute import Actions, Environment, Plan, Problem, Setting, random_probl
 from riskroute.environments import PiecewiseStationary
 from riskroute.learning.actions import Action, as_action
 from riskroute.learning.policies.arm_policy import IndexPolicy
-from riskroute.learning.policies.tournament import build_tree, padded, update
+from riskroute.learning.policies.tournament import build_tournament, padded_tournament, update_tournament
 from riskroute.policies import RiskUcb
 from riskroute.simulation.environments import Autocorrelated
 from riskroute.simulation.kernels import index_episode
@@ -152,12 +152,12 @@ def test_the_kernel_plays_an_own_index_policy_and_leaves_it_as_its_rounds_would(
     st.lists(st.tuples(st.integers(0, 39), st.integers(-3, 3)), max_size=60),
 )
 def test_tournament_root_is_the_first_minimum(values: list[int], changes: list[tuple[int, int]]) -> None:
-    index = padded(np.array(values, dtype=float))
-    winners = build_tree(index)
+    index = padded_tournament(np.array(values, dtype=float))
+    winners = build_tournament(index)
     assert winners[1] == np.argmin(index)
     for leaf, value in changes:
         index[leaf % len(values)] = value
-        update(winners, index, leaf % len(values))
+        update_tournament(winners, index, leaf % len(values))
         assert winners[1] == np.argmin(index)
 
 

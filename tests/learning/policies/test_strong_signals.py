@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from riskroute import Actions, Allocations, Belief, Environment, Problem, Setting
-from riskroute.learning.belief import fit, vague_information
+from riskroute.learning.belief import fit_belief, vague_belief_information
 from riskroute.learning.observations import Observations
-from riskroute.learning.policies.linear_policy import LinearPolicy, start_counts
+from riskroute.learning.policies.linear_policy import LinearPolicy, linear_start_counts
 from riskroute.policies import Adaptive, ChangeTest, Discounted, LinThompson, LinUcb, SlidingWindow, Thompson
 
 Matrix = NDArray[np.float64]
@@ -142,7 +142,7 @@ def test_first_plans_identify_all_coefficients_that_their_rounds_can() -> None:
         rows[:flat, -1] = 0
         weights = np.concatenate([rng.uniform(2, 3, flat), rng.uniform(1, 2, dim)])
         rounds = int(rng.integers(1, flat + dim))
-        counts = start_counts(rows, weights / weights.sum(), rounds)
+        counts = linear_start_counts(rows, weights / weights.sum(), rounds)
         assert counts.sum() == rounds
         assert counts.max() == 1
         assert np.linalg.matrix_rank(rows[counts > 0]) == min(rounds, dim)
@@ -153,9 +153,9 @@ def test_first_plans_identify_all_coefficients_that_their_rounds_can() -> None:
 
 def test_with_enough_rounds_first_plans_follow_the_design() -> None:
     weights = np.array([0.5, 0.3, 0.2])
-    assert start_counts(np.eye(3), weights, 10).tolist() == [5, 3, 2]
-    assert start_counts(np.eye(3), weights, 3).tolist() == [1, 1, 1]
-    assert start_counts(np.zeros((1, 3)), np.ones(1), 2).tolist() == [2]
+    assert linear_start_counts(np.eye(3), weights, 10).tolist() == [5, 3, 2]
+    assert linear_start_counts(np.eye(3), weights, 3).tolist() == [1, 1, 1]
+    assert linear_start_counts(np.zeros((1, 3)), np.ones(1), 2).tolist() == [2]
 
 
 @pytest.mark.parametrize("horizon", range(1, 14))
@@ -177,7 +177,7 @@ def evidence_with(means: Matrix, rows: Matrix, counts: Matrix, seed: int = 0) ->
 
 
 ROWS = np.random.default_rng(2).uniform(0.1, 1.0, (12, 3))
-VAGUE = vague_information(ROWS, np.full(12, 1 / 12), 0.3)
+VAGUE = vague_belief_information(ROWS, np.full(12, 1 / 12), 0.3)
 THETA = np.array([1.0, -2.0, 0.5])
 
 
@@ -186,7 +186,7 @@ THETA = np.array([1.0, -2.0, 0.5])
 def test_the_vague_belief_does_not_hold_strong_signals_back(signal: float, count: float) -> None:
     """Beside two rewards per action or more, it moves the coefficients by a tenth of a deviation at most."""
     observations = evidence_with(signal * ROWS @ THETA, ROWS, np.full(12, count))
-    found, without = (fit(observations, base_variance=1.0, vague=vague) for vague in (VAGUE, 1e-12 * VAGUE))
+    found, without = (fit_belief(observations, base_variance=1.0, vague=vague) for vague in (VAGUE, 1e-12 * VAGUE))
     off = found.mean_coef - without.mean_coef
     assert off @ found.mean_precision @ off < 0.01
     assert 0.3 < found.variance < 2.5
@@ -194,12 +194,12 @@ def test_the_vague_belief_does_not_hold_strong_signals_back(signal: float, count
 
 @pytest.mark.parametrize("signal", [1e3, 1e6])
 def test_a_prior_is_not_drawn_to_zero_by_the_vague_belief(signal: float) -> None:
-    yesterday = fit(
+    yesterday = fit_belief(
         evidence_with(signal * ROWS @ THETA, ROWS, np.full(12, 9.0)), base_variance=1.0, vague=VAGUE
     ).weakened(0.01)
-    nothing = fit(Observations.none(3), base_variance=1.0, vague=VAGUE, prior=yesterday)
+    nothing = fit_belief(Observations.none(3), base_variance=1.0, vague=VAGUE, prior=yesterday)
     np.testing.assert_array_equal(nothing.mean_coef, yesterday.mean_coef)
-    one = fit(
+    one = fit_belief(
         evidence_with(signal * ROWS[:1] @ THETA, ROWS[:1], np.ones(1), 1),
         base_variance=1.0,
         vague=VAGUE,
@@ -213,7 +213,7 @@ def test_means_that_are_not_linear_are_not_taken_for_noise() -> None:
     """The fit misses means by about ten deviations; rewards of each action still lie around their own mean."""
     rng = np.random.default_rng(3)
     means = 30 * ROWS @ THETA + 10 * rng.standard_normal(12)
-    found = fit(evidence_with(means, ROWS, np.full(12, 50.0)), base_variance=1.0, vague=VAGUE)
+    found = fit_belief(evidence_with(means, ROWS, np.full(12, 50.0)), base_variance=1.0, vague=VAGUE)
     assert found.variance == pytest.approx(1.0, abs=0.3)  # five standard errors of sqrt(2 / 588) are 0.29
     np.testing.assert_allclose(ROWS @ found.var_coef, 0.0, atol=0.9)
 
@@ -221,13 +221,15 @@ def test_means_that_are_not_linear_are_not_taken_for_noise() -> None:
 def test_a_told_variance_that_is_far_too_large_is_corrected() -> None:
     """Told 1,000, true 1: the vague belief in what was told gives way to three rewards of each action."""
     observations = evidence_with(THETA, np.eye(3), np.full(3, 3.0))
-    found = fit(observations, base_variance=1000.0, vague=vague_information(np.eye(3), np.full(3, 1 / 3), 0.3))
+    found = fit_belief(
+        observations, base_variance=1000.0, vague=vague_belief_information(np.eye(3), np.full(3, 1 / 3), 0.3)
+    )
     np.testing.assert_allclose(found.var_coef + 1000.0, observations.spreads / 2, atol=0.1)
 
 
 def test_noise_without_any_degree_of_freedom_is_what_was_told_or_as_large_as_rewards() -> None:
     once = Observations(np.eye(3), np.ones(3), np.array([300.0, -400.0, 0.0]), np.zeros(3))
-    assert fit(once, base_variance=4.0, vague=np.eye(3)).variance == 4.0
-    assert fit(once, base_variance=0.0, vague=np.eye(3)).variance == pytest.approx(250_000 / 3)
+    assert fit_belief(once, base_variance=4.0, vague=np.eye(3)).variance == 4.0
+    assert fit_belief(once, base_variance=0.0, vague=np.eye(3)).variance == pytest.approx(250_000 / 3)
     prior = Belief(np.zeros(3), 1e-9 * np.eye(3), np.zeros(3), 1e-9 * np.eye(3), 7.0, 1e-9)
-    assert fit(once, base_variance=4.0, vague=np.eye(3), prior=prior).variance == 7.0
+    assert fit_belief(once, base_variance=4.0, vague=np.eye(3), prior=prior).variance == 7.0

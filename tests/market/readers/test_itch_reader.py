@@ -30,10 +30,10 @@ from market_files import (
 )
 from places import SHARED_DATA
 from riskroute.errors import DataError, InputError
-from riskroute.market.clock import date_of
+from riskroute.market.clock import clock_date
 from riskroute.market.importing import import_files
 from riskroute.market.readers import itch
-from riskroute.market.readers.itch import ItchReader, venue_of
+from riskroute.market.readers.itch import ItchReader, itch_venue
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 
@@ -203,8 +203,8 @@ def test_a_window_keeps_what_lies_in_it(tmp_path: Path) -> None:
     ],
 )
 def test_file_names_tell_day_and_venue(name: str, date: dt.date | None, venue: str) -> None:
-    assert date_of(name) == date
-    assert venue_of(name) == venue
+    assert clock_date(name) == date
+    assert itch_venue(name) == venue
 
 
 def test_options_tell_what_the_name_does_not_and_overrule_it(tmp_path: Path) -> None:

@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 
 from riskroute.market.clock import SECOND
 from riskroute.market.synthetic import order_flow as flow
-from riskroute.market.synthetic.order_flow import Character, fills, simulate, simulate_compiled
+from riskroute.market.synthetic.order_flow import (
+    FlowCharacter,
+    order_flow_fills,
+    simulate_compiled,
+    simulate_order_flow,
+)
 
-CHARACTER = Character(
+CHARACTER = FlowCharacter(
     gap=2e7,
     orders=16,
     lot=40,
@@ -35,7 +40,7 @@ STEP = SECOND // 4
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=8), st.floats(0, 1), st.booleans())
 def test_fills_are_whole_and_complete(sizes: list[int], part: float, pro_rata: bool) -> None:
     amount = int(part * sum(sizes))
-    shares = fills(np.array(sizes), amount, pro_rata)
+    shares = order_flow_fills(np.array(sizes), amount, pro_rata)
     assert shares.sum() == amount
     assert (shares >= 0).all()
     assert (shares <= sizes).all()
@@ -55,7 +60,7 @@ def walk(seed: int, steps: int) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(3))
 def test_compiled_flow_equals_the_plain_one(seed: int, pro_rata: bool) -> None:
     arguments = (CHARACTER._replace(pro_rata=pro_rata), walk(seed, 40), 7, 7 + 10 * SECOND, STEP)
-    plain, fast = (run(np.random.default_rng(seed), *arguments) for run in (simulate, simulate_compiled))
+    plain, fast = (run(np.random.default_rng(seed), *arguments) for run in (simulate_order_flow, simulate_compiled))
     assert len(plain) > 500
     assert set(plain[:, flow.KIND]) == {ord(kind) for kind in "AFECXDUP"}
     assert np.array_equal(plain, fast)

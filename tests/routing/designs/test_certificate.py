@@ -16,11 +16,11 @@ from lattice_designs import check_support, lattice_of
 from riskroute.learning.design.g_optimal import Design
 from riskroute.routing.designs import certificate as certificate_module
 from riskroute.routing.designs.certificate import _Power, certify
-from riskroute.routing.designs.families import orbit_size
+from riskroute.routing.designs.families import family_orbit_size
 from riskroute.routing.designs.large_design import large_design
-from riskroute.routing.designs.orbit_design import solve_orbits, whitened_blocks
-from riskroute.routing.designs.support import explicit_support, features_of
-from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
+from riskroute.routing.designs.orbit_design import orbit_design_blocks, solve_orbit_design
+from riskroute.routing.designs.support import explicit_support, support_features
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, SymmetryParts
 
 SMALL = {
     "one group": (12, [0] * 4, [12] * 4),
@@ -52,9 +52,9 @@ def members_of(name: str) -> np.ndarray:
 
 
 @cache
-def groups_of(name: str) -> SlotGroups:
+def groups_of(name: str) -> SymmetryGroups:
     lattice = lattice_of(*SMALL[name])
-    return SlotGroups.of(lattice.units, lattice.lows, lattice.highs)
+    return SymmetryGroups.of(lattice.units, lattice.lows, lattice.highs)
 
 
 @cache
@@ -82,7 +82,7 @@ def leverages(support: np.ndarray, weights: np.ndarray, features: np.ndarray) ->
     return np.sum((inside / singular[kept]) ** 2, axis=1)
 
 
-def random_designs(name: str, count: int, seed: int) -> list[tuple[list[Orbit], np.ndarray, InvariantInformation]]:
+def random_designs(name: str, count: int, seed: int) -> list[tuple[list[Orbit], np.ndarray, SymmetricInformation]]:
     """Invariant designs that span, far from optimal: a few orbits with very uneven weights."""
     rng = np.random.default_rng(seed)
     groups, orbits = groups_of(name), orbits_of(name)
@@ -93,7 +93,7 @@ def random_designs(name: str, count: int, seed: int) -> list[tuple[list[Orbit], 
         chosen = [orbits[i] for i in rng.choice(len(orbits), size, replace=False)]
         weights = rng.dirichlet(np.full(size, 0.7)) + 1e-3
         weights /= weights.sum()
-        information = InvariantInformation.of(groups, Parts.of(groups, chosen), weights)
+        information = SymmetricInformation.of(groups, SymmetryParts.of(groups, chosen), weights)
         if information.rank == rank:
             found.append((chosen, weights, information))
         if len(found) == count:
@@ -102,7 +102,7 @@ def random_designs(name: str, count: int, seed: int) -> list[tuple[list[Orbit], 
     return found
 
 
-def images(groups: SlotGroups, orbit: Orbit) -> np.ndarray:
+def images(groups: SymmetryGroups, orbit: Orbit) -> np.ndarray:
     """An orbit under every permutation within groups, with repeats."""
     arrangements = itertools.product(*(itertools.permutations(amounts) for amounts in orbit))
     return np.array([groups.allocation(parts) for parts in arrangements])
@@ -172,7 +172,7 @@ def test_bound_holds_with_fixed_slots_among_several_groups(name: str) -> None:
 
 
 def test_groups_gather_slots_with_equal_bounds() -> None:
-    groups = SlotGroups.of(10, np.array([0, 1, 0, 1, 0]), np.array([4, 6, 4, 6, 99]))
+    groups = SymmetryGroups.of(10, np.array([0, 1, 0, 1, 0]), np.array([4, 6, 4, 6, 99]))
     assert [slots.tolist() for slots in groups.members] == [[0, 2], [4], [1, 3]]
     assert (groups.lows, groups.highs) == ((0, 0, 1), (4, 10, 6))
     allocation = np.array([1, 2, 3, 4, 0])
@@ -183,7 +183,7 @@ def test_groups_gather_slots_with_equal_bounds() -> None:
 @CASES
 def test_orbits_have_as_many_members_as_they_say(name: str) -> None:
     groups, orbits = groups_of(name), orbits_of(name)
-    assert sum(orbit_size(orbit) for orbit in orbits) == len(members_of(name))
+    assert sum(family_orbit_size(orbit) for orbit in orbits) == len(members_of(name))
     assert all(groups.orbit(groups.allocation(orbit)) == orbit for orbit in orbits)
 
 
@@ -193,7 +193,7 @@ def test_explicit_information_is_the_average_over_all_permutations(name: str) ->
     for orbits, weights, information in random_designs(name, 3, seed=1):
         expected = np.zeros((2 * int(groups.sizes.sum()),) * 2)
         for orbit, weight in zip(orbits, weights, strict=True):
-            x = features_of(groups, images(groups, orbit))
+            x = support_features(groups, images(groups, orbit))
             expected += weight * x.T @ x / len(x)
         np.testing.assert_allclose(information.explicit(), expected, atol=1e-12)
 
@@ -201,13 +201,13 @@ def test_explicit_information_is_the_average_over_all_permutations(name: str) ->
 @CASES
 def test_rank_and_leverages_by_blocks_are_those_of_the_matrix(name: str) -> None:
     groups, orbits, members = groups_of(name), orbits_of(name), members_of(name)
-    every = Parts.of(groups, orbits)
+    every = SymmetryParts.of(groups, orbits)
     for _, _, information in random_designs(name, 3, seed=2):
         assert information.rank == np.linalg.matrix_rank(plain_features(members))
         inverse = np.linalg.pinv(information.explicit(), rcond=1e-10, hermitian=True)
-        x = features_of(groups, np.array([groups.allocation(orbit) for orbit in orbits]))
+        x = support_features(groups, np.array([groups.allocation(orbit) for orbit in orbits]))
         expected = np.einsum("ni,ij,nj->n", x, inverse, x)
-        rows, target = whitened_blocks(information, every)
+        rows, target = orbit_design_blocks(information, every)
         np.testing.assert_allclose(rows @ target, expected, rtol=1e-6)
         assert target @ target == pytest.approx(information.rank)
 
@@ -216,9 +216,9 @@ def test_rank_and_leverages_by_blocks_are_those_of_the_matrix(name: str) -> None
 def test_certified_bound_holds_for_bad_designs_too(name: str) -> None:
     """However few parts may be visited, and whether or not the target can be met."""
     groups, orbits = groups_of(name), orbits_of(name)
-    every = Parts.of(groups, orbits)
+    every = SymmetryParts.of(groups, orbits)
     for _, _, information in random_designs(name, 4, seed=3):
-        rows, target = whitened_blocks(information, every)
+        rows, target = orbit_design_blocks(information, every)
         levers = dict(zip(orbits, rows @ target, strict=True))
         highest = max(levers.values())
         for goal, parts in ((information.rank, 1), (1.05 * highest, 5), (1.05 * highest, 3000), (0.5 * highest, 100)):
@@ -237,9 +237,9 @@ def test_certified_bound_holds_on_a_coarse_grid(name: str, steps: int, monkeypat
     monkeypatch.setattr(certificate_module, "_GRID", steps)
     monkeypatch.setattr(certificate_module, "_CAP_STEPS", 1)
     groups, orbits = groups_of(name), orbits_of(name)
-    every = Parts.of(groups, orbits)
+    every = SymmetryParts.of(groups, orbits)
     for _, _, information in random_designs(name, 3, seed=3):
-        rows, target = whitened_blocks(information, every)
+        rows, target = orbit_design_blocks(information, every)
         levers = dict(zip(orbits, rows @ target, strict=True))
         highest = max(levers.values())
         for goal, parts in ((information.rank, 1), (1.05 * highest, 300)):
@@ -253,11 +253,11 @@ def test_grid_has_no_more_steps_for_larger_orders() -> None:
     """What a proof costs does not depend on the units; its bound hardly does either."""
     bounds = []
     for units in (1000, 10_000, 100_000):
-        groups = SlotGroups.of(units, np.zeros(10, dtype=np.int64), np.full(10, units))
+        groups = SymmetryGroups.of(units, np.zeros(10, dtype=np.int64), np.full(10, units))
         third = units // 3
         orbits: list[Orbit] = [((units, *[0] * 9),), ((units - 2 * third, third, third, *[0] * 7),)]
         weights = np.array([0.5, 0.5])
-        information = InvariantInformation.of(groups, Parts.of(groups, orbits), weights)
+        information = SymmetricInformation.of(groups, SymmetryParts.of(groups, orbits), weights)
         assert certificate_module._Grid.of(groups).steps <= 1000
         bounds.append(certify(information, 20 * 1.005, 300).bound)
     np.testing.assert_allclose(bounds, bounds[0], rtol=1e-3)
@@ -267,7 +267,7 @@ def test_grid_has_no_more_steps_for_larger_orders() -> None:
 @CASES
 def test_branch_and_bound_closes_on_small_sets(name: str) -> None:
     for _, _, information in random_designs(name, 2, seed=4):
-        rows, target = whitened_blocks(information, Parts.of(groups_of(name), orbits_of(name)))
+        rows, target = orbit_design_blocks(information, SymmetryParts.of(groups_of(name), orbits_of(name)))
         highest = float((rows @ target).max())
         assert certify(information, highest * 1.01, 20_000).bound <= highest * (1.01 + 1e-9)
 
@@ -275,12 +275,12 @@ def test_branch_and_bound_closes_on_small_sets(name: str) -> None:
 @CASES
 def test_weights_on_all_orbits_are_optimal(name: str) -> None:
     groups, orbits = groups_of(name), orbits_of(name)
-    weights = solve_orbits(groups, orbits, 1e-4)
+    weights = solve_orbit_design(groups, orbits, 1e-4)
     assert weights.sum() == pytest.approx(1)
     assert (weights >= 0).all()
-    parts = Parts.of(groups, orbits)
-    information = InvariantInformation.of(groups, parts, weights)
-    rows, target = whitened_blocks(information, parts)
+    parts = SymmetryParts.of(groups, orbits)
+    information = SymmetricInformation.of(groups, parts, weights)
+    rows, target = orbit_design_blocks(information, parts)
     assert (rows @ target).max() <= information.rank * (1 + 1e-4 + 1e-9)
 
 
@@ -292,10 +292,10 @@ def test_price_of_a_support_is_the_largest_growth_of_a_leverage(name: str) -> No
         points, fitted, price = explicit_support(information, orbits, weights, limit, 1.001)
         assert len(points) <= limit
         assert math.isfinite(price)
-        x = features_of(groups, members)
+        x = support_features(groups, members)
         inverse = np.linalg.pinv(information.explicit(), rcond=1e-10, hermitian=True)
         before = np.einsum("ni,ij,nj->n", x, inverse, x)
-        after = leverages(features_of(groups, points), fitted, x)
+        after = leverages(support_features(groups, points), fitted, x)
         assert (after <= price * before * (1 + 1e-6)).all()
 
 

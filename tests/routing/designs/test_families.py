@@ -7,8 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
-from riskroute.routing.designs.families import balanced_families, family_length, meetings, orbit_size, spread_meetings
-from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
+from riskroute.routing.designs.families import (
+    balanced_families,
+    family_length,
+    family_meetings,
+    family_orbit_size,
+    spread_family_meetings,
+)
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, SymmetryParts
 
 SIZES = ([7], [8], [4, 6], [3, 3, 5])
 
@@ -42,7 +48,7 @@ def unevenness(level: np.ndarray, values: np.ndarray, weights: np.ndarray, sizes
 @pytest.mark.parametrize("sizes", SIZES)
 def test_meetings_are_the_second_moments_of_all_shifts(sizes: list[int]) -> None:
     level, values, weights = random_arrangements(sizes, 0)
-    found = meetings(level, values, weights, np.array(sizes))
+    found = family_meetings(level, values, weights, np.array(sizes))
     expected = second_moments(level, values, weights, sizes)
     first = np.concatenate([[0], np.cumsum(sizes)])
     for g, h in itertools.product(range(len(sizes)), repeat=2):
@@ -67,7 +73,7 @@ def test_exchanges_are_made_exactly_where_they_make_meetings_more_even(sizes: li
         exchanged = level.copy()
         exchanged[family[0], [one[0], other[0]]] = level[family[0], [other[0], one[0]]]
         gain = unevenness(level, values, weights, sizes) - unevenness(exchanged, values, weights, sizes)
-        spread_meetings(level, amounts, values, weights, np.array(sizes), family, one, other)
+        spread_family_meetings(level, amounts, values, weights, np.array(sizes), family, one, other)
         assert (level == exchanged).all() == (gain > 1e-9 or level[family[0], one[0]] == level[family[0], other[0]])
         assert (amounts == 10 * level).all()
         made += gain > 1e-9
@@ -83,9 +89,9 @@ CASES: dict[str, tuple[list[int], list[Orbit]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_families_are_disjoint_members_of_their_orbits(name: str) -> None:
     kind, orbits = CASES[name]
-    groups = SlotGroups.of(6, np.zeros(len(kind), dtype=np.int64), np.where(np.array(kind) == 1, 6, 5))
+    groups = SymmetryGroups.of(6, np.zeros(len(kind), dtype=np.int64), np.where(np.array(kind) == 1, 6, 5))
     weights = np.array([0.5, 0.5])
-    information = InvariantInformation.of(groups, Parts.of(groups, orbits), weights)
+    information = SymmetricInformation.of(groups, SymmetryParts.of(groups, orbits), weights)
     families = balanced_families(information, orbits, weights, 8, seed=0)
     rows = np.concatenate(families)
     assert len(np.unique(rows, axis=0)) == len(rows)
@@ -97,9 +103,9 @@ def test_families_are_disjoint_members_of_their_orbits(name: str) -> None:
 
 
 def test_small_orbits_are_taken_whole() -> None:
-    groups = SlotGroups.of(2, np.zeros(7, dtype=np.int64), np.full(7, 2))
+    groups = SymmetryGroups.of(2, np.zeros(7, dtype=np.int64), np.full(7, 2))
     orbits: list[Orbit] = [((2, 0, 0, 0, 0, 0, 0),), ((1, 1, 0, 0, 0, 0, 0),)]
     weights = np.array([0.4, 0.6])
-    information = InvariantInformation.of(groups, Parts.of(groups, orbits), weights)
+    information = SymmetricInformation.of(groups, SymmetryParts.of(groups, orbits), weights)
     rows = np.concatenate(balanced_families(information, orbits, weights, 50, seed=0))
-    assert len(rows) == sum(map(orbit_size, orbits)) == 28
+    assert len(rows) == sum(map(family_orbit_size, orbits)) == 28

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from riskroute.experiments.comparison import COMPARED
-from riskroute.experiments.panels import Panel, RunSize
+from riskroute.experiments.panels import Panel, PanelSize
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation.environments import Autocorrelated
 
@@ -18,7 +18,7 @@ NOISES = ("deviation", "variance")
 """What multiplies the noise: as the model has it, and as the paper prints it."""
 
 
-def panels(run_size: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
+def autocorrelation_panels(run_size: PanelSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
     """Five panels per reading of the noise."""
     problem = random_routing_problem(SHARES, SLOTS, INSTANCE)
     return [

@@ -18,7 +18,7 @@ CLAIMS = (*BOOK_CLAIMS, *REGRET_CLAIMS)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """A claim and what became of it."""
 
     claim: Claim
@@ -26,17 +26,17 @@ class Verdict:
     agrees: bool
 
 
-def judge(summaries: Summaries) -> list[Verdict]:
+def judge_claims(summaries: Summaries) -> list[ClaimVerdict]:
     """Check the claims about some experiments, which must have been played in full."""
     found = []
     for claim in CLAIMS:
         if claim.experiment in summaries:
             measured, agrees = claim.measure(summaries[claim.experiment])
-            found.append(Verdict(claim, measured, bool(agrees)))
+            found.append(ClaimVerdict(claim, measured, bool(agrees)))
     return found
 
 
-def markdown(verdicts: list[Verdict]) -> str:
+def claims_markdown(verdicts: list[ClaimVerdict]) -> str:
     """One table row per claim."""
     lines = ["| where | the paper says | measured | agrees | remark |", "|---|---|---|---|---|"]
     for v in verdicts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from riskroute.experiments.comparison import COMPARED
-from riskroute.experiments.panels import Panel, RunSize
+from riskroute.experiments.panels import Panel, PanelSize
 from riskroute.routing.instances import random_routing_problem
 from riskroute.routing.splits import count_splits
 from riskroute.simulation.environments import Environment
@@ -16,12 +16,12 @@ SIZES = {"a": (4, 4), "b": (5, 4), "c": (6, 6), "d": (6, 8)}
 INSTANCES = 30
 
 
-def panels(run_size: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
+def figure2_panels(run_size: PanelSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
     """The four panels, on instance 0."""
     return [_panel(size, size, 0, run_size, policies) for size in SIZES]
 
 
-def instances(run_size: RunSize, policies: Sequence[str] = COMPARED, count: int = INSTANCES) -> list[Panel]:
+def figure2_instances(run_size: PanelSize, policies: Sequence[str] = COMPARED, count: int = INSTANCES) -> list[Panel]:
     """The four problems with ``count`` random instances each; only the end of every run is recorded."""
     return [
         _panel(f"{size}-{k:02d}", size, k, run_size, policies, checkpoints=1) for size in SIZES for k in range(count)
@@ -29,7 +29,7 @@ def instances(run_size: RunSize, policies: Sequence[str] = COMPARED, count: int 
 
 
 def _panel(
-    name: str, size: str, instance: int, run_size: RunSize, policies: Sequence[str], checkpoints: int = 100
+    name: str, size: str, instance: int, run_size: PanelSize, policies: Sequence[str], checkpoints: int = 100
 ) -> Panel:
     slots, shares = SIZES[size]
     return Panel(

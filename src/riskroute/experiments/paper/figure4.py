@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from riskroute.experiments.comparison import COMPARED
-from riskroute.experiments.panels import Panel, RunSize
+from riskroute.experiments.panels import Panel, PanelSize
 from riskroute.routing.paper_table import SHARES, VENUES, paper_table
 from riskroute.simulation.environments import Environment
 
@@ -13,7 +13,7 @@ READINGS = {"a": "norm-1", "b": "money"}
 """Units per panel: the paper does not say which it used."""
 
 
-def panels(run_size: RunSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
+def figure4_panels(run_size: PanelSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
     """One panel per reading of the table."""
     return [
         Panel(

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from riskroute.arrays import Floats, Integers
-from riskroute.experiments.panels import Panel, RunSize
+from riskroute.experiments.panels import Panel, PanelSize
 from riskroute.learning.policies.restart_gse import RestartGse
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
-from riskroute.learning.regret import checkpoint_rounds
+from riskroute.learning.regret import regret_checkpoints
 from riskroute.routing.instances import routing_actions
-from riskroute.seeding import stream
+from riskroute.seeding import seed_stream
 from riskroute.simulation.environments import PiecewiseStationary, random_changes
 
 SLOTS, SHARES, CHANGES = 4, 4, 5
@@ -32,16 +32,16 @@ STORIES = {"restart-gse": EXPLORED, "restart-gse short": None}
 CHECKPOINTS = 1000
 
 
-def environment(horizon: int) -> PiecewiseStationary:
+def nonstationary_environment(horizon: int) -> PiecewiseStationary:
     """Coefficients drawn anew at every change."""
     actions = routing_actions(SHARES, SLOTS)
     changes = random_changes(horizon, min(CHANGES, horizon - 1), seed=0)
     return PiecewiseStationary([random_problem(actions, seed) for seed in range(len(changes) + 1)], changes)
 
 
-def panels(run_size: RunSize, policies: Sequence[str] = POLICIES) -> list[Panel]:
+def nonstationary_panels(run_size: PanelSize, policies: Sequence[str] = POLICIES) -> list[Panel]:
     """One set of runs, for both panels of the paper's figure."""
-    world = environment(run_size.horizon)
+    world = nonstationary_environment(run_size.horizon)
     facts = {"panel": "ab", "slots": SLOTS, "shares": SHARES, "changes": list(world.starts[1:])}
     title = f"{SLOTS} slots, {SHARES} shares, {len(world.starts) - 1} changes"
     chosen: dict[str, str | Policy] = {name: name for name in policies}
@@ -50,19 +50,19 @@ def panels(run_size: RunSize, policies: Sequence[str] = POLICIES) -> list[Panel]
     return [Panel("a", title, world, chosen, facts, run_size, CHECKPOINTS, "linear")]
 
 
-def story(run_size: RunSize, label: str = "restart-gse", run: int = 0) -> dict[str, Any]:
+def nonstationary_story(run_size: PanelSize, label: str = "restart-gse", run: int = 0) -> dict[str, Any]:
     """One run of the paper's policy, segment by segment: where it restarts and explores, and the gap of its rounds.
 
     Returns ``changes``, ``restarts``, ``windows`` of exploration, ``gap_rounds`` (where segments begin, and the end),
     ``gaps``, and how the positive gaps divide, see `_concentration`.
     """
-    world = environment(run_size.horizon)
+    world = nonstationary_environment(run_size.horizon)
     instance = world.stream_name
     policy = RestartGse(budget=STORIES[label]).start(
-        world.setting(run_size.horizon), stream(run_size.seed, instance, label, run, "policy")
+        world.setting(run_size.horizon), seed_stream(run_size.seed, instance, label, run, "policy")
     )
-    rewards = world.run(np.random.default_rng(stream(run_size.seed, instance, label, run, "rewards")))
-    cuts = checkpoint_rounds(run_size.horizon, CHECKPOINTS, "linear")  # as the runner cuts
+    rewards = world.run(np.random.default_rng(seed_stream(run_size.seed, instance, label, run, "rewards")))
+    cuts = regret_checkpoints(run_size.horizon, CHECKPOINTS, "linear")  # as the runner cuts
     restarts, windows, lengths, gaps = [], [], [], []
     while policy.remaining:
         plan, begin = policy.plan(), policy.played

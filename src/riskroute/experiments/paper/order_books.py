@@ -12,16 +12,16 @@ import polars
 
 from riskroute.errors import DataError
 from riskroute.experiments.book_data import BookData
-from riskroute.experiments.provenance import versions
+from riskroute.experiments.provenance import provenance_versions
 from riskroute.files import write_json, write_whole
 from riskroute.market.calibration import Calibration, calibrate
 from riskroute.market.clock import SECOND, Window
-from riskroute.market.market_orders import walk_levels
-from riskroute.market.sampling import books_at, closest_books, draw_times
-from riskroute.paper_results import BookPicture, FitPoints, SamplingPicture
-from riskroute.records import from_plain
+from riskroute.market.market_orders import walk_market_order
+from riskroute.market.sampling import closest_sampled_books, draw_sample_times, sampled_books_at
+from riskroute.paper_results import PaperBookPicture, PaperFitPoints, PaperSamplingPicture
+from riskroute.records import record_from_plain
 from riskroute.routing.paper_table import VENUES
-from riskroute.routing.venues import parameter_table
+from riskroute.routing.venues import venue_parameter_table
 from riskroute.validation import one_of
 
 TITLES = {
@@ -44,7 +44,7 @@ DARK_POOLS = 2
 
 
 @dataclass(frozen=True)
-class BookFigure:
+class OrderBookFigure:
     """What came out: its summary, as in the JSON file, a text to print, and the files written."""
 
     name: str
@@ -57,19 +57,21 @@ class BookFigure:
         """Title, with the data it was made from."""
         return f"{self.summary['title']} ({self.summary['data']})"
 
-    def picture(self) -> BookPicture:
+    def picture(self) -> PaperBookPicture:
         """Return what its picture shows."""
         if "picture" in self.summary:
-            return BookPicture(self.title, sampling=from_plain(SamplingPicture, self.summary["picture"]))
-        names = [field.name for field in fields(FitPoints)]
+            return PaperBookPicture(
+                self.title, sampling=record_from_plain(PaperSamplingPicture, self.summary["picture"])
+            )
+        names = [field.name for field in fields(PaperFitPoints)]
         fits = {
-            venue: from_plain(FitPoints, {name: fit[name] for name in names})
+            venue: record_from_plain(PaperFitPoints, {name: fit[name] for name in names})
             for venue, fit in self.summary["venues"].items()
         }
-        return BookPicture(self.title, fits)
+        return PaperBookPicture(self.title, fits)
 
 
-def draw_books(name: str, data: BookData, out: Path, seed: int) -> BookFigure:
+def draw_order_books(name: str, data: BookData, out: Path, seed: int) -> OrderBookFigure:
     """Make one of `TITLES`: table, summary and configuration as files below ``out``; figures are drawn from these."""
     make: dict[str, Callable[[BookData, int], tuple[dict[str, Any], str, polars.DataFrame]]] = {
         "figure1": _figure1,
@@ -83,9 +85,11 @@ def draw_books(name: str, data: BookData, out: Path, seed: int) -> BookFigure:
     files = [
         write_whole(stem / f"{name}.parquet", frame.write_parquet),
         write_json(stem / f"{name}.json", head | summary),
-        write_json(stem / f"{name}.config.json", head | {"versions": versions(), "seed": seed} | summary["config"]),
+        write_json(
+            stem / f"{name}.config.json", head | {"versions": provenance_versions(), "seed": seed} | summary["config"]
+        ),
     ]
-    return BookFigure(name, head | summary, text, files)
+    return OrderBookFigure(name, head | summary, text, files)
 
 
 def _figure1(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
@@ -130,7 +134,7 @@ def _table(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataF
         for source, models in (("here", found.models), ("paper", VENUES))
         for one in models
     ]
-    text = f"here:\n{parameter_table(found.models)}\n\nthe paper's:\n{parameter_table(VENUES)}"
+    text = f"here:\n{venue_parameter_table(found.models)}\n\nthe paper's:\n{venue_parameter_table(VENUES)}"
     return found.summary(), text, polars.DataFrame(rows)
 
 
@@ -138,13 +142,13 @@ def _figure3(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.Dat
     """The first buckets: the drawn times, the books matched with them, and one book walked."""
     recordings = data.recordings
     window = Window()
-    sample_times = draw_times(recordings[0].date, window, seed)
+    sample_times = draw_sample_times(recordings[0].date, window, seed)
     begin, end = int(sample_times.edges[0]), int(sample_times.edges[SHOWN_BUCKETS])
     minutes = 1 / (60 * SECOND)
     venues, rows = {}, []
     for one in recordings:
         snapshots = data.store.snapshots(one, begin, end)
-        books = closest_books(snapshots, sample_times, levels=1)
+        books = closest_sampled_books(snapshots, sample_times, levels=1)
         shown = books.found[:SHOWN_BUCKETS]
         stamps, mids = books.stamps[:SHOWN_BUCKETS][shown], books.mid[:SHOWN_BUCKETS][shown]
         course = _course(snapshots, begin, minutes)
@@ -188,11 +192,11 @@ def _walked(data: BookData, time: int, begin: int, end: int) -> dict[str, Any]:
     snapshots = data.store.snapshots(recording, begin, end)
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     row = int(np.abs(stamps - time).argmin())
-    book = books_at(snapshots, np.array([row]), levels=LEVELS)
+    book = sampled_books_at(snapshots, np.array([row]), levels=LEVELS)
     prices, sizes = book.bid_px[0], book.bid_sz[0]
     shares = int(WALKED * sizes.sum())
     taken = np.clip(shares - (sizes.cumsum() - sizes), 0, sizes)
-    money = float(walk_levels(book.bid_px, book.bid_sz, np.array([shares]))[0, 0])
+    money = float(walk_market_order(book.bid_px, book.bid_sz, np.array([shares]))[0, 0])
     mid = float(book.mid[0])
     return {
         "venue": recording.venue,

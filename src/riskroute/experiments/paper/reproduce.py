@@ -9,18 +9,18 @@ from typing import Any
 
 from riskroute.errors import InputError
 from riskroute.experiments.comparison import COMPARED
-from riskroute.experiments.panels import Final, Panel, RunSize, TableWriter, average, play_panels
+from riskroute.experiments.panels import Final, Panel, PanelSize, PanelWriter, panel_average, play_panels
 from riskroute.experiments.paper import autocorrelation, figure2, figure4, nonstationary
-from riskroute.experiments.provenance import versions
+from riskroute.experiments.provenance import provenance_versions
 from riskroute.files import write_json
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
-from riskroute.paper_results import ChangeStory, ExperimentFigure
-from riskroute.records import from_plain
+from riskroute.paper_results import PaperChangeStory, PaperFigureResult
+from riskroute.records import record_from_plain
 from riskroute.results import RegretCurve
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.tasks import TaskCache
-from riskroute.text import Table
+from riskroute.text import TextTable
 from riskroute.validation import one_of, whole_number
 
 TITLES = {
@@ -74,12 +74,12 @@ class ExperimentResult:
             for panel in self.summary["panels"].values()
         }
 
-    def story(self) -> ChangeStory | None:
+    def story(self) -> PaperChangeStory | None:
         """What one run of ``restart-gse`` did as the coefficients changed; None for other experiments."""
         told = self.summary.get("stories", {}).get("restart-gse")
         if told is None:
             return None
-        return from_plain(ChangeStory, {field.name: told[field.name] for field in fields(ChangeStory)})
+        return record_from_plain(PaperChangeStory, {field.name: told[field.name] for field in fields(PaperChangeStory)})
 
     @property
     def title(self) -> str:
@@ -87,10 +87,10 @@ class ExperimentResult:
         scale = self.experiment.panels[0].size
         return f"{TITLES[self.experiment.name]} ({scale.runs} runs of {scale.horizon:,} rounds)"
 
-    def figure(self) -> ExperimentFigure:
+    def figure(self) -> PaperFigureResult:
         """Return what its picture shows."""
         experiment = self.experiment
-        return ExperimentFigure(experiment.name, self.title, self.curves(), self.story(), experiment.panel)
+        return PaperFigureResult(experiment.name, self.title, self.curves(), self.story(), experiment.panel)
 
 
 def _curve(digest: dict[str, Any]) -> RegretCurve:
@@ -131,9 +131,9 @@ def plan_experiments(
         raise InputError(f"panel must go with one experiment, was {panel!r} for all of them")
     found = []
     for each in names:
-        run_size = RunSize(horizon, USUAL_RUNS.get(each, 50), seed, EXTRA_LINES)
+        run_size = PanelSize(horizon, USUAL_RUNS.get(each, 50), seed, EXTRA_LINES)
         if runs is not None:
-            run_size = RunSize(horizon, runs, seed)
+            run_size = PanelSize(horizon, runs, seed)
         panels = _panels(each, run_size, tuple(dict.fromkeys(policies)) if policies else None)
         if panel is not None:
             one_of("panel", panel, tuple(dict.fromkeys("".join(str(one.facts["panel"]) for one in panels))))
@@ -142,14 +142,14 @@ def plan_experiments(
     return found
 
 
-def _panels(name: str, run_size: RunSize, policies: tuple[str, ...] | None) -> list[Panel]:
+def _panels(name: str, run_size: PanelSize, policies: tuple[str, ...] | None) -> list[Panel]:
     if name == "nonstationary":
-        return nonstationary.panels(run_size, policies or nonstationary.POLICIES)
+        return nonstationary.nonstationary_panels(run_size, policies or nonstationary.POLICIES)
     make: dict[str, Callable[..., list[Panel]]] = {
-        "figure2": figure2.panels,
-        "figure4": figure4.panels,
-        "autocorrelation": autocorrelation.panels,
-        "instances": figure2.instances,
+        "figure2": figure2.figure2_panels,
+        "figure4": figure4.figure4_panels,
+        "autocorrelation": autocorrelation.autocorrelation_panels,
+        "instances": figure2.figure2_instances,
     }
     return make[name](run_size, policies or COMPARED)
 
@@ -169,7 +169,7 @@ def reproduce(
     panels = [panel for experiment in experiments for panel in experiment.panels]
     played = play_panels(panels, TaskCache(out / "tasks"), engine, resume=resume, finished=finished)
     for experiment in experiments:
-        table = TableWriter(out / experiment.name / f"{experiment.stem}.parquet")
+        table = PanelWriter(out / experiment.name / f"{experiment.stem}.parquet")
         digests, configs = {}, {}
         for panel in experiment.panels:
             result = next(played)
@@ -180,32 +180,32 @@ def reproduce(
 
 
 def _write(
-    experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: TableWriter
+    experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: PanelWriter
 ) -> ExperimentResult:
     run_size, stem = experiment.panels[0].size, table.target.with_suffix("")
     extra = {}
     if experiment.name == "nonstationary":
         labels = nonstationary.STORIES if "restart-gse" in experiment.panels[0].policies else ()
-        extra = {"stories": {label: nonstationary.story(run_size, label) for label in labels}}
+        extra = {"stories": {label: nonstationary.nonstationary_story(run_size, label) for label in labels}}
     summary = {"experiment": experiment.name, "title": TITLES[experiment.name]}
     facts = {panel.name: {"title": panel.title, **panel.facts} for panel in experiment.panels}
     panels = {name: facts[name] | digest for name, digest in digests.items()}
     contents = {
         "json": summary | extra | {"panels": panels},
-        "config.json": summary | {"versions": versions(), "panels": configs},
+        "config.json": summary | {"versions": provenance_versions(), "panels": configs},
     }
     written = [write_json(stem.with_name(f"{stem.name}.{ending}"), content) for ending, content in contents.items()]
     files = [table.close(), *written]
     return ExperimentResult(experiment, contents["json"], files)
 
 
-def standings(done: ExperimentResult) -> Table:
+def reproduced_standings(done: ExperimentResult) -> TextTable:
     """Header and rows of a table: where every policy ended, per panel; instances are averaged over."""
     groups: dict[str, list[Final]] = {}
     for panel in done.experiment.panels:
         policies = done.summary["panels"][panel.name]["policies"]
         groups.setdefault(panel.title, []).append({label: one["final"] for label, one in policies.items()})
     labels, run_size = list(done.experiment.panels[0].policies), done.experiment.panels[0].size
-    rows = [[title, *(average(members, label) for label in labels)] for title, members in groups.items()]
+    rows = [[title, *(panel_average(members, label) for label in labels)] for title, members in groups.items()]
     names = [f"{n} ({run_size.runs_of(n)} runs)" if run_size.runs_of(n) < run_size.runs else n for n in labels]
-    return Table(["final regret", *names], rows)
+    return TextTable(["final regret", *names], rows)

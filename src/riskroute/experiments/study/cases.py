@@ -9,13 +9,13 @@ from typing import Any
 
 from riskroute.errors import InputError
 from riskroute.experiments.book_data import BookData, book_data
-from riskroute.experiments.panels import Panel, RunSize
+from riskroute.experiments.panels import Panel, PanelSize
 from riskroute.experiments.study.config import SYNTHETIC, StudyConfig
 from riskroute.experiments.study.orders import (
     PARTS,
     PreparedOrder,
-    prepare,
-    warm_policy,
+    order_warm_policy,
+    prepare_order,
 )
 from riskroute.learning.actions import Actions
 from riskroute.learning.policy import Policy
@@ -75,7 +75,7 @@ def study_cases(config: StudyConfig, data: BookData) -> list[Case]:
     """Estimate the models, and say what is to be played for each order size and risk tolerance."""
     cases = []
     for shares in config.shares:
-        prepared = prepare(config, data, shares)
+        prepared = prepare_order(config, data, shares)
         cases += [_case(config, prepared, tolerance) for tolerance in config.risk_tolerances]
     return cases
 
@@ -86,13 +86,13 @@ def _case(config: StudyConfig, prepared: PreparedOrder, tolerance: float) -> Cas
     played = [name for name in config.policies if listed or not POLICIES[name].needs_list]
     if not played:
         raise InputError(f"policies must not all need a list of splits, was {', '.join(config.policies)}")
-    scale = RunSize(config.horizon, config.runs, config.seed)
+    scale = PanelSize(config.horizon, config.runs, config.seed)
     facts = {"shares": prepared.shares, "risk_tolerance": tolerance}
     replays = {part: prepared.replay(part, problem) for part in PARTS}
     environments: dict[str, Environment] = {"model": Environment(problem), **replays}
     policies: dict[str, str | Policy] = {name: name for name in played}
     if "adaptive" in played:
-        policies[WARM] = warm_policy(prepared, replays["train"], config.seed)
+        policies[WARM] = order_warm_policy(prepared, replays["train"], config.seed)
     panels = {
         name: Panel(f"{name} {prepared.shares} {tolerance:g}", name, environment, policies, facts, scale)
         for name, environment in environments.items()

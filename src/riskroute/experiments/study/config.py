@@ -17,12 +17,12 @@ from riskroute.experiments.configs import (
     Seed,
     Texts,
     Tolerances,
-    all_different,
-    validated,
+    config_all_different,
+    validated_config,
 )
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, Window, hours_of, stamp_of
+from riskroute.market.clock import SECOND, Window, clock_hours, clock_stamp
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.readers.reading import MOST_LEVELS
 from riskroute.validation import one_of
@@ -59,7 +59,7 @@ DARK = (
 
 def _span(value: Any) -> Any:
     """Two New York times from a text such as 11:00-12:00."""
-    return hours_of(value) if isinstance(value, str) else value
+    return clock_hours(value) if isinstance(value, str) else value
 
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -113,7 +113,7 @@ class StudyConfig(BaseModel):
     def window(self, name: str) -> Window:
         """The part of the day to ``train`` or to ``test`` on, in buckets."""
         first, last = self.train if name == "train" else self.test
-        minutes = (stamp_of(_ANY_DAY, last) - stamp_of(_ANY_DAY, first)) / (60 * SECOND)
+        minutes = (clock_stamp(_ANY_DAY, last) - clock_stamp(_ANY_DAY, first)) / (60 * SECOND)
         buckets = round(minutes / self.bucket_minutes)
         if not 2 <= buckets <= MOST_BUCKETS:
             expected = f"2 to {MOST_BUCKETS:,} buckets of {self.bucket_minutes:g} minutes"
@@ -134,10 +134,10 @@ def checked_study(values: dict[str, Any]) -> StudyConfig:
     """Make a configuration of plain values."""
     if isinstance(values, dict) and "judge" in values:
         raise InputError("judge is now called test")
-    config = validated(StudyConfig, values)
+    config = validated_config(StudyConfig, values)
     for name in ("shares", "risk_tolerances", "policies", "limit", "data"):
-        all_different(name, getattr(config, name))
-    all_different("names of dark pools", [pool.name for pool in config.pools])
+        config_all_different(name, getattr(config, name))
+    config_all_different("names of dark pools", [pool.name for pool in config.pools])
     for policy in config.policies:
         one_of("policies", policy, tuple(POLICIES))
     for pool in config.pools:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from riskroute.arrays import Floats, Integers
-from riskroute.bootstrap import bootstrap_error, resampled_buckets
+from riskroute.bootstrap import bootstrap_buckets, bootstrap_error
 from riskroute.learning.tally import ActionBatch
 from riskroute.simulation.replay import Replay
 
@@ -20,7 +20,7 @@ RESAMPLES = 400
 
 
 @dataclass(frozen=True)
-class ProfitMeasures:
+class EvaluationMeasures:
     """What a split earned over some scenarios, in dollars and squared dollars.
 
     ``tail`` is the expected shortfall at 5 %, as a profit; ``excess`` is the mean-variance above that of another split.
@@ -41,7 +41,7 @@ class ProfitMeasures:
 
 def evaluate_splits(
     splits: Mapping[str, tuple[int, ...]], replay: Replay, buckets: Integers, *, first: str, seed: int
-) -> dict[str, ProfitMeasures]:
+) -> dict[str, EvaluationMeasures]:
     """Measure what each split earns over the scenarios of a replay, and how much worse it is than one of them.
 
     Parameters
@@ -65,16 +65,16 @@ def evaluate_splits(
     totals = replay.totals(np.array(list(splits.values())))
     tolerance = replay.risk_tolerance
     even = np.ones((1, totals.shape[1]))
-    drawn = resampled_buckets(buckets, RESAMPLES, np.random.default_rng(seed)).astype(np.float64)
+    drawn = bootstrap_buckets(buckets, RESAMPLES, np.random.default_rng(seed)).astype(np.float64)
     samples = len(np.unique(buckets))
-    found: dict[str, ProfitMeasures] = {}
+    found: dict[str, EvaluationMeasures] = {}
     plain, redrawn = ([_moments(weights, row, tolerance) for row in totals] for weights in (even, drawn))
     anchor = list(splits).index(first)
     for k, name in enumerate(splits):
         values = {field: float(plain[k][field][0]) for field in plain[k]}
         errors = {f"{field}_error": float(bootstrap_error(redrawn[k][field], samples)) for field in plain[k]}
         excess = redrawn[k]["mean_variance"] - redrawn[anchor]["mean_variance"]
-        found[name] = ProfitMeasures(
+        found[name] = EvaluationMeasures(
             **values,
             **errors,
             excess=values["mean_variance"] - float(plain[anchor]["mean_variance"][0]),
@@ -95,7 +95,7 @@ def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Flo
     return {"mean": mean, "variance": variance, "mean_variance": variance - tolerance * mean, "tail": tail}
 
 
-def best_single(replay: Replay, shares: int, caps: Integers) -> ActionBatch:
+def evaluated_best_single(replay: Replay, shares: int, caps: Integers) -> ActionBatch:
     """The whole order in the one slot that is best by mean-variance, of those that can take it; empty if none can."""
     able = np.flatnonzero(caps >= shares)
     if not len(able):

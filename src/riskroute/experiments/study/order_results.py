@@ -8,21 +8,21 @@ from riskroute.arrays import Floats
 from riskroute.experiments.panels import Panel
 from riskroute.experiments.study.cases import WARM, Case
 from riskroute.experiments.study.evaluation import evaluate_splits
-from riskroute.experiments.study.money import charged, in_money
-from riskroute.experiments.study.orders import NAIVE, alternatives, frontier_of
+from riskroute.experiments.study.money import charged_money, in_money
+from riskroute.experiments.study.orders import NAIVE, order_alternatives, order_frontier
 from riskroute.learning.registry import YARDSTICKS
-from riskroute.records import from_plain
+from riskroute.records import record_from_plain
 from riskroute.results import SimulationResult
 from riskroute.study_results.order import (
     RECOMMENDED,
+    OrderParts,
+    OrderPolicyMeasures,
+    OrderPolicyResult,
     OrderResult,
-    Parts,
-    PolicyMeasures,
-    SampleCount,
-    SlotFit,
-    SlotModel,
-    SplitResult,
-    StudiedPolicy,
+    OrderSampleCount,
+    OrderSlotFit,
+    OrderSlotModel,
+    OrderSplitResult,
 )
 
 
@@ -44,14 +44,14 @@ def order_result(case: Case, results: dict[str, SimulationResult], seed: int) ->
         The findings.
     """
     prepared, problem, replays = case.prepared, case.problem, case.replays
-    allocations = alternatives(prepared, problem, replays["train"])
+    allocations = order_alternatives(prepared, problem, replays["train"])
     measured = {
         part: evaluate_splits(allocations, replay, prepared.buckets(part), first=RECOMMENDED, seed=seed)
         for part, replay in replays.items()
     }
-    mid = Parts(prepared.mid("train"), prepared.mid("test"))
+    mid = OrderParts(prepared.mid("train"), prepared.mid("test"))
     splits = {
-        name: SplitResult(
+        name: OrderSplitResult(
             allocation,
             in_money(measured["train"][name], prepared.shares, mid.train, problem.risk_tolerance),
             in_money(measured["test"][name], prepared.shares, mid.test, problem.risk_tolerance),
@@ -59,7 +59,7 @@ def order_result(case: Case, results: dict[str, SimulationResult], seed: int) ->
         for name, allocation in allocations.items()
     }
     policies = {
-        name: StudiedPolicy(
+        name: OrderPolicyResult(
             *(_policy(name, results[place], case.panels[place]) for place in ("model", "train", "test"))
         )
         for name in results["train"].policies
@@ -75,17 +75,17 @@ def order_result(case: Case, results: dict[str, SimulationResult], seed: int) ->
         caps=tuple(prepared.caps.tolist()),
         rests_cross_at=prepared.homes,
         unused_slots=prepared.unused,
-        moments=Parts(_count(case, "train"), _count(case, "test")),
+        moments=OrderParts(_count(case, "train"), _count(case, "test")),
         splits_possible=str(problem.actions.size),
-        beyond_known_levels=Parts(*(replays[part].beyond(allocations[RECOMMENDED]) for part in ("train", "test"))),
-        left_out=Parts(prepared.left_out("train"), prepared.left_out("test")),
-        models={model.name: SlotModel(model.mean, model.variance, model.kind) for model in prepared.models},
-        fits={name: from_plain(SlotFit, fit.summary()) for name, fit in prepared.fits.items()},
+        beyond_known_levels=OrderParts(*(replays[part].beyond(allocations[RECOMMENDED]) for part in ("train", "test"))),
+        left_out=OrderParts(prepared.left_out("train"), prepared.left_out("test")),
+        models={model.name: OrderSlotModel(model.mean, model.variance, model.kind) for model in prepared.models},
+        fits={name: record_from_plain(OrderSlotFit, fit.summary()) for name, fit in prepared.fits.items()},
         splits=splits,
         naive_splits=tuple(name for name in NAIVE if name in splits),
         gap=recommended.gap,
         gap_error=recommended.gap_error,
-        frontier=frontier_of(prepared, replays["train"], replays["test"], seed),
+        frontier=order_frontier(prepared, replays["train"], replays["test"], seed),
         policies=policies,
         recommended_policy=_best_policy(policies),
         warm_policies=tuple(name for name in policies if name == WARM),
@@ -93,17 +93,17 @@ def order_result(case: Case, results: dict[str, SimulationResult], seed: int) ->
     )
 
 
-def _count(case: Case, part: str) -> SampleCount:
-    return SampleCount(len(np.unique(case.prepared.buckets(part))), case.replays[part].scenarios)
+def _count(case: Case, part: str) -> OrderSampleCount:
+    return OrderSampleCount(len(np.unique(case.prepared.buckets(part))), case.replays[part].scenarios)
 
 
-def _best_policy(policies: dict[str, StudiedPolicy]) -> str:
+def _best_policy(policies: dict[str, OrderPolicyResult]) -> str:
     """The policy with the best outcome in the train hours; yardsticks do not count where there are others."""
     able = [name for name in policies if name not in YARDSTICKS] or list(policies)
     return min(able, key=lambda name: policies[name].train.mean_variance)
 
 
-def _policy(name: str, result: SimulationResult, panel: Panel) -> PolicyMeasures:
+def _policy(name: str, result: SimulationResult, panel: Panel) -> OrderPolicyMeasures:
     """Regret of a policy, and what a round earned on average with learning included."""
     one, environment, curve = result.policies[name], panel.environment, result.policies[name].curve()
     horizon = int(one.checkpoints[-1])
@@ -113,13 +113,13 @@ def _policy(name: str, result: SimulationResult, panel: Panel) -> PolicyMeasures
     ends = [tuple(int(share) for share in np.atleast_1d(action)) for action in one.recommended]
     common = max(set(ends), key=ends.count)
     tolerance = environment.risk_tolerance
-    return PolicyMeasures(
+    return OrderPolicyMeasures(
         regret=regret,
         regret_error=curve.std_regret[-1] / one.runs**0.5,
-        learning_cost=charged(regret, tolerance),
+        learning_cost=charged_money(regret, tolerance),
         mean_variance=float(each.mean()),
-        cost_each=charged(float(each.mean()), tolerance),
-        cost_each_error=charged(error, tolerance) if error is not None else None,
+        cost_each=charged_money(float(each.mean()), tolerance),
+        cost_each_error=charged_money(error, tolerance) if error is not None else None,
         mean_variance_error=error,
         explored=float(one.exploration.mean() / horizon),
         ended_on=common,

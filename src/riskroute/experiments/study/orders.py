@@ -9,9 +9,9 @@ import numpy as np
 from riskroute.arrays import Integers
 from riskroute.errors import DataError, InputError
 from riskroute.experiments.book_data import BookData
-from riskroute.experiments.configs import all_different
+from riskroute.experiments.configs import config_all_different
 from riskroute.experiments.study.config import StudyConfig
-from riskroute.experiments.study.evaluation import best_single, evaluate_splits
+from riskroute.experiments.study.evaluation import evaluate_splits, evaluated_best_single
 from riskroute.learning.actions import Action, as_action, as_batch
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.problem import Problem
@@ -22,10 +22,10 @@ from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
 from riskroute.routing.frontier import trace_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
-from riskroute.routing.weights import apportion
+from riskroute.routing.weights import apportion_weights
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.warm_start import replay_belief
-from riskroute.study_results.order import RECOMMENDED, FrontierSplit
+from riskroute.study_results.order import RECOMMENDED, OrderFrontierSplit
 from riskroute.validation import one_of
 
 MODEL_ONLY, RISK_NEUTRAL = "linear model alone", "ignoring risk"
@@ -105,7 +105,7 @@ class PreparedOrder:
         return float(np.nanmean(scenarios.mids[scenarios.whole(self.caps)]))
 
 
-def study_slots(config: StudyConfig, data: BookData) -> list[Slot]:
+def order_slots(config: StudyConfig, data: BookData) -> list[Slot]:
     """Slots in the order: market orders, limit orders, dark pools."""
     venues = tuple(one.venue for one in data.recordings)
     for name, chosen in (("market", config.market or []), ("limit", config.limit)):
@@ -119,16 +119,16 @@ def study_slots(config: StudyConfig, data: BookData) -> list[Slot]:
     if len(slots) < 2:
         names = ", ".join(slot.name for slot in slots)
         raise InputError(f"slots must be at least two, was {names}; limit = [..] or [[dark]] add some")
-    all_different("slots", [slot.name for slot in slots])
+    config_all_different("slots", [slot.name for slot in slots])
     return slots
 
 
-def prepare(config: StudyConfig, data: BookData, shares: int) -> PreparedOrder:
+def prepare_order(config: StudyConfig, data: BookData, shares: int) -> PreparedOrder:
     """Sample scenarios of both parts of the day, see what slots can take, and fit models to the first part.
 
     Slots that lack books too often, or that cannot take one lot, are left out.
     """
-    slots, lot = study_slots(config, data), config.lot_of(shares)
+    slots, lot = order_slots(config, data), config.lot_of(shares)
     names = tuple(slot.name for slot in slots)
     for name, cap in config.caps.items():
         one_of("slot in caps", name, names)
@@ -212,7 +212,7 @@ def _rounded(caps: Integers, shares: int, lot: int) -> Integers:
     return np.where(caps > 0, (shares / 2**halvings).astype(np.int64) // lot * lot, 0)
 
 
-def alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
+def order_alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
     """The recommended split and what else one might do, all from the training part."""
     shares, caps = prepared.shares, prepared.caps
     allocations = Allocations(shares, len(caps), prepared.lot, caps.tolist())
@@ -222,21 +222,21 @@ def alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> di
         RECOMMENDED: train.comparators[0],
         MODEL_ONLY: problem.best,
         RISK_NEUTRAL: train.best_split(np.inf),
-        EVEN: apportion(np.ones(len(caps)), allocations),
+        EVEN: apportion_weights(np.ones(len(caps)), allocations),
     }
     lit = np.where(kinds == "dark", 0, caps)
     if (kinds == "dark").any() and prepared.scenarios["train"].room(lit) >= shares:
         without = replace(prepared, caps=lit).problem(problem.risk_tolerance)
         found[NO_DARK] = Replay(without, train.profits, train.shared).best_split()
     if depths.any():
-        found[BY_DEPTH] = apportion(depths, allocations)
-    single = best_single(train, shares, caps)
+        found[BY_DEPTH] = apportion_weights(depths, allocations)
+    single = evaluated_best_single(train, shares, caps)
     if len(single):
         found[BEST_VENUE] = tuple(single[0].tolist())
     return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
 
 
-def frontier_of(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -> tuple[FrontierSplit, ...]:
+def order_frontier(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -> tuple[OrderFrontierSplit, ...]:
     """Best splits on the books trained on, from careful to bold, and what they come to on those of the other part."""
 
     def best(risk_tolerance: float) -> tuple[Action, float, float]:
@@ -248,7 +248,7 @@ def frontier_of(prepared: PreparedOrder, train: Replay, test: Replay, seed: int)
     splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
     measured = evaluate_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
     return tuple(
-        FrontierSplit(
+        OrderFrontierSplit(
             risk_tolerance=point.risk_tolerance,
             allocation=splits[name],
             mean=point.mean,
@@ -261,6 +261,6 @@ def frontier_of(prepared: PreparedOrder, train: Replay, test: Replay, seed: int)
     )
 
 
-def warm_policy(prepared: PreparedOrder, train: Replay, seed: int) -> Adaptive:
+def order_warm_policy(prepared: PreparedOrder, train: Replay, seed: int) -> Adaptive:
     """The recommended policy with a belief from the books of the training part."""
     return Adaptive(prior=replay_belief(train, prepared.buckets("train"), seed=seed))

@@ -10,18 +10,18 @@ from typing import Any
 
 from riskroute.errors import InputError
 from riskroute.experiments.book_data import BookData
-from riskroute.experiments.configs import read_toml
+from riskroute.experiments.configs import read_toml_config
 from riskroute.experiments.panels import play_panels
-from riskroute.experiments.provenance import versions
+from riskroute.experiments.provenance import provenance_versions
 from riskroute.experiments.study.cases import Case, study_cases, study_data
 from riskroute.experiments.study.config import StudyConfig, checked_study
 from riskroute.experiments.study.order_results import order_result
 from riskroute.files import output_folder
 from riskroute.market.store import Recording
-from riskroute.records import from_plain
+from riskroute.records import record_from_plain
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.tasks import TaskCache
-from riskroute.study_results.study import MarketFacts, RecordingFacts, StudyResult, StudySettings
+from riskroute.study_results.study import StudyMarketFacts, StudyRecordingFacts, StudyResult, StudySettings
 from riskroute.validation import function_of, instance_of, path_of, true_or_false
 
 RESULT = "study.json"
@@ -54,7 +54,7 @@ class Study:
     config: StudyConfig
 
     def __init__(self, config: str | os.PathLike[str] | None = None, /, **values: Any) -> None:
-        given = read_toml(path_of("config", config)) if config is not None else {}
+        given = read_toml_config(path_of("config", config)) if config is not None else {}
         self.config = checked_study(given | values)
 
     def __repr__(self) -> str:
@@ -149,7 +149,9 @@ class StudyPlan:
         orders = [
             order_result(case, {name: next(played) for name in case.panels}, self.config.seed) for case in self.cases
         ]
-        result = StudyResult(_settings(self.config), versions(), _market(self.data, self.config.side), tuple(orders))
+        result = StudyResult(
+            _settings(self.config), provenance_versions(), _market(self.data, self.config.side), tuple(orders)
+        )
         result.to_json(self.out / RESULT)
         return result
 
@@ -163,13 +165,13 @@ def _checked(engine: Engine | str, resume: bool, finished: Finished | None) -> E
 
 
 def _settings(config: StudyConfig) -> StudySettings:
-    return from_plain(StudySettings, config.model_copy(update={"dark": config.pools}).model_dump(mode="json"))
+    return record_from_plain(StudySettings, config.model_copy(update={"dark": config.pools}).model_dump(mode="json"))
 
 
-def _market(data: BookData, side: str) -> MarketFacts:
+def _market(data: BookData, side: str) -> StudyMarketFacts:
     recordings = {one.stem: _recording(one) for one in data.recordings}
-    return MarketFacts(data.origin, data.symbol, str(data.recordings[0].date), side, recordings)
+    return StudyMarketFacts(data.origin, data.symbol, str(data.recordings[0].date), side, recordings)
 
 
-def _recording(one: Recording) -> RecordingFacts:
-    return RecordingFacts(one.snapshots, one.levels, one.deeper, one.cut, one.events, one.source)
+def _recording(one: Recording) -> StudyRecordingFacts:
+    return StudyRecordingFacts(one.snapshots, one.levels, one.deeper, one.cut, one.events, one.source)

@@ -3,9 +3,10 @@
 The optimal information matrix of a set of feature vectors is unique; the weights that make it often are not, least of
 all on symmetric sets. A solver then ends wherever rounding errors led it. Here its answer is replaced by
 
-1. the weights of least norm (`least_norm`), which are unique and the same for actions that play the same part,
-2. moved to fewer actions where there are too many (`basic_weights`), in the order of the actions, and
-3. rounded (`on_grid`), so that the last bits of the computation are gone.
+1. the weights of least norm (`canonical_least_norm`), which are unique and the same for actions that play the same
+   part,
+2. moved to fewer actions where there are too many (`canonical_weights`), in the order of the actions, and
+3. rounded (`on_canonical_grid`), so that the last bits of the computation are gone.
 
 Comparisons have tolerances far above rounding errors and far below what matters to a design.
 """
@@ -31,12 +32,12 @@ _DEPENDENT = 1e-8  # entries of a column, beside those of order one, that count 
 _TIE = 1e-7
 
 
-def products(white: Matrix) -> Matrix:
+def canonical_products(white: Matrix) -> Matrix:
     """Distinct entries of ``z z'`` for every row of ``white`` ``(n, r)``, ``(n, r (r + 1) / 2)``, inner products kept.
 
     Examples
     --------
-    >>> products(np.array([[1.0, 2.0]])).round(3).tolist()
+    >>> canonical_products(np.array([[1.0, 2.0]])).round(3).tolist()
     [[1.0, 2.828, 4.0]]
     """
     row, column = np.triu_indices(white.shape[1])
@@ -44,7 +45,7 @@ def products(white: Matrix) -> Matrix:
     return entries
 
 
-def least_norm(rows: Matrix, target: Vector) -> Vector | None:
+def canonical_least_norm(rows: Matrix, target: Vector) -> Vector | None:
     """Non-negative weights ``w`` of least norm with ``sum_i w_i rows[i] = target``, or None if none were found.
 
     They are ``max(rows @ multipliers, 0)`` for the multipliers that minimise a convex, piecewise quadratic function
@@ -52,7 +53,7 @@ def least_norm(rows: Matrix, target: Vector) -> Vector | None:
 
     Examples
     --------
-    >>> least_norm(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([0.5, 0.5])).round(9).tolist()
+    >>> canonical_least_norm(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([0.5, 0.5])).round(9).tolist()
     [0.5, 0.25, 0.25]
     """
     multipliers = _damped_solve(rows, target)
@@ -93,7 +94,7 @@ def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slo
     return 0.0
 
 
-def basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
+def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     """Move weight between columns ``(q, n)``, keeping ``columns @ weights``, until at most ``limit`` have any.
 
     Columns are taken in order. One that depends on those before it has a unique relation to them; weight moves along it
@@ -177,12 +178,13 @@ def _reduced(weight: float, by: float, most: float) -> float:
     return left if left > _TIE * most or by == 0 else 0.0
 
 
-def on_grid(weights: Vector, grid: float = COARSE_GRID) -> Vector:
+def on_canonical_grid(weights: Vector, grid: float = COARSE_GRID) -> Vector:
     """Round weights to a fixed grid and make their sum one.
 
     Examples
     --------
-    >>> on_grid(np.array([0.3 + 1e-13, 0.3, 0.4, 1e-12])).tolist() == on_grid(np.array([0.3, 0.3, 0.4, 0.0])).tolist()
+    >>> disturbed = on_canonical_grid(np.array([0.3 + 1e-13, 0.3, 0.4, 1e-12]))
+    >>> disturbed.tolist() == on_canonical_grid(np.array([0.3, 0.3, 0.4, 0.0])).tolist()
     True
     """
     rounded = np.rint(weights * grid)

@@ -26,14 +26,14 @@ from riskroute.learning.design.canonical import (
     COARSE_GRID,
     CONTACT,
     FINE_GRID,
-    basic_weights,
-    least_norm,
-    on_grid,
-    products,
+    canonical_least_norm,
+    canonical_products,
+    canonical_weights,
+    on_canonical_grid,
 )
-from riskroute.learning.design.newton_polish import polish
-from riskroute.learning.design.vertex_exchange import exchange, inverse_root
-from riskroute.learning.tally import ActionBatch, as_handles
+from riskroute.learning.design.newton_polish import newton_polish
+from riskroute.learning.design.vertex_exchange import vertex_exchange, vertex_inverse_root
+from riskroute.learning.tally import ActionBatch, tally_handles
 from riskroute.validation import exact_array, finite_array, real_number, whole_number
 
 _CHUNK = 4096  # rows scanned at a time: small enough to stay in cache
@@ -66,7 +66,7 @@ class Design:
     def __post_init__(self) -> None:
         weights = exact_array("weights", self.weights, np.float64, (None,))
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "actions", as_handles(self.actions, len(weights)))
+        object.__setattr__(self, "actions", tally_handles(self.actions, len(weights)))
         if not (isinstance(self.bound, float) and self.bound == np.inf):  # infinite where nothing is proven
             object.__setattr__(self, "bound", real_number("bound", self.bound, minimum=0))
         object.__setattr__(self, "rank", whole_number("rank", self.rank, minimum=0))
@@ -120,15 +120,15 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
 def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionBatch, Floats, float]:
     """Rows and weights of the canonical design, and its largest leverage."""
     index, weights = _solve(features, to_round, _SHARP)
-    root = to_round @ inverse_root(features[index] @ to_round, weights)
+    root = to_round @ vertex_inverse_root(features[index] @ to_round, weights)
     rank = to_round.shape[1]
     touching = np.flatnonzero(leverages(features, root) >= rank * (1 - CONTACT))
     white = features[touching] @ root
-    even = least_norm(products(white), products(np.eye(rank)).sum(axis=0))
+    even = canonical_least_norm(canonical_products(white), canonical_products(np.eye(rank)).sum(axis=0))
     if even is None:
         raise DesignError(f"design did not find weights of least norm on {len(touching)} actions")
-    index, weights = thin_support(white, on_grid(even, grid), touching)
-    weights = on_grid(weights, grid)
+    index, weights = thin_support(white, on_canonical_grid(even, grid), touching)
+    weights = on_canonical_grid(weights, grid)
     index, weights = index[weights > 0], weights[weights > 0]
     return index, weights, float(_scan(features, to_round, features[index] @ to_round, weights).max())
 
@@ -170,7 +170,7 @@ def leverages(features: Matrix, inverse_root: Matrix) -> Floats:
 
 def _scan(features: Matrix, to_round: Matrix, points: Matrix, weights: Floats) -> Floats:
     """Leverages of all rows under the design ``weights`` on round ``points``."""
-    return leverages(features, to_round @ inverse_root(points, weights))
+    return leverages(features, to_round @ vertex_inverse_root(points, weights))
 
 
 def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[ActionBatch, Floats]:
@@ -205,11 +205,11 @@ def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[Action
 
 def _solve_small(points: Matrix, weights: Floats, tolerance: float) -> Floats:
     """Weights within ``tolerance`` on a working set: exchange while far from the optimum, Newton steps near it."""
-    weights = exchange(points, weights, max(tolerance, _COARSE), _MAX_STEPS)
+    weights = vertex_exchange(points, weights, max(tolerance, _COARSE), _MAX_STEPS)
     if tolerance < _COARSE:
-        weights, reached = polish(points, weights, tolerance)
+        weights, reached = newton_polish(points, weights, tolerance)
         if not reached:
-            weights = exchange(points, weights, tolerance, _MAX_STEPS)
+            weights = vertex_exchange(points, weights, tolerance, _MAX_STEPS)
     return weights
 
 
@@ -258,7 +258,7 @@ def thin_support(points: Matrix, weights: Floats, index: ActionBatch) -> tuple[A
     """
     limit = points.shape[1] * (points.shape[1] + 1) // 2
     if int((weights > 0).sum()) > limit:
-        columns = products(points @ inverse_root(points, weights)).T
-        weights = basic_weights(np.ascontiguousarray(columns), weights, limit)
+        columns = canonical_products(points @ vertex_inverse_root(points, weights)).T
+        weights = canonical_weights(np.ascontiguousarray(columns), weights, limit)
     kept = weights > 0
     return index[kept], weights[kept] / weights[kept].sum()

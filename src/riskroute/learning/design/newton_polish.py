@@ -13,19 +13,19 @@ import numpy as np
 import scipy
 
 from riskroute.arrays import Floats, Integers
-from riskroute.learning.design.vertex_exchange import information, inverse_root
+from riskroute.learning.design.vertex_exchange import vertex_information, vertex_inverse_root
 
 _MAX_STEPS = 50
 
 
-def polish(points: Floats, weights: Floats, tolerance: float) -> tuple[Floats, bool]:
+def newton_polish(points: Floats, weights: Floats, tolerance: float) -> tuple[Floats, bool]:
     """Improve ``weights`` until no leverage on ``points`` ``(n, r)`` exceeds ``(1 + tolerance) r``.
 
     Returns the weights and whether the tolerance was reached.
     """
     rank = points.shape[1]
     for _ in range(_MAX_STEPS):
-        white = points @ inverse_root(points, weights)
+        white = points @ vertex_inverse_root(points, weights)
         levers = np.einsum("ij,ij->i", white, white)
         if levers.max() <= rank * (1 + tolerance):
             return weights, True
@@ -60,7 +60,7 @@ def _newton_target(white: Floats, candidates: Integers) -> Floats | None:
 
 def _line_search(white: Floats, direction: Floats) -> float:
     """Largest of 1, 1/2, 1/4 .. that gains a quarter of the promised increase of ``log det``; 0 if none does."""
-    change = np.linalg.eigvalsh(information(white, direction))
+    change = np.linalg.eigvalsh(vertex_information(white, direction))
     promised = float(change.sum())
     step = 1.0
     while step > 1e-6:

@@ -22,12 +22,12 @@ def _weights(weights: Floats) -> Floats:
     return np.asarray(parts / parts.sum())
 
 
-def ceil_counts(weights: Floats, rounds: float) -> Integers:
+def round_up_counts(weights: Floats, rounds: float) -> Integers:
     """Round ``rounds * weights`` up, as the paper does (eq. for n_a): the total may exceed ``rounds``.
 
     Examples
     --------
-    >>> ceil_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
+    >>> round_up_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
     [2, 2, 1]
     """
     rounds = real_number("rounds", rounds, minimum=0, maximum=LARGEST)
@@ -39,7 +39,7 @@ def _ceil(values: Floats) -> Integers:
     return np.ceil(values * (1 - _SLACK)).astype(np.int64)
 
 
-def exact_counts(weights: Floats, rounds: int) -> Integers:
+def round_exact_counts(weights: Floats, rounds: int) -> Integers:
     """Apportion exactly ``rounds`` rounds to the weights (efficient rounding, Pukelsheim and Rieder 1992).
 
     Every positive weight gets at least one round when there are enough of them; with fewer rounds than
@@ -47,9 +47,9 @@ def exact_counts(weights: Floats, rounds: int) -> Integers:
 
     Examples
     --------
-    >>> exact_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
+    >>> round_exact_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
     [2, 1, 1]
-    >>> exact_counts(np.array([0.2, 0.5, 0.3]), 2).tolist()
+    >>> round_exact_counts(np.array([0.2, 0.5, 0.3]), 2).tolist()
     [0, 1, 1]
     """
     part = _weights(weights)
@@ -72,12 +72,12 @@ def exact_counts(weights: Floats, rounds: int) -> Integers:
     return counts
 
 
-def even_counts(rounds: int, parts: int) -> Integers:
+def round_even_counts(rounds: int, parts: int) -> Integers:
     """Divide ``rounds`` into at most ``parts`` positive counts that differ by one at most, larger ones first.
 
     Examples
     --------
-    >>> even_counts(7, 3).tolist(), even_counts(2, 3).tolist()
+    >>> round_even_counts(7, 3).tolist(), round_even_counts(2, 3).tolist()
     ([3, 2, 2], [1, 1])
     """
     parts = min(rounds, parts)

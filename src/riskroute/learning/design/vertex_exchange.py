@@ -19,19 +19,19 @@ REFRESH = 256
 """Steps after which the inverse is computed anew, so that rank-one updates cannot drift."""
 
 
-def information(points: Floats, weights: Floats) -> Floats:
+def vertex_information(points: Floats, weights: Floats) -> Floats:
     """Information matrix ``sum_i weights[i] points[i] points[i]'`` of a design; points ``(n, r)``."""
     product: Floats = (points * weights[:, None]).T @ points
     return product
 
 
-def inverse_root(points: Floats, weights: Floats) -> Floats:
+def vertex_inverse_root(points: Floats, weights: Floats) -> Floats:
     """Upper triangular ``R`` with ``R R' = M^-1`` for the design ``weights`` on ``points`` of full rank."""
-    lower = np.linalg.cholesky(information(points, weights))
+    lower = np.linalg.cholesky(vertex_information(points, weights))
     return np.asarray(np.linalg.inv(lower).T)
 
 
-def exchange_step(lever_high: float, lever_low: float, cross: float, weight_low: float) -> float:
+def vertex_exchange_step(lever_high: float, lever_low: float, cross: float, weight_low: float) -> float:
     """Weight to move from the low point to the high one so that ``log det M`` grows most."""
     curvature = lever_high * lever_low - cross * cross
     if curvature <= 0:
@@ -39,7 +39,7 @@ def exchange_step(lever_high: float, lever_low: float, cross: float, weight_low:
     return min(weight_low, (lever_high - lever_low) / (2 * curvature))
 
 
-exchange_step_compiled = njit(cache=True)(exchange_step)
+exchange_step_compiled = njit(cache=True)(vertex_exchange_step)
 
 
 @njit(cache=True)
@@ -106,7 +106,7 @@ def _times(matrix: Floats, vector: Floats) -> Floats:
     return product
 
 
-def exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int) -> Floats:
+def vertex_exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int) -> Floats:
     """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, or ``max_steps`` are done.
 
     ``points`` is ``(n, r)`` of full rank, best near-whitened; ``weights`` is ``(n,)`` with a spanning support.

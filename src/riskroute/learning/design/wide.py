@@ -15,10 +15,10 @@ import numpy as np
 from numba import njit
 
 from riskroute.arrays import Integers, Matrix, Vector
-from riskroute.learning.design.canonical import FINE_GRID, on_grid
+from riskroute.learning.design.canonical import FINE_GRID, on_canonical_grid
 from riskroute.learning.design.g_optimal import Design, leverages, round_coordinates, thin_support
 from riskroute.learning.design.vertex_exchange import exchange_step_compiled
-from riskroute.learning.design.vertex_exchange import inverse_root as any_inverse_root
+from riskroute.learning.design.vertex_exchange import vertex_inverse_root as any_inverse_root
 
 REFRESH = 512
 """Steps after which the inverse is computed anew, so that rank-one updates cannot drift."""
@@ -48,7 +48,7 @@ class WideDesign:
     def form(self) -> Matrix:
         """``P`` ``(d, d)`` with leverages ``x' P x``."""
         product = np.zeros((len(self.whitening), len(self.whitening)))
-        multiplied(self.whitening, np.ascontiguousarray(self.whitening.T), product)
+        wide_multiplied(self.whitening, np.ascontiguousarray(self.whitening.T), product)
         return product
 
 
@@ -65,14 +65,14 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
     """
     size = np.abs(features).max(axis=0)
     columns = np.ascontiguousarray((features / np.where(size > 0, size, 1.0)).T)
-    points, back, rank = orthogonalised(columns)
+    points, back, rank = wide_orthogonalised(columns)
     points, back = points[:rank], back[:, :rank]
     weights = None if start is None else start / start.sum()
-    if weights is None or not np.isfinite(inverse_root(points, weights)).all():
-        weights = spanning_start(points)
-    weights, levers, root = exchanged(points, weights, tolerance, _MAX_STEPS)
+    if weights is None or not np.isfinite(wide_inverse_root(points, weights)).all():
+        weights = wide_spanning_start(points)
+    weights, levers, root = wide_exchanged(points, weights, tolerance, _MAX_STEPS)
     whitening = np.zeros((features.shape[1], rank))
-    multiplied(back / np.where(size > 0, size, 1.0)[:, None], root, whitening)
+    wide_multiplied(back / np.where(size > 0, size, 1.0)[:, None], root, whitening)
     return WideDesign(weights, whitening, float(levers.max()) / max(rank, 1) - 1)
 
 
@@ -88,11 +88,11 @@ def wide_optimal(features: Matrix, tolerance: float) -> Design:
     Aims at ``bound <= (1 + tolerance) * rank``, or at one per cent if the tolerance is smaller.
     """
     found = wide_design(features, max(tolerance, _FINEST) * (1 - 1e-3))
-    index, weights, whitening = few(features, found)
+    index, weights, whitening = few_wide_rows(features, found)
     return Design(index, weights, float(leverages(features, whitening).max()), whitening.shape[1])
 
 
-def few(features: Matrix, design: WideDesign) -> tuple[Integers, Vector, Matrix]:
+def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vector, Matrix]:
     """Rows that carry weight, at most ``r (r + 1) / 2`` of them, their weights, and the whitening of both.
 
     Weights are rounded to a fine grid; no leverage is above what it was before, up to that.
@@ -101,14 +101,14 @@ def few(features: Matrix, design: WideDesign) -> tuple[Integers, Vector, Matrix]
     weights = design.weights[index]
     if len(index) > design.rank * (design.rank + 1) // 2:
         index, weights = thin_support(features[index] @ design.whitening, weights, index)
-    weights = on_grid(weights, FINE_GRID)
+    weights = on_canonical_grid(weights, FINE_GRID)
     index, weights = index[weights > 0], weights[weights > 0]
     basis = round_coordinates(features[index])
     return index, weights, basis @ any_inverse_root(features[index] @ basis, weights)
 
 
 @njit(cache=True)
-def orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
+def wide_orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
     """Round points ``(r, n)`` from columns ``(d, n)``: rows of length ``sqrt(n)``, orthogonal to each other.
 
     Also returns ``B`` ``(d, r)`` with ``points = B' columns``, and ``r``; columns that depend on those before them
@@ -142,7 +142,7 @@ def orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
 
 
 @njit(cache=True)
-def spanning_start(points: Matrix) -> Vector:
+def wide_spanning_start(points: Matrix) -> Vector:
     """Equal weights on ``r`` of the points ``(r, n)``, each the farthest from the span of those before it."""
     r, n = points.shape
     rest = points.copy()
@@ -177,7 +177,7 @@ def _inner(one: Vector, other: Vector) -> float:
 
 
 @njit(cache=True)
-def inverse_root(points: Matrix, weights: Vector) -> Matrix:
+def wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
     """Upper triangular ``R`` with ``R R' = M^-1``, for ``weights`` on points ``(r, n)``; NaN if these do not span."""
     r = len(points)
     lower = np.zeros((r, r))
@@ -205,7 +205,7 @@ def inverse_root(points: Matrix, weights: Vector) -> Matrix:
 
 
 @njit(cache=True)
-def multiplied(one: Matrix, other: Matrix, product: Matrix) -> None:
+def wide_multiplied(one: Matrix, other: Matrix, product: Matrix) -> None:
     """Add ``one @ other`` to ``product``, in a fixed order."""
     for i in range(len(one)):
         for k in range(one.shape[1]):
@@ -216,7 +216,7 @@ def multiplied(one: Matrix, other: Matrix, product: Matrix) -> None:
 
 
 @njit(cache=True)
-def levers_of(points: Matrix, root: Matrix) -> Vector:
+def wide_leverages(points: Matrix, root: Matrix) -> Vector:
     """Leverages of points ``(r, n)``: squared norms of ``root' x``."""
     r, n = points.shape
     levers = np.zeros(n)
@@ -232,23 +232,23 @@ def levers_of(points: Matrix, root: Matrix) -> Vector:
 
 
 @njit(cache=True)
-def exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int) -> tuple[Vector, Vector, Matrix]:
+def wide_exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int) -> tuple[Vector, Vector, Matrix]:
     """Weights for which no leverage exceeds ``(1 + tolerance) r``, or as far as ``max_steps`` go.
 
     ``points`` ``(r, n)`` have full rank, and ``weights`` ``(n,)`` span. Also returns leverages and the inverse root.
     """
     r, n = points.shape
     weights = weights.copy()
-    root = inverse_root(points, weights)
-    levers = levers_of(points, root)
+    root = wide_inverse_root(points, weights)
+    levers = wide_leverages(points, root)
     inverse = np.zeros((r, r))
-    multiplied(root, np.ascontiguousarray(root.T), inverse)
+    wide_multiplied(root, np.ascontiguousarray(root.T), inverse)
     for step in range(max_steps):
         if step % REFRESH == REFRESH - 1:
-            root = inverse_root(points, weights)
-            levers = levers_of(points, root)
+            root = wide_inverse_root(points, weights)
+            levers = wide_leverages(points, root)
             inverse = np.zeros((r, r))
-            multiplied(root, np.ascontiguousarray(root.T), inverse)
+            wide_multiplied(root, np.ascontiguousarray(root.T), inverse)
         high, low = 0, -1
         for k in range(n):
             if levers[k] > levers[high]:
@@ -282,5 +282,5 @@ def exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int)
                 q[k] += y * points[a, k]
         for k in range(n):
             levers[k] += loss * q[k] * q[k] - gain * p[k] * p[k]
-    root = inverse_root(points, weights)
-    return weights, levers_of(points, root), root
+    root = wide_inverse_root(points, weights)
+    return weights, wide_leverages(points, root), root

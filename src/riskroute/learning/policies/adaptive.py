@@ -28,18 +28,18 @@ import numpy as np
 from scipy.special import ndtr
 
 from riskroute.arrays import Vector
-from riskroute.learning import remembered
-from riskroute.learning.belief import LEAST_VARIANCE, Belief, draw
-from riskroute.learning.design.rounding import even_counts
+from riskroute.learning.belief import LEAST_VARIANCE, Belief, draw_belief
+from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import memory
+from riskroute.learning.remembered import remembered_flag
 from riskroute.learning.tally import ActionBatch
 from riskroute.validation import sized_number, whole_number
 
 _WIDENED = (2.0, 3.0)
 _CALM = 4  # a plan after one in which nothing was worth exploring is this much longer
-_CAUTION = 2.0  # see `Duel`
+_CAUTION = 2.0  # see `AdaptiveDuel`
 
 
 @dataclass(kw_only=True)
@@ -88,7 +88,7 @@ class Adaptive(LinearPolicy):
     portions: int = 8
     budget: float | None = None
 
-    calm: bool = memory(False, remembered.flag)  # nothing was worth exploring in the last plan
+    calm: bool = memory(False, remembered_flag)  # nothing was worth exploring in the last plan
 
     def check_parameters(self) -> None:
         sized_number("patience", self.patience, above=0)
@@ -106,7 +106,7 @@ class Adaptive(LinearPolicy):
         rivals, loss = self._rivals(belief)  # steps 1 and 2
         duel = self.duel(belief, rivals, loss)
         counts = np.zeros(len(rivals), dtype=np.int64)
-        for portion in even_counts(rounds, self.portions).tolist():
+        for portion in round_even_counts(rounds, self.portions).tolist():
             rival, part = duel.mixture()  # steps 3 and 4
             if rival == 0:  # none is worth its cost
                 break
@@ -122,9 +122,9 @@ class Adaptive(LinearPolicy):
     def due(self) -> int:
         return super().due * (_CALM if self.calm else 1)
 
-    def duel(self, belief: Belief, rivals: ActionBatch, loss: float) -> Duel:
+    def duel(self, belief: Belief, rivals: ActionBatch, loss: float) -> AdaptiveDuel:
         """Return what decides between the leader and its rivals."""
-        return Duel(self, belief, rivals, loss)
+        return AdaptiveDuel(self, belief, rivals, loss)
 
     def ahead(self) -> int:
         """Rounds that exploration can pay off in."""
@@ -133,7 +133,7 @@ class Adaptive(LinearPolicy):
     def _rivals(self, belief: Belief) -> tuple[ActionBatch, float]:
         """Leader and rivals, the leader first, and the loss of settling on the leader, by the draws."""
         score, covariance = self.objective(belief)
-        drawn = draw(self.rng, score, covariance, self.draws)
+        drawn = draw_belief(self.rng, score, covariance, self.draws)
         widened = [score + factor * (drawn[k::4] - score) for k, factor in enumerate(_WIDENED)]
         best = self.setting.actions.best_each(np.vstack([score, drawn, *widened]))
         winners = self.setting.actions.features(best[: len(drawn) + 1])
@@ -142,7 +142,7 @@ class Adaptive(LinearPolicy):
         return different[np.argsort(first)], loss
 
 
-class Duel:
+class AdaptiveDuel:
     """The leader (number 0) against its rivals: losses, costs, and what observing an action would teach.
 
     A rival believed to be ``l`` behind, give or take ``s``, makes an expected loss of ``s psi(l / s)`` per round with

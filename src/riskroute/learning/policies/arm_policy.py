@@ -10,11 +10,11 @@ import numpy as np
 
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import StateError
-from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.tally import Tallies, merge_compiled
+from riskroute.learning.remembered import remembered_arm_counts, remembered_arm_means, remembered_arm_spreads
+from riskroute.learning.tally import Tallies, merge_tallies_compiled
 
 
 @dataclass(kw_only=True)
@@ -23,9 +23,9 @@ class ArmPolicy(Policy):
 
     needs_list: ClassVar[bool] = True
 
-    counts: Integers = memory(None, remembered.arm_counts)
-    means: Floats = memory(None, remembered.arm_means)
-    spreads: Floats = memory(None, remembered.arm_spreads)
+    counts: Integers = memory(None, remembered_arm_counts)
+    means: Floats = memory(None, remembered_arm_means)
+    spreads: Floats = memory(None, remembered_arm_spreads)
 
     def begin(self) -> None:
         self.resume()
@@ -39,7 +39,9 @@ class ArmPolicy(Policy):
 
     def observe(self, tallies: Tallies) -> None:
         arms = np.searchsorted(self.arms.members, self.arms.rows_of(tallies.actions))
-        merge_compiled(self.counts, self.means, self.spreads, arms, tallies.counts, tallies.means, tallies.spreads)
+        merge_tallies_compiled(
+            self.counts, self.means, self.spreads, arms, tallies.counts, tallies.means, tallies.spreads
+        )
 
     def mean_variances(self) -> Floats:
         """Empirical mean-variance of every arm, infinite for arms never played, ``(K,)``."""

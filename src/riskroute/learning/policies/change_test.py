@@ -9,12 +9,12 @@ import numpy as np
 from scipy.special import chdtrc, fdtr, fdtrc, ndtri, stdtr
 
 from riskroute.arrays import Flags, Matrix, Vector
-from riskroute.learning import remembered
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policies.linear_policy import MOST_ROWS
 from riskroute.learning.policy import memory
+from riskroute.learning.remembered import remembered_each, remembered_observations, remembered_past_round
 from riskroute.validation import real_number, whole_number
 
 _SPANS = (1, 2, 4, 8, 16)  # plans back that are tested together
@@ -66,11 +66,11 @@ class ChangeTest(Adaptive):
     level: float = 1e-6
 
     recent: list[Observations] = memory(
-        None, remembered.each(remembered.observations)
+        None, remembered_each(remembered_observations)
     )  # of the last plans, newest last
-    settled: Observations = memory(None, remembered.observations)  # of all plans before those
+    settled: Observations = memory(None, remembered_observations)  # of all plans before those
     restarts: list[int] = memory(
-        None, remembered.each(remembered.past_round)
+        None, remembered_each(remembered_past_round)
     )  # rounds after which exploration began anew
 
     def check_parameters(self) -> None:

@@ -12,15 +12,22 @@ import numpy as np
 
 from riskroute.arrays import Integers, Matrix, Vector
 from riskroute.errors import StateError
-from riskroute.learning import remembered
 from riskroute.learning.actions import Action
-from riskroute.learning.belief import Belief, fit, vague_information
+from riskroute.learning.belief import Belief, fit_belief, vague_belief_information
 from riskroute.learning.design.g_optimal import round_coordinates
-from riskroute.learning.design.rounding import exact_counts
+from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.observations import Observations
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.prior_check import temper
+from riskroute.learning.prior_check import temper_prior
+from riskroute.learning.remembered import (
+    check_remembered_belief,
+    remembered_belief,
+    remembered_information,
+    remembered_observations,
+    remembered_optional,
+    remembered_part_of_played,
+)
 from riskroute.learning.tally import Tallies
 from riskroute.validation import real_number, whole_number
 
@@ -57,22 +64,22 @@ class LinearPolicy(Policy):
     start_rounds: int = 2
     prior: Belief | None = None
 
-    observations: Observations = memory(None, remembered.observations)
-    vague: Matrix = memory(None, remembered.information)
-    base: Belief | None = memory(None, remembered.optional(remembered.belief))  # the prior, and what was summed up
-    belief: Belief | None = memory(None, remembered.optional(remembered.belief))
-    fresh: float = memory(0.0, remembered.part_of_played)  # rewards not yet in the belief
+    observations: Observations = memory(None, remembered_observations)
+    vague: Matrix = memory(None, remembered_information)
+    base: Belief | None = memory(None, remembered_optional(remembered_belief))  # the prior, and what was summed up
+    belief: Belief | None = memory(None, remembered_optional(remembered_belief))
+    fresh: float = memory(0.0, remembered_part_of_played)  # rewards not yet in the belief
 
     def check_parameters(self) -> None:
         real_number("growth", self.growth, above=0, maximum=1)
         whole_number("start_rounds", self.start_rounds, maximum=LONGEST_HORIZON)
         if self.prior is not None:
-            remembered.check_belief("prior", self.prior, self.setting.actions.dim)
+            check_remembered_belief("prior", self.prior, self.setting.actions.dim)
 
     def begin(self) -> None:
         actions = self.setting.actions
         design = actions.design(_DESIGN_TOLERANCE)
-        self.vague = vague_information(actions.features(design.actions), design.weights, _PSEUDO_REWARDS)
+        self.vague = vague_belief_information(actions.features(design.actions), design.weights, _PSEUDO_REWARDS)
         self.base = self.belief = self.prior
         self.observations = Observations.none(actions.dim)
 
@@ -94,7 +101,7 @@ class LinearPolicy(Policy):
             actions = self.setting.actions
             design = actions.design(_DESIGN_TOLERANCE)
             rounds = min(self.start_rounds * actions.dim, self.remaining)
-            return Plan(design.actions, start_counts(actions.features(design.actions), design.weights, rounds))
+            return Plan(design.actions, linear_start_counts(actions.features(design.actions), design.weights, rounds))
         rounds = min(self.due - math.floor(self.fresh), self.remaining)
         return self.explore(self.belief, max(rounds, 1))
 
@@ -132,9 +139,9 @@ class LinearPolicy(Policy):
         """Fit the belief to some observations, on top of what is kept of earlier ones."""
         base, variance = self.base, self.setting.base_variance
         if base is not None and self.prior is not None and np.array_equal(base.mean_coef, self.prior.mean_coef):
-            base = temper(base, observations, base_variance=variance, vague=self.vague)
+            base = temper_prior(base, observations, base_variance=variance, vague=self.vague)
         unit = self.setting.risk_tolerance**2 or 1.0  # the only thing with a unit that is known for certain
-        return fit(observations, base_variance=variance, vague=self.vague, prior=base, unit=unit)
+        return fit_belief(observations, base_variance=variance, vague=self.vague, prior=base, unit=unit)
 
     def recommend(self) -> Action:
         if self.belief is None:
@@ -149,7 +156,7 @@ class RiskNeutral(LinearPolicy):
         return -belief.mean_coef, belief.mean_covariance
 
 
-def start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
+def linear_start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
     """Apportion ``rounds`` rounds to a design, features ``(n, dim)`` with weights ``(n,)``, so that they identify most.
 
     If there are fewer rounds than actions in the design, those with the largest weights may all lie in a part of the
@@ -159,13 +166,13 @@ def start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
     Examples
     --------
     >>> weights = np.array([0.4, 0.35, 0.25])
-    >>> start_counts(np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 1.0]]), weights, 2).tolist()
+    >>> linear_start_counts(np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 1.0]]), weights, 2).tolist()
     [1, 0, 1]
-    >>> exact_counts(weights, 2).tolist()
+    >>> round_exact_counts(weights, 2).tolist()
     [1, 1, 0]
     """
     if rounds >= len(weights):
-        return exact_counts(weights, rounds)
+        return round_exact_counts(weights, rounds)
     rows = features * np.sqrt(weights)[:, None]
     rows = rows @ round_coordinates(rows)
     counts = np.zeros(len(weights), dtype=np.int64)
@@ -180,10 +187,10 @@ def start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
         spanned[known] = direction / np.sqrt(direction @ direction)
         far -= (rows @ spanned[known]) ** 2
     rest = np.where(counts > 0, 0.0, weights)
-    return counts + exact_counts(rest, rounds - int(counts.sum()))
+    return counts + round_exact_counts(rest, rounds - int(counts.sum()))
 
 
-def spread_evenly(actions: Integers, rounds: int) -> Plan:
+def linear_spread_evenly(actions: Integers, rounds: int) -> Plan:
     """Divide ``rounds`` rounds equally between ``actions``, in one entry per different action."""
     each = np.diff(np.floor(np.linspace(0, rounds, len(actions) + 1) + 0.5).astype(np.int64))
     different, place = np.unique(actions, axis=0, return_inverse=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from riskroute.arrays import Floats
 from riskroute.learning.actions import Action
-from riskroute.learning.design.rounding import even_counts
+from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.arm_policy import ArmPolicy
 from riskroute.validation import sized_number, whole_number
@@ -62,7 +62,7 @@ class MvThompson(ArmPolicy):
         if first is not None:
             return first
         rounds = math.ceil(min(self.growth * self.played, self.remaining))
-        counts = even_counts(rounds, self.draws)
+        counts = round_even_counts(rounds, self.draws)
         draw = self._posterior()
         best = np.array([np.argmin(draw()) for _ in counts])
         return Plan(self.handles[best], counts)

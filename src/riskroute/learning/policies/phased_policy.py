@@ -9,11 +9,17 @@ import numpy as np
 
 from riskroute.arrays import Floats
 from riskroute.errors import StateError
-from riskroute.learning import remembered
 from riskroute.learning.actions import Action, ActionSet
-from riskroute.learning.design.rounding import ceil_counts
+from riskroute.learning.design.rounding import round_up_counts
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
+from riskroute.learning.remembered import (
+    remembered_amount,
+    remembered_each,
+    remembered_optional,
+    remembered_pair,
+    remembered_vector,
+)
 from riskroute.learning.tally import Tallies
 from riskroute.validation import real_number
 
@@ -30,9 +36,9 @@ class PhasedPolicy(Policy):
 
     # score and tolerance of every elimination so far
     cuts: list[tuple[Floats, float]] = memory(
-        None, remembered.each(remembered.pair(remembered.vector, remembered.amount))
+        None, remembered_each(remembered_pair(remembered_vector, remembered_amount))
     )
-    score: Floats | None = memory(None, remembered.optional(remembered.vector))  # estimated score to recommend by
+    score: Floats | None = memory(None, remembered_optional(remembered_vector))  # estimated score to recommend by
 
     @abstractmethod
     def _phase_rounds(self) -> float:
@@ -64,7 +70,7 @@ class PhasedPolicy(Policy):
             return Plan.repeat(self.recommend(), self.remaining)
         design = self.survivors.design(self.design_tolerance)  # step 1: in a basis of the survivors' span
         return Plan(
-            design.actions, ceil_counts(design.weights, min(self._phase_rounds(), LONGEST_HORIZON))
+            design.actions, round_up_counts(design.weights, min(self._phase_rounds(), LONGEST_HORIZON))
         )  # step 2: play
 
     def observe(self, tallies: Tallies) -> None:

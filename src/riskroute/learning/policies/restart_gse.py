@@ -10,13 +10,19 @@ import numpy as np
 
 from riskroute.arrays import Floats
 from riskroute.errors import StateError
-from riskroute.learning import remembered
 from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.design.g_optimal import Design
-from riskroute.learning.design.rounding import exact_counts
+from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
+from riskroute.learning.remembered import (
+    remembered_each,
+    remembered_member,
+    remembered_optional,
+    remembered_past_round,
+    remembered_vector,
+)
 from riskroute.learning.tally import Tallies
 from riskroute.validation import one_of, real_number, whole_number
 
@@ -68,10 +74,10 @@ class RestartGse(Policy):
     objective: str = "mean"
     design_tolerance: float = 0.01
 
-    cycle_start: int = memory(0, remembered.past_round)
+    cycle_start: int = memory(0, remembered_past_round)
     # score of every halving in this cycle
-    halvings: list[Floats] = memory(None, remembered.each(remembered.vector))
-    latest: Action | None = memory(None, remembered.optional(remembered.member))  # winner of the last finished search
+    halvings: list[Floats] = memory(None, remembered_each(remembered_vector))
+    latest: Action | None = memory(None, remembered_optional(remembered_member))  # winner of the last finished search
 
     def check_parameters(self) -> None:
         real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
@@ -93,7 +99,7 @@ class RestartGse(Policy):
     def propose(self) -> Plan:
         if not self.survivors.single:
             design = self.survivors.design(self.design_tolerance)
-            return Plan(design.actions, exact_counts(design.weights, self._piece_rounds(design)))
+            return Plan(design.actions, round_exact_counts(design.weights, self._piece_rounds(design)))
         return Plan.repeat(self.survivors.best(np.zeros(self.setting.actions.dim)), self._cycle_left())
 
     def observe(self, tallies: Tallies) -> None:

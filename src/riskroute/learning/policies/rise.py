@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from riskroute.arrays import Integers
 from riskroute.errors import StateError
-from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.design.g_optimal import Design
-from riskroute.learning.design.rounding import ceil_counts, exact_counts
+from riskroute.learning.design.rounding import round_exact_counts, round_up_counts
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
+from riskroute.learning.remembered import remembered_member, remembered_optional
 from riskroute.learning.tally import Tallies
 from riskroute.validation import one_of, real_number, sized_number, true_or_false
 
@@ -62,7 +62,7 @@ class Rise(Policy):
     design_tolerance: float = 0.01
     corrected: bool = False
 
-    committed: Action | None = memory(None, remembered.optional(remembered.member))
+    committed: Action | None = memory(None, remembered_optional(remembered_member))
 
     def check_parameters(self) -> None:
         real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
@@ -98,9 +98,9 @@ class Rise(Policy):
         actions, horizon = self.setting.actions, self.horizon
         if self.mode == "practical":
             multiplier = actions.coordinates if self.explore_multiplier is None else self.explore_multiplier
-            return exact_counts(design.weights, math.ceil(multiplier * horizon ** (2 / 3) - 1e-9))
+            return round_exact_counts(design.weights, math.ceil(multiplier * horizon ** (2 / 3) - 1e-9))
         delta = 1 / horizon if self.delta is None else self.delta
         epsilon = actions.dim * horizon ** (-1 / 3) if self.epsilon is None else self.epsilon
         log_dim = math.log(max(actions.dim, 2))
         width = self.constant * actions.dim * math.log(1 / delta) / epsilon
-        return ceil_counts(design.weights, max(width**2 * log_dim * design.bound, 1.0))
+        return round_up_counts(design.weights, max(width**2 * log_dim * design.bound, 1.0))

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.errors import StateError
-from riskroute.learning import remembered
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.arm_policy import ArmPolicy
 from riskroute.learning.policy import memory
+from riskroute.learning.remembered import remembered_member, remembered_optional
 from riskroute.learning.tally import Tallies
 from riskroute.validation import sized_number
 
@@ -45,7 +45,7 @@ class RiskExpExp(ArmPolicy):
 
     divisor: float = 14.0
 
-    committed: Action | None = memory(None, remembered.optional(remembered.member))
+    committed: Action | None = memory(None, remembered_optional(remembered_member))
 
     def check_parameters(self) -> None:
         sized_number("divisor", self.divisor, above=0)

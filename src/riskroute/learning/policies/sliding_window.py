@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.learning import remembered
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.thompson import Thompson
 from riskroute.learning.policy import memory
+from riskroute.learning.remembered import (
+    remembered_each,
+    remembered_observations,
+    remembered_pair,
+    remembered_past_round,
+)
 from riskroute.validation import whole_number
 
 _PIECES = 16  # into which a window is cut
@@ -49,7 +54,7 @@ class SlidingWindow(Thompson):
 
     # of each piece: the round in which its first plan ended, and observations
     pieces: list[tuple[int, Observations]] = memory(
-        None, remembered.each(remembered.pair(remembered.past_round, remembered.observations))
+        None, remembered_each(remembered_pair(remembered_past_round, remembered_observations))
     )
 
     def check_parameters(self) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.learning.belief import Belief, draw
+from riskroute.learning.belief import Belief, draw_belief
 from riskroute.learning.plan import MOST_DRAWS, Plan
-from riskroute.learning.policies.linear_policy import LinearPolicy, spread_evenly
+from riskroute.learning.policies.linear_policy import LinearPolicy, linear_spread_evenly
 from riskroute.validation import real_number, whole_number
 
 
@@ -54,5 +54,5 @@ class Thompson(LinearPolicy):
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         center, covariance = self.objective(belief)
-        drawn = draw(self.rng, center, self.width**2 * covariance, min(rounds, self.draws))
-        return spread_evenly(self.setting.actions.best_each(drawn), rounds)
+        drawn = draw_belief(self.rng, center, self.width**2 * covariance, min(rounds, self.draws))
+        return linear_spread_evenly(self.setting.actions.best_each(drawn), rounds)

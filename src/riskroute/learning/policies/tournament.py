@@ -16,7 +16,7 @@ from riskroute.arrays import Floats, Integers
 
 
 @register_jitable
-def build_tree(values: Floats) -> Integers:
+def build_tournament(values: Floats) -> Integers:
     """Tournament tree over ``values``, whose length is a power of two; the root, entry 1, holds the first minimum."""
     size = len(values)
     winners = np.empty(2 * size, dtype=np.int64)
@@ -29,7 +29,7 @@ def build_tree(values: Floats) -> Integers:
 
 
 @register_jitable
-def update(winners: Integers, values: Floats, leaf: int) -> None:
+def update_tournament(winners: Integers, values: Floats, leaf: int) -> None:
     """Restore the tree after ``values[leaf]`` has changed."""
     node = (len(values) + leaf) // 2
     while node > 0:
@@ -39,7 +39,7 @@ def update(winners: Integers, values: Floats, leaf: int) -> None:
 
 
 @register_jitable
-def padded(values: Floats) -> Floats:
+def padded_tournament(values: Floats) -> Floats:
     """``values`` followed by infinities up to a power of two."""
     size = 1
     while size < len(values):

@@ -9,11 +9,16 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.errors import InputError, StateError
-from riskroute.learning import remembered
 from riskroute.learning.actions import Action, as_action
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import LONGEST_HORIZON, MOST_DRAWS, Plan
 from riskroute.learning.policy import Policy, memory
+from riskroute.learning.remembered import (
+    remembered_handle,
+    remembered_member,
+    remembered_optional,
+    remembered_tallies,
+)
 from riskroute.learning.tally import Tallies
 from riskroute.validation import list_of, real_number, sized_number, whole_number
 
@@ -36,7 +41,7 @@ class Oracle(Policy):
         if not starts or starts[0] != 0 or starts != sorted(set(starts)):
             raise InputError(f"schedule must start at round 0 and ascend, was {self.schedule}")
         for _, action in pairs:
-            remembered.member("an action of the schedule", action, self)
+            remembered_member("an action of the schedule", action, self)
 
     def propose(self) -> Plan:
         later = [start for start, _ in self.schedule if start > self.played]
@@ -61,7 +66,7 @@ class Uniform(Policy):
 
     batch: int = 1024
 
-    latest: Action | None = memory(None, remembered.optional(remembered.handle))
+    latest: Action | None = memory(None, remembered_optional(remembered_handle))
 
     def check_parameters(self) -> None:
         whole_number("batch", self.batch, maximum=MOST_DRAWS)
@@ -119,7 +124,7 @@ class Greedy(Policy):
     ridge: float = 1e-3
     design_tolerance: float = 0.01
 
-    seen: Tallies | None = memory(None, remembered.optional(remembered.tallies))
+    seen: Tallies | None = memory(None, remembered_optional(remembered_tallies))
 
     def check_parameters(self) -> None:
         whole_number("tries", self.tries, maximum=LONGEST_HORIZON)

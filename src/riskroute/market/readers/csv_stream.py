@@ -13,9 +13,8 @@ from typing import Any
 
 import polars
 
-from riskroute.errors import DataError
-from riskroute.extras import require
-from riskroute.market.readers.reading import one_line
+from riskroute.errors import DataError, one_line_error
+from riskroute.extras import require_extra
 
 BLOCK = 4 << 20
 """Bytes per piece."""
@@ -23,7 +22,7 @@ BLOCK = 4 << 20
 
 def csv_members(path: Path) -> list[str]:
     """Names of the CSV files that a path stands for: those of an archive, or its own."""
-    with reading(path):
+    with csv_reading(path):
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 return [name for name in archive.namelist() if name.lower().endswith(".csv")]
@@ -39,23 +38,25 @@ def csv_frames(
     ``types`` (pyarrow) names all columns where there is no header; with one, only those whose type must not be guessed
     from the first piece.
     """
-    require("CSV files", "market", "pyarrow")
+    require_extra("CSV files", "market", "pyarrow")
     import pyarrow
     from pyarrow import csv
 
     def refused(text: str) -> DataError:
-        return DataError(f"{path} must be a table of numbers as described, was: {one_line(text, 300)} (in {member})")
+        return DataError(
+            f"{path} must be a table of numbers as described, was: {one_line_error(text, 300)} (in {member})"
+        )
 
     names = None if header else list(types)
     kinds, rows = dict(types), 0
-    with reading(path, member), _opened(path, member) as file:
+    with csv_reading(path, member), _opened(path, member) as file:
         for block in _blocks(file, path):
             # With threads errors tell no row.
             read = csv.ReadOptions(block_size=len(block), column_names=names, use_threads=False)
             convert = csv.ConvertOptions(column_types=kinds)
             try:
                 table = csv.read_csv(pyarrow.BufferReader(block), read_options=read, convert_options=convert)
-                frame = as_frame(table)
+                frame = csv_frame(table)
             except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
                 raise refused(_counted(str(error), rows)) from error
             rows += frame.height + (names is None)
@@ -94,7 +95,7 @@ def _counted(text: str, before: int) -> str:
     return re.sub(r"\bRow #(\d+)", lambda found: f"Row #{int(found[1]) + before}", text, count=1)
 
 
-def as_frame(batch: Any) -> polars.DataFrame:
+def csv_frame(batch: Any) -> polars.DataFrame:
     """A piece of pyarrow's as one of polars', which ends the process over texts that are not UTF-8.
 
     Texts in cells and in types, such as time zones, are therefore checked first, and those beside the table left out.
@@ -120,15 +121,17 @@ def _opened(path: Path, member: str) -> Iterator[Any]:
 
 
 @contextmanager
-def reading(path: Path, member: str = "") -> Iterator[None]:
+def csv_reading(path: Path, member: str = "") -> Iterator[None]:
     """Errors of files and archives as errors that name the file."""
     where = f" ({member})" if member and member != path.name else ""
     try:
         yield
     except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError, UnicodeError) as error:
-        raise DataError(f"{path} must be a whole archive{where}, was damaged or cut off: {one_line(error)}") from error
+        raise DataError(
+            f"{path} must be a whole archive{where}, was damaged or cut off: {one_line_error(error)}"
+        ) from error
     except RuntimeError as error:
         raise DataError(f"{path} must be an archive without a password{where}: {error}") from error
     except OSError as error:
-        text = error.strerror or one_line(error)
+        text = error.strerror or one_line_error(error)
         raise DataError(f"{path} must be a file that can be read{where}: {text}") from error

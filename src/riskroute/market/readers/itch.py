@@ -17,10 +17,10 @@ import numpy as np
 import polars
 
 from riskroute.errors import DataError, InputError, RiskrouteError
-from riskroute.extras import require
-from riskroute.market.clock import date_of, stamp_of
-from riskroute.market.readers.reading import ITCH_LEVELS, ImportOptions, Part, as_events, stamped
-from riskroute.market.schema import level_columns, levels_kept
+from riskroute.extras import require_extra
+from riskroute.market.clock import clock_date, clock_stamp
+from riskroute.market.readers.reading import ITCH_LEVELS, ImportOptions, ReaderPart, reader_events, reader_stamped
+from riskroute.market.schema import schema_level_columns, schema_levels_kept
 
 VENUES = {"BX": "XBOS", "PSX": "XPSX", "NASDAQ": "XNAS"}
 """Names of NASDAQ's three exchanges in file names."""
@@ -29,12 +29,12 @@ ROWS, BYTES, FEW = 100_000, 1 << 21, 10
 """Rows per part, about, and bytes read at once: for books of ``FEW`` levels, and less for deeper ones."""
 
 
-def venue_of(name: str) -> str:
+def itch_venue(name: str) -> str:
     """The exchange that a file name tells; the Nasdaq Stock Market if it names none.
 
     Examples
     --------
-    >>> venue_of("20190327.PSX_ITCH_50.gz"), venue_of("excerpt.itch50")
+    >>> itch_venue("20190327.PSX_ITCH_50.gz"), itch_venue("excerpt.itch50")
     ('XPSX', 'XNAS')
     """
     words = re.split(r"[^A-Z]+", name.upper())
@@ -52,18 +52,18 @@ class ItchReader:
 
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options, self.depth = path, options, options.kept(ITCH_LEVELS)
-        day = options.date or date_of(path.name)
+        day = options.date or clock_date(path.name)
         if day is None:
             raise InputError(f"date must be given where the file name does not tell it, was None for {path.name!r}")
-        self.date, self.venue = day, options.venue or venue_of(path.name)
+        self.date, self.venue = day, options.venue or itch_venue(path.name)
         self.stats: dict[str, Any] = {}
         self._known = min(self.depth + 1, ITCH_LEVELS)
         self._latest: dict[int, dict[str, Any]] = {}
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ReaderPart]:
         """Parts of all symbols asked for, as they come."""
         names: dict[int, str] = {}
-        latest = stamp_of(self.date, dt.time(0))
+        latest = clock_stamp(self.date, dt.time(0))
         try:
             for batch in _ahead(self._batches()):
                 self._learn(names, batch.symbols)
@@ -82,7 +82,7 @@ class ItchReader:
         self._check_directory(tuple(dict.fromkeys(names.values())))
 
     def _batches(self) -> Generator[Any, None, None]:
-        require("ITCH files", "market", "itch_book")
+        require_extra("ITCH files", "market", "itch_book")
         import itch_book
 
         wide = max(self._known, FEW)
@@ -109,7 +109,7 @@ class ItchReader:
         stamps = messages["ts_event"]
         if not len(stamps):
             return latest
-        ends = stamp_of(self.date, dt.time(23, 59, 59)) + 10**9
+        ends = clock_stamp(self.date, dt.time(23, 59, 59)) + 10**9
         unpriced = (messages["action"] == b"F") & (messages["side"] != b"N") & np.isnan(messages["price"])
         wrong = {
             "a time not before that of the one above": (np.diff(stamps, prepend=latest) < 0, stamps),
@@ -137,12 +137,12 @@ class ItchReader:
             raise InputError(f"symbol must be given for an ITCH file: {self.source.name} has {len(names):,} ({some})")
         for symbol in self.options.symbols:
             if symbol not in names:
-                one_of_many("symbol", symbol, names, self.source.name)
+                one_of_many_itch_files("symbol", symbol, names, self.source.name)
 
     def _levels(self, columns: dict[str, Any]) -> dict[str, Any]:
         return {name: values for name, values in columns.items() if "_ct_" not in name}
 
-    def _part(self, symbol: str, locate: int, depth: polars.DataFrame, messages: dict[str, Any]) -> Part:
+    def _part(self, symbol: str, locate: int, depth: polars.DataFrame, messages: dict[str, Any]) -> ReaderPart:
         mine: Any = slice(None)
         if len(self.options.symbols) > 1:
             depth = depth.filter(polars.col("locate") == locate)
@@ -152,10 +152,10 @@ class ItchReader:
         snapshots = depth.with_columns(
             polars.col("ts_event").cast(polars.Datetime("ns", "UTC")), polars.col(prices).fill_nan(None)
         ).rename({"seq": "sequence"})
-        whole = stamped(snapshots, self.venue, symbol)
+        whole = reader_stamped(snapshots, self.venue, symbol)
         kept, deeper = self._kept(self.options.within(whole.filter(self._changes(locate, whole)), self.date))
         refers, unresolved = _one_of(chosen["action"], "FCM"), _one_of(chosen["side"], "N")
-        return Part(
+        return ReaderPart(
             self.venue,
             symbol,
             kept,
@@ -167,8 +167,8 @@ class ItchReader:
 
     def _kept(self, snapshots: polars.DataFrame) -> tuple[polars.DataFrame, int]:
         """The levels to keep, and how many books have more; as many, where more are not told."""
-        kept, deeper = levels_kept(snapshots, self.depth)
-        return (kept, deeper) if self._known > self.depth else (kept, levels_kept(snapshots, self.depth - 1)[1])
+        kept, deeper = schema_levels_kept(snapshots, self.depth)
+        return (kept, deeper) if self._known > self.depth else (kept, schema_levels_kept(snapshots, self.depth - 1)[1])
 
     def _changes(self, locate: int, snapshots: polars.DataFrame) -> polars.Series:
         """Which books differ from the one before in a level that is kept, and not just in the one beyond."""
@@ -176,7 +176,7 @@ class ItchReader:
         if self._known > self.depth and snapshots.height:
             before = self._latest.get(locate)
             changed[0] = before is None
-            for name in level_columns(self.depth):
+            for name in schema_level_columns(self.depth):
                 column = snapshots[name]
                 earlier = column.shift(1) if before is None else column.shift(1, fill_value=before[name])
                 changed |= column.ne_missing(earlier).to_numpy()
@@ -198,7 +198,7 @@ class ItchReader:
         }
         frame = polars.DataFrame({name: values[applied] for name, values in columns.items()})
         letters = {name: _letters(name) for name in ("action", "side")}
-        return as_events(stamped(frame.with_columns(**letters), self.venue, symbol))
+        return reader_events(reader_stamped(frame.with_columns(**letters), self.venue, symbol))
 
 
 def _ahead(batches: Generator[Any, None, None]) -> Iterator[Any]:
@@ -224,7 +224,7 @@ def _letters(name: str) -> polars.Expr:
     return polars.col(name).replace_strict(codes, return_dtype=polars.String)
 
 
-def one_of_many(field: str, value: str, names: tuple[str, ...], where: str) -> None:
+def one_of_many_itch_files(field: str, value: str, names: tuple[str, ...], where: str) -> None:
     """Raise an error that offers the nearest of very many names."""
     import difflib
 

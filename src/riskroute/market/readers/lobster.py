@@ -11,10 +11,17 @@ from typing import Any
 import polars
 
 from riskroute.errors import DataError, InputError
-from riskroute.market.clock import date_of, stamp_of
+from riskroute.market.clock import clock_date, clock_stamp
 from riskroute.market.readers.csv_stream import csv_frames, csv_members
-from riskroute.market.readers.reading import ImportOptions, Part, as_events, as_snapshots, dollars, stamped
-from riskroute.market.schema import levels_kept
+from riskroute.market.readers.reading import (
+    ImportOptions,
+    ReaderPart,
+    reader_dollars,
+    reader_events,
+    reader_snapshots,
+    reader_stamped,
+)
+from riskroute.market.schema import schema_levels_kept
 from riskroute.validation import one_of
 
 _NAME = re.compile(
@@ -46,7 +53,7 @@ class LobsterReader:
             raise DataError(f"{path} must have a name such as AMZN_2012-06-21_34200000_57600000_message_5.csv")
         self.levels = int(found["depth"])
         self.depth = options.kept(self.levels)
-        day = options.date or date_of(found["date"])
+        day = options.date or clock_date(found["date"])
         if day is None or not 1 <= self.levels <= 1000:
             raise DataError(f"{path} must tell its day and number of levels in its name, was {found[0]!r}")
         self.date, self.venue = day, options.venue or "XNAS"
@@ -54,7 +61,7 @@ class LobsterReader:
         for symbol in options.symbols:
             one_of("symbol", symbol, (self.symbol,))
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ReaderPart]:
         """Books and messages side by side."""
         import pyarrow
 
@@ -71,17 +78,17 @@ class LobsterReader:
             stamps = self._stamps(message)
             keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
             known = min(self.depth + 1, self.levels)
-            snapshots = as_snapshots(self._own(polars.concat([keys, _priced(book)], how="horizontal")), known)
-            kept, deeper = levels_kept(self.options.within(snapshots, self.date), self.depth)
+            snapshots = reader_snapshots(self._own(polars.concat([keys, _priced(book)], how="horizontal")), known)
+            kept, deeper = schema_levels_kept(self.options.within(snapshots, self.date), self.depth)
             events = self._events(message.with_columns(ts_event=stamps))
-            yield Part(self.venue, self.symbol, kept, self.options.within(events, self.date), deeper=deeper)
+            yield ReaderPart(self.venue, self.symbol, kept, self.options.within(events, self.date), deeper=deeper)
 
     def _own(self, frame: polars.DataFrame) -> polars.DataFrame:
-        return stamped(frame, self.venue, self.symbol)
+        return reader_stamped(frame, self.venue, self.symbol)
 
     def _stamps(self, message: polars.DataFrame) -> polars.Series:
         nanoseconds = (message["time"] * 1e9).round().cast(polars.Int64)
-        return (nanoseconds + stamp_of(self.date, dt.time(0))).cast(polars.Datetime("ns", "UTC"))
+        return (nanoseconds + clock_stamp(self.date, dt.time(0))).cast(polars.Datetime("ns", "UTC"))
 
     def _events(self, message: polars.DataFrame) -> polars.DataFrame:
         named = message.filter(polars.col("type").is_in(list(_ACTIONS)))
@@ -90,13 +97,13 @@ class LobsterReader:
             "sequence",
             polars.col("type").replace_strict(_ACTIONS, return_dtype=polars.String).alias("action"),
             polars.when(polars.col("direction") > 0).then(polars.lit("B")).otherwise(polars.lit("A")).alias("side"),
-            dollars(polars.col("price")),
+            reader_dollars(polars.col("price")),
             "size",
             polars.lit(None, dtype=polars.UInt32).alias("remaining"),
             polars.col("id").alias("order_id"),
             polars.lit(0).alias("old_order_id"),
         )
-        return as_events(self._own(columns))
+        return reader_events(self._own(columns))
 
 
 def _pair(path: Path) -> dict[str, tuple[Path, str]]:
@@ -141,7 +148,7 @@ def _side_by_side(
 def _priced(book: polars.DataFrame) -> polars.DataFrame:
     """Prices in dollars; LOBSTER writes levels that are not there as plus or minus 9999999999."""
     prices = [
-        polars.when(polars.col(name).abs() < _NO_LEVEL).then(dollars(polars.col(name))).alias(name)
+        polars.when(polars.col(name).abs() < _NO_LEVEL).then(reader_dollars(polars.col(name))).alias(name)
         for name in book.columns
         if "_px_" in name
     ]

@@ -10,10 +10,10 @@ from typing import Protocol
 
 import polars
 
-from riskroute.errors import DataError, InputError, shown
-from riskroute.market.clock import YEARS, stamp_of
+from riskroute.errors import DataError, InputError, one_line_error, shown
+from riskroute.market.clock import YEARS, clock_stamp
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
-from riskroute.text import LONGEST_SYMBOL, as_name
+from riskroute.names import LONGEST_SYMBOL, as_name
 from riskroute.validation import day_of, instance_of, list_of, whole_number
 
 MOST_LEVELS = 1000
@@ -81,14 +81,14 @@ class ImportOptions:
         """Rows of the part of the day that is wanted."""
         stamp = polars.col("ts_event").cast(polars.Int64)
         if self.start is not None:
-            frame = frame.filter(stamp >= stamp_of(day, self.start))
+            frame = frame.filter(stamp >= clock_stamp(day, self.start))
         if self.end is not None:
-            frame = frame.filter(stamp < stamp_of(day, self.end))
+            frame = frame.filter(stamp < clock_stamp(day, self.end))
         return frame
 
 
 @dataclass
-class Part:
+class ReaderPart:
     """A piece of a recording, in the order of time: snapshots, events if the source has them, and what was counted.
 
     ``references`` counts messages that refer to an order, ``unresolved`` those whose order is not in the file, and
@@ -112,16 +112,16 @@ class Reader(Protocol):
     date: dt.date
     depth: int
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ReaderPart]:
         """Everything that is wanted, in pieces that fit into memory."""
 
 
-def stamped(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFrame:
+def reader_stamped(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFrame:
     """The frame with the columns that every row has in common."""
     return frame.with_columns(polars.lit(venue).alias("venue"), polars.lit(symbol).alias("symbol"))
 
 
-def as_snapshots(frame: polars.DataFrame, depth: int) -> polars.DataFrame:
+def reader_snapshots(frame: polars.DataFrame, depth: int) -> polars.DataFrame:
     """The frame in the columns and types of a snapshot table: no level without both a price and a size."""
     schema, given = snapshot_schema(depth), frame.schema
     levels, fractions = [], []
@@ -138,12 +138,12 @@ def as_snapshots(frame: polars.DataFrame, depth: int) -> polars.DataFrame:
     return _typed(frame, schema, levels, fractions)
 
 
-def as_events(frame: polars.DataFrame) -> polars.DataFrame:
+def reader_events(frame: polars.DataFrame) -> polars.DataFrame:
     """The frame in the columns and types of an event table."""
     return _typed(frame, EVENT_SCHEMA)
 
 
-def dollars(column: polars.Expr) -> polars.Expr:
+def reader_dollars(column: polars.Expr) -> polars.Expr:
     """Prices from ten-thousandths of a dollar.
 
     Rounded, as polars multiplies by 1 / 10,000, which leaves 2230700 a little above 223.07.
@@ -163,12 +163,7 @@ def _typed(
         changed = frame.with_columns(changes)
         typed = changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
     except polars.exceptions.PolarsError as error:
-        raise DataError(f"{expected}, was: {one_line(error)}") from error
+        raise DataError(f"{expected}, was: {one_line_error(error)}") from error
     if odd.height:
         raise DataError(f"{expected}, was {odd.select(name for name in schema if '_sz_' in name).row(0)}")
     return typed
-
-
-def one_line(error: BaseException | str, most: int = 200) -> str:
-    """What a library said, short and without line breaks."""
-    return " ".join(str(error).split())[:most]

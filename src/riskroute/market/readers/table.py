@@ -9,14 +9,20 @@ from pathlib import Path
 
 import polars
 
-from riskroute.errors import DataError, InputError
-from riskroute.extras import require
-from riskroute.market.clock import NEW_YORK, YEARS, date_of
-from riskroute.market.readers.csv_stream import as_frame, csv_frames, csv_members, reading
-from riskroute.market.readers.itch import one_of_many
-from riskroute.market.readers.reading import MOST_LEVELS, ImportOptions, Part, as_snapshots, one_line, stamped
-from riskroute.market.schema import TIME, level_columns, levels_kept
-from riskroute.text import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
+from riskroute.errors import DataError, InputError, one_line_error
+from riskroute.extras import require_extra
+from riskroute.market.clock import NEW_YORK, YEARS, clock_date
+from riskroute.market.readers.csv_stream import csv_frame, csv_frames, csv_members, csv_reading
+from riskroute.market.readers.itch import one_of_many_itch_files
+from riskroute.market.readers.reading import (
+    MOST_LEVELS,
+    ImportOptions,
+    ReaderPart,
+    reader_snapshots,
+    reader_stamped,
+)
+from riskroute.market.schema import TIME, schema_level_columns, schema_levels_kept
+from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
 
 ALIASES = {
     "ts_event": ("timestamp", "time", "datetime", "ts"),
@@ -30,7 +36,7 @@ ALIASES = {
 """Other names of columns that are understood without being told, in upper or lower case."""
 
 _ROWS, _COLUMNS = 100_000, 24  # of a piece; fewer rows where there are more columns
-_LEVELS = level_columns(MOST_LEVELS + 1)  # one more than can be kept, to see that there is one
+_LEVELS = schema_level_columns(MOST_LEVELS + 1)  # one more than can be kept, to see that there is one
 _PLACES = {name: place for place, name in enumerate(dict.fromkeys([*ALIASES, *_LEVELS]))}
 _UNITS = {"ns": 1, "us": 1000, "ms": 1_000_000}
 _REACH = int(dt.datetime(YEARS[-1] + 1, 1, 1, tzinfo=dt.UTC).timestamp()) * 10**9
@@ -50,10 +56,10 @@ class TableReader:
             raise DataError(f"{path} must hold a header and at least one row, was empty")
         self._names = self._columns(first.columns)
         known = [name for name in self._names if name.startswith("bid_px_")]
-        whole = (depth for depth in range(len(known), -1, -1) if set(level_columns(depth)) <= set(self._names))
+        whole = (depth for depth in range(len(known), -1, -1) if set(schema_level_columns(depth)) <= set(self._names))
         self.levels = next(whole)
         if not self.levels:
-            missing = [name for name in level_columns(1) if name not in self._names]
+            missing = [name for name in schema_level_columns(1) if name not in self._names]
             raise DataError(
                 f"{path} must have columns for {', '.join(missing)} (other names: columns = {{'bid_px_00': NAME}}), "
                 f"was {', '.join(first.columns)}"
@@ -61,12 +67,12 @@ class TableReader:
         self.depth = options.kept(self.levels)
         stamps = self._stamps(first[self._names["ts_event"]])
         moment = stamps[0] if stamps[0] is not None else None
-        day = options.date or (moment.astimezone(NEW_YORK).date() if moment else date_of(path.name))
+        day = options.date or (moment.astimezone(NEW_YORK).date() if moment else clock_date(path.name))
         if day is None:
             raise InputError(f"date must be given where the file does not tell it, was None for {path.name!r}")
         self.date = day
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ReaderPart]:
         """A part per venue, symbol and piece of the file."""
         row, latest = 0, 0
         seen: dict[str, None] = {}
@@ -81,11 +87,11 @@ class TableReader:
             for (venue, symbol), mine in options.group_by(["venue", "symbol"], maintain_order=True):
                 if mine.height:
                     known = min(self.depth + 1, self.levels)
-                    whole = as_snapshots(stamped(mine, str(venue), str(symbol)), known)
-                    kept, deeper = levels_kept(self.options.within(whole, self.date), self.depth)
-                    yield Part(str(venue), str(symbol), kept, deeper=deeper)
+                    whole = reader_snapshots(reader_stamped(mine, str(venue), str(symbol)), known)
+                    kept, deeper = schema_levels_kept(self.options.within(whole, self.date), self.depth)
+                    yield ReaderPart(str(venue), str(symbol), kept, deeper=deeper)
         for absent in [symbol for symbol in self.options.symbols if seen and symbol not in seen]:
-            one_of_many("symbol", absent, tuple(seen), self.source.name)
+            one_of_many_itch_files("symbol", absent, tuple(seen), self.source.name)
 
     def _columns(self, given: list[str]) -> dict[str, str]:
         """Our names to theirs, for the columns that are there."""
@@ -106,7 +112,7 @@ class TableReader:
         return found
 
     def _frames(self) -> Generator[polars.DataFrame]:
-        require("tables", "market", "pyarrow")
+        require_extra("tables", "market", "pyarrow")
         import pyarrow
         from pyarrow.parquet import ParquetFile
 
@@ -119,15 +125,15 @@ class TableReader:
             types = {theirs: kinds[ours] for ours, theirs in self._names.items() if ours != "ts_event"}
             yield from csv_frames(self.source, members[0], types, header=True)
             return
-        with reading(self.source):
+        with csv_reading(self.source):
             try:
                 with ParquetFile(self.source) as file:
                     wide = max(file.metadata.num_columns, _COLUMNS)
                     for batch in file.iter_batches(max(_ROWS * _COLUMNS // wide, 1)):
                         if batch.num_rows:
-                            yield as_frame(batch)
+                            yield csv_frame(batch)
             except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
-                raise DataError(f"{self.source} must be a Parquet file: {one_line(error)}") from error
+                raise DataError(f"{self.source} must be a Parquet file: {one_line_error(error)}") from error
 
     def _stamps(self, column: polars.Series) -> polars.Series:
         """UTC nanoseconds from whole nanoseconds, dates with times, or texts of these."""
@@ -142,7 +148,7 @@ class TableReader:
                 column = column.dt.replace_time_zone("America/New_York", ambiguous="earliest", non_existent="null")
             return column.dt.convert_time_zone("UTC").cast(TIME)
         except polars.exceptions.PolarsError as error:
-            text = one_line(error)
+            text = one_line_error(error)
             raise DataError(f"{self.source} must have times in ts_event that can be understood: {text}") from error
 
     def _kind_of(self, column: polars.Series) -> polars.Datetime:

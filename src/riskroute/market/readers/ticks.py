@@ -19,9 +19,9 @@ from numba import njit
 
 from riskroute.arrays import Integers
 from riskroute.errors import DataError, InputError
-from riskroute.market.clock import date_of, stamp_of
+from riskroute.market.clock import clock_date, clock_stamp
 from riskroute.market.readers.csv_stream import csv_frames, csv_members
-from riskroute.market.readers.reading import ImportOptions, Part, as_snapshots, dollars, stamped
+from riskroute.market.readers.reading import ImportOptions, ReaderPart, reader_dollars, reader_snapshots, reader_stamped
 
 VENUES = {
     "A": "XASE",
@@ -65,7 +65,7 @@ class TickReader:
         self.member = members[0]
         if "trade" in self.member.lower():
             raise DataError(f"{path} must hold quotes, was a file of trades, which tell no book")
-        day = options.date or date_of(self.member) or date_of(path.name)
+        day = options.date or clock_date(self.member) or clock_date(path.name)
         if day is None:
             raise InputError(f"date must be given where the file name does not tell it, was None for {path.name!r}")
         self.date, self.symbol = day, self._symbol()
@@ -80,7 +80,7 @@ class TickReader:
             raise InputError(f"symbol must be given where the file name does not tell it, was None for {self.member!r}")
         return named[1].upper()
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ReaderPart]:
         """A part per venue and piece of the file."""
         import pyarrow
 
@@ -93,22 +93,22 @@ class TickReader:
             row += frame.height
             yield from self._venues(numbered.filter(polars.col("suspicious") == 0), known)
 
-    def _venues(self, ticks: polars.DataFrame, known: Integers) -> Iterator[Part]:
+    def _venues(self, ticks: polars.DataFrame, known: Integers) -> Iterator[ReaderPart]:
         codes = ticks["letter"].replace_strict({letter: _CODES[mic] for letter, mic in VENUES.items()}).to_numpy()
         sides = ticks.select(_SIDES).to_numpy().astype(np.int64, order="C")
         _remember(codes.astype(np.int64), sides, known)
         filled = ticks.with_columns(polars.Series(name, sides[:, k]) for k, name in enumerate(_SIDES))
-        stamps = polars.col("ms").cast(polars.Int64) * 1_000_000 + stamp_of(self.date, dt.time(0))
+        stamps = polars.col("ms").cast(polars.Int64) * 1_000_000 + clock_stamp(self.date, dt.time(0))
         table = filled.with_columns(
             stamps.cast(polars.Datetime("ns", "UTC")).alias("ts_event"),
-            dollars(polars.col(["bid_px_00", "ask_px_00"])),
+            reader_dollars(polars.col(["bid_px_00", "ask_px_00"])),
             polars.col("letter").replace_strict(VENUES).alias("mic"),
         )
         table = table.filter((polars.col("bid_px_00") > 0) & (polars.col("ask_px_00") > 0))  # the others are half known
         for mic in table["mic"].unique(maintain_order=True):
             if self.options.venue in (None, mic):
-                mine = stamped(table.filter(polars.col("mic") == mic), mic, self.symbol)
-                yield Part(mic, self.symbol, self.options.within(as_snapshots(mine, 1), self.date))
+                mine = reader_stamped(table.filter(polars.col("mic") == mic), mic, self.symbol)
+                yield ReaderPart(mic, self.symbol, self.options.within(reader_snapshots(mine, 1), self.date))
 
 
 @njit(cache=True)

@@ -22,11 +22,17 @@ from numpy.typing import NDArray
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError, shown
 from riskroute.files import write_whole
-from riskroute.market.clock import SECOND, stamp_of
-from riskroute.market.readers.itch_messages import OrderMessages, encode, stock_directory, system_event, trading_begins
+from riskroute.market.clock import SECOND, clock_stamp
+from riskroute.market.readers.itch_messages import (
+    ItchOrderMessages,
+    encode_itch_messages,
+    itch_stock_directory_message,
+    itch_system_event_message,
+    itch_trading_begins_message,
+)
 from riskroute.market.synthetic import order_flow as flow
 from riskroute.market.synthetic.venues import DEFAULT_VENUES, REFERENCE_PRICE, SyntheticVenue
-from riskroute.seeding import stream
+from riskroute.seeding import seed_stream
 from riskroute.validation import function_of, path_of, real_number, whole_number
 
 DEFAULT_SYMBOLS = ("QVEX", "ZORN", "XALT")
@@ -75,8 +81,8 @@ def generate_market(
     if progress is not None:
         function_of("progress", progress)
     scaled = real_number("rate", rate, minimum=0.001, maximum=100)
-    midnight = stamp_of(date, dt.time(0))
-    begin, end = (stamp_of(date, moment) - midnight for moment in hours)
+    midnight = clock_stamp(date, dt.time(0))
+    begin, end = (clock_stamp(date, moment) - midnight for moment in hours)
     folder = _folder(out)
     paths = []
     for done, venue in enumerate(venues):
@@ -134,10 +140,11 @@ def _folder(out: str | os.PathLike[str]) -> Path:
 def fundamental_price(seed: int, symbol: str, steps: int) -> Floats:
     """Price of a stock in dollars, ``(steps,)``, four a second: a factor common to all stocks, and one of its own."""
     common, own = (
-        np.random.default_rng(stream(seed, "synthetic price", name)).standard_normal(steps) for name in ("", symbol)
+        np.random.default_rng(seed_stream(seed, "synthetic price", name)).standard_normal(steps)
+        for name in ("", symbol)
     )
     moves = math.sqrt(_COMMON_SHARE) * common + math.sqrt(1 - _COMMON_SHARE) * own
-    level = np.random.default_rng(stream(seed, "synthetic level", symbol)).uniform(math.log(40), math.log(400))
+    level = np.random.default_rng(seed_stream(seed, "synthetic level", symbol)).uniform(math.log(40), math.log(400))
     start = _KNOWN_PRICES.get(symbol, math.exp(level))
     return np.asarray(start * np.exp(_VOLATILITY * math.sqrt(_STEP / SECOND) * (np.cumsum(moves) - moves[0])))
 
@@ -171,7 +178,8 @@ def target_quotes(seed: int, venue: SyntheticVenue, symbol: str, steps: int) -> 
     price = fundamental_price(seed, symbol, steps)
     scale = price[0] / REFERENCE_PRICE / TICK
     noise, spread = (
-        np.random.default_rng(stream(seed, f"synthetic {part}", venue.name, symbol)) for part in ("noise", "spread")
+        np.random.default_rng(seed_stream(seed, f"synthetic {part}", venue.name, symbol))
+        for part in ("noise", "spread")
     )
     middle = price / TICK + scale * _NOISE * _wandering(noise, steps, _NOISE_MEMORY)
     level, deviation = scale * venue.half_spread, max(scale * venue.spread_deviation, _LEAST_DEVIATION)
@@ -187,7 +195,7 @@ def target_quotes(seed: int, venue: SyntheticVenue, symbol: str, steps: int) -> 
 
 def _messages(seed: int, venue: SyntheticVenue, symbol: str, begin: int, end: int, rate: float) -> Integers:
     quotes = target_quotes(seed, venue, symbol, -(-(end - begin) // _STEP))
-    character = flow.Character(
+    character = flow.FlowCharacter(
         gap=SECOND / (venue.events_per_second * rate),
         orders=venue.orders,
         lot=venue.lot,
@@ -203,7 +211,7 @@ def _messages(seed: int, venue: SyntheticVenue, symbol: str, begin: int, end: in
         sweep=float(venue.sweep),
         pro_rata=venue.matching == "pro-rata",
     )
-    rng = np.random.default_rng(stream(seed, "synthetic flow", venue.name, symbol))
+    rng = np.random.default_rng(seed_stream(seed, "synthetic flow", venue.name, symbol))
     rows: Integers = flow.simulate_compiled(rng, character, quotes, begin, end, _STEP)
     return rows
 
@@ -218,10 +226,10 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
 
     ``parts`` is emptied on the way, to hold nothing twice.
     """
-    yield system_event(begin, "O")
-    yield from (stock_directory(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
-    yield system_event(begin, "S")
-    yield from (trading_begins(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
+    yield itch_system_event_message(begin, "O")
+    yield from (itch_stock_directory_message(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
+    yield itch_system_event_message(begin, "S")
+    yield from (itch_trading_begins_message(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
     locates = np.repeat(np.arange(1, len(parts) + 1), [len(part) for part in parts])
     rows = np.concatenate(parts)
     parts.clear()
@@ -232,11 +240,11 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
     encoded = partial(_blocks, rows, locates, _references(rows, locates), _matches(rows), np.array(symbols, dtype="S8"))
     yield from encoded(0, first)
     if begin <= opening < end:
-        yield system_event(opening, "Q")
+        yield itch_system_event_message(opening, "Q")
     yield from encoded(first, last)
-    yield system_event(closing, "M")
+    yield itch_system_event_message(closing, "M")
     yield from encoded(last, len(rows))
-    yield from (system_event(end, event) for event in "EC")
+    yield from (itch_system_event_message(end, event) for event in "EC")
 
 
 def _references(rows: Integers, locates: Integers) -> Integers:
@@ -271,8 +279,8 @@ def _blocks(
 ) -> Iterator[bytes]:
     for begin in range(first, last, _BLOCK):
         some = slice(begin, min(begin + _BLOCK, last))
-        yield encode(
-            OrderMessages(
+        yield encode_itch_messages(
+            ItchOrderMessages(
                 time=rows[some, flow.TIME],
                 kind=rows[some, flow.KIND],
                 locate=locates[some],

@@ -2,8 +2,8 @@
 
 The quotes, a best bid and a best ask in ticks for every step of time, are a target that the book always shows, but for
 the microseconds in which it moves: at least `FEWEST_LEVELS` levels a side, and some shares at the best. When the quotes
-move, orders beyond them are taken by an aggressor or withdrawn, and new ones come. `simulate` defines the flow in
-plain Python; `simulate_compiled` is the same function compiled.
+move, orders beyond them are taken by an aggressor or withdrawn, and new ones come. `simulate_order_flow` defines all of
+it in plain Python; `simulate_compiled` is the same function compiled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NOW, _COUNT, _CREATED, _FREE, _LIVE, _LEVELS, _QUOTED = 0, 1, 2, 3, 4, 6, 8  # 
 _ATTRIBUTED_SHARE, _PRICED_SHARE, _TRIES = 0.02, 0.06, 4
 
 
-class Character(NamedTuple):
+class FlowCharacter(NamedTuple):
     """How orders come and go.
 
     ``gap`` is the mean time between events in nanoseconds, ``orders`` the usual number a side, ``lot`` a usual size,
@@ -60,7 +60,7 @@ class Character(NamedTuple):
     pro_rata: bool
 
 
-class Book(NamedTuple):
+class FlowBook(NamedTuple):
     """A book as linked queues; level ``i`` has price ``low + i``. Orders live in slots that are used again.
 
     ``head``, ``tail`` and ``total`` are ``(2, levels)``; ``number``, ``price``, ``size``, ``ahead``, ``behind`` and
@@ -68,7 +68,7 @@ class Book(NamedTuple):
     ``state`` holds the time, counts and the quotes.
     """
 
-    character: Character
+    character: FlowCharacter
     rng: Any
     state: Integers
     low: int
@@ -86,7 +86,7 @@ class Book(NamedTuple):
 
 
 @register_jitable
-def fills(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
+def order_flow_fills(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
     """Shares that each order of a queue ``(n,)`` gets of ``amount``, not more than there are.
 
     By time, the first gets what it can take, then the next. Pro rata, each gets its part, rounded down, and the rest
@@ -94,9 +94,9 @@ def fills(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
 
     Examples
     --------
-    >>> fills(np.array([10, 50, 40]), 12, False).tolist()
+    >>> order_flow_fills(np.array([10, 50, 40]), 12, False).tolist()
     [10, 2, 0]
-    >>> fills(np.array([10, 50, 40]), 9, True).tolist()  # 0.9, 4.5 and 3.6: two shares remain, for the first order
+    >>> order_flow_fills(np.array([10, 50, 40]), 9, True).tolist()  # 0.9, 4.5 and 3.6: two remain, for the first order
     [2, 4, 3]
     """
     shares, total, rest = np.zeros(len(sizes), np.int64), sizes.sum(), amount
@@ -112,18 +112,20 @@ def fills(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
 
 
 @register_jitable
-def _empty_book(character: Character, rng: np.random.Generator, low: int, levels: int) -> Book:
+def _empty_book(character: FlowCharacter, rng: np.random.Generator, low: int, levels: int) -> FlowBook:
     slots = 8 * character.orders + 128
     state = np.zeros(_QUOTED + 2, np.int64)
     state[_FREE] = slots
     ends, total = np.full((2, levels), -1), np.zeros((2, levels), np.int64)
     live, free = np.zeros((2, slots), np.int64), np.arange(slots)
     o = np.zeros((6, slots), np.int64)
-    return Book(character, rng, state, low, ends, ends.copy(), total, o[0], o[1], o[2], o[3], o[4], o[5], live, free)
+    return FlowBook(
+        character, rng, state, low, ends, ends.copy(), total, o[0], o[1], o[2], o[3], o[4], o[5], live, free
+    )
 
 
 @register_jitable
-def _say(book: Book, out: Integers, kind: int, side: int, price: int, size: int, order: int, old: int) -> None:
+def _say(book: FlowBook, out: Integers, kind: int, side: int, price: int, size: int, order: int, old: int) -> None:
     row = out[book.state[_COUNT]]
     row[TIME], row[KIND], row[SIDE], row[PRICE] = book.state[_NOW], kind, side, price
     row[SIZE], row[ORDER], row[OLD] = size, order, old
@@ -131,7 +133,7 @@ def _say(book: Book, out: Integers, kind: int, side: int, price: int, size: int,
 
 
 @register_jitable
-def _insert(book: Book, side: int, price: int, size: int) -> int:
+def _insert(book: FlowBook, side: int, price: int, size: int) -> int:
     """Put an order at the end of its queue; its number."""
     state, level = book.state, price - book.low
     state[_FREE] -= 1
@@ -153,7 +155,7 @@ def _insert(book: Book, side: int, price: int, size: int) -> int:
 
 
 @register_jitable
-def _reduce(book: Book, side: int, slot: int, shares: int) -> None:
+def _reduce(book: FlowBook, side: int, slot: int, shares: int) -> None:
     """Take shares from an order; one without any leaves."""
     state, level = book.state, book.price[slot] - book.low
     book.size[slot] -= shares
@@ -180,7 +182,7 @@ def _reduce(book: Book, side: int, slot: int, shares: int) -> None:
 
 
 @register_jitable
-def _spared(book: Book, side: int, slot: int, shares: int) -> bool:
+def _spared(book: FlowBook, side: int, slot: int, shares: int) -> bool:
     """Whether the book still shows what it must without some shares of an order."""
     price = book.price[slot]
     left = book.total[side, price - book.low] - shares
@@ -190,7 +192,7 @@ def _spared(book: Book, side: int, slot: int, shares: int) -> bool:
 
 
 @register_jitable
-def _any_size(book: Book) -> int:
+def _any_size(book: FlowBook) -> int:
     """A lot as a rule, several at times, an odd number otherwise."""
     draw, lot = book.rng.random(), book.character.lot
     if draw < 0.5:
@@ -206,13 +208,13 @@ def _away(side: int, price: int, ticks: int) -> int:
 
 
 @register_jitable
-def _distance(book: Book) -> int:
+def _distance(book: FlowBook) -> int:
     ticks = int(-math.log(1.0 - book.rng.random()) * book.character.reach)
     return 1 + min(ticks, book.character.furthest - 1)
 
 
 @register_jitable
-def _any_price(book: Book, side: int) -> int:
+def _any_price(book: FlowBook, side: int) -> int:
     """A price at or behind the best; where levels are few, one that makes a level."""
     best = book.state[_QUOTED + side]
     few = book.state[_LEVELS + side] < FEWEST_LEVELS
@@ -225,25 +227,25 @@ def _any_price(book: Book, side: int) -> int:
 
 
 @register_jitable
-def _wait(book: Book) -> None:
+def _wait(book: FlowBook) -> None:
     """Let the microseconds pass in which machines answer each other."""
     book.state[_NOW] += 1_000 + int(book.rng.random() * 20_000)
 
 
 @register_jitable
-def _add(book: Book, out: Integers, side: int, price: int, size: int) -> None:
+def _add(book: FlowBook, out: Integers, side: int, price: int, size: int) -> None:
     kind = ATTRIBUTED if book.rng.random() < _ATTRIBUTED_SHARE else ADD
     _say(book, out, kind, side, price, size, _insert(book, side, price, size), -1)
 
 
 @register_jitable
-def _delete(book: Book, out: Integers, side: int, slot: int) -> None:
+def _delete(book: FlowBook, out: Integers, side: int, slot: int) -> None:
     _say(book, out, DELETE, side, book.price[slot], book.size[slot], book.number[slot], -1)
     _reduce(book, side, slot, book.size[slot])
 
 
 @register_jitable
-def _delete_any(book: Book, out: Integers, side: int, kept: int) -> bool:
+def _delete_any(book: FlowBook, out: Integers, side: int, kept: int) -> bool:
     """Delete an order that can be spared and is not at the price ``kept``, if a few tries find one."""
     for _ in range(_TRIES):
         slot = book.live[side, int(book.rng.random() * book.state[_LIVE + side])]
@@ -254,7 +256,7 @@ def _delete_any(book: Book, out: Integers, side: int, kept: int) -> bool:
 
 
 @register_jitable
-def _replace(book: Book, out: Integers, side: int, slot: int, size: int) -> None:
+def _replace(book: FlowBook, out: Integers, side: int, slot: int, size: int) -> None:
     old = book.number[slot]
     _reduce(book, side, slot, book.size[slot])
     price = _any_price(book, side)
@@ -262,7 +264,7 @@ def _replace(book: Book, out: Integers, side: int, slot: int, size: int) -> None
 
 
 @register_jitable
-def _match(book: Book, out: Integers, side: int, price: int, amount: int) -> None:
+def _match(book: FlowBook, out: Integers, side: int, price: int, amount: int) -> None:
     """Trade ``amount`` shares, not more than there are, with the orders at a price."""
     improved, state = price, book.state
     if book.rng.random() < _PRICED_SHARE and state[_QUOTED + ASK] - state[_QUOTED + BID] > 1:
@@ -272,7 +274,7 @@ def _match(book: Book, out: Integers, side: int, price: int, amount: int) -> Non
     while slot >= 0:
         slots[orders], sizes[orders] = slot, book.size[slot]
         orders, slot = orders + 1, book.behind[slot]
-    shares = fills(sizes, amount, book.character.pro_rata)
+    shares = order_flow_fills(sizes, amount, book.character.pro_rata)
     kind = EXECUTE if improved == price else EXECUTE_AT
     for i in range(orders):
         if shares[i] > 0:
@@ -281,7 +283,7 @@ def _match(book: Book, out: Integers, side: int, price: int, amount: int) -> Non
 
 
 @register_jitable
-def _event(book: Book, out: Integers) -> None:
+def _event(book: FlowBook, out: Integers) -> None:
     """Something happens while the quotes stand: mostly an order comes or goes, to keep their number near the usual."""
     state, character = book.state, book.character
     side, draw = int(book.rng.random() * 2), book.rng.random()
@@ -306,7 +308,7 @@ def _event(book: Book, out: Integers) -> None:
 
 
 @register_jitable
-def _leave(book: Book, out: Integers, side: int, old: int) -> None:
+def _leave(book: FlowBook, out: Integers, side: int, old: int) -> None:
     """Clear the prices from ``old`` to the new best: the first is traded away at times, the others withdrawn."""
     swept = book.rng.random() < book.character.sweep
     for price in range(old, book.state[_QUOTED + side], -1 if side == BID else 1):
@@ -325,7 +327,7 @@ def _leave(book: Book, out: Integers, side: int, old: int) -> None:
 
 
 @register_jitable
-def _restore(book: Book, out: Integers, side: int) -> None:
+def _restore(book: FlowBook, out: Integers, side: int) -> None:
     """Show the best price and enough levels behind it; orders too many make room."""
     state, character, best = book.state, book.character, book.state[_QUOTED + side]
     if book.total[side, best - book.low] < character.top_size:
@@ -342,7 +344,7 @@ def _restore(book: Book, out: Integers, side: int) -> None:
 
 
 @register_jitable
-def _move(book: Book, out: Integers, bid: int, ask: int) -> None:
+def _move(book: FlowBook, out: Integers, bid: int, ask: int) -> None:
     """Bring the book from the quotes it shows to others.
 
     A message behind the best prices comes first: samples of books often fall on the first message after a silence, and
@@ -362,8 +364,8 @@ def _move(book: Book, out: Integers, bid: int, ask: int) -> None:
     _restore(book, out, ASK)
 
 
-def simulate(
-    rng: np.random.Generator, character: Character, quotes: Integers, begin: int, end: int, step: int
+def simulate_order_flow(
+    rng: np.random.Generator, character: FlowCharacter, quotes: Integers, begin: int, end: int, step: int
 ) -> Integers:
     """Messages ``(n, 7)`` of one symbol on one venue, in the order of time, from ``begin`` and before ``end``.
 
@@ -396,4 +398,4 @@ def simulate(
     return out[: state[_COUNT]]
 
 
-simulate_compiled = njit(cache=True)(simulate)
+simulate_compiled = njit(cache=True)(simulate_order_flow)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riskroute.errors import InputError
-from riskroute.text import LONGEST_VENUE, as_name
+from riskroute.names import LONGEST_VENUE, as_name
 from riskroute.validation import one_of, real_number, whole_number
 
 MATCHING = ("price-time", "pro-rata")

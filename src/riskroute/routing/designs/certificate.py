@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from riskroute.arrays import Vector
 from riskroute.errors import InputError
-from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, SlotGroups
-from riskroute.routing.separable import convolve
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups
+from riskroute.routing.separable import convolve_separable
 
 Part = tuple[tuple[tuple[int, int], ...], ...]
 """Per group, the ranges of its largest amounts, in descending order; all other amounts are below the last of them."""
@@ -48,7 +48,7 @@ class Certificate:
     found: list[tuple[float, Orbit]]
 
 
-def certify(information: InvariantInformation, target: float, max_parts: int) -> Certificate:
+def certify(information: SymmetricInformation, target: float, max_parts: int) -> Certificate:
     """Bound the largest leverage, trying to get below ``target``.
 
     Stops early when an allocation above the target is found: then the design, not the proof, must be improved.
@@ -87,13 +87,13 @@ def certify(information: InvariantInformation, target: float, max_parts: int) ->
 class _Grid:
     """Amounts in steps of ``step`` units: ``steps`` in all, at most ``highs[g]`` in a slot of group ``g``."""
 
-    groups: SlotGroups
+    groups: SymmetryGroups
     steps: int
     step: float
     highs: tuple[int, ...]
 
     @classmethod
-    def of(cls, groups: SlotGroups) -> _Grid:
+    def of(cls, groups: SymmetryGroups) -> _Grid:
         smallest = min((high for high in groups.highs if high > 0), default=1)
         steps = max(_GRID, math.ceil(_CAP_STEPS * groups.units / smallest))
         if steps >= groups.units or any(groups.lows):
@@ -118,12 +118,12 @@ class _Grid:
 
 @dataclass
 class _Search:
-    information: InvariantInformation
+    information: SymmetricInformation
     found: list[tuple[float, Orbit]] = field(default_factory=list)
     highest: float = -np.inf
 
     def __post_init__(self) -> None:
-        groups: SlotGroups = self.information.groups
+        groups: SymmetryGroups = self.information.groups
         self.groups = groups
         self.grid = _Grid.of(groups)
         root, others = self.information.roots()
@@ -243,7 +243,7 @@ class _Search:
         steps = []
         for _, table, copies in items:
             power = _Power(table, copies, units)
-            joint, choice = convolve(power.values, joint, units)
+            joint, choice = convolve_separable(power.values, joint, units)
             steps.append((power, choice))
         if joint[units] == -np.inf:
             return -np.inf, None
@@ -333,14 +333,14 @@ class _Power:
         k = 1
         while 2 * k <= copies:
             half = self.doubled[k][0]
-            self.doubled[2 * k] = convolve(half, half, limit)
+            self.doubled[2 * k] = convolve_separable(half, half, limit)
             k *= 2
         bits = [1 << b for b in range(copies.bit_length()) if copies >> b & 1]
         self.first = bits[0]
         self.values = self.doubled[bits[0]][0]
         self.joins: list[tuple[int, NDArray[np.int32]]] = []
         for bit in bits[1:]:
-            self.values, choice = convolve(self.doubled[bit][0], self.values, limit)
+            self.values, choice = convolve_separable(self.doubled[bit][0], self.values, limit)
             self.joins.append((bit, choice))
 
     def choice(self, units: int) -> list[int]:

@@ -19,13 +19,13 @@ import numpy as np
 from numba import njit
 
 from riskroute.arrays import Integers, Units, Vector
-from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, SlotGroups
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups
 
 _SWEEPS = 6  # exchanges tried, per slot of every arrangement
 _GAIN = 1e-9  # least improvement that counts, of sums of squares of order one
 
 
-def orbit_size(orbit: Orbit) -> int:
+def family_orbit_size(orbit: Orbit) -> int:
     """Number of allocations of an orbit: the product over groups of multinomials."""
     total = 1
     for amounts in orbit:
@@ -36,7 +36,7 @@ def orbit_size(orbit: Orbit) -> int:
 
 
 def balanced_families(
-    information: InvariantInformation, orbits: Sequence[Orbit], weights: Vector, count: int, seed: int
+    information: SymmetricInformation, orbits: Sequence[Orbit], weights: Vector, count: int, seed: int
 ) -> list[Units]:
     """About ``count`` families, each ``(n, m)`` in units, of orbits with some weights, at least one of each orbit.
 
@@ -45,7 +45,7 @@ def balanced_families(
     groups = information.groups
     rng = np.random.default_rng(seed)
     shifts = family_length(groups)
-    most = [-(-orbit_size(orbit) // shifts) for orbit in orbits]
+    most = [-(-family_orbit_size(orbit) // shifts) for orbit in orbits]
     numbers = _shared_out(weights, count, most)
     whole = [i for i, number in enumerate(numbers.tolist()) if number == most[i]]
     first = np.concatenate([[0], np.cumsum(groups.sizes)[:-1]])
@@ -61,7 +61,7 @@ def balanced_families(
         family, one = rng.integers(len(owner), size=tries), rng.integers(len(group), size=tries)
         other = first[group[one]] + rng.integers(groups.sizes[group[one]])
         level, values = _levels(information, amounts)
-        spread_meetings(level, amounts, values, shares, groups.sizes, family, one, other)
+        spread_family_meetings(level, amounts, values, shares, groups.sizes, family, one, other)
     slots = np.argsort(np.concatenate(groups.members))
     return _different(arrangement[shifted][:, slots] for arrangement in amounts)
 
@@ -73,7 +73,7 @@ def _arranged(orbit: Orbit, rng: np.random.Generator) -> Units:
 
 def _every_family(orbit: Orbit, shifted: Units, rng: np.random.Generator) -> list[Units]:
     """One arrangement of every family of a small orbit."""
-    size = orbit_size(orbit)
+    size = family_orbit_size(orbit)
     seen: set[bytes] = set()
     arrangements = []
     while len(seen) < size:
@@ -84,7 +84,7 @@ def _every_family(orbit: Orbit, shifted: Units, rng: np.random.Generator) -> lis
     return arrangements
 
 
-def family_length(groups: SlotGroups) -> int:
+def family_length(groups: SymmetryGroups) -> int:
     """Number of shifts in a family: enough to come round in every group, or only in the largest if that is long."""
     largest = int(groups.sizes.max())
     whole = math.lcm(*groups.sizes.tolist())
@@ -103,7 +103,7 @@ def _different(families: Iterable[Units]) -> list[Units]:
     return different
 
 
-def _levels(information: InvariantInformation, amounts: Units) -> tuple[Units, Vector]:
+def _levels(information: SymmetricInformation, amounts: Units) -> tuple[Units, Vector]:
     """Which row of some values ``(n, 2)`` every slot of some arrangements holds, and these values.
 
     Values are ``(y, y^2)`` in coordinates in which the group's information on a deviation is the identity.
@@ -145,7 +145,7 @@ def _shared_out(weights: Vector, count: int, most: Sequence[int]) -> Integers:
 
 
 @njit(cache=True)
-def spread_meetings(
+def spread_family_meetings(
     level: Units,
     amounts: Units,
     values: Vector,
@@ -162,7 +162,7 @@ def spread_meetings(
     of the same group, in arrangement ``family[k]`` for every ``k``. The sum of the meetings over all distances never
     changes, so they are even if their squares are small.
     """
-    total = meetings(level, values, weights, sizes)
+    total = family_meetings(level, values, weights, sizes)
     change = np.zeros(total.shape[1:])
     for k in range(len(family)):
         j, s, t = family[k], one[k], other[k]
@@ -201,7 +201,7 @@ def spread_meetings(
 
 
 @njit(cache=True)
-def meetings(level: Units, values: Vector, weights: Vector, sizes: Units) -> Vector:
+def family_meetings(level: Units, values: Vector, weights: Vector, sizes: Units) -> Vector:
     """``(G, G, d, 2, 2)``: weighted sums of ``value(s) value(t)'`` over slots of two groups at every distance ``d``.
 
     Shifting comes round in the group of each after its size, so distances between groups count up to the greatest

@@ -16,11 +16,16 @@ from riskroute.arrays import Floats, Units
 from riskroute.learning.design.g_optimal import Design, DesignError
 from riskroute.routing.designs.certificate import Certificate, certify
 from riskroute.routing.designs.mixed_design import mixed_design
-from riskroute.routing.designs.orbit_design import solve_orbits
+from riskroute.routing.designs.orbit_design import solve_orbit_design
 from riskroute.routing.designs.support import explicit_support
-from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, SymmetryParts
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.separable import greedy_units, one_concave, table_maximum, tabulate
+from riskroute.routing.separable import (
+    separable_greedy_units,
+    separable_one_concave,
+    separable_table_maximum,
+    tabulate_separable,
+)
 
 OUTSIDE = 1e-6
 """Features are of order one: what reaches farther than this in a direction is not rounding."""
@@ -53,14 +58,14 @@ def large_design(lattice: Lattice, tolerance: float) -> Design:
 
 def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
     """The same, for a lattice whose least possible amounts are zero."""
-    groups = SlotGroups.of(lattice.units, lattice.lows, lattice.highs)
+    groups = SymmetryGroups.of(lattice.units, lattice.lows, lattice.highs)
     if len(groups) > MOST_KINDS and (found := mixed_design(lattice, tolerance)) is not None:
         return found
     orbits = _first_orbits(lattice, groups)
-    best: tuple[Certificate, InvariantInformation, list[Orbit], Floats] | None = None
+    best: tuple[Certificate, SymmetricInformation, list[Orbit], Floats] | None = None
     for _ in range(_MAX_ROUNDS):
-        weights = solve_orbits(groups, orbits, tolerance / 100)
-        information = InvariantInformation.of(groups, Parts.of(groups, orbits), weights)
+        weights = solve_orbit_design(groups, orbits, tolerance / 100)
+        information = SymmetricInformation.of(groups, SymmetryParts.of(groups, orbits), weights)
         stray = _outside(information, lattice)
         if stray is not None:
             orbits = sorted({*orbits, stray})
@@ -85,7 +90,7 @@ def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
     return Design(points, fitted, certificate.bound * price * (1 + 1e-9), rank)
 
 
-def _outside(information: InvariantInformation, lattice: Lattice) -> Orbit | None:
+def _outside(information: SymmetricInformation, lattice: Lattice) -> Orbit | None:
     """Orbit outside the range of the information matrix, or None: then every leverage is finite, and bounded in turn.
 
     A direction the matrix does not see must be one in which no vector lies: its exact maximum over all of them is zero.
@@ -96,19 +101,19 @@ def _outside(information: InvariantInformation, lattice: Lattice) -> Orbit | Non
     slots, scale = len(lattice.lows), groups.slot_scales
     for direction in np.concatenate([unseen.T, -unseen.T]):
         alpha, beta = -direction[:slots] / scale, -direction[slots:] / scale**2
-        tables = tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units)
+        tables = tabulate_separable(alpha, beta, lattice.lows, lattice.highs, lattice.units)
         if sum(float(table.max()) for table in tables) <= OUTSIDE:  # whatever the amounts add up to
             continue
         if (lattice.highs >= lattice.units).all():
-            units = one_concave(alpha, beta, lattice.units, lattice.lows)[0]
+            units = separable_one_concave(alpha, beta, lattice.units, lattice.lows)[0]
         else:
-            units = table_maximum(tables, lattice.units)[1]
+            units = separable_table_maximum(tables, lattice.units)[1]
         if -float(alpha @ units + beta @ units**2) > OUTSIDE:
             return groups.orbit(units)
     return None
 
 
-def _first_orbits(lattice: Lattice, groups: SlotGroups) -> list[Orbit]:
+def _first_orbits(lattice: Lattice, groups: SymmetryGroups) -> list[Orbit]:
     """Orbits to start from: some slots full and others with even parts of the rest, and random allocations, which span.
 
     Under an invariant design the largest leverages are of this kind: the slots' own terms are convex in an amount, then
@@ -125,7 +130,9 @@ def _first_orbits(lattice: Lattice, groups: SlotGroups) -> list[Orbit]:
             cost = np.full(slots, 10.0)  # preferred slots share evenly, the others take what does not fit
             cost[order[:count]] = 0.0
             steep = np.where(cost == 0, 1.0 / lattice.units, 10.0)
-            orbits.add(groups.orbit(greedy_units(100 * cost, steep, lattice.units, lattice.lows, lattice.highs)))
+            orbits.add(
+                groups.orbit(separable_greedy_units(100 * cost, steep, lattice.units, lattice.lows, lattice.highs))
+            )
     if len(groups) == 1:
         orbits |= {(amounts,) for amounts in _full_and_even(lattice.units, slots, groups.highs[0])}
     return sorted(orbits)

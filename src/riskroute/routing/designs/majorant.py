@@ -25,7 +25,7 @@ _PRICES = -4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0  # of the known sum, in units of
 _MULTIPLIERS = 4.0 ** np.arange(-2, 16)  # of a cut, in units of the rank over the range of its score
 
 
-def bound_leverages(lattice: Lattice, whitening: Matrix, cut: LinearCut | None = None) -> float:
+def majorant_of_leverages(lattice: Lattice, whitening: Matrix, cut: LinearCut | None = None) -> float:
     """Bound ``|f @ whitening|^2`` over all vectors of the lattice, or those that pass a cut.
 
     Features ``f`` are ``(v, v^2)`` of amounts in units, all ``v`` first; ``whitening`` is ``(2 m, r)``.
@@ -106,11 +106,11 @@ class _Form:
                 table = table + y * y * (a + y * (2 * b + y * d))
             table[: int(self.lattice.lows[k])] = -np.inf
             tables.append(table)
-        return float(dual_bound(np.concatenate(tables), np.cumsum([0, *map(len, tables)]), self.lattice.units))
+        return float(majorant_dual_bound(np.concatenate(tables), np.cumsum([0, *map(len, tables)]), self.lattice.units))
 
 
 @njit(cache=True)
-def dual_bound(tables: Vector, ends: Integers, units: int) -> float:
+def majorant_dual_bound(tables: Vector, ends: Integers, units: int) -> float:
     """Bound the largest ``sum_k table_k[v_k]`` with ``sum v = units``: its Lagrangian dual, by bisection.
 
     Tables lie one after the other in ``tables``, table ``k`` from ``ends[k]`` on.

@@ -13,8 +13,8 @@ from numba import njit
 
 from riskroute.arrays import Matrix, Units, Vector
 from riskroute.learning.design.g_optimal import Design
-from riskroute.learning.design.wide import few, wide_design
-from riskroute.routing.designs.majorant import bound_leverages
+from riskroute.learning.design.wide import few_wide_rows, wide_design
+from riskroute.routing.designs.majorant import majorant_of_leverages
 from riskroute.routing.lattice import Lattice
 
 COARSEST = 0.1
@@ -43,7 +43,7 @@ def mixed_design(lattice: Lattice, tolerance: float) -> Design | None:
         used = found.weights > 0
         support = candidates[used]
         starts = np.concatenate([support, _first_candidates(highs, units, rng)])
-        climbed, levers = climb(starts, found.form(), scale, highs, units)
+        climbed, levers = climb_mixed_design(starts, found.form(), scale, highs, units)
         highest = float(levers.max()) / found.rank - 1
         if left == 0 or (highest <= tolerance and goal <= tolerance):
             break
@@ -51,10 +51,10 @@ def mixed_design(lattice: Lattice, tolerance: float) -> Design | None:
         candidates, place = np.unique(np.concatenate([support, higher]), axis=0, return_index=True)
         weights = np.concatenate([found.weights[used], np.zeros(len(higher))])[place]
         goal = max(tolerance / 2, min(goal, highest / 8))
-    index, chosen, whitening = few(features, found)
+    index, chosen, whitening = few_wide_rows(features, found)
     if whitening.shape[1] < int(np.minimum(highs, 2).sum()):
         return None
-    bound = bound_leverages(lattice, whitening / np.concatenate([scale, scale**2])[:, None])
+    bound = majorant_of_leverages(lattice, whitening / np.concatenate([scale, scale**2])[:, None])
     return Design(candidates[index], chosen, bound, whitening.shape[1])
 
 
@@ -68,7 +68,7 @@ def _first_candidates(highs: Units, units: int, rng: np.random.Generator) -> Uni
             order = np.concatenate([[k], order[order != k]])
             full = int(rng.integers(0, slots)) if pattern % 2 else pattern // 2
             even = int(rng.integers(1, slots + 1)) if pattern % 3 else int(rng.integers(1, 5))
-            rows.append(filled(order, full, even, highs, units))
+            rows.append(mixed_design_filled(order, full, even, highs, units))
     moved = [row.copy() for row in rows[:: max(_PATTERNS // 2, 1)]]
     for row in moved:
         i, j = rng.integers(slots, size=2)
@@ -79,7 +79,7 @@ def _first_candidates(highs: Units, units: int, rng: np.random.Generator) -> Uni
 
 
 @njit(cache=True)
-def filled(order: Units, full: int, even: int, highs: Units, units: int) -> Units:
+def mixed_design_filled(order: Units, full: int, even: int, highs: Units, units: int) -> Units:
     """Fill ``full`` slots in some order while units last, share the rest evenly over ``even`` more, then over all."""
     chosen = np.zeros(len(highs), dtype=np.int64)
     left = units
@@ -102,7 +102,7 @@ def filled(order: Units, full: int, even: int, highs: Units, units: int) -> Unit
 
 
 @njit(cache=True)
-def climb(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int) -> tuple[Units, Vector]:
+def climb_mixed_design(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int) -> tuple[Units, Vector]:
     """Follow the leverage uphill from every start; also returns the leverages reached.
 
     Leverages are ``f' form f`` for features ``f = (y, y^2)``, ``(2 m,)``, of amounts divided by ``scale``.
@@ -118,7 +118,7 @@ def climb(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int) 
                 if y != 0:
                     for j in range(2 * slots):
                         gradient[j] += y * form[k, j] + y * y * form[slots + k, j]
-            there = near_best(gradient[:slots] / scale, gradient[slots:] / scale**2, highs, units)
+            there = mixed_design_near_best(gradient[:slots] / scale, gradient[slots:] / scale**2, highs, units)
             here, gain = 0.0, 0.0
             for k in range(slots):
                 y, z = ends[n, k] / scale[k], there[k] / scale[k]
@@ -132,7 +132,7 @@ def climb(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int) 
 
 
 @njit(cache=True)
-def near_best(linear: Vector, square: Vector, highs: Units, units: int) -> Units:
+def mixed_design_near_best(linear: Vector, square: Vector, highs: Units, units: int) -> Units:
     """Vector for which ``sum linear v + square v^2`` is about largest: every slot's own choice at a common price."""
     size = 0.0
     for k in range(len(highs)):
@@ -140,11 +140,11 @@ def near_best(linear: Vector, square: Vector, highs: Units, units: int) -> Units
     low, high = -2 * size - 1e-300, 2 * size + 1e-300
     for _ in range(60):
         price = (low + high) / 2
-        if own_choices(linear, square, highs, price).sum() > units:
+        if mixed_design_choices(linear, square, highs, price).sum() > units:
             low = price
         else:
             high = price
-    chosen, more = own_choices(linear, square, highs, high), own_choices(linear, square, highs, low)
+    chosen, more = mixed_design_choices(linear, square, highs, high), mixed_design_choices(linear, square, highs, low)
     left = units - chosen.sum()
     for k in range(len(highs)):  # slots that are about to choose more
         taken = min(left, max(more[k] - chosen[k], 0))
@@ -158,7 +158,7 @@ def near_best(linear: Vector, square: Vector, highs: Units, units: int) -> Units
 
 
 @njit(cache=True)
-def own_choices(linear: Vector, square: Vector, highs: Units, price: float) -> Units:
+def mixed_design_choices(linear: Vector, square: Vector, highs: Units, price: float) -> Units:
     """For each slot, the whole number from 0 to its bound that maximises ``(linear - price) v + square v^2``."""
     chosen = np.zeros(len(highs), dtype=np.int64)
     for k in range(len(highs)):

@@ -11,18 +11,18 @@ import numpy as np
 import scipy
 
 from riskroute.arrays import Vector
-from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, Parts, SlotGroups
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, SymmetryParts
 
 _MAX_STEPS = 60
 
 
-def solve_orbits(groups: SlotGroups, orbits: list[Orbit], tolerance: float) -> Vector:
+def solve_orbit_design(groups: SymmetryGroups, orbits: list[Orbit], tolerance: float) -> Vector:
     """Weights on orbits for which no orbit of the list has leverage above ``(1 + tolerance)`` times the rank."""
-    parts = Parts.of(groups, orbits)
+    parts = SymmetryParts.of(groups, orbits)
     weights = np.full(len(orbits), 1 / len(orbits))
     for _ in range(_MAX_STEPS):
-        information = InvariantInformation.of(groups, parts, weights)
-        rows, target = whitened_blocks(information, parts)
+        information = SymmetricInformation.of(groups, parts, weights)
+        rows, target = orbit_design_blocks(information, parts)
         levers = rows @ target
         if levers.max() <= information.rank * (1 + tolerance):
             break
@@ -38,7 +38,7 @@ def solve_orbits(groups: SlotGroups, orbits: list[Orbit], tolerance: float) -> V
     return weights
 
 
-def whitened_blocks(information: InvariantInformation, parts: Parts) -> tuple[Vector, Vector]:
+def orbit_design_blocks(information: SymmetricInformation, parts: SymmetryParts) -> tuple[Vector, Vector]:
     """Whitened blocks of each orbit as one row ``(n, q)``, and the row of the identity.
 
     Inner products of rows are those of the whole whitened matrices: off-diagonal entries count twice, and a block of
@@ -62,20 +62,22 @@ def whitened_blocks(information: InvariantInformation, parts: Parts) -> tuple[Ve
     return np.concatenate(rows, axis=1), np.concatenate(target)
 
 
-def _line_search(groups: SlotGroups, parts: Parts, weights: Vector, direction: Vector, slope: float) -> float:
+def _line_search(
+    groups: SymmetryGroups, parts: SymmetryParts, weights: Vector, direction: Vector, slope: float
+) -> float:
     """Largest of 1, 1/2, 1/4 .. that gains a quarter of the promised increase of ``log det``; 0 if none does."""
-    now = InvariantInformation.of(groups, parts, weights)
+    now = SymmetricInformation.of(groups, parts, weights)
     start, rank = _log_det(now), now.rank
     step = 1.0
     while step > 1e-8:
-        moved = InvariantInformation.of(groups, parts, np.maximum(weights + step * direction, 0.0))
+        moved = SymmetricInformation.of(groups, parts, np.maximum(weights + step * direction, 0.0))
         if moved.rank == rank and _log_det(moved) >= start + 0.25 * step * slope - 1e-11:
             return step
         step /= 2
     return 0.0
 
 
-def _log_det(information: InvariantInformation) -> float:
+def _log_det(information: SymmetricInformation) -> float:
     """``log det`` on the range."""
     root, others = information.roots()
     total = -_log_volume(root)

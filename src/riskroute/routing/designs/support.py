@@ -19,9 +19,9 @@ import numpy as np
 import scipy
 
 from riskroute.arrays import Units, Vector
-from riskroute.learning.design.canonical import FINE_GRID, basic_weights, least_norm, on_grid
-from riskroute.routing.designs.families import balanced_families, family_length, orbit_size
-from riskroute.routing.designs.symmetry import InvariantInformation, Orbit, SlotGroups, inverse_root_on_range
+from riskroute.learning.design.canonical import FINE_GRID, canonical_least_norm, canonical_weights, on_canonical_grid
+from riskroute.routing.designs.families import balanced_families, family_length, family_orbit_size
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, symmetric_inverse_root
 
 MOST_POINTS = 30_000
 """Supports are not made larger than this: the price of stopping is stated."""
@@ -33,7 +33,7 @@ _RIDGE = 1e-7  # of the diagonal: makes the weights unique
 
 
 def explicit_support(
-    information: InvariantInformation, orbits: list[Orbit], weights: Vector, limit: int, enough: float
+    information: SymmetricInformation, orbits: list[Orbit], weights: Vector, limit: int, enough: float
 ) -> tuple[Units, Vector, float]:
     """Allocations ``(n, m)`` in units, ``n <= limit``, their weights, and the factor by which leverages may grow.
 
@@ -45,8 +45,8 @@ def explicit_support(
     allowed = min(limit, MOST_POINTS)
     shifts = family_length(information.groups)
     most = allowed // shifts
-    every = sum(-(-orbit_size(orbit) // shifts) for orbit in kept)
-    root = inverse_root_on_range(information.explicit())
+    every = sum(-(-family_orbit_size(orbit) // shifts) for orbit in kept)
+    root = symmetric_inverse_root(information.explicit())
     best: tuple[Units, Vector, float] | None = None
     count = len(used)
     while best is None or count <= most:
@@ -68,7 +68,7 @@ def explicit_support(
     return best
 
 
-def _exact(information: InvariantInformation, families: list[Units], most: int) -> list[Units] | None:
+def _exact(information: SymmetricInformation, families: list[Units], most: int) -> list[Units] | None:
     """About ``most`` families that make the invariant matrix exactly with some weights, or None if they cannot.
 
     A matrix that shifts do not change is given by what the first slot of each group has with all others.
@@ -81,24 +81,24 @@ def _exact(information: InvariantInformation, families: list[Units], most: int) 
     firsts = np.concatenate([firsts, firsts + len(size) // 2])
     rows = np.ones((len(families), len(firsts) * len(size) + 1))  # the last one makes the weights sum to one
     for k, points in enumerate(families):
-        features = features_of(groups, points) / size
+        features = support_features(groups, points) / size
         rows[k, :-1] = (features[:, firsts].T @ features).reshape(-1) / len(points)
     target = np.append((matrix / np.outer(size, size))[firsts].reshape(-1), 1.0)
-    shares = least_norm(rows, target)
+    shares = canonical_least_norm(rows, target)
     if shares is None:
         return None
-    shares = basic_weights(np.ascontiguousarray(rows.T), on_grid(shares), most)
+    shares = canonical_weights(np.ascontiguousarray(rows.T), on_canonical_grid(shares), most)
     return [families[k] for k in np.flatnonzero(shares > 0)]
 
 
-def _fitted(groups: SlotGroups, families: list[Units], root: Vector, limit: int) -> tuple[Units, Vector, float]:
+def _fitted(groups: SymmetryGroups, families: list[Units], root: Vector, limit: int) -> tuple[Units, Vector, float]:
     """At most ``limit`` allocations of some families, with the weights that come closest, and what they cost."""
     rank = root.shape[1]
     upper = np.triu_indices(rank)
     twice = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # entries off the diagonal count twice
     rows = np.empty((len(families), len(upper[0])))
     for k, points in enumerate(families):
-        white = features_of(groups, points) @ root
+        white = support_features(groups, points) @ root
         rows[k] = (white.T @ white / len(points))[upper] * twice
     gram, own = rows @ rows.T, rows[:, upper[0] == upper[1]].sum(axis=1)
     lengths = np.array([len(points) for points in families])
@@ -125,10 +125,10 @@ def _closest(gram: Vector, own: Vector) -> Vector:
     ridged = gram + np.diag(_RIDGE * np.diag(gram))
     lower = np.linalg.cholesky(ridged)
     weights, _ = scipy.optimize.nnls(lower.T, np.linalg.solve(lower, own))
-    return on_grid(weights / weights.sum(), FINE_GRID)
+    return on_canonical_grid(weights / weights.sum(), FINE_GRID)
 
 
-def features_of(groups: SlotGroups, allocations: Units) -> Vector:
+def support_features(groups: SymmetryGroups, allocations: Units) -> Vector:
     """Features ``(y, y^2)`` in the groups' own units, ``(n, 2 m)``."""
     y = allocations / groups.slot_scales
     return np.hstack([y, y**2])

@@ -17,11 +17,11 @@ import numpy as np
 from riskroute.arrays import Floats, Matrix, Units, Vector
 from riskroute.learning.actions import Action
 from riskroute.learning.design.g_optimal import Design
-from riskroute.learning.design.wide import WideDesign, few, wide_design
+from riskroute.learning.design.wide import WideDesign, few_wide_rows, wide_design
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.designs.large_design import OUTSIDE
-from riskroute.routing.designs.majorant import bound_leverages
-from riskroute.routing.lattice_set import Cut, LatticeSet
+from riskroute.routing.designs.majorant import majorant_of_leverages
+from riskroute.routing.lattice_set import LatticeCut, LatticeSet
 from riskroute.routing.search import MEMBER_SLACK
 
 _COARSEST = 0.05  # candidates are only some of the members: solving on them to more than this is wasted
@@ -31,11 +31,11 @@ _ROUNDS = 4
 _STARTS = 24  # climbs per round
 
 
-class CutSet(Protocol):
+class SurvivorCutSet(Protocol):
     """A set of allocations behind cuts, as `riskroute.routing.survivors` makes them."""
 
     root: LatticeSet
-    cuts: tuple[Cut, ...]
+    cuts: tuple[LatticeCut, ...]
     witness: Action
     dim: int
 
@@ -49,7 +49,7 @@ class CutSet(Protocol):
         """Uniform draws."""
 
 
-def survivor_design(survivors: CutSet, tolerance: float) -> Design:
+def survivor_design(survivors: SurvivorCutSet, tolerance: float) -> Design:
     """Design over the survivors, with a bound that holds for all of them."""
     tolerance = max(tolerance, _COARSEST)
     rng = np.random.default_rng(0)
@@ -68,26 +68,26 @@ def survivor_design(survivors: CutSet, tolerance: float) -> Design:
         if left == 0 or levers.max() <= found.rank * (1 + tolerance) * (1 + _COARSEST):
             break
         candidates = np.unique(np.concatenate([candidates, climbed, high]), axis=0)
-    index, weights, whitening = few(survivors.features(candidates), found)
+    index, weights, whitening = few_wide_rows(survivors.features(candidates), found)
     support, rank = candidates[index], whitening.shape[1]
     bound = _bound(survivors, whitening) if _spans(survivors, survivors.features(support), rank) else np.inf
     return Design(support, weights, bound, rank)
 
 
-def _spans(survivors: CutSet, features: Matrix, rank: int) -> bool:
+def _spans(survivors: SurvivorCutSet, features: Matrix, rank: int) -> bool:
     """Whether it is proven that every survivor lies in the span of the support, whose features are given."""
     unseen = np.linalg.svd(np.linalg.qr(features, mode="r"))[2][rank:]
     return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
 
 
-def _highest(survivors: CutSet, drawn: Units, design: WideDesign) -> Units:
+def _highest(survivors: SurvivorCutSet, drawn: Units, design: WideDesign) -> Units:
     """Those draws whose leverages are above the rank, the highest first."""
     levers = np.round(np.sum((survivors.features(drawn) @ design.whitening) ** 2, axis=1) / design.rank, 9)
     order = np.argsort(-levers, kind="stable")
     return np.asarray(drawn[order[levers[order] > 1]])
 
 
-def _climb(survivors: CutSet, start: Units, design: WideDesign) -> Units:
+def _climb(survivors: SurvivorCutSet, start: Units, design: WideDesign) -> Units:
     """Follow the leverage uphill: it is convex, so the member farthest along its gradient never has less."""
     here = start
     for _ in range(6):
@@ -100,13 +100,13 @@ def _climb(survivors: CutSet, start: Units, design: WideDesign) -> Units:
     return here
 
 
-def _bound(survivors: CutSet, whitening: Matrix) -> float:
+def _bound(survivors: SurvivorCutSet, whitening: Matrix) -> float:
     """The smallest of three true bounds on every leverage: separable, by coordinates, and from the root's design."""
     lattice, lot = survivors.root.lattice, survivors.root.lot
     units = np.repeat([lot, lot**2], survivors.root.slots) / survivors.root.scale
     cut = survivors.cuts[-1]
     limit = cut.limit + MEMBER_SLACK * max(1.0, abs(cut.limit))
-    found = bound_leverages(lattice, whitening * units[:, None], (*survivors.root.separable(cut.coef), limit))
+    found = majorant_of_leverages(lattice, whitening * units[:, None], (*survivors.root.separable(cut.coef), limit))
     largest = [max(_largest(survivors, sign * axis) for sign in (1.0, -1.0)) for axis in whitening.T]
     found = min(found, float(np.sum(np.square(largest))))
     root = survivors.root.design(_COARSEST)
@@ -116,7 +116,7 @@ def _bound(survivors: CutSet, whitening: Matrix) -> float:
     return max(found, float(whitening.shape[1]))
 
 
-def _largest(survivors: CutSet, axis: Floats) -> float:
+def _largest(survivors: SurvivorCutSet, axis: Floats) -> float:
     """Bound on ``<axis, features>`` over the survivors: the best of a few multipliers on the latest cut."""
     cut = survivors.cuts[-1]
     unit = np.linalg.norm(axis) / max(float(np.linalg.norm(cut.coef)), 1e-300)

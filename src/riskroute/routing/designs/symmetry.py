@@ -30,7 +30,7 @@ _RANK = 1e-11  # eigenvalues below this share of the largest count as zero
 
 
 @dataclass(frozen=True)
-class SlotGroups:
+class SymmetryGroups:
     """Slots gathered by their bounds: ``members[g]`` are positions, ``lows[g]`` and ``highs[g]`` the common bounds."""
 
     units: int
@@ -39,7 +39,7 @@ class SlotGroups:
     highs: tuple[int, ...]
 
     @classmethod
-    def of(cls, units: int, lows: Units, highs: Units) -> SlotGroups:
+    def of(cls, units: int, lows: Units, highs: Units) -> SymmetryGroups:
         """Gather slots with equal bounds."""
         bounds = np.column_stack([lows, np.minimum(highs, units)])
         kinds, kind = np.unique(bounds, axis=0, return_inverse=True)
@@ -89,14 +89,14 @@ class SlotGroups:
 
 
 @dataclass(frozen=True)
-class Parts:
+class SymmetryParts:
     """Totals ``(n, 2 G)`` and deviation moments ``(n, G, 2, 2)`` of some orbits."""
 
     totals: Matrix
     moments: Floats
 
     @classmethod
-    def of(cls, groups: SlotGroups, orbits: Sequence[Orbit]) -> Parts:
+    def of(cls, groups: SymmetryGroups, orbits: Sequence[Orbit]) -> SymmetryParts:
         """Split orbits into totals and deviations."""
         sums, m = groups.power_sums(orbits), groups.sizes.astype(float)
         p1, p2, p3, p4 = np.moveaxis(sums, 2, 0)
@@ -108,15 +108,15 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class InvariantInformation:
+class SymmetricInformation:
     """Information matrix of an invariant design, by its blocks, with their inverses on the range."""
 
-    groups: SlotGroups
+    groups: SymmetryGroups
     totals: Matrix  # M0, (2 G, 2 G)
     deviations: Floats  # B_g, (G, 2, 2)
 
     @classmethod
-    def of(cls, groups: SlotGroups, parts: Parts, weights: Floats) -> InvariantInformation:
+    def of(cls, groups: SymmetryGroups, parts: SymmetryParts, weights: Floats) -> SymmetricInformation:
         """Information of the design that puts ``weights`` on orbits, each shared evenly over its allocations."""
         totals = (parts.totals * weights[:, None]).T @ parts.totals
         spread = np.einsum("n,ngij->gij", weights, parts.moments)
@@ -124,7 +124,7 @@ class InvariantInformation:
 
     def roots(self) -> tuple[Matrix, list[Matrix]]:
         """``R`` with ``R R'`` the (pseudo-)inverse, of the block of totals and of each block of deviations."""
-        return inverse_root_on_range(self.totals), [inverse_root_on_range(block) for block in self.deviations]
+        return symmetric_inverse_root(self.totals), [symmetric_inverse_root(block) for block in self.deviations]
 
     @property
     def rank(self) -> int:
@@ -147,7 +147,7 @@ class InvariantInformation:
         return matrix
 
 
-def inverse_root_on_range(matrix: Matrix) -> Matrix:
+def symmetric_inverse_root(matrix: Matrix) -> Matrix:
     """``R`` ``(n, r)`` with ``R R'`` the pseudo-inverse of a symmetric positive semi-definite matrix of rank ``r``."""
     values, vectors = np.linalg.eigh(matrix)
     kept = values > _RANK * max(float(values[-1]), np.finfo(float).tiny)
