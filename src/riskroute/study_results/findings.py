@@ -42,8 +42,8 @@ def summary_sentences(order: OrderResult) -> list[str]:
     said = [
         *_assumed(order),
         f"Out of sample this cost {dollars_text(tested.cost)} an order on average (s.e. "
-        f"{dollars_text(tested.cost_error)}): {tested.basis_points:.2f} basis points, or {dollars_text(tested.per_thousand)} "
-        f"per 1,000 shares. The expected "
+        f"{dollars_text(tested.cost_error)}): {tested.basis_points:.2f} basis points, or "
+        f"{dollars_text(tested.per_thousand)} per 1,000 shares. The expected "
         f"shortfall (5 %) was {dollars_text(tested.tail_cost)}. The test hours gave {seen.scenarios:,} scenarios in "
         f"{seen.buckets:,} time buckets.",
     ]
