@@ -11,12 +11,12 @@ from riskroute.errors import InputError
 from riskroute.validation import path_of
 
 
-def output_folder(name: str, value: Any) -> Path:
+def writable_folder(name: str, value: Any) -> Path:
     """Return ``value`` as the path of a folder that is there or can be made.
 
     Examples
     --------
-    >>> output_folder("out", __file__)  # doctest: +ELLIPSIS
+    >>> writable_folder("out", __file__)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     riskroute.errors.InputError: out must be a folder, was '...files.py'

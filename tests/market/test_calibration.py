@@ -27,7 +27,7 @@ from riskroute.market.sampling import closest_sampled_rows, draw_sample_times
 from riskroute.market.schema import EVENT_SCHEMA, LEVEL_FIELDS, snapshot_schema
 from riskroute.market.store import Recording, RecordingWriter, Store
 from riskroute.routing.fees import Fee, FeeSchedule
-from riskroute.routing.venues import venue_parameter_table, venue_problem
+from riskroute.routing.venues import venue_model_table, venue_problem
 from riskroute.seeding import seed_stream
 
 DAY = dt.date(2019, 3, 27)
@@ -184,7 +184,7 @@ def test_the_frame_has_a_row_per_venue_and_quantity(found: Calibration) -> None:
 def test_the_text_shows_coefficients_and_evidence(found: Calibration) -> None:
     assert [model.name for model in found.models] == list(IMPACTS)
     text = repr(found)
-    assert text.startswith(venue_parameter_table(found.models))
+    assert text.startswith(venue_model_table(found.models))
     assert "R^2 mean" in text
     for venue, fit in found.fits.items():
         row = rf"{venue}\s+{fit.r2_mean:.4f}\s+{fit.r2_variance:.4f}\s+400\s+0"

@@ -14,7 +14,7 @@ from riskroute.errors import DataError, InputError
 from riskroute.learning.problem import Problem
 from riskroute.routing.paper_table import SHARES, VENUES, paper_table
 from riskroute.routing.splits import list_splits
-from riskroute.routing.venues import KINDS, VenueModel, load_models, save_models, venue_parameter_table, venue_problem
+from riskroute.routing.venues import KINDS, VenueModel, load_models, save_models, venue_model_table, venue_problem
 
 NASDAQ = VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.00056))
 DARK = VenueModel("Dark 1", (-0.05, 0.0003), (-0.01, 0.06), kind="dark")
@@ -253,7 +253,7 @@ def test_files_that_cannot_be_written_are_named(tmp_path: Path) -> None:
 
 def test_the_table_has_a_column_per_venue_and_errors_where_known() -> None:
     estimated = VenueModel("XBOS", (-1.4709, -1e-06), (0.0, 123456.0), "market", (0.0123, 2e-07), (0.0, 4321.0))
-    assert venue_parameter_table([NASDAQ, estimated]).splitlines() == [
+    assert venue_model_table([NASDAQ, estimated]).splitlines() == [
         "         XNAS                XBOS",
         "---------------------------------",
         "p       -0.07      -1.471 +- 0.01",

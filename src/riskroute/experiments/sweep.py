@@ -26,7 +26,7 @@ from riskroute.experiments.configs import (
     validated_config,
 )
 from riskroute.experiments.panels import Final, Panel, PanelSize, PanelWriter, panel_average, play_panels
-from riskroute.files import output_folder, write_json
+from riskroute.files import writable_folder, write_json
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
@@ -196,7 +196,7 @@ def sweep(
     engine = Engine() if engine is None else instance_of("engine", engine, Engine, "an Engine")
     config = config if isinstance(config, SweepConfig) else read_sweep_config(path_of("config", config))
     true_or_false("resume", resume)
-    panels, folder = sweep_panels(config), output_folder("out", out)
+    panels, folder = sweep_panels(config), writable_folder("out", out)
     table, finals = PanelWriter(folder / "sweep.parquet"), []
     played = play_panels(panels, TaskCache(folder / "tasks"), engine, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):

@@ -20,7 +20,7 @@ from riskroute.market.sampling import draw_sample_times
 from riskroute.market.slots import Slot, SlotTerms, SlotVenueTables
 from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
-from riskroute.routing.venues import VenueModel, venue_parameter_table
+from riskroute.routing.venues import VenueModel, venue_model_table
 from riskroute.seeding import seed_stream
 from riskroute.text import TextTable
 from riskroute.validation import day_of, instance_of, list_of, one_of, whole_number
@@ -86,7 +86,7 @@ class Calibration:
         evidence = TextTable(["", "R^2 mean", "R^2 variance", "samples", "short"], rows).plain()
         said = [f"{name}: {text}" for name, fit in self.fits.items() for text in fit.warnings]
         said += [f"{name}: left out, {reason}" for name, reason in self.skipped.items()]
-        return "\n".join([venue_parameter_table(self.models), "", evidence, *said])
+        return "\n".join([venue_model_table(self.models), "", evidence, *said])
 
 
 def calibrate(

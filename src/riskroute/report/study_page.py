@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from riskroute.extras import require_report_extra
-from riskroute.files import output_folder, write_whole
+from riskroute.files import writable_folder, write_whole
 from riskroute.records import record_to_plain
 from riskroute.report.interactive import interactive_script
 from riskroute.report.study_charts import all_study_charts
@@ -60,7 +60,7 @@ def write_report(result: StudyResult, out: str | os.PathLike[str]) -> list[Path]
         The files written.
     """
     instance_of("result", result, StudyResult, "a StudyResult")
-    folder = output_folder("out", out)
+    folder = writable_folder("out", out)
     require_report_extra("plotly", "jinja2")
     remove_report(folder)  # pages of an earlier study must not stand beside new numbers
     import jinja2

@@ -155,12 +155,12 @@ def venue_problem(
     return problem
 
 
-def venue_parameter_table(models: Sequence[VenueModel]) -> str:
+def venue_model_table(models: Sequence[VenueModel]) -> str:
     """The coefficients as the paper prints them: a column per venue, a row per coefficient.
 
     Examples
     --------
-    >>> print(venue_parameter_table([VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.00056))]))
+    >>> print(venue_model_table([VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.00056))]))
              XNAS
     -------------
     p       -0.07

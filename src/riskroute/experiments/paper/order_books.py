@@ -21,7 +21,7 @@ from riskroute.market.sampling import closest_sampled_books, draw_sample_times, 
 from riskroute.paper_results import PaperBookPicture, PaperFitPoints, PaperSamplingPicture
 from riskroute.records import record_from_plain
 from riskroute.routing.paper_table import VENUES
-from riskroute.routing.venues import venue_parameter_table
+from riskroute.routing.venues import venue_model_table
 from riskroute.validation import one_of
 
 TITLES = {
@@ -134,7 +134,7 @@ def _table(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataF
         for source, models in (("here", found.models), ("paper", VENUES))
         for one in models
     ]
-    text = f"here:\n{venue_parameter_table(found.models)}\n\nthe paper's:\n{venue_parameter_table(VENUES)}"
+    text = f"here:\n{venue_model_table(found.models)}\n\nthe paper's:\n{venue_model_table(VENUES)}"
     return found.summary(), text, polars.DataFrame(rows)
 
 

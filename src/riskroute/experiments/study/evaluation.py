@@ -20,7 +20,7 @@ RESAMPLES = 400
 
 
 @dataclass(frozen=True)
-class EvaluationMeasures:
+class SplitEvaluation:
     """What a split earned over some scenarios, in dollars and squared dollars.
 
     ``tail`` is the expected shortfall at 5 %, as a profit; ``excess`` is the mean-variance above that of another split.
@@ -41,7 +41,7 @@ class EvaluationMeasures:
 
 def evaluate_splits(
     splits: Mapping[str, tuple[int, ...]], replay: Replay, buckets: Integers, *, first: str, seed: int
-) -> dict[str, EvaluationMeasures]:
+) -> dict[str, SplitEvaluation]:
     """Measure what each split earns over the scenarios of a replay, and how much worse it is than one of them.
 
     Parameters
@@ -67,14 +67,14 @@ def evaluate_splits(
     even = np.ones((1, totals.shape[1]))
     drawn = bootstrap_buckets(buckets, RESAMPLES, np.random.default_rng(seed)).astype(np.float64)
     samples = len(np.unique(buckets))
-    found: dict[str, EvaluationMeasures] = {}
+    found: dict[str, SplitEvaluation] = {}
     plain, redrawn = ([_moments(weights, row, tolerance) for row in totals] for weights in (even, drawn))
     anchor = list(splits).index(first)
     for k, name in enumerate(splits):
         values = {field: float(plain[k][field][0]) for field in plain[k]}
         errors = {f"{field}_error": float(bootstrap_error(redrawn[k][field], samples)) for field in plain[k]}
         excess = redrawn[k]["mean_variance"] - redrawn[anchor]["mean_variance"]
-        found[name] = EvaluationMeasures(
+        found[name] = SplitEvaluation(
             **values,
             **errors,
             excess=values["mean_variance"] - float(plain[anchor]["mean_variance"][0]),

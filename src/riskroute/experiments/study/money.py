@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from riskroute.experiments.study.evaluation import EvaluationMeasures
+from riskroute.experiments.study.evaluation import SplitEvaluation
 from riskroute.study_results.order import OrderSplitMeasures
 
 
-def in_money(measured: EvaluationMeasures, shares: int, mid: float, risk_tolerance: float) -> OrderSplitMeasures:
+def in_money(measured: SplitEvaluation, shares: int, mid: float, risk_tolerance: float) -> OrderSplitMeasures:
     """Add what an order cost to what it earned.
 
     Parameters
@@ -35,7 +35,7 @@ def in_money(measured: EvaluationMeasures, shares: int, mid: float, risk_toleran
     --------
     >>> errors = {"mean_error": 0.1, "variance_error": 0.3, "mean_variance_error": 0.4, "tail_error": 0.2}
     >>> excess = {"excess": 1.0, "excess_error": 0.2}
-    >>> measured = EvaluationMeasures(mean=-0.5, variance=1.0, mean_variance=2.0, tail=-1.5, **errors, **excess)
+    >>> measured = SplitEvaluation(mean=-0.5, variance=1.0, mean_variance=2.0, tail=-1.5, **errors, **excess)
     >>> found = in_money(measured, shares=10, mid=100.0, risk_tolerance=2.0)
     >>> found.cost, found.basis_points, found.per_thousand, found.charged_cost, found.risk_charge
     (0.5, 5.0, 50.0, 1.0, 0.5)

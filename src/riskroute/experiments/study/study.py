@@ -16,7 +16,7 @@ from riskroute.experiments.provenance import provenance_versions
 from riskroute.experiments.study.cases import Case, study_cases, study_data
 from riskroute.experiments.study.config import StudyConfig, checked_study
 from riskroute.experiments.study.order_results import order_result
-from riskroute.files import output_folder
+from riskroute.files import writable_folder
 from riskroute.market.store import Recording
 from riskroute.records import record_from_plain
 from riskroute.simulation.engines import Engine, Finished
@@ -74,7 +74,7 @@ class Study:
         StudyPlan
             What is to be played.
         """
-        folder = output_folder("out", out)
+        folder = writable_folder("out", out)
         data = study_data(self.config, folder)
         return StudyPlan(self.config, data, study_cases(self.config, data), folder)
 
