@@ -21,10 +21,11 @@ policies = {list(POLICIES)}
 
 STUDY = f"""
 shares = 10
-train = "10:40-10:50"
-test = "10:50-11:00"
-repeats = 3
-horizon = 300
+train = "10:40-10:46"
+test = "10:46-10:52"
+bucket_minutes = 1
+repeats = 2
+horizon = 200
 runs = 1
 policies = {list(POLICIES)}
 """
@@ -35,7 +36,7 @@ def main(folder: Path) -> int:
     (folder / "sweep.toml").write_text(SWEEP)
     (folder / "study.toml").write_text(STUDY)
     chosen = [word for name in POLICIES for word in ("--policy", name)]
-    code = run(["simulate", "--runs", "2", "--horizon", "4000", "--json", str(folder / "table.json"), *chosen])
+    code = run(["simulate", "--runs", "2", "--horizon", "3000", "--json", str(folder / "table.json"), *chosen])
     for command in ("sweep", "study"):
         code = code or run([command, str(folder / f"{command}.toml"), "--workers", "1", "--out", str(folder / command)])
     return code

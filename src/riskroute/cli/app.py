@@ -31,9 +31,9 @@ POLICY_NAMES = (
     "lin-ucb, lin-thompson, phased-elimination, mv-ucb, mv-thompson, greedy, uniform, oracle"
 )
 
-app.command()(reproduce_command)
-app.command()(sweep_command)
-app.command()(study_command)
+app.command("reproduce")(reproduce_command)
+app.command("sweep")(sweep_command)
+app.command("study")(study_command)
 app.add_typer(market, name="market")
 
 
@@ -85,7 +85,7 @@ def _root(
     pass
 
 
-@app.command()
+@app.command("simulate")
 def simulate_command(
     slots: Annotated[int, typer.Option(help="Places to put shares (market, limit or dark slots).")] = 6,
     shares: Annotated[int, typer.Option(help="Shares of the order to split.")] = 8,
@@ -134,7 +134,7 @@ def simulate_command(
     _write(result, json, parquet, figure)
 
 
-@app.command()
+@app.command("design")
 def design_command(
     shares: Annotated[int, typer.Option(help="Shares of the order to split.")],
     slots: Annotated[int, typer.Option(help="Places to put shares.")],
@@ -175,7 +175,7 @@ def _bounds(values: list[int] | None) -> int | list[int] | None:
     return values[0] if values and len(values) == 1 else values or None
 
 
-@app.command()
+@app.command("demo")
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("out/demo"),
 ) -> None:

@@ -18,7 +18,7 @@ market = typer.Typer(no_args_is_help=True, help="Market data: make some, import,
 DateOption = Annotated[str | None, typer.Option(help="Day, such as 2019-03-27.")]
 
 
-@market.command()
+@market.command("generate")
 def market_generate_command(
     out: Annotated[Path, typer.Option(help="Folder for the files, one per venue.")] = Path("out/market"),
     seed: Annotated[int, typer.Option(help="Seed of the whole market.")] = 0,
@@ -49,7 +49,7 @@ def market_generate_command(
         say(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
-@market.command(name="import")
+@market.command("import")
 def market_import_command(
     files: Annotated[list[Path], typer.Argument(help="ITCH 5.0, LOBSTER, ticks, or tables of books (CSV, Parquet).")],
     out: Annotated[Path, typer.Option(help="Folder for the recordings.")] = Path("out/books"),
@@ -103,7 +103,7 @@ def market_import_command(
     say(f"wrote {len(recordings)} recordings to {out}")
 
 
-@market.command()
+@market.command("inspect")
 def market_inspect_command(
     folder: Annotated[Path, typer.Argument(help="Folder of `riskroute market import`.")],
     json: Annotated[Path | None, typer.Option(help="Write what is known to this .json file.")] = None,
@@ -137,7 +137,7 @@ def market_inspect_command(
         say(f"wrote {write_json(json, found)}")
 
 
-@market.command()
+@market.command("calibrate")
 def market_calibrate_command(
     folder: Annotated[Path, typer.Argument(help="Folder of `riskroute market import`.")],
     symbol: Annotated[str, typer.Option(help="Symbol to trade.")],
