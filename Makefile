@@ -63,11 +63,11 @@ test: $(VENV)/.installed-dev
 	$(PYTEST) tests/$(ROOM) src/riskroute/$(ROOM)
 endif
 else
+# Kernels are compiled beside the checks that read the code, so that workers do not all compile them.
 test: $(VENV)/.installed-dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@$(BIN)/python tests/support/compile_kernels.py & compiling=$$!; \
+	set -x; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports; checked=$$?; \
+	set +x; wait $$compiling && exit $$checked
 	$(PYTEST) $(PYTESTFLAGS)
 endif
 coverage: PYTESTFLAGS := --cov --cov-report=term

@@ -1,0 +1,47 @@
+"""Compile what the tests and the demo use, once, into ``NUMBA_CACHE_DIR``: a program for a fresh checkout.
+
+It goes through the motions of all that has compiled code: policies on listed and on implicit sets, designs, a study of
+a synthetic market with limit orders.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import riskroute as rr
+from riskroute.routing.consolidated import ConsolidatedBook
+
+STUDY = {
+    "shares": 4,
+    "train": "10:40-10:44",
+    "test": "10:44-10:48",
+    "bucket_minutes": 1,
+    "repeats": 2,
+    "horizon": 40,
+    "runs": 1,
+    "policies": ["adaptive", "rise", "mv-ucb"],
+    "limit": ["XNAS", "XPSX"],
+}
+
+
+def main() -> None:
+    """Go through the motions."""
+    problem = rr.random_routing_problem(shares=3, slots=3, seed=0)
+    rr.simulate(problem, [name for name in rr.POLICIES if name != "oracle"], horizon=200, runs=1)
+    rr.simulate(rr.environments.Autocorrelated(problem, 0.5), ["rise", "risk-ucb"], horizon=200, runs=1)
+    large = rr.random_problem(rr.Allocations(60, 10, caps=[30] * 10), seed=0)
+    rr.simulate(large, ["adaptive", "rise", "rise++"], horizon=2000, runs=1)
+    rr.Allocations(30, 12, caps=list(range(5, 17))).design(0.05)
+    rr.g_optimal(np.random.default_rng(0).standard_normal((2000, 5)), tolerance=1e-6)
+    book = ConsolidatedBook(np.full((2, 1), 10.0), np.full((2, 1), 300.0), np.zeros(2), mid=9.99, side="buy")
+    book.take(200, lot=100)
+    book.take(200)
+    with tempfile.TemporaryDirectory() as folder:
+        rr.Study(**STUDY).run(out=Path(folder), engine=rr.Engine(workers=1))
+
+
+if __name__ == "__main__":
+    main()
