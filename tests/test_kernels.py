@@ -229,7 +229,7 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
         for alias in node.names
     }
     assert kernels & imported == {
-        ("riskroute.learning.tally", "merge_compiled"),  # refuses lengths and places itself
+        ("riskroute.learning.tally", "merge_tallies_compiled"),  # refuses lengths and places itself
         ("riskroute.learning.tally", "merge_moments_compiled"),  # takes numbers only, no arrays
         ("riskroute.learning.design.vertex_exchange", "exchange_step_compiled"),  # the same
     }

@@ -33,7 +33,7 @@ def test_ties_go_to_the_earlier_entry_and_more_rounds_take_none_away() -> None:
 
 
 def test_rounds_beyond_int64_end() -> None:
-    code = "import numpy, riskroute.learning.design.rounding as r; r.exact_counts(numpy.array([0.5, 0.5]), 10**19)"
+    code = "import numpy as np, riskroute.learning.design.rounding as r; r.round_exact_counts(np.ones(2) / 2, 10**19)"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=20, capture_output=True, text=True)
     assert "InputError" in done.stderr
 
