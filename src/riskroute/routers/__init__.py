@@ -1,0 +1,1 @@
+"""Routers: one decision per order, made from the books of the moment, and what is learned from its child orders."""

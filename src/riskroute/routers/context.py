@@ -1,0 +1,282 @@
+"""What a router sees when an order arrives: the order, the books of all venues as they stand, fees and dark pools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from riskroute.arrays import Floats, Integers, Matrix, Vector
+from riskroute.errors import DataError, shown
+from riskroute.routing.consolidated import ConsolidatedBook, side_sign
+from riskroute.text import LONGEST_VENUE, as_name
+from riskroute.validation import exact_array, list_of, real_number, whole_number
+
+LARGEST_FEE = 10.0
+"""Dollars per share; anything above is a mistake of units."""
+
+LARGEST_PRICE = 1e7
+"""Dollars; anything above is a price in other units, or a marker for none."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A dark pool: its fee in dollars per share, and how far from the mid it trades.
+
+    ``improvement`` is in half-spreads, in favour of the order: 0 is the mid itself.
+    """
+
+    name: str
+    fee: float = 0.0
+    improvement: float = 0.0
+
+    def __post_init__(self) -> None:
+        as_name("name of a pool", self.name, longest=LONGEST_VENUE)
+        real_number(f"fee of {self.name}", self.fee, minimum=-LARGEST_FEE, maximum=LARGEST_FEE)
+        real_number(f"improvement of {self.name}", self.improvement, minimum=-1, maximum=1)
+
+
+@dataclass(frozen=True, eq=False)
+class VenueBooks:
+    """Displayed books of several venues at one moment, and their fees.
+
+    Parameters
+    ----------
+    venues : tuple[str, ...]
+        Their names, ``V`` of them.
+    bid_px, bid_sz, ask_px, ask_sz : Matrix
+        ``(V, L)`` each, best level first; NaN and 0 where there is no level.
+    takers, makers : Vector
+        ``(V,)``, fees in dollars per share; a rebate is negative.
+    ages : Integers
+        ``(V,)``, nanoseconds since each book last changed.
+
+    Examples
+    --------
+    >>> one = np.array([[10.0], [9.99]]), np.full((2, 1), 100.0), np.array([[10.03], [10.01]]), np.full((2, 1), 300.0)
+    >>> books = VenueBooks(("XNAS", "XBOS"), *one, takers=np.zeros(2), makers=np.zeros(2))
+    >>> books.best_bid, books.best_ask, books.mid
+    (10.0, 10.01, 10.005)
+    """
+
+    venues: tuple[str, ...]
+    bid_px: Matrix
+    bid_sz: Matrix
+    ask_px: Matrix
+    ask_sz: Matrix
+    takers: Vector
+    makers: Vector
+    ages: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        count = len(self.venues)
+        shape = (count, None)
+        for name in ("bid_px", "bid_sz", "ask_px", "ask_sz"):
+            array = exact_array(name, getattr(self, name), np.float64, shape)
+            shape = array.shape
+            object.__setattr__(self, name, array)
+        for name in ("takers", "makers"):
+            object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, (count,)))
+        ages = self.ages if len(self.ages) else np.zeros(count, dtype=np.int64)
+        object.__setattr__(self, "ages", exact_array("ages", ages, np.int64, (count,)))
+
+    @cached_property
+    def best_bid(self) -> float:
+        """The highest bid of all venues; NaN without any."""
+        return _best(self.bid_px, self.bid_sz, -1)
+
+    @cached_property
+    def best_ask(self) -> float:
+        """The lowest ask of all venues; NaN without any."""
+        return _best(self.ask_px, self.ask_sz, 1)
+
+    @property
+    def mid(self) -> float:
+        """The consolidated mid: halfway between the best bid and the best ask over all venues."""
+        return (self.best_bid + self.best_ask) / 2
+
+    def side(self, name: str) -> tuple[Matrix, Matrix]:
+        """Prices and sizes ``(V, L)`` of the ``bid`` or the ``ask`` side."""
+        return (self.bid_px, self.bid_sz) if name == "bid" else (self.ask_px, self.ask_sz)
+
+
+def _best(prices: Floats, sizes: Floats, sign: int) -> float:
+    there = prices[sizes > 0]
+    return float(sign * (sign * there).min()) if there.size else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """An order and the moment at which it arrives.
+
+    Parameters
+    ----------
+    order : str
+        Its key, which plans and reports carry.
+    side : str
+        ``buy`` or ``sell``.
+    shares, lot : int
+        Its size, and the size that child orders should be multiples of.
+    books : VenueBooks
+        Displayed books, none younger than the decision.
+    pools : tuple[Pool, ...]
+        Dark pools that may be tried.
+    horizon : float
+        Seconds until all of it must be done: its urgency. 0 is at once.
+    time : int
+        Arrival in nanoseconds of UTC.
+    tick : float
+        The price step in dollars.
+    features : Mapping[str, float]
+        What else is known of the moment, by name.
+
+    Examples
+    --------
+    >>> context = read_context(
+    ...     {"venues": {"XNAS": {"bids": [[10.0, 100]], "asks": [[10.02, 200]], "taker": 0.003}}}, side="buy", shares=50
+    ... )
+    >>> context.mid, round(float(context.displayed.costs(50)), 6)
+    (10.01, 0.65)
+    """
+
+    order: str
+    side: str
+    shares: int
+    books: VenueBooks
+    pools: tuple[Pool, ...] = ()
+    lot: int = 1
+    horizon: float = 0.0
+    time: int = 0
+    tick: float = 0.01
+    features: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        side_sign(self.side)
+        whole_number("shares", self.shares, maximum=10**9)
+        whole_number("lot", self.lot, maximum=10**9)
+        real_number("horizon", self.horizon, minimum=0)
+        real_number("tick", self.tick, above=0)
+
+    @property
+    def sign(self) -> int:
+        """1 for an order to buy, -1 for one to sell."""
+        return side_sign(self.side)
+
+    @property
+    def mid(self) -> float:
+        """The arrival mid, which all costs are measured from."""
+        return self.books.mid
+
+    @cached_property
+    def displayed(self) -> ConsolidatedBook:
+        """The side that the order takes from, over all venues, fees included."""
+        return self.consolidated()
+
+    def consolidated(self, *, fees: bool = True, protect: bool = True) -> ConsolidatedBook:
+        """Levels to take from, by price and fee; by price alone without ``fees``."""
+        prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
+        takers = self.books.takers if fees else np.zeros(len(self.books.venues))
+        return ConsolidatedBook(prices, sizes, takers, mid=self.mid, side=self.side, protect=protect)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values that `read_context` makes the same context of."""
+        books = self.books
+        venues = {
+            name: {
+                "bids": _pairs(books.bid_px[v], books.bid_sz[v]),
+                "asks": _pairs(books.ask_px[v], books.ask_sz[v]),
+                "taker": float(books.takers[v]),
+                "maker": float(books.makers[v]),
+                "age_ns": int(books.ages[v]),
+            }
+            for v, name in enumerate(books.venues)
+        }
+        pools = {pool.name: {"fee": pool.fee, "improvement": pool.improvement} for pool in self.pools}
+        order = {name: getattr(self, name) for name in ("order", "side", "shares", "lot", "horizon", "time")}
+        return {"venues": venues, "pools": pools, "tick": self.tick, "features": dict(self.features), **order}
+
+
+def _pairs(prices: Vector, sizes: Vector) -> list[list[float]]:
+    return [[float(p), float(s)] for p, s in zip(prices, sizes, strict=True) if s > 0 and np.isfinite(p)]
+
+
+_ORDER_FIELDS = ("order", "side", "shares", "lot", "horizon", "time")
+_FIELDS = ("venues", "pools", "tick", "features", *_ORDER_FIELDS)
+_VENUE_FIELDS = ("bids", "asks", "taker", "maker", "age_ns")
+
+
+def read_context(books: Mapping[str, Any], **order: Any) -> Context:
+    """Make a context of plain values: books as a JSON file holds them, and the order, there or by name.
+
+    Parameters
+    ----------
+    books : Mapping[str, Any]
+        ``venues`` by name, each with ``bids`` and ``asks`` as lists of price and size, best first, and its fees
+        ``taker`` and ``maker``; ``pools`` by name, each with a ``fee``; the ``tick``.
+    **order : Any
+        Fields of `Context` that the order has, which replace those of ``books``.
+    """
+    values = {**_object("the books", books, _FIELDS), **order}
+    venues = _object("venues", values.pop("venues", None))
+    if not venues:
+        raise DataError("venues must hold at least one venue, was empty")
+    read = [_venue(as_name("venue", name, longest=LONGEST_VENUE), value) for name, value in venues.items()]
+    depth = max(max(len(one["bids"]), len(one["asks"]), 1) for one in read)
+    sides = {}
+    for side, short in (("bids", "bid"), ("asks", "ask")):
+        prices, sizes = np.full((len(read), depth), np.nan), np.zeros((len(read), depth))
+        for v, one in enumerate(read):
+            for level, (price, size) in enumerate(one[side]):
+                prices[v, level], sizes[v, level] = price, size
+        sides |= {f"{short}_px": prices, f"{short}_sz": sizes}
+    fees = {f"{name}s": np.array([one[name] for one in read]) for name in ("taker", "maker")}
+    ages = np.array([one["age_ns"] for one in read], dtype=np.int64)
+    pools = tuple(
+        Pool(name, **_object(f"pool {name}", value, ("fee", "improvement")))
+        for name, value in _object("pools", values.pop("pools", None)).items()
+    )
+    values.setdefault("order", "order")
+    for name in ("side", "shares"):
+        if name not in values:
+            raise DataError(f"{name} must be given, was missing")
+    shown_books = VenueBooks(tuple(venues), **sides, **fees, ages=ages)
+    if not np.isfinite(shown_books.mid):
+        raise DataError("books must show a bid and an ask at some venue, did not")
+    return Context(books=shown_books, pools=pools, **values)
+
+
+def _object(name: str, value: Any, fields: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """A JSON object, with no other fields than these."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise DataError(f"{name} must be an object, was {shown(value)}")
+    if fields is not None and (unknown := [key for key in value if key not in fields]):
+        raise DataError(f"{name} must have the fields {', '.join(fields)}, was given {shown(unknown[0])}")
+    return dict(value)
+
+
+def _venue(name: str, value: Any) -> dict[str, Any]:
+    given = _object(f"venue {name}", value, _VENUE_FIELDS)
+    read: dict[str, Any] = {}
+    for side, sign in (("bids", -1), ("asks", 1)):
+        levels = []
+        for level in list_of(f"{side} of {name}", given.get(side, []), list | tuple, "price and size"):
+            if len(level) != 2:
+                raise DataError(f"{side} of {name} must be price and size, was {shown(level)}")
+            price = real_number(f"price of {name}", level[0], above=0, maximum=LARGEST_PRICE)
+            levels.append((price, real_number(f"size of {name}", level[1], minimum=0, maximum=1e12)))
+        prices = [sign * price for price, _ in levels]
+        if prices != sorted(prices):
+            raise DataError(f"{side} of {name} must be the best price first, was {[p for p, _ in levels]}")
+        read[side] = levels
+    for fee in ("taker", "maker"):
+        value = given.get(fee, 0.0)
+        read[fee] = real_number(f"{fee} of {name}", value, minimum=-LARGEST_FEE, maximum=LARGEST_FEE)
+    read["age_ns"] = whole_number(f"age_ns of {name}", given.get("age_ns", 0), minimum=0)
+    return read
+
+

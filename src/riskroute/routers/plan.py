@@ -1,0 +1,102 @@
+"""What a router decides: child orders to dark pools, limit orders, shares taken at once, and what becomes of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from riskroute.errors import DataError, InputError, shown
+from riskroute.routers.context import Context
+from riskroute.validation import one_of, real_number, true_or_false, whole_number
+
+SWEEP = "sweep"
+RESTS = ("sweep", "touch")
+"""What may become of shares that nobody took: swept over all venues at once, or taken at the best price alone, again
+and again until they are done. Or all go to one venue, as ``venue:NAME``."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Child orders of one order. Shares that none of them holds are swept at once, as ``rest`` says.
+
+    Parameters
+    ----------
+    order : str
+        Key of the order.
+    dark : Mapping[str, int]
+        Shares that try a pool now and come back at once, by pool; in this order if ``in_turn``.
+    in_turn : bool
+        Whether pools are tried one after the other, each with what is left, up to its shares; else all at once.
+    dark_rest : Mapping[str, int]
+        Shares that rest in a pool until they are filled, recalled, or the horizon ends.
+    recall : float, optional
+        Seconds after which resting shares are recalled and swept; None: at the horizon.
+    limit : Mapping[str, int]
+        Shares posted at the best price of their own side, by venue, until the horizon.
+    take : Mapping[str, int]
+        Shares taken at once, by venue.
+    take_limits : Mapping[str, float]
+        Worst prices for them; the worst displayed price that they count on if none is given.
+    sweep : bool
+        Whether the shares that no child holds are taken at once where they are cheapest, before anything came back.
+    rest : str
+        ``sweep``, ``touch`` or ``venue:NAME``, for what comes back.
+
+    Examples
+    --------
+    >>> Plan("a", dark={"POOL": 300}, limit={"XNAS": 200}).sent
+    500
+    """
+
+    order: str
+    dark: Mapping[str, int] = field(default_factory=dict)
+    in_turn: bool = False
+    dark_rest: Mapping[str, int] = field(default_factory=dict)
+    recall: float | None = None
+    limit: Mapping[str, int] = field(default_factory=dict)
+    take: Mapping[str, int] = field(default_factory=dict)
+    take_limits: Mapping[str, float] = field(default_factory=dict)
+    sweep: bool = True
+    rest: str = SWEEP
+
+    @property
+    def sent(self) -> int:
+        """Shares in child orders; those that try pools in turn count once."""
+        tried = max(self.dark.values(), default=0) if self.in_turn else sum(self.dark.values())
+        return tried + sum(self.dark_rest.values()) + sum(self.limit.values()) + sum(self.take.values())
+
+    def checked(self, context: Context) -> Plan:
+        """Return the plan if the order of ``context`` can be split so, or raise `InputError`."""
+        if self.order != context.order:
+            raise InputError(f"order must be {context.order!r}, was {shown(self.order)}")
+        venues, pools = context.books.venues, tuple(pool.name for pool in context.pools)
+        for name, places in (("dark", pools), ("dark_rest", pools), ("limit", venues), ("take", venues)):
+            for place, shares in getattr(self, name).items():
+                one_of(f"{name} place", place, places)
+                whole_number(f"{name} shares of {place}", shares, minimum=0)
+        if self.sent > context.shares:
+            raise InputError(f"child orders must hold at most {context.shares} shares, was {self.sent}")
+        for place, price in self.take_limits.items():
+            one_of("take_limits venue", place, tuple(self.take))
+            real_number(f"take limit of {place}", price, above=0)
+        if self.recall is not None:
+            real_number("recall", self.recall, minimum=0)
+        if not self.rest.startswith("venue:"):
+            one_of("rest", self.rest, RESTS)
+        else:
+            one_of("venue of rest", self.rest.removeprefix("venue:"), venues)
+        true_or_false("in_turn", self.in_turn)
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values that `from_json` makes the same plan of."""
+        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Plan:
+        """Make a plan of plain values."""
+        unknown = [name for name in values if name not in cls.__dataclass_fields__]
+        if unknown or "order" not in values:
+            raise DataError(f"a plan must have the fields {', '.join(cls.__dataclass_fields__)}, was {shown(values)}")
+        return cls(**values)

@@ -1,0 +1,97 @@
+"""What became of the child orders of an order, as far as it is known: partial, late and in any order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from riskroute.errors import InputError
+from riskroute.records import from_plain, to_plain
+from riskroute.validation import one_of, real_number, whole_number
+
+KINDS = ("dark", "dark_rest", "limit", "take", "sweep")
+"""Kinds of child orders: those of a plan, and the sweeps of what came back."""
+
+
+@dataclass(frozen=True)
+class ChildReport:
+    """One child order, done with or cancelled.
+
+    Parameters
+    ----------
+    child : int
+        Its number within the order; a number is learned from once.
+    kind : str
+        One of `KINDS`.
+    place : str
+        Venue or pool.
+    sent, filled : int
+        Shares.
+    price : float
+        Average price of the filled ones; 0 if none was.
+    fee : float
+        Dollars paid for them, all together; a rebate is negative.
+    last_fill : int
+        Time of the last fill, nanoseconds of UTC; 0 if there was none.
+    known : int
+        When the outcome became known to the sender.
+    """
+
+    child: int
+    kind: str
+    place: str
+    sent: int
+    filled: int
+    price: float
+    fee: float
+    last_fill: int
+    known: int
+
+    def __post_init__(self) -> None:
+        whole_number("child", self.child, minimum=0)
+        one_of("kind", self.kind, KINDS)
+        whole_number("sent", self.sent, minimum=0)
+        whole_number("filled", self.filled, minimum=0)
+        if self.filled > self.sent:
+            raise InputError(f"filled must be at most {self.sent}, what was sent, was {self.filled}")
+        real_number("price", self.price, minimum=0)
+        real_number("fee", self.fee)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Children of one order whose outcome is known.
+
+    Parameters
+    ----------
+    order : str
+        Its key.
+    children : tuple[ChildReport, ...]
+        Some of its children; the others are reported earlier or later.
+    complete : bool
+        Whether every share of the order is done, and no report will follow.
+    profit : float, optional
+        Profit of the whole order in dollars against its arrival mid, fees included; with a complete report only.
+
+    Examples
+    --------
+    >>> child = ChildReport(0, "dark", "POOL", sent=300, filled=120, price=10.01, fee=0.12, last_fill=5, known=9)
+    >>> report = Report("a", (child,))
+    >>> Report.from_json(report.to_json()) == report
+    True
+    """
+
+    order: str
+    children: tuple[ChildReport, ...]
+    complete: bool = False
+    profit: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values that `from_json` makes the same report of."""
+        plain: dict[str, Any] = to_plain(self)
+        return plain
+
+    @classmethod
+    def from_json(cls, values: Any) -> Report:
+        """Make a report of plain values."""
+        return from_plain(cls, values)

@@ -1,0 +1,148 @@
+"""The interface of a router: a plan for every order, and what it learns from reports that come back as they will."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from riskroute.errors import RiskrouteError, StateError, described
+from riskroute.routers.context import Context
+from riskroute.routers.plan import Plan
+from riskroute.routers.report import ChildReport, Report
+from riskroute.validation import instance_of
+
+FEEDBACK = {
+    "F0": "nothing",
+    "F1": "the total profit of an order",
+    "F2": "the fills of its own child orders",
+    "F3": "F2, and what orders of any size would have earned at every lit venue, from public data",
+    "F4": "everything, hidden sizes too",
+}
+"""What routers learn from, by class; only an oracle has the last."""
+
+STATE_VERSION = 1
+REMEMBERED = 100_000
+"""Orders that are done with and still known, so that a report that comes twice is not learned twice."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """What everybody could see, some time after a moment: for routers that learn from it (class F3).
+
+    ``outcomes`` holds, by venue and kind of child, what orders of 1, 2, 4 .. lots would have earned, in dollars.
+    """
+
+    context: Context
+    outcomes: dict[str, dict[str, tuple[float, ...]]]
+
+
+@dataclass
+class Router(ABC):
+    """Routes orders.
+
+    A router is a dataclass whose fields are its parameters. It implements `decide`, and `absorb` if it learns. Any
+    number of orders may be under way at once.
+    """
+
+    name: ClassVar[str]
+    feedback: ClassVar[str] = "F0"
+    memory: ClassVar[tuple[str, ...]] = ()
+    """Attributes that are learned, set up by `begin` and kept by `state`: plain values that JSON can hold."""
+
+    def __post_init__(self) -> None:
+        self._under_way: dict[str, list[int]] = {}
+        self._done: OrderedDict[str, None] = OrderedDict()
+        self.check_parameters()
+        self.begin()
+
+    def check_parameters(self) -> None:  # noqa: B027 - not every router has parameters
+        """Raise `InputError` for parameters that cannot be."""
+
+    def begin(self) -> None:  # noqa: B027 - not every router learns
+        """Set up what is learned."""
+
+    @abstractmethod
+    def decide(self, context: Context) -> Plan:
+        """Return the plan for an order."""
+
+    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:  # noqa: B027
+        """Learn from children that were not reported before, and from the profit of an order that is complete."""
+
+    def see(self, public: Public) -> None:  # noqa: B027 - for routers of class F3
+        """Learn from what everybody could see."""
+
+    def route(self, context: Context) -> Plan:
+        """Return a plan for an order, which must be new."""
+        if context.order in self._under_way or context.order in self._done:
+            raise StateError(f"order must be a new one, was {context.order!r}, which was routed before")
+        plan = self.decide(context)
+        self._under_way[context.order] = []
+        return plan
+
+    def learn(self, report: Report) -> None:
+        """Learn from a report; children that were reported before, and orders that are done with, change nothing."""
+        instance_of("report", report, Report, "a Report")
+        known = self._under_way.get(report.order)
+        if known is None:
+            if report.order in self._done:
+                return
+            raise StateError(f"order must be one that was routed, was {report.order!r}")
+        children = tuple(child for child in report.children if child.child not in known)
+        known.extend(child.child for child in children)
+        if report.complete:
+            del self._under_way[report.order]
+            self._done[report.order] = None
+            while len(self._done) > REMEMBERED:
+                self._done.popitem(last=False)
+        if children or report.complete:
+            self.absorb(report.order, children, report.profit if report.complete else None)
+
+    @property
+    def under_way(self) -> tuple[str, ...]:
+        """Orders that were routed and are not done with."""
+        return tuple(self._under_way)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.init}
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on later, as plain values."""
+        return {
+            "version": STATE_VERSION,
+            "router": self.name,
+            "parameters": self.parameters,
+            "memory": {name: getattr(self, name) for name in self.memory},
+            "under_way": {order: list(known) for order, known in self._under_way.items()},
+            "done": list(self._done),
+        }
+
+    @classmethod
+    def restore(cls, state: Any) -> Self:
+        """Rebuild the router of a saved state."""
+        if not isinstance(state, dict):
+            raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
+        for key, expected in (("version", STATE_VERSION), ("router", cls.name)):
+            if state.get(key) != expected:
+                raise StateError(f"state {key} must be {expected!r}, was {state.get(key)!r}")
+        try:
+            router = cls(**state["parameters"])
+            given = state["memory"]
+            if set(given) != set(cls.memory):
+                raise StateError(f"state memory must hold {sorted(cls.memory)}, had {sorted(given)}")
+            router.recall(given)
+            router._under_way = {str(order): [int(k) for k in known] for order, known in state["under_way"].items()}
+            router._done = OrderedDict.fromkeys(map(str, state["done"]))
+        except (KeyError, TypeError, ValueError, AttributeError, RiskrouteError) as error:
+            what = str(error) if isinstance(error, RiskrouteError) else repr(error)
+            raise StateError(f"state of {cls.name} must be one that state() returned: {what}") from error
+        return router
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Take back what was learned; a router checks what it cannot trust."""
+        for name, value in memory.items():
+            setattr(self, name, value)
