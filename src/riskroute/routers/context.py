@@ -56,10 +56,10 @@ class VenueBooks:
 
     Examples
     --------
-    >>> one = np.array([[10.0], [9.99]]), np.full((2, 1), 100.0), np.array([[10.03], [10.01]]), np.full((2, 1), 300.0)
+    >>> one = np.array([[10.0], [9.99]]), np.full((2, 1), 100.0), np.array([[10.04], [10.02]]), np.full((2, 1), 300.0)
     >>> books = VenueBooks(("XNAS", "XBOS"), *one, takers=np.zeros(2), makers=np.zeros(2))
     >>> books.best_bid, books.best_ask, books.mid
-    (10.0, 10.01, 10.005)
+    (10.0, 10.02, 10.01)
     """
 
     venues: tuple[str, ...]
@@ -225,7 +225,7 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
         raise DataError("venues must hold at least one venue, was empty")
     read = [_venue(as_name("venue", name, longest=LONGEST_VENUE), value) for name, value in venues.items()]
     depth = max(max(len(one["bids"]), len(one["asks"]), 1) for one in read)
-    sides = {}
+    sides: dict[str, Matrix] = {}
     for side, short in (("bids", "bid"), ("asks", "ask")):
         prices, sizes = np.full((len(read), depth), np.nan), np.zeros((len(read), depth))
         for v, one in enumerate(read):
@@ -264,8 +264,8 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
     read: dict[str, Any] = {}
     for side, sign in (("bids", -1), ("asks", 1)):
         levels = []
-        for level in list_of(f"{side} of {name}", given.get(side, []), list | tuple, "price and size"):
-            if len(level) != 2:
+        for level in list_of(f"{side} of {name}", given.get(side, []), object, "price and size"):
+            if not isinstance(level, list | tuple) or len(level) != 2:
                 raise DataError(f"{side} of {name} must be price and size, was {shown(level)}")
             price = real_number(f"price of {name}", level[0], above=0, maximum=LARGEST_PRICE)
             levels.append((price, real_number(f"size of {name}", level[1], minimum=0, maximum=1e12)))
@@ -278,5 +278,3 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
         read[fee] = real_number(f"{fee} of {name}", value, minimum=-LARGEST_FEE, maximum=LARGEST_FEE)
     read["age_ns"] = whole_number(f"age_ns of {name}", given.get("age_ns", 0), minimum=0)
     return read
-
-

@@ -1,4 +1,4 @@
-"""What a router decides: child orders to dark pools, limit orders, shares taken at once, and what becomes of the rest."""
+"""What a router decides: shares for dark pools, limit orders, shares taken at once, and what becomes of the rest."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from riskroute.errors import DataError, InputError, shown
 from riskroute.routers.context import Context
 from riskroute.validation import one_of, real_number, true_or_false, whole_number
 
-SWEEP = "sweep"
-RESTS = ("sweep", "touch")
-"""What may become of shares that nobody took: swept over all venues at once, or taken at the best price alone, again
-and again until they are done. Or all go to one venue, as ``venue:NAME``."""
+RESTS = ("sweep", "touch", "venue:NAME", "post:NAME")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Child orders of one order. Shares that none of them holds are swept at once, as ``rest`` says.
+    """Child orders of one order.
 
     Parameters
     ----------
@@ -38,10 +35,10 @@ class Plan:
         Shares taken at once, by venue.
     take_limits : Mapping[str, float]
         Worst prices for them; the worst displayed price that they count on if none is given.
-    sweep : bool
-        Whether the shares that no child holds are taken at once where they are cheapest, before anything came back.
     rest : str
-        ``sweep``, ``touch`` or ``venue:NAME``, for what comes back.
+        What becomes of shares that came back, and of those that no child holds. ``sweep``: taken over all venues where
+        they are cheapest. ``touch``: taken at the best displayed price alone, every millisecond, until they are done.
+        ``venue:NAME``: taken at one venue. ``post:NAME``: posted there until the horizon, then swept.
 
     Examples
     --------
@@ -57,8 +54,7 @@ class Plan:
     limit: Mapping[str, int] = field(default_factory=dict)
     take: Mapping[str, int] = field(default_factory=dict)
     take_limits: Mapping[str, float] = field(default_factory=dict)
-    sweep: bool = True
-    rest: str = SWEEP
+    rest: str = "sweep"
 
     @property
     def sent(self) -> int:
@@ -82,10 +78,11 @@ class Plan:
             real_number(f"take limit of {place}", price, above=0)
         if self.recall is not None:
             real_number("recall", self.recall, minimum=0)
-        if not self.rest.startswith("venue:"):
-            one_of("rest", self.rest, RESTS)
+        rule, _, venue = self.rest.partition(":")
+        if rule in ("venue", "post"):
+            one_of("venue of rest", venue, venues)
         else:
-            one_of("venue of rest", self.rest.removeprefix("venue:"), venues)
+            one_of("rest", self.rest, RESTS)
         true_or_false("in_turn", self.in_turn)
         return self
 

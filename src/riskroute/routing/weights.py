@@ -37,6 +37,28 @@ def apportion_weights(weights: ArrayLike, allocations: Allocations) -> tuple[int
     return tuple(int(amount) for amount in (units + lattice.lows) * allocations.lot)
 
 
+def proportional_lots(weights: Vector, shares: int, lot: int = 1) -> Units:
+    """Shares in proportion to non-negative ``weights (n,)``, in whole lots by largest remainders, ``(n,)``.
+
+    What is less than a lot goes to the largest weight. Without any weight nobody gets anything.
+
+    Examples
+    --------
+    >>> proportional_lots(np.array([0.5, 0.3, 0.2]), 850, 100).tolist()
+    [450, 200, 200]
+    """
+    total = float(weights.sum())
+    if not total > 0:
+        return np.zeros(len(weights), dtype=np.int64)
+    part = weights / total * (shares // lot)
+    units = np.floor(part + 1e-9).astype(np.int64)
+    first = np.argsort(np.round(units - part, 6), kind="stable")  # what differs by rounding only is equal
+    units[first[: shares // lot - int(units.sum())]] += 1
+    units *= lot
+    units[int(np.argmax(weights))] += shares % lot
+    return units
+
+
 def _shared_out(weights: Vector, free: int, room: Units) -> Vector:
     """Divide ``free`` in proportion to weights, with at most ``room (slots,)`` each; fractions are left."""
     part, unfilled = np.zeros(len(weights)), np.ones(len(weights), dtype=bool)

@@ -1,0 +1,148 @@
+"""Dark pools first, at the mid, and the displayed market with what comes back: the bar a learning router must beat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from riskroute.routers.context import Context
+from riskroute.routers.plan import Plan
+from riskroute.routers.report import ChildReport
+from riskroute.routers.router import Router
+from riskroute.routing.weights import proportional_lots
+from riskroute.validation import one_of, real_number, whole_number
+
+MODES = ("sequential", "parallel")
+OPTIMISTIC = 1.0
+"""The score of a pool that was never tried, in dollars a share: more than any pool can save."""
+
+
+@dataclass
+class DarkFirst(Router):
+    """Try the pools that have paid best of late, then sweep.
+
+    A pool is scored by what a share sent there has saved against the sweep, filled or not: an exponentially weighted
+    mean, optimistic at first.
+
+    Parameters
+    ----------
+    mode : str
+        ``sequential``: the best pool gets all, the next one what came back, and so on. ``parallel``: all at once, in
+        proportion to their scores.
+    memory_weight : float
+        Weight of the past in the score.
+    cap : int, optional
+        Most shares that a pool gets; None: the whole order.
+    min_saving : float
+        Dollars a share that a fill must save against the sweep; pools below are left out.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}}
+    >>> books["pools"] = {"P": {}, "Q": {"fee": 0.02}}
+    >>> plan = DarkFirst().route(read_context(books, side="sell", shares=300))  # a fee of 2 cents eats up the saving
+    >>> plan.dark, plan.in_turn, plan.rest
+    ({'P': 300}, True, 'sweep')
+    """
+
+    name: ClassVar[str] = "dark-first+sweep"
+    feedback: ClassVar[str] = "F2"
+    memory: ClassVar[tuple[str, ...]] = ("scores", "expected")
+    mode: str = "sequential"
+    memory_weight: float = 0.95
+    cap: int | None = None
+    min_saving: float = 0.0
+    scores: dict[str, float] = field(init=False, repr=False)
+    expected: dict[str, dict[str, float]] = field(init=False, repr=False)
+    """Saving a share, by order under way and pool."""
+
+    def check_parameters(self) -> None:
+        one_of("mode", self.mode, MODES)
+        real_number("memory_weight", self.memory_weight, minimum=0, below=1)
+        real_number("min_saving", self.min_saving)
+        if self.cap is not None:
+            whole_number("cap", self.cap)
+
+    def begin(self) -> None:
+        self.scores, self.expected = {}, {}
+
+    def decide(self, context: Context) -> Plan:
+        savings = pool_savings(context)
+        good = {pool: saving for pool, saving in savings.items() if saving > self.min_saving}
+        self.expected[context.order] = good
+        most = min(context.shares, self.cap or context.shares)
+        score = {pool: self.scores.get(pool, OPTIMISTIC) for pool in good}
+        if self.mode == "parallel":
+            shares = proportional_lots(np.array(list(score.values())), context.shares, context.lot)
+            sent = {pool: min(int(n), most) for pool, n in zip(score, shares, strict=True) if n}
+            return self.then(context, sent, in_turn=False)
+        ranked = sorted(score, key=lambda pool: (-score[pool], pool))
+        return self.then(context, dict.fromkeys(ranked, most), in_turn=True)
+
+    def then(self, context: Context, dark: Mapping[str, int], *, in_turn: bool) -> Plan:
+        """Return the plan that tries the pools so, and sweeps what comes back."""
+        return Plan(context.order, dark=dark, in_turn=in_turn)
+
+    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+        savings = self.expected.get(order, {})
+        for child in children:
+            if child.kind in ("dark", "dark_rest") and child.sent and child.place in savings:
+                saved = child.filled / child.sent * savings[child.place]
+                before = self.scores.get(child.place, OPTIMISTIC)
+                self.scores[child.place] = self.memory_weight * before + (1 - self.memory_weight) * saved
+        if profit is not None:
+            self.expected.pop(order, None)
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        self.scores = {str(pool): real_number("score", value) for pool, value in memory["scores"].items()}
+        self.expected = {
+            str(order): {str(pool): real_number("saving", value) for pool, value in savings.items()}
+            for order, savings in memory["expected"].items()
+        }
+
+
+@dataclass
+class DarkFirstPost(DarkFirst):
+    """Try pools, post what comes back where the queue is shortest, and sweep at the horizon.
+
+    The venue is the one with the least expected delay: shares displayed at its best price, over the shares a second
+    that trade there if the context knows them (``outflow NAME``).
+    """
+
+    name: ClassVar[str] = "dark-first+post+sweep"
+
+    def then(self, context: Context, dark: Mapping[str, int], *, in_turn: bool) -> Plan:
+        venue = quickest_venue(context)
+        rest = f"post:{venue}" if context.horizon > 0 and venue else "sweep"
+        return Plan(context.order, dark=dark, in_turn=in_turn, rest=rest)
+
+
+def pool_savings(context: Context) -> dict[str, float]:
+    """Dollars a share that a fill in each pool saves against a sweep of the whole order.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {"fee": 0.001}}}
+    >>> {pool: round(saving, 6) for pool, saving in pool_savings(read_context(books, side="sell", shares=300)).items()}
+    {'P': 0.009}
+    """
+    sweep = float(context.displayed.costs(context.shares)) / context.shares
+    half = (context.books.best_ask - context.books.best_bid) / 2
+    return {pool.name: sweep - pool.fee + pool.improvement * half for pool in context.pools}
+
+
+def quickest_venue(context: Context) -> str:
+    """The venue at whose best own-side price the shares displayed are the soonest gone; empty without any."""
+    best = context.books.best_bid if context.sign > 0 else context.books.best_ask
+    prices, sizes = context.books.side("bid" if context.sign > 0 else "ask")
+    delays = {
+        name: sizes[v, 0] / max(context.features.get(f"outflow {name}", 1.0), 1e-9)
+        for v, name in enumerate(context.books.venues)
+        if prices[v, 0] == best and sizes[v, 0] > 0
+    }
+    return min(delays, key=lambda name: (delays[name], name)) if delays else ""

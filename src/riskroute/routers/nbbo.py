@@ -1,0 +1,40 @@
+"""Only the best displayed price, again and again: the cautious reading of order protection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskroute.routers.context import Context
+from riskroute.routers.plan import Plan
+from riskroute.routers.router import Router
+from riskroute.routers.sweep import taking_plan
+from riskroute.routing.consolidated import ConsolidatedBook
+
+
+@dataclass
+class Nbbo(Router):
+    """Take what is displayed at the best price, look again a millisecond later, and so on until all is done.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> books = {
+    ...     "A": {"bids": [[10.00, 100], [9.99, 200]], "asks": [[10.02, 100]]},
+    ...     "B": {"bids": [[10.00, 50]], "asks": [[10.02, 100]]},
+    ... }
+    >>> plan = Nbbo().route(read_context({"venues": books}, side="sell", shares=400))
+    >>> plan.take, plan.rest
+    ({'A': 100, 'B': 50}, 'touch')
+    """
+
+    name: ClassVar[str] = "nbbo"
+
+    def decide(self, context: Context) -> Plan:
+        book, best = context.displayed, context.books.best_ask if context.sign > 0 else context.books.best_bid
+        at_best = np.where(book.prices == best, book.sizes, 0.0)
+        top = ConsolidatedBook(book.prices, at_best, book.takers, mid=context.mid, side=context.side)
+        plan = taking_plan(context, top.take(context.shares, lot=context.lot))
+        return Plan(context.order, take=plan.take, take_limits=plan.take_limits, rest="touch")

@@ -1,0 +1,71 @@
+"""The rule every desk has: take the displayed shares that are cheapest, fees included, wherever they are.
+
+References
+----------
+Practice under order-protection rules; U.S. Securities and Exchange Commission, Regulation NMS, Rule 611,
+https://www.ecfr.gov/current/title-17/section-242.611
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riskroute.routers.context import Context
+from riskroute.routers.plan import Plan
+from riskroute.routers.router import Router
+from riskroute.routing.consolidated import Taken
+from riskroute.validation import whole_number
+
+
+@dataclass
+class Sweep(Router):
+    """Take the cheapest displayed shares, each child at no worse a price than it counts on.
+
+    Parameters
+    ----------
+    discretion : int
+        Ticks by which the price limits of its children are worse than what was displayed: more of them then survive
+        the latency.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> books = {
+    ...     "A": {"bids": [[10.00, 150], [9.98, 500]], "asks": [[10.02, 100]], "taker": 0.003},
+    ...     "B": {"bids": [[10.00, 100], [9.99, 300]], "asks": [[10.02, 100]], "taker": -0.002},
+    ... }
+    >>> plan = Sweep().route(read_context({"venues": books}, side="sell", shares=300, lot=100))
+    >>> plan.take, plan.take_limits
+    ({'A': 100, 'B': 200}, {'A': 10.0, 'B': 9.99})
+    """
+
+    name: ClassVar[str] = "sweep"
+    discretion: int = 0
+
+    def check_parameters(self) -> None:
+        whole_number("discretion", self.discretion, minimum=0, maximum=1000)
+
+    def decide(self, context: Context) -> Plan:
+        return taking_plan(context, context.displayed.take(context.shares, lot=context.lot), self.discretion)
+
+
+@dataclass
+class RawSweep(Sweep):
+    """The sweep of a router that knows no fees: the same, by displayed price alone."""
+
+    name: ClassVar[str] = "raw-sweep"
+
+    def decide(self, context: Context) -> Plan:
+        return taking_plan(context, context.consolidated(fees=False).take(context.shares, lot=context.lot), 0)
+
+
+def taking_plan(context: Context, taken: Taken, discretion: int = 0) -> Plan:
+    """Return the plan that takes shares as said, with price limits ``discretion`` ticks beyond what is displayed."""
+    chosen = [v for v, shares in enumerate(taken.shares) if shares]
+    venues, worse = context.books.venues, context.sign * discretion * context.tick
+    return Plan(
+        context.order,
+        take={venues[v]: int(taken.shares[v]) for v in chosen},
+        take_limits={venues[v]: float(taken.limits[v] + worse) for v in chosen},
+    )
