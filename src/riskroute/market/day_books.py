@@ -1,0 +1,177 @@
+"""Books of one symbol on one day at all its venues, to be looked up as of any moment: never a later snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import polars
+from numba import njit
+
+from riskroute.arrays import Floats, Integers, Matrix, Stamps
+from riskroute.errors import InputError
+from riskroute.market.schema import LEVEL_FIELDS, depth_of
+from riskroute.validation import exact_array, list_of, whole_number
+
+
+class BooksNow(NamedTuple):
+    """Books of all venues at one moment: prices and sizes ``(V, L)``, NaN and 0 where there is no level.
+
+    ``ages (V,)`` are the nanoseconds since each snapshot, -1 for a venue that has shown none yet; ``rows (V,)`` say
+    which snapshot it is.
+    """
+
+    bid_px: Matrix
+    bid_sz: Matrix
+    ask_px: Matrix
+    ask_sz: Matrix
+    ages: Integers
+    rows: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class DayBooks:
+    """All snapshots of a day, venue after venue.
+
+    Parameters
+    ----------
+    venues : tuple[str, ...]
+        ``V`` names.
+    offsets : Integers
+        ``(V + 1,)``: snapshots ``offsets[v]`` to ``offsets[v + 1]`` are those of venue ``v``, in the order of time.
+    stamps, sequences : Stamps
+        ``(N,)``, times in nanoseconds of UTC, and numbers of the messages that made them.
+    bid_px, bid_sz, ask_px, ask_sz : Matrix
+        ``(N, L)``, best level first; NaN and 0 where there is no level.
+
+    Examples
+    --------
+    >>> table = polars.DataFrame(
+    ...     {"ts_event": [100, 300], "sequence": [1, 2], "bid_px_00": [9.0, 9.5], "bid_sz_00": [5, 6],
+    ...      "ask_px_00": [10.0, 10.0], "ask_sz_00": [7, 8]}
+    ... )
+    >>> day = day_books({"XNAS": table})
+    >>> now = day.as_of(299)
+    >>> now.bid_px.tolist(), now.ages.tolist(), day.as_of(99).ages.tolist()
+    ([[9.0]], [199], [-1])
+    """
+
+    venues: tuple[str, ...]
+    offsets: Integers
+    stamps: Stamps
+    sequences: Integers
+    bid_px: Matrix
+    bid_sz: Matrix
+    ask_px: Matrix
+    ask_sz: Matrix
+
+    def __post_init__(self) -> None:
+        rows = len(exact_array("stamps", self.stamps, np.int64, (None,)))
+        offsets = exact_array("offsets", self.offsets, np.int64, (len(self.venues) + 1,))
+        if offsets[0] != 0 or offsets[-1] != rows or (np.diff(offsets) < 0).any():
+            raise InputError(f"offsets must rise from 0 to {rows}, the number of snapshots, was {offsets.tolist()}")
+        exact_array("sequences", self.sequences, np.int64, (rows,))
+        shape: tuple[int | None, ...] = (rows, None)
+        for name in LEVEL_FIELDS:
+            shape = exact_array(name, getattr(self, name), np.float64, shape).shape
+        for first, last in zip(offsets[:-1], offsets[1:], strict=True):
+            if (np.diff(self.stamps[first:last]) < 0).any():
+                raise InputError("snapshots of a venue must be in the order of time, were not")
+
+    @property
+    def first(self) -> int:
+        """The first moment at which every venue has shown a book."""
+        begins = self.offsets[:-1][np.diff(self.offsets) > 0]
+        return int(self.stamps[begins].max())
+
+    @property
+    def last(self) -> int:
+        """The time of the last snapshot of all."""
+        return int(self.stamps.max())
+
+    def as_of(self, time: int) -> BooksNow:
+        """The last snapshot of every venue that is not later than ``time``."""
+        return BooksNow(
+            *_as_of(self.offsets, self.stamps, self.bid_px, self.bid_sz, self.ask_px, self.ask_sz, int(time))
+        )
+
+    def mids(self, times: Sequence[int] | Stamps) -> Floats:
+        """Consolidated mid as of each of some times, ``(n,)``; NaN where a side shows nothing."""
+        stamps = exact_array("times", np.asarray(times), np.int64, (None,))
+        found: Floats = _mids(self.offsets, self.stamps, self.bid_px, self.bid_sz, self.ask_px, self.ask_sz, stamps)
+        return found
+
+
+def day_books(tables: dict[str, polars.DataFrame], *, levels: int | None = None) -> DayBooks:
+    """Put the snapshot tables of several venues together, at most ``levels`` deep if given."""
+    if not tables:
+        raise InputError("tables must hold at least one venue, was empty")
+    list_of("tables", list(tables.values()), polars.DataFrame, "snapshot tables")
+    depth = max(depth_of(table) for table in tables.values())
+    depth = min(depth, whole_number("levels", levels)) if levels is not None else depth
+    offsets = np.cumsum([0, *(table.height for table in tables.values())])
+    arrays: dict[str, Matrix] = {}
+    for name in LEVEL_FIELDS:
+        values = np.full((int(offsets[-1]), depth), np.nan if name.endswith("px") else 0.0)
+        for v, table in enumerate(tables.values()):
+            for level in range(min(depth, depth_of(table))):
+                column = table[f"{name}_{level:02d}"].cast(polars.Float64)
+                filled = column.fill_null(float("nan") if name.endswith("px") else 0.0)
+                values[offsets[v] : offsets[v + 1], level] = filled.to_numpy()
+        arrays[name] = values
+    stamps, sequences = (
+        np.concatenate([table[name].cast(polars.Int64).to_numpy() for table in tables.values()])
+        for name in ("ts_event", "sequence")
+    )
+    return DayBooks(tuple(tables), offsets, stamps, sequences, **arrays)
+
+
+@njit(cache=True)
+def _row_at(stamps: Stamps, first: int, last: int, time: int) -> int:
+    """Row of the last stamp in ``first`` to ``last`` that is at most ``time``; -1 if there is none."""
+    low, high = first, last
+    while low < high:
+        middle = (low + high) // 2
+        if stamps[middle] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1 if low > first else -1
+
+
+@njit(cache=True)
+def _as_of(
+    offsets: Integers, stamps: Stamps, bid_px: Matrix, bid_sz: Matrix, ask_px: Matrix, ask_sz: Matrix, time: int
+) -> tuple[Matrix, Matrix, Matrix, Matrix, Integers, Integers]:
+    venues, levels = len(offsets) - 1, bid_px.shape[1]
+    prices = np.full((2, venues, levels), np.nan)
+    sizes = np.zeros((2, venues, levels))
+    ages, rows = np.full(venues, -1), np.full(venues, -1)
+    for v in range(venues):
+        row = _row_at(stamps, offsets[v], offsets[v + 1], time)
+        if row >= 0:
+            prices[0, v], sizes[0, v] = bid_px[row], bid_sz[row]
+            prices[1, v], sizes[1, v] = ask_px[row], ask_sz[row]
+            ages[v], rows[v] = time - stamps[row], row
+    return prices[0], sizes[0], prices[1], sizes[1], ages, rows
+
+
+@njit(cache=True)
+def _mids(
+    offsets: Integers, stamps: Stamps, bid_px: Matrix, bid_sz: Matrix, ask_px: Matrix, ask_sz: Matrix, times: Stamps
+) -> Floats:
+    mids = np.full(len(times), np.nan)
+    for k in range(len(times)):
+        bid, ask = -np.inf, np.inf
+        for v in range(len(offsets) - 1):
+            row = _row_at(stamps, offsets[v], offsets[v + 1], times[k])
+            if row >= 0:
+                if bid_sz[row, 0] > 0 and bid_px[row, 0] > bid:
+                    bid = bid_px[row, 0]
+                if ask_sz[row, 0] > 0 and ask_px[row, 0] < ask:
+                    ask = ask_px[row, 0]
+        if bid > -np.inf and ask < np.inf:
+            mids[k] = (bid + ask) / 2
+    return mids
