@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from numba import njit
 
 from riskroute.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.errors import InputError
-from riskroute.market.schema import LEVEL_FIELDS, depth_of
+from riskroute.market.schema import LEVEL_FIELDS, schema_depth
 from riskroute.validation import exact_array, list_of, whole_number
 
 
@@ -76,7 +77,7 @@ class DayBooks:
         shape: tuple[int | None, ...] = (rows, None)
         for name in LEVEL_FIELDS:
             shape = exact_array(name, getattr(self, name), np.float64, shape).shape
-        for first, last in zip(offsets[:-1], offsets[1:], strict=True):
+        for first, last in itertools.pairwise(offsets):
             if (np.diff(self.stamps[first:last]) < 0).any():
                 raise InputError("snapshots of a venue must be in the order of time, were not")
 
@@ -109,14 +110,14 @@ def day_books(tables: dict[str, polars.DataFrame], *, levels: int | None = None)
     if not tables:
         raise InputError("tables must hold at least one venue, was empty")
     list_of("tables", list(tables.values()), polars.DataFrame, "snapshot tables")
-    depth = max(depth_of(table) for table in tables.values())
+    depth = max(schema_depth(table) for table in tables.values())
     depth = min(depth, whole_number("levels", levels)) if levels is not None else depth
     offsets = np.cumsum([0, *(table.height for table in tables.values())])
     arrays: dict[str, Matrix] = {}
     for name in LEVEL_FIELDS:
         values = np.full((int(offsets[-1]), depth), np.nan if name.endswith("px") else 0.0)
         for v, table in enumerate(tables.values()):
-            for level in range(min(depth, depth_of(table))):
+            for level in range(min(depth, schema_depth(table))):
                 column = table[f"{name}_{level:02d}"].cast(polars.Float64)
                 filled = column.fill_null(float("nan") if name.endswith("px") else 0.0)
                 values[offsets[v] : offsets[v + 1], level] = filled.to_numpy()

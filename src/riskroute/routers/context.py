@@ -11,8 +11,8 @@ import numpy as np
 
 from riskroute.arrays import Floats, Integers, Matrix, Vector
 from riskroute.errors import DataError, shown
+from riskroute.names import LONGEST_VENUE, as_name
 from riskroute.routing.consolidated import ConsolidatedBook, side_sign
-from riskroute.text import LONGEST_VENUE, as_name
 from riskroute.validation import exact_array, list_of, real_number, whole_number
 
 LARGEST_FEE = 10.0

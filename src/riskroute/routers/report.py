@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from riskroute.errors import InputError
-from riskroute.records import from_plain, to_plain
+from riskroute.records import record_from_plain, record_to_plain
 from riskroute.validation import one_of, real_number, whole_number
 
 KINDS = ("dark", "dark_rest", "limit", "take", "sweep")
@@ -88,10 +88,10 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values that `from_json` makes the same report of."""
-        plain: dict[str, Any] = to_plain(self)
+        plain: dict[str, Any] = record_to_plain(self)
         return plain
 
     @classmethod
     def from_json(cls, values: Any) -> Report:
         """Make a report of plain values."""
-        return from_plain(cls, values)
+        return record_from_plain(cls, values)
