@@ -22,9 +22,10 @@ class Plan:
     order : str
         Key of the order.
     dark : Mapping[str, int]
-        Shares that try a pool now and come back at once, by pool; in this order if ``in_turn``.
+        Shares that try a pool now and come back at once, by pool.
     in_turn : bool
-        Whether pools are tried one after the other, each with what is left, up to its shares; else all at once.
+        Whether pools are tried one after the other, in this order, each with all that no other child holds, up to its
+        shares; else all at once.
     dark_rest : Mapping[str, int]
         Shares that rest in a pool until they are filled, recalled, or the horizon ends.
     recall : float, optional
@@ -39,6 +40,8 @@ class Plan:
         What becomes of shares that came back, and of those that no child holds. ``sweep``: taken over all venues where
         they are cheapest. ``touch``: taken at the best displayed price alone, every millisecond, until they are done.
         ``venue:NAME``: taken at one venue. ``post:NAME``: posted there until the horizon, then swept.
+    trade_through : bool
+        Whether children may take prices worse than another venue's best quote; they come back otherwise.
 
     Examples
     --------
@@ -55,11 +58,12 @@ class Plan:
     take: Mapping[str, int] = field(default_factory=dict)
     take_limits: Mapping[str, float] = field(default_factory=dict)
     rest: str = "sweep"
+    trade_through: bool = False
 
     @property
     def sent(self) -> int:
-        """Shares in child orders; those that try pools in turn count once."""
-        tried = max(self.dark.values(), default=0) if self.in_turn else sum(self.dark.values())
+        """Shares that child orders hold; pools in turn are tried with what is left."""
+        tried = 0 if self.in_turn else sum(self.dark.values())
         return tried + sum(self.dark_rest.values()) + sum(self.limit.values()) + sum(self.take.values())
 
     def checked(self, context: Context) -> Plan:
@@ -84,6 +88,7 @@ class Plan:
         else:
             one_of("rest", self.rest, RESTS)
         true_or_false("in_turn", self.in_turn)
+        true_or_false("trade_through", self.trade_through)
         return self
 
     def to_json(self) -> dict[str, Any]:

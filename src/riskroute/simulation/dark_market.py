@@ -1,0 +1,176 @@
+"""What rests in dark pools, moment by moment: an assumption, since nobody publishes it, and the same for all routers.
+
+Presence depends on the moment: on the spread, on whether we were filled there of late, and on a state that wanders and
+is partly common to all pools. Sizes have a power law. And it selects against us: counterparties are there more often
+before moves that make a fill regretted.
+
+What a pool hides from an order depends on the seed, the day, the number of the order and the pool alone, so that
+routers are compared on the same luck.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from riskroute.arrays import Floats, Integers, Stamps
+from riskroute.names import LONGEST_VENUE, as_name
+from riskroute.routers.context import Pool
+from riskroute.seeding import seed_stream
+from riskroute.validation import list_of, real_number, whole_number
+
+SECOND = 1_000_000_000
+STATE_MEMORY = 60.0
+"""Seconds within which the state of a pool is forgotten."""
+
+SHARED = 0.3
+"""Correlation between the states of two pools."""
+
+MOST_ARRIVALS = 64
+"""Counterparties at most that a resting order meets in one pool."""
+
+
+@dataclass(frozen=True)
+class PoolModel:
+    """How a dark pool behaves.
+
+    Parameters
+    ----------
+    name : str
+        Of the pool.
+    presence : float
+        Probability that it holds shares for us at an ordinary moment.
+    rate : float
+        Counterparties a second that come to a resting order, at an ordinary moment.
+    tail, smallest, largest : float
+        Sizes: at least ``n`` shares with probability ``(smallest / n) ** tail``, and never more than ``largest``.
+    spread, recent, state : float
+        What the log odds of presence gain when the spread is e times its median, when we were filled there within the
+        last minute, and by a standard deviation of the pool's state.
+    adverse : float
+        Presence is ``exp(adverse)`` times as likely before moves that make a fill regretted, and the inverse of it
+        before others.
+    fee, improvement : float
+        As of a `Pool`.
+    """
+
+    name: str
+    presence: float
+    rate: float = 0.1
+    tail: float = 1.2
+    smallest: int = 100
+    largest: int = 100_000
+    spread: float = 0.5
+    recent: float = 0.7
+    state: float = 0.8
+    adverse: float = 0.2
+    fee: float = 0.001
+    improvement: float = 0.0
+
+    def __post_init__(self) -> None:
+        as_name("name of a pool", self.name, longest=LONGEST_VENUE)
+        real_number(f"presence of {self.name}", self.presence, minimum=0, maximum=1)
+        real_number(f"rate of {self.name}", self.rate, minimum=0, maximum=1000)
+        real_number(f"tail of {self.name}", self.tail, above=0)
+        whole_number(f"smallest of {self.name}", self.smallest)
+        whole_number(f"largest of {self.name}", self.largest, minimum=self.smallest)
+        for field in ("spread", "recent", "state", "adverse"):
+            real_number(f"{field} of {self.name}", getattr(self, field), minimum=-10, maximum=10)
+
+    @property
+    def pool(self) -> Pool:
+        """What a router is told of it."""
+        return Pool(self.name, self.fee, self.improvement)
+
+
+@dataclass(frozen=True)
+class DarkMoments:
+    """What the moments of all orders of a day are like for dark pools, ``(n,)`` each.
+
+    ``spreads`` are relative to their median; ``regretted`` is 1 where the price soon moves so that a fill is
+    regretted, -1 where it moves the other way, 0 where it does not move.
+    """
+
+    times: Stamps
+    spreads: Floats
+    regretted: Integers
+
+
+class DarkMarket:
+    """The pools of a day, for the orders of that day.
+
+    Examples
+    --------
+    >>> moments = DarkMoments(np.array([0, SECOND]), np.ones(2), np.zeros(2, dtype=np.int64))
+    >>> market = DarkMarket([PoolModel("P", presence=1.0)], moments, seed=0, day="2019-03-27")
+    >>> [market.hidden(0, "P", recent=False) == market.hidden(0, "P", recent=True), market.hidden(0, "P") >= 100]
+    [True, True]
+    >>> DarkMarket([PoolModel("P", presence=0.0)], moments, seed=0, day="2019-03-27").hidden(0, "P")
+    0
+    """
+
+    def __init__(self, pools: Sequence[PoolModel], moments: DarkMoments, *, seed: int, day: str) -> None:
+        self.pools = {one.name: one for one in list_of("pools", pools, PoolModel, "pool models")}
+        self.moments = moments
+        count = len(moments.times)
+        common = _state(np.random.default_rng(seed_stream(seed, "dark state", day)), moments.times)
+        self._odds: dict[str, Floats] = {}
+        self._draws: dict[str, Floats] = {}
+        self._arrivals: dict[str, tuple[Floats, Floats]] = {}
+        for name, one in self.pools.items():
+            own = _state(np.random.default_rng(seed_stream(seed, "dark state", day, name)), moments.times)
+            state = math.sqrt(SHARED) * common + math.sqrt(1 - SHARED) * own
+            self._odds[name] = one.spread * np.log(moments.spreads) + one.state * state
+            self._draws[name] = np.random.default_rng(seed_stream(seed, "hidden sizes", day, name)).random((count, 2))
+            rng = np.random.default_rng(seed_stream(seed, "dark arrivals", day, name))
+            self._arrivals[name] = (rng.exponential(size=(count, MOST_ARRIVALS)), rng.random((count, MOST_ARRIVALS)))
+
+    def chance(self, order: int, pool: str, *, recent: bool = False) -> float:
+        """Probability that a pool holds shares for an order, by its number."""
+        one = self.pools[pool]
+        if one.presence in (0.0, 1.0):
+            return one.presence
+        odds = math.log(one.presence / (1 - one.presence)) + self._odds[pool][order] + one.recent * recent
+        chance = 1 / (1 + math.exp(-odds)) * math.exp(one.adverse * int(self.moments.regretted[order]))
+        return min(chance, 1.0)
+
+    def hidden(self, order: int, pool: str, *, recent: bool = False) -> int:
+        """Shares that rest in a pool when an order comes, by its number."""
+        there, height = self._draws[pool][order]
+        return _size(self.pools[pool], height) if there < self.chance(order, pool, recent=recent) else 0
+
+    def arrivals(self, order: int, pool: str, seconds: float, *, recent: bool = False) -> list[tuple[float, int]]:
+        """Counterparties that come to shares resting in a pool: seconds after the order, and sizes."""
+        one = self.pools[pool]
+        usual = max(one.presence, 1e-9)
+        rate = one.rate * self.chance(order, pool, recent=recent) / usual
+        if rate <= 0:
+            return []
+        gaps, heights = self._arrivals[pool]
+        times = np.cumsum(gaps[order]) / rate
+        return [
+            (float(time), _size(one, height))
+            for time, height in zip(times, heights[order], strict=True)
+            if time <= seconds
+        ]
+
+
+def _size(pool: PoolModel, height: float) -> int:
+    """A size of the power law, from a uniform draw."""
+    growth = min(-math.log1p(-height) / pool.tail, math.log(pool.largest / pool.smallest))
+    return int(pool.smallest * math.exp(growth))
+
+
+def _state(rng: np.random.Generator, times: Stamps) -> Floats:
+    """A stationary path of mean 0 and variance 1 at some times, which forgets within `STATE_MEMORY`."""
+    shocks = rng.standard_normal(len(times))
+    if not len(times):
+        return shocks
+    kept = np.exp(-np.diff(times) / SECOND / STATE_MEMORY)
+    path = [float(shocks[0])]
+    for weight, shock in zip(kept.tolist(), shocks[1:].tolist(), strict=True):
+        path.append(weight * path[-1] + math.sqrt(1 - weight * weight) * shock)
+    return np.array(path)
