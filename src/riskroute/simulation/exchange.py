@@ -6,8 +6,8 @@
 4. Limit orders and shares that rest in pools wait for counterparties until the horizon.
 5. What is left then is swept.
 
-No snapshot is younger than the moment it is used at. Shares that the order has taken are not there a second time, as
-long as the books do not change. The market does not react to the order otherwise.
+No snapshot is younger than the moment it is used at. Shares that the order has taken are not there a second time: not
+in the same snapshot, and not within a second. The market does not react to the order otherwise.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from riskroute.simulation.dark_market import SECOND, DarkMarket
 from riskroute.validation import real_number
 
 MILLISECOND = 1_000_000
+REFILL = SECOND
+"""Nanoseconds in which nobody fills up what the order has taken, whatever later snapshots show."""
+
 TOUCH_ROUNDS = 1000
 """Times that an order for the best price alone looks again before it sweeps."""
 
@@ -146,6 +149,16 @@ class Exchange:
         return _Execution(self, number, context, plan).run()
 
 
+class _Taken(NamedTuple):
+    """Shares that the order has taken: where, and from which snapshot at what time."""
+
+    venue: int
+    price: float
+    shares: int
+    row: int
+    time: int
+
+
 class _Execution:
     """One order under way."""
 
@@ -158,8 +171,7 @@ class _Execution:
         """Shares that wait for the horizon."""
         self.sign = context.sign
         self.side = "ask" if self.sign > 0 else "bid"
-        self.own: dict[int, list[tuple[float, float]]] = {}
-        """Prices and shares that we have taken, by venue."""
+        self.own: list[_Taken] = []
         self.lit, self.dark_way = (int(seconds * SECOND) for seconds in (exchange.latency.lit, exchange.latency.dark))
         self.end = context.time + int(context.horizon * SECOND)
 
@@ -171,10 +183,10 @@ class _Execution:
         again = time + max(rounds * self.dark_way, self.lit if plan.take else 0) + self.lit
         self._rest(again)
         for venue, shares in plan.limit.items():
-            self._post(venue, shares, time + self.lit)
+            if shares:
+                self._post(venue, shares, time + self.lit)
         self._wait_in_pools(time)
         if self.later:
-            self.own.clear()  # by then the books are others
             self._sweep(max(self.end, again), self.later, last=True)
         return self.done
 
@@ -224,6 +236,8 @@ class _Execution:
         plan = self.plan
         wait = self.context.horizon if plan.recall is None else min(plan.recall, self.context.horizon)
         for pool, shares in plan.dark_rest.items():
+            if not shares:
+                continue
             left, fills = shares, []
             dark = self.exchange.dark
             came = dark.arrivals(self.number, pool, wait, recent=self._recent(pool, time)) if dark else []
@@ -242,10 +256,11 @@ class _Execution:
         """Prices and sizes to take from as of a time, without what we have taken ourselves."""
         now: BooksNow = self.exchange.books.as_of(time)
         prices, sizes = (now.ask_px, now.ask_sz) if self.side == "ask" else (now.bid_px, now.bid_sz)
-        for venue, taken in self.own.items():
-            for price, shares in taken:
-                at = prices[venue] == price
-                sizes[venue][at] = np.maximum(sizes[venue][at] - shares, 0.0)
+        self.rows = now.rows
+        for one in self.own:
+            if now.rows[one.venue] == one.row or time - one.time <= REFILL:
+                at = prices[one.venue] == one.price
+                sizes[one.venue][at] = np.maximum(sizes[one.venue][at] - one.shares, 0.0)
         return prices, sizes
 
     def _take(self, time: int, take: Mapping[str, int], limits: Mapping[str, float]) -> None:
@@ -254,6 +269,8 @@ class _Execution:
         venues = self.exchange.books.venues
         signed = self.sign * prices
         for name, shares in take.items():
+            if not shares:
+                continue
             venue = venues.index(name)
             limit = self.sign * limits[name] if name in limits else np.inf
             protected = self._protected(signed, sizes, venue, take, venues) if not self.plan.trade_through else np.inf
@@ -292,7 +309,7 @@ class _Execution:
             taken = min(left, there)
             if taken:
                 self.done.fills.append(Fill(child, kind, name, time, taken, price, fee))
-                self.own.setdefault(venue, []).append((price, float(taken)))
+                self.own.append(_Taken(venue, price, taken, int(self.rows[venue]), time))
                 left, money = left - taken, money + taken * price
         filled = shares - left
         last = time if filled else 0

@@ -1,0 +1,97 @@
+"""Contexts: what is read is what is meant, and what cannot be is named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from riskroute.errors import RiskrouteError
+from riskroute.routers.context import Pool, VenueBooks, read_context
+from router_books import TWO_VENUES, random_context, sale
+
+
+def test_one_benchmark_for_all_venues() -> None:
+    context = sale()
+    assert (context.books.best_bid, context.books.best_ask) == (10.0, 10.02)
+    assert context.mid == pytest.approx(10.01)
+    assert context.sign == -1
+    assert context.displayed.take(300).shares.tolist() == [150, 150]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_json_gives_back_the_same_context(seed: int) -> None:
+    context = random_context(np.random.default_rng(seed), features={"volatility": 0.5})
+    again = read_context(json.loads(json.dumps(context.to_json())))
+    assert again.to_json() == context.to_json()
+    assert again.displayed.take(again.shares).cost == context.displayed.take(context.shares).cost
+
+
+def test_an_order_given_by_name_replaces_that_of_the_file() -> None:
+    context = read_context(sale(300).to_json(), shares=20, side="buy")
+    assert (context.side, context.shares) == ("buy", 20)
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The two venues with one value replaced."""
+    books: dict[str, Any] = json.loads(json.dumps(TWO_VENUES))
+    *parents, last = path.split(".")
+    place = books
+    for name in parents:
+        place = place[name]
+    place[last] = value
+    return books
+
+
+@pytest.mark.parametrize(
+    ("books", "order", "message"),
+    [
+        (changed("venues", {}), {}, "venues must hold at least one venue"),
+        (changed("venues", [1]), {}, r"venues must be an object, was \[1\]"),
+        (
+            changed("venues.A.bid", []),
+            {},
+            "venue A must have the fields bids, asks.* was given .bid.",
+        ),
+        (changed("venues.A.bids", [[10.0]]), {}, r"bids of A must be price and size, was \[10.0\]"),
+        (changed("venues.A.bids", [[9.0, 1], [10.0, 1]]), {}, "bids of A must be the best price first"),
+        (
+            changed("venues.A.asks", [[-1.0, 1]]),
+            {},
+            "price of A must be .* above 0, was -1",
+        ),
+        (changed("venues.A.asks", [[9.2e18, 1]]), {}, "price of A must be a number of at most 1e[+]07"),
+        (changed("venues.A.taker", 30), {}, "taker of A must be a number of at least -10 and of at most 10, was 30"),
+        (changed("pools.P.price", 3), {}, "pool P must have the fields fee, improvement, was given 'price'"),
+        (changed("extra", 1), {}, "the books must have the fields"),
+        (TWO_VENUES, {"shares": 0}, "shares must be a positive integer, was 0"),
+        (TWO_VENUES, {"side": "short"}, "side must be one of buy, sell, was 'short'"),
+        (TWO_VENUES, {"horizon": -1}, "horizon must be a number of at least 0, was -1"),
+        ({"venues": {"A": {"bids": [[10.0, 5]]}}}, {}, "books must show a bid and an ask at some venue"),
+        ({"venues": {"<A>": {"bids": [[10.0, 5]]}}}, {}, "venue must be a name"),
+    ],
+)
+def test_what_cannot_be_is_named(books: dict[str, Any], order: dict[str, Any], message: str) -> None:
+    with pytest.raises(RiskrouteError, match=message):
+        read_context(books, **{"side": "sell", "shares": 10} | order)
+
+
+@pytest.mark.parametrize("missing", ["side", "shares"])
+def test_an_order_must_be_whole(missing: str) -> None:
+    order = {"side": "sell", "shares": 10}
+    del order[missing]
+    with pytest.raises(RiskrouteError, match=f"{missing} must be given"):
+        read_context(TWO_VENUES, **order)
+
+
+def test_arrays_of_different_shapes_are_refused() -> None:
+    one, two = np.ones((1, 2)), np.ones((1, 3))
+    with pytest.raises(RiskrouteError, match=r"ask_px must have shape \(1, 2\), was \(1, 3\)"):
+        VenueBooks(("A",), one, one, two, two, np.zeros(1), np.zeros(1))
+
+
+def test_a_pool_far_from_the_market_is_refused() -> None:
+    with pytest.raises(RiskrouteError, match="improvement of P must be a number of at least -1"):
+        Pool("P", improvement=2)

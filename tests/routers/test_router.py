@@ -1,0 +1,169 @@
+"""The interface of routers: plans that can be played, reports that are learned once, states that go on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from riskroute.errors import InputError, RiskrouteError, StateError
+from riskroute.routers.context import Context
+from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
+from riskroute.routers.nbbo import Nbbo
+from riskroute.routers.plan import Plan
+from riskroute.routers.primary import Primary
+from riskroute.routers.report import ChildReport, Report
+from riskroute.routers.rest_even import RestEven
+from riskroute.routers.router import FEEDBACK, Router
+from riskroute.routers.spray import Spray
+from riskroute.routers.sweep import RawSweep, Sweep
+from router_books import random_context, sale
+
+ROUTERS = [Sweep, RawSweep, Primary, Spray, Nbbo, DarkFirst, DarkFirstPost, RestEven]
+
+
+@dataclass
+class Counting(Router):
+    """Notes what it learns."""
+
+    name: ClassVar[str] = "counting"
+    feedback: ClassVar[str] = "F2"
+    memory: ClassVar[tuple[str, ...]] = ("learned",)
+
+    def begin(self) -> None:
+        self.learned: list[Any] = []
+
+    def decide(self, context: Context) -> Plan:
+        return Plan(context.order)
+
+    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+        self.learned += [[order, child.child] for child in children]
+        if profit is not None:
+            self.learned.append([order, profit])
+
+
+def child(number: int) -> ChildReport:
+    return ChildReport(number, "take", "A", sent=100, filled=40, price=10.0, fee=0.1, last_fill=5, known=7)
+
+
+@pytest.mark.parametrize("kind", ROUTERS)
+def test_every_plan_can_be_played_and_survives_json(kind: type[Router]) -> None:
+    rng, router = np.random.default_rng(1), kind()
+    assert router.feedback in FEEDBACK
+    for number in range(60):
+        context = random_context(rng, number)
+        plan = router.route(context).checked(context)
+        assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+        assert plan.sent <= context.shares
+
+
+@pytest.mark.parametrize("kind", ROUTERS)
+def test_an_order_is_routed_once(kind: type[Router]) -> None:
+    router = kind()
+    router.route(sale())
+    with pytest.raises(StateError, match="order must be a new one, was 'order', which was routed before"):
+        router.route(sale())
+
+
+def test_reports_come_in_any_order_and_children_count_once() -> None:
+    router = Counting()
+    for order in "ab":
+        router.route(sale(order=order))
+    router.learn(Report("b", (child(1),)))
+    router.learn(Report("a", (child(0),)))
+    router.learn(Report("b", (child(1), child(0))))
+    router.learn(Report("b", (child(0), child(2)), complete=True, profit=-3.0))
+    router.learn(Report("b", (child(2), child(3)), complete=True, profit=-3.0))  # once more, from a careless sender
+    assert router.learned == [["b", 1], ["a", 0], ["b", 0], ["b", 2], ["b", -3.0]]
+    assert router.under_way == ("a",)
+
+
+def test_a_report_of_an_order_nobody_routed_is_refused() -> None:
+    with pytest.raises(StateError, match="order must be one that was routed, was 'z'"):
+        Counting().learn(Report("z", ()))
+
+
+def test_a_state_goes_on_where_it_was_saved() -> None:
+    router = Counting()
+    router.route(sale(order="a"))
+    router.learn(Report("a", (child(0),)))
+    again = Counting.restore(json.loads(json.dumps(router.state())))
+    for one in (router, again):
+        one.learn(Report("a", (child(0), child(1)), complete=True, profit=1.0))
+    assert again.state() == router.state()
+    with pytest.raises(StateError, match="which was routed before"):
+        again.route(sale(order="a"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "state version must be 1, was 2"),
+        ({"router": "other"}, "state router must be 'counting', was 'other'"),
+        ({"memory": {}}, r"state memory must hold \['learned'\]"),
+        ({"parameters": {"x": 1}}, "state of counting must be one that state.. returned"),
+        ({"under_way": 3}, "state of counting must be one that state.. returned"),
+    ],
+)
+def test_states_that_cannot_be(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(StateError, match=message):
+        Counting.restore(Counting().state() | change)
+
+
+def test_a_state_must_be_a_dictionary() -> None:
+    with pytest.raises(StateError, match="state must be a dictionary"):
+        Counting.restore([1])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"take": {"C": 100}}, "take place must be one of A, B, was 'C'"),
+        ({"dark": {"A": 100}}, "dark place must be one of P, Q, was 'A'"),
+        ({"limit": {"A": -1}}, "limit shares of A must be a non-negative integer, was -1"),
+        ({"take": {"A": 200, "B": 200}}, "child orders must hold at most 300 shares, was 400"),
+        ({"take": {"A": 1}, "take_limits": {"B": 10.0}}, "take_limits venue must be one of A, was 'B'"),
+        ({"rest": "wait"}, "rest must be one of sweep, touch, venue:NAME, post:NAME, was 'wait'"),
+        ({"rest": "post:C"}, "venue of rest must be one of A, B, was 'C'"),
+        ({"recall": -1.0}, "recall must be a number of at least 0, was -1"),
+        ({"order": "z"}, "order must be 'order', was 'z'"),
+    ],
+)
+def test_plans_that_cannot_be_played(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Plan(**{"order": "order"} | values).checked(sale())
+
+
+def test_pools_in_turn_are_tried_with_what_is_left() -> None:
+    plan = Plan("order", dark={"P": 300, "Q": 300}, in_turn=True)
+    assert plan.sent == 0
+    assert plan.checked(sale()) is plan
+    with pytest.raises(InputError, match="at most 300 shares, was 600"):
+        Plan("order", dark={"P": 300, "Q": 300}).checked(sale())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"filled": 101}, "filled must be at most 100, what was sent, was 101"),
+        ({"kind": "light"}, "kind must be one of dark, dark_rest, limit, take, sweep, was 'light'"),
+        ({"sent": -1}, "sent must be a non-negative integer, was -1"),
+    ],
+)
+def test_reports_that_cannot_be(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ChildReport(**vars(child(0)) | change)
+
+
+@pytest.mark.parametrize("values", [{}, {"order": "a", "children": [{}]}, {"order": "a", "children": [], "x": 1}, 3])
+def test_reports_of_other_json_are_refused(values: Any) -> None:
+    with pytest.raises(RiskrouteError):
+        Report.from_json(values)
+
+
+def test_plans_of_other_json_are_refused() -> None:
+    with pytest.raises(RiskrouteError, match="a plan must have the fields order, dark"):
+        Plan.from_json({"take": {}})

@@ -1,0 +1,201 @@
+"""Routers on recorded days: nothing is known before its time, and the harness can see who is better."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from riskroute.errors import InputError
+from riskroute.market.day_books import DayBooks
+from riskroute.routers.context import Context
+from riskroute.routers.dark_first import DarkFirst
+from riskroute.routers.plan import Plan
+from riskroute.routers.primary import Primary
+from riskroute.routers.report import ChildReport
+from riskroute.routers.router import Router
+from riskroute.routers.sweep import Sweep
+from riskroute.simulation.backtest import Orders, PlayedDay, TradingDay, play_day, spaced_orders
+from riskroute.simulation.dark_market import SECOND, PoolModel
+from riskroute.simulation.exchange import Latency
+
+TAKERS, MAKERS = np.array([0.003, 0.003, -0.002]), np.zeros(3)
+POOLS = (PoolModel("P", 0.3), PoolModel("Q", 0.1))
+
+
+def random_day(seed: int = 0, rows: int = 3000, minutes: int = 30) -> DayBooks:
+    """Three venues around one price that wanders, with quotes one to three ticks apart."""
+    rng = np.random.default_rng(seed)
+    stamps, sides = [], []
+    times = np.linspace(0, minutes * 60, rows)
+    path = 10000 + np.cumsum(rng.standard_normal(rows))
+    for _ in range(3):
+        mine = np.sort(rng.choice(rows, rows // 2, replace=False))
+        centre = np.rint(path[mine] + rng.normal(0, 0.6, len(mine)))
+        ladder, half = np.arange(3), rng.integers(1, 3, len(mine))
+        bids, asks = (centre - half)[:, None] - ladder, (centre + half)[:, None] + ladder
+        sizes = rng.integers(1, 9, (2, len(mine), 3)) * 100.0
+        stamps.append((times[mine] * SECOND).astype(np.int64))
+        sides.append((bids / 100, sizes[0], asks / 100, sizes[1]))
+    columns = [np.concatenate(column) for column in zip(*sides, strict=True)]
+    offsets = np.cumsum([0, *map(len, stamps)])
+    return DayBooks(("A", "B", "C"), offsets, np.concatenate(stamps), np.arange(offsets[-1]), *columns)
+
+
+BOOKS = random_day()
+
+
+def trading_day(books: DayBooks = BOOKS, *, count: int = 120, shares: int = 400, horizon: float = 0.0) -> TradingDay:
+    orders = spaced_orders(books, count, shares, horizon=horizon, rng=np.random.default_rng(3))
+    return TradingDay("d", books, orders, TAKERS, MAKERS, POOLS)
+
+
+def costs(played: PlayedDay) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.array([done.cost for done in played.executed])
+
+
+@dataclass
+class Noting(Router):
+    """Sweeps, and notes when what was learned became known and when orders were routed."""
+
+    name: ClassVar[str] = "noting"
+    feedback: ClassVar[str] = "F2"
+
+    def begin(self) -> None:
+        self.now = 0
+        self.late: list[int] = []
+        self.contexts: list[Context] = []
+        self.profits = 0
+
+    def decide(self, context: Context) -> Plan:
+        self.now = context.time
+        self.contexts.append(context)
+        return Plan(context.order)
+
+    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+        self.late += [child.known for child in children]
+        self.profits += profit is not None
+
+
+def test_every_order_is_filled_and_every_report_learned() -> None:
+    router = Noting()
+    played = play_day(router, trading_day())
+    assert all(done.filled == 400 for done in played.executed)
+    assert len(played.executed) == router.profits == 120
+    assert router.under_way == ()
+
+
+def test_reports_are_not_learned_before_they_are_known() -> None:
+    """Orders a second apart whose outcome takes ten: at most what is ten seconds old has been learned."""
+
+    @dataclass
+    class Strict(Noting):
+        def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+            super().absorb(order, children, profit)
+            assert not self.busy or all(child.known <= self.upcoming for child in children)
+
+        busy: ClassVar[bool] = True
+        upcoming: ClassVar[int] = 0
+
+    day = trading_day(horizon=10.0, count=60)
+    times = iter(day.orders.times.tolist())
+
+    @dataclass
+    class Watched(Strict):
+        def decide(self, context: Context) -> Plan:
+            type(self).upcoming = next(times, 10**18)
+            return Plan(context.order, dark_rest={"P": 400})
+
+    next(times)
+    play_day(Watched(), day)
+
+
+def test_nothing_after_the_decision_is_known_to_a_router() -> None:
+    """All prices after a moment are moved by a dollar: contexts and plans up to then stay the same."""
+    day = trading_day()
+    moment = int(day.orders.times[60])
+    later = BOOKS.stamps > moment
+    moved = dataclasses.replace(BOOKS, bid_px=BOOKS.bid_px + later[:, None], ask_px=BOOKS.ask_px + later[:, None])
+    seen = []
+    for books in (BOOKS, moved):
+        router = Noting()
+        play_day(router, dataclasses.replace(day, books=books))
+        seen.append([context.to_json() for context in router.contexts[:61]])
+    assert seen[0] == seen[1]
+
+
+def test_routers_meet_the_same_luck() -> None:
+    """An order that sends all of itself to a pool is filled alike, whatever came before."""
+    always = play_day(DarkFirst(), trading_day())
+    again = play_day(DarkFirst(), trading_day())
+    assert costs(always).tolist() == costs(again).tolist()
+    assert costs(play_day(DarkFirst(), trading_day(), seed=1)).tolist() != costs(always).tolist()
+
+
+def test_the_sweep_beats_one_venue_and_pools_beat_the_sweep() -> None:
+    sweep, primary, dark = (costs(play_day(router, trading_day())) for router in (Sweep(), Primary(), DarkFirst()))
+    assert sweep.mean() < primary.mean()
+    assert dark.mean() < sweep.mean()
+
+
+def test_without_latency_the_sweep_costs_what_was_displayed() -> None:
+    played = play_day(Sweep(), trading_day(), latency=Latency(0.0, 0.0))
+    for done in played.executed:
+        assert done.cost == pytest.approx(float(done.context.displayed.costs(400)), abs=1e-9)
+
+
+def test_a_router_that_looks_ahead_wins() -> None:
+    """It waits a minute for a price that it knows to be better: a harness that missed that would miss anything."""
+    day = trading_day(horizon=60.0)
+    times, signs = day.orders.times, day.orders.signs
+    gain = -signs * (BOOKS.mids(times + 60 * SECOND) - BOOKS.mids(times))
+
+    @dataclass
+    class Clairvoyant(Router):
+        name: ClassVar[str] = "clairvoyant"
+        feedback: ClassVar[str] = "F4"
+
+        def decide(self, context: Context) -> Plan:
+            number = int(context.order.split("/")[1])
+            wait = gain[number] > 0
+            return Plan(context.order, limit={"A": context.shares} if wait else {})
+
+    ahead, plain = costs(play_day(Clairvoyant(), day)), costs(play_day(Sweep(), day))
+    apart = plain - ahead
+    assert apart.mean() > 4 * apart.std(ddof=1) / len(apart) ** 0.5
+
+
+def test_stale_books_are_counted_and_not_shown() -> None:
+    """Venue A falls silent halfway; five seconds later nobody is shown its books."""
+    half = int(BOOKS.stamps.max() // 2)
+    first = BOOKS.offsets[1]
+    keep = np.concatenate([BOOKS.stamps[:first] <= half, np.ones(len(BOOKS.stamps) - first, dtype=bool)])
+    offsets = BOOKS.offsets - int((~keep).sum()) * (np.arange(4) > 0)
+    columns = {
+        name: getattr(BOOKS, name)[keep] for name in ("stamps", "sequences", "bid_px", "bid_sz", "ask_px", "ask_sz")
+    }
+    silent = DayBooks(BOOKS.venues, offsets, **columns)
+    router = Noting()
+    played = play_day(router, trading_day(silent))
+    late = [context for context in router.contexts if context.time > half + 5 * SECOND]
+    assert played.stale >= len(late) > 40
+    assert all(context.books.ask_sz[0].sum() == 0 for context in late)
+
+
+def test_orders_fill_the_day_and_take_turns() -> None:
+    orders = spaced_orders(BOOKS, 10, 100, rng=np.random.default_rng(0), horizon=60.0)
+    assert orders.signs.tolist() == [1, -1] * 5
+    assert orders.times.min() >= BOOKS.first
+    assert orders.times.max() <= BOOKS.last - 60 * SECOND
+    assert spaced_orders(BOOKS, 4, 1, side="sell", rng=np.random.default_rng(0)).signs.tolist() == [-1] * 4
+    with pytest.raises(InputError, match="horizon must leave some of the day"):
+        spaced_orders(BOOKS, 4, 1, rng=np.random.default_rng(0), horizon=1e6)
+
+
+def test_orders_must_be_in_the_order_of_time() -> None:
+    two = np.array([5, 3])
+    with pytest.raises(InputError, match="times of orders must rise"):
+        Orders(two, two, two, np.zeros(2))
