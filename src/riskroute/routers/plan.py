@@ -62,7 +62,7 @@ class Plan:
 
     @property
     def sent(self) -> int:
-        """Shares that child orders hold; pools in turn are tried with what is left."""
+        """Shares that child orders hold; pools in turn are tried with the remainder."""
         tried = 0 if self.in_turn else sum(self.dark.values())
         return tried + sum(self.dark_rest.values()) + sum(self.limit.values()) + sum(self.take.values())
 

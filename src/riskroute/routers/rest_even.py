@@ -16,7 +16,7 @@ from riskroute.routing.weights import proportional_lots
 
 @dataclass
 class RestEven(Router):
-    """Put the same number of shares into every pool that saves, wait for counterparties, sweep what is left.
+    """Put the same number of shares into every pool that saves, wait for counterparties, sweep the remainder.
 
     An order without time tries the pools at once instead.
 

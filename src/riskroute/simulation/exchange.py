@@ -4,7 +4,7 @@
 2. Shares to take arrive a lit latency after the decision, and walk the books of that time down to their limits.
 3. What came back is taken once more, without a limit, or posted.
 4. Limit orders and shares that rest in pools wait for counterparties until the horizon.
-5. What is left then is swept.
+5. The remainder is swept then.
 
 No snapshot is younger than the moment it is used at. Shares that the order has taken are not there a second time: not
 in the same snapshot, and not within a second. The market does not react to the order otherwise.
@@ -300,7 +300,7 @@ class _Execution:
         sizes: Matrix,
         limit: float = np.inf,
     ) -> int:
-        """Trade up to ``shares`` at one venue, no worse than a signed price; returns what is left."""
+        """Trade up to ``shares`` at one venue, no worse than a signed price; returns the remainder."""
         child, left, money, fee = len(self.done.children), shares, 0.0, float(self.exchange.takers[venue])
         for level in range(prices.shape[1]):
             price, there = float(prices[venue, level]), int(sizes[venue, level])

@@ -1,0 +1,132 @@
+"""Checks that every router should pass, shipped so that you can run them on your own."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import numpy as np
+
+from riskroute.errors import RiskrouteError
+from riskroute.routers.context import Context, read_context
+from riskroute.routers.plan import Plan
+from riskroute.routers.report import ChildReport, Report
+from riskroute.routers.router import FEEDBACK, Router
+from riskroute.simulation.checks import CheckError
+
+ORDERS = 60
+
+
+def check_router(router: Router, *, seed: int = 0) -> None:
+    """Check a router; raises `CheckError` with the first property that does not hold.
+
+    It routes orders of all sizes on books of all shapes, some of them thin or one-sided, with reports that come back
+    in parts, late, out of order and twice. Its plans must be playable, its decisions must follow from what it has
+    seen, and its state must go on where it was saved.
+
+    Examples
+    --------
+    >>> from riskroute.routers.sweep import Sweep
+    >>> check_router(Sweep())
+    """
+    _hold(router.feedback in FEEDBACK, router, f"feedback is one of {', '.join(FEEDBACK)}")
+    fresh = type(router)(**copy.deepcopy(router.parameters))
+    _hold(fresh.parameters == router.parameters, router, "is made again from its parameters")
+    expected = _played(fresh, seed)
+    _hold(_played(type(router)(**router.parameters), seed) == expected, router, "decides alike on the same orders")
+    _check_saving(router, seed, expected)
+    _check_twice(router, seed)
+
+
+def _hold(holds: bool, router: Router, property_: str) -> None:
+    if not holds:
+        raise CheckError(f"{router.name}: {property_}: does not hold")
+
+
+def _contexts(seed: int) -> list[Context]:
+    rng = np.random.default_rng(seed)
+    return [_context(rng, number) for number in range(ORDERS)]
+
+
+def _context(rng: np.random.Generator, number: int) -> Context:
+    """An order on random books: two to five venues, one of which shows both sides."""
+    venues: dict[str, Any] = {}
+    for v in range(int(rng.integers(2, 6))):
+        best, depth = 2000 - int(rng.integers(0, 3)), int(rng.integers(0 if v else 1, 4))
+        sizes = rng.integers(1, 20, (2, depth)) * 50.0
+        venues[f"V{v}"] = {
+            "bids": [[(best - level) / 100, float(sizes[0, level])] for level in range(depth)],
+            "asks": [[(best + 2 + level) / 100, float(sizes[1, level])] for level in range(depth if v != 1 else 0)],
+            "taker": float(rng.integers(-20, 31)) / 1e4,
+            "maker": float(rng.integers(-30, 21)) / 1e4,
+        }
+    pools = {f"P{k}": {"fee": 0.001 * k} for k in range(int(rng.integers(0, 4)))}
+    return read_context(
+        {"venues": venues, "pools": pools},
+        order=f"order {number}",
+        side="buy" if rng.random() < 0.5 else "sell",
+        shares=int(rng.choice([1, 7, 100, 300, 1000, 20_000])),
+        lot=int(rng.choice([1, 100])),
+        horizon=float(rng.choice([0.0, 10.0, 300.0])),
+        time=number * 10**9,
+    )
+
+
+def _reports(rng: np.random.Generator, context: Context, plan: Plan) -> list[Report]:
+    """What might come back: children filled in part, in two reports."""
+    children: list[ChildReport] = []
+    left, time = context.shares, context.time
+    for kind in ("dark", "dark_rest", "limit", "take"):
+        for place, shares in getattr(plan, kind).items():
+            sent = min(shares, left)
+            filled = int(rng.integers(0, sent + 1))
+            left -= filled
+            price = context.mid if filled else 0.0
+            children.append(
+                ChildReport(len(children), kind, place, sent, filled, price, 0.0, context.time, context.time)
+            )
+    children.append(ChildReport(len(children), "sweep", "V0", left, left, context.mid if left else 0.0, 0.0, 0, 0))
+    first, last = tuple(children[::2]), tuple(children[1::2])
+    order, profit = context.order, float(-rng.exponential() * context.shares / 100)
+    return [Report(order, first), Report(order, last, complete=True, profit=profit)]
+
+
+def _played(router: Router, seed: int, *, saved_at: int = -1, twice: bool = False) -> list[dict[str, Any]]:
+    """Plans for all orders, with reports that come three orders late; saved and restored on the way if asked for."""
+    rng = np.random.default_rng([seed, 1])
+    plans: list[dict[str, Any]] = []
+    waiting: list[Report] = []
+    for number, context in enumerate(_contexts(seed)):
+        if number == saved_at:
+            router = type(router).restore(json.loads(json.dumps(router.state())))
+        plan = router.route(context)
+        try:
+            plan.checked(context)
+        except RiskrouteError as error:
+            raise CheckError(f"{router.name}: its plans can be played: does not hold: {error}") from error
+        _hold(Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan, router, "its plans survive JSON")
+        plans.append(plan.to_json())
+        waiting += _reports(rng, context, plan)
+        while len(waiting) > 6:
+            report = waiting.pop(0)
+            router.learn(report)
+            if twice:
+                router.learn(report)
+    for report in waiting[::2] + waiting[1::2]:
+        router.learn(report)
+    _hold(router.under_way == (), router, "is done with orders whose last report has come")
+    return plans
+
+
+def _check_saving(router: Router, seed: int, expected: list[dict[str, Any]]) -> None:
+    for saved_at in (1, ORDERS // 2):
+        plans = _played(type(router)(**router.parameters), seed, saved_at=saved_at)
+        _hold(plans == expected, router, f"goes on alike, saved after {saved_at} orders")
+
+
+def _check_twice(router: Router, seed: int) -> None:
+    one, two = (type(router)(**router.parameters) for _ in range(2))
+    plans = _played(one, seed)
+    _hold(_played(two, seed, twice=True) == plans, router, "learns a report once, however often it comes")
+    _hold(one.state() == two.state(), router, "learns a report once, however often it comes")

@@ -1,0 +1,93 @@
+"""The shipped checks of routers: all of ours pass, and those with a fault are found."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from riskroute.routers.context import Context
+from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
+from riskroute.routers.nbbo import Nbbo
+from riskroute.routers.plan import Plan
+from riskroute.routers.primary import Primary
+from riskroute.routers.report import ChildReport, Report
+from riskroute.routers.rest_even import RestEven
+from riskroute.routers.router import Router
+from riskroute.routers.spray import Spray
+from riskroute.routers.sweep import RawSweep, Sweep
+from riskroute.simulation.checks import CheckError
+from riskroute.simulation.router_checks import check_router
+
+OURS = [Sweep(), RawSweep(), Sweep(discretion=1), Primary(), Spray(), Nbbo(), RestEven()]
+OURS += [DarkFirst(), DarkFirst(mode="parallel"), DarkFirst(cap=200), DarkFirstPost()]
+
+
+@pytest.mark.parametrize("router", OURS, ids=lambda router: f"{router.name} {router.parameters}")
+def test_ours_pass(router: Router) -> None:
+    check_router(router)
+
+
+@dataclass
+class Faulty(Router):
+    """All to one of the first two venues, which one depends on how often it has learned."""
+
+    name: ClassVar[str] = "faulty"
+    feedback: ClassVar[str] = "F2"
+    memory: ClassVar[tuple[str, ...]] = ("seen",)
+
+    def begin(self) -> None:
+        self.seen: Any = 0
+
+    def decide(self, context: Context) -> Plan:
+        return Plan(context.order, take={context.books.venues[self.seen % 3 % 2]: context.shares})
+
+    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+        self.seen += 1
+
+
+class TooMuch(Faulty):
+    def decide(self, context: Context) -> Plan:
+        return Plan(context.order, take={context.books.venues[0]: context.shares + 1})
+
+
+class Random(Faulty):
+    def decide(self, context: Context) -> Plan:
+        return Plan(context.order, take={context.books.venues[random.randrange(2)]: context.shares})
+
+
+class Forgetful(Faulty):
+    memory: ClassVar[tuple[str, ...]] = ()
+
+
+class Greedy(Faulty):
+    """Learns whatever comes, as often as it comes."""
+
+    def learn(self, report: Report) -> None:
+        super().learn(report)
+        self.seen += 1
+
+
+class Unknown(Faulty):
+    feedback: ClassVar[str] = "F9"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (TooMuch, "its plans can be played: does not hold: child orders must hold at most"),
+        (Random, "decides alike on the same orders: does not hold"),
+        (Forgetful, "goes on alike, saved after .* orders: does not hold"),
+        (Greedy, "learns a report once, however often it comes: does not hold"),
+        (Unknown, "feedback is one of F0, F1, F2, F3, F4: does not hold"),
+    ],
+)
+def test_faults_are_found(kind: type[Router], message: str) -> None:
+    with pytest.raises(CheckError, match=f"faulty: {message}"):
+        check_router(kind())
+
+
+def test_without_a_fault_it_passes() -> None:
+    check_router(Faulty())
