@@ -42,7 +42,7 @@ class Faulty(Router):
         self.seen: Any = 0
 
     def decide(self, context: Context) -> Plan:
-        return Plan(context.order, take={context.books.venues[self.seen % 3 % 2]: context.shares})
+        return Plan(context.order, take={context.books.venues[self.seen % 5 % 2]: context.shares})
 
     def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         self.seen += 1

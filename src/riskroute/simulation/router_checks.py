@@ -76,7 +76,7 @@ def _context(rng: np.random.Generator, number: int) -> Context:
 def _reports(rng: np.random.Generator, context: Context, plan: Plan) -> list[Report]:
     """What might come back: children filled in part, in two reports."""
     children: list[ChildReport] = []
-    left, time = context.shares, context.time
+    left = context.shares
     for kind in ("dark", "dark_rest", "limit", "take"):
         for place, shares in getattr(plan, kind).items():
             sent = min(shares, left)
