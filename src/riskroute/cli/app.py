@@ -10,6 +10,7 @@ import typer
 from riskroute._version import __version__
 from riskroute.cli.market import market
 from riskroute.cli.reproduce import reproduce_command, sweep_command
+from riskroute.cli.route import route_command
 from riskroute.cli.study import study_command
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ POLICY_NAMES = (
 app.command("reproduce")(reproduce_command)
 app.command("sweep")(sweep_command)
 app.command("study")(study_command)
+app.command("route")(route_command)
 app.add_typer(market, name="market")
 
 

@@ -1,0 +1,73 @@
+"""One decision as people and programs want to see it: the child orders, and what they cost if the display holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from riskroute.routers.context import Context
+from riskroute.routers.plan import Plan
+from riskroute.routing.consolidated import ConsolidatedBook
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A plan with its price tag.
+
+    ``expected_cost`` is in dollars against the consolidated mid, fees included, if the displayed books hold and neither
+    pools nor limit orders fill: what they save comes on top. ``net`` is what a sale then brings in, or what a purchase
+    costs in all.
+    """
+
+    context: Context
+    plan: Plan
+    expected_cost: float
+    net: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, with an entry for every kind of child order."""
+        plan = self.plan
+        return {
+            "take": dict(plan.take),
+            "limit": dict(plan.limit),
+            "dark": dict(plan.dark),
+            "dark_rest": dict(plan.dark_rest),
+            "rest": plan.rest,
+            "expected_cost": self.expected_cost,
+            "net": self.net,
+        }
+
+
+def price_plan(context: Context, plan: Plan) -> Decision:
+    """Return a plan with what it costs on the displayed books.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> from riskroute.routers.sweep import Sweep
+    >>> books = {"venues": {"A": {"bids": [[10.00, 300]], "asks": [[10.02, 300]], "taker": 0.003}}}
+    >>> context = read_context(books, side="sell", shares=200)
+    >>> decision = price_plan(context, Sweep().route(context))
+    >>> round(decision.expected_cost, 6), round(decision.net, 6)
+    (2.6, 1999.4)
+    """
+    book, left = context.displayed, context.shares
+    sizes = book.sizes.copy()
+    cost = 0.0
+    for name, shares in plan.take.items():
+        venue = context.books.venues.index(name)
+        each = context.sign * (book.prices[venue] - context.mid) + book.takers[venue]
+        for level in np.flatnonzero(sizes[venue] > 0):
+            taken = min(shares, int(sizes[venue, level]))
+            cost += taken * float(each[level])
+            sizes[venue, level] -= taken
+            shares, left = shares - taken, left - taken
+    rest = ConsolidatedBook(book.prices, sizes, book.takers, mid=context.mid, side=context.side)
+    beyond = max(left - rest.depth, 0)
+    cost += float(rest.costs(left - beyond))
+    if beyond:
+        cost += float(book.costs(book.depth + beyond) - book.costs(book.depth))
+    money = context.mid * context.shares
+    return Decision(context, plan, cost, money + context.sign * cost)

@@ -1,0 +1,49 @@
+"""Routers by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from riskroute.errors import InputError, StateError, described
+from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
+from riskroute.routers.nbbo import Nbbo
+from riskroute.routers.primary import Primary
+from riskroute.routers.rest_even import RestEven
+from riskroute.routers.router import Router
+from riskroute.routers.spray import Spray
+from riskroute.routers.sweep import RawSweep, Sweep
+from riskroute.validation import one_of
+
+ROUTERS: dict[str, type[Router]] = {
+    kind.name: kind for kind in (Sweep, RawSweep, Primary, Spray, Nbbo, DarkFirst, DarkFirstPost, RestEven)
+}
+"""All routers, by name: parts of a name are joined by a plus in the order in which they act."""
+
+
+def make_router(name: str, **parameters: Any) -> Router:
+    """Make a router by its name.
+
+    Examples
+    --------
+    >>> make_router("dark-first+sweep", mode="parallel")
+    DarkFirst(mode='parallel', memory_weight=0.95, cap=None, min_saving=0.0)
+    """
+    kind = ROUTERS[one_of("router", name, tuple(ROUTERS))]
+    try:
+        return kind(**parameters)
+    except TypeError:
+        known = ", ".join(kind().parameters) or "none"
+        raise InputError(f"parameters of {name} must be among {known}, was {', '.join(parameters)}") from None
+
+
+def restore_router(state: Any) -> Router:
+    """Rebuild the router of a saved state, whichever it is.
+
+    Examples
+    --------
+    >>> restore_router(make_router("sweep", discretion=1).state())
+    Sweep(discretion=1)
+    """
+    if not isinstance(state, dict) or state.get("router") not in ROUTERS:
+        raise StateError(f"state must be one that a router's state() returned, was {described(state)}")
+    return ROUTERS[state["router"]].restore(state)
