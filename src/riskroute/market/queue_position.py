@@ -79,28 +79,43 @@ def queue_events(events: polars.DataFrame, direction: int, joined: QueueEntry) -
     The order that an event refers to is looked up in the rows before it. One that was never added was there before the
     first event, at the price the event has.
     """
-    coded = _coded(events, direction, int(joined.edges[-1]))
+    coded = coded_events(events, direction, int(joined.edges[-1]))
     met = polars.Series("met", _meetings(coded, direction, joined))
-    ours = (polars.col("side") == _letter(direction)) & (polars.col("order_id") > 0)
+    ours = (polars.col("side") == side_letter(direction)) & (polars.col("order_id") > 0)
     mine = coded.with_columns(met).filter(ours | polars.col("met"))
     columns = mine.select(
         "stamp", "sequence", polars.when("met").then(MET).otherwise("action").cast(polars.Int64), "price", "size"
     )
     stamps, sequences, actions, prices, sizes = (np.array(column.to_numpy()) for column in columns.iter_columns())
+    return QueueEvents(
+        stamps, sequences, actions, prices, sizes, *look_up_orders(mine, sequences, actions, prices, sizes)
+    )
+
+
+def look_up_orders(
+    events: polars.DataFrame, sequences: Integers, actions: Integers, prices: Integers, sizes: Integers
+) -> tuple[Integers, Integers, Integers]:
+    """Price, sequence of joining and size of what each event of one side takes away, ``(N,)`` each.
+
+    The columns are those of the ``events``, whose orders are told by ``order_id`` and ``old_order_id``.
+    """
     replaced = actions == REPLACED
-    names = polars.concat([mine["order_id"], mine["old_order_id"].filter(polars.Series(replaced))])
+    names = polars.concat([events["order_id"], events["old_order_id"].filter(polars.Series(replaced))])
     labels = names.rank("dense").cast(polars.Int64).to_numpy() - 1
     old_labels = np.full(len(actions), -1)
     old_labels[replaced] = labels[len(actions) :]
-    gone = _look_up(sequences, actions, prices, sizes, labels[: len(actions)], old_labels, len(names))
-    return QueueEvents(stamps, sequences, actions, prices, sizes, *gone)
+    found: tuple[Integers, Integers, Integers] = _look_up(
+        sequences, actions, prices, sizes, labels[: len(actions)], old_labels, len(names)
+    )
+    return found
 
 
-def _letter(direction: int) -> str:
+def side_letter(direction: int) -> str:
+    """The letter of the asks (``direction`` 1) or of the bids (-1) in a table of events."""
     return "A" if direction > 0 else "B"
 
 
-def _coded(events: polars.DataFrame, direction: int, end: int) -> polars.DataFrame:
+def coded_events(events: polars.DataFrame, direction: int, end: int) -> polars.DataFrame:
     """Events before ``end`` in whole numbers, prices as `QueueEvents` have them; refuses what are not events."""
     missing = [name for name in EVENT_SCHEMA if name not in events.columns]
     if missing:
@@ -133,7 +148,7 @@ def _meetings(coded: polars.DataFrame, direction: int, joined: QueueEntry) -> Fl
     at the same time, is taken for one.
     """
     begin = int(coded["stamp"].search_sorted(int(joined.edges[0]), side="left"))
-    theirs = (coded["side"][begin:] == _letter(-direction)).fill_null(False).to_numpy()
+    theirs = (coded["side"][begin:] == side_letter(-direction)).fill_null(False).to_numpy()
     names = ("stamp", "sequence", "action", "price", "order_id", "old_order_id")
     stamps, sequences, actions, prices, ids, old_ids = (coded[name][begin:].to_numpy() for name in names)
     arrives = theirs & (ids > 0) & ((actions == ADDED) | (actions == REPLACED))

@@ -1,0 +1,203 @@
+"""Limit orders that join a queue at any moment: when, and how much of them, trades until they are taken back.
+
+The place in the queue is followed as in `riskroute.market.queue_position`, which does it for one order per bucket; here
+every order has a time of its own, and tells when it was filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import polars
+from numba import njit
+
+from riskroute.arrays import Integers
+from riskroute.errors import InputError
+from riskroute.market.day_books import DayBooks
+from riskroute.market.queue_position import (
+    ADDED,
+    CANCELLED,
+    EXECUTED,
+    NOWHERE,
+    REPLACED,
+    coded_events,
+    look_up_orders,
+    queue_prices,
+    side_letter,
+)
+from riskroute.validation import one_of
+
+MATCHING = ("price-time", "pro-rata")
+OPPOSITE = 5
+"""What an order of the other side does that arrives: it may meet us."""
+
+_END = 2**62
+_MOST_FILLS = 64  # entries; the last takes what follows
+
+
+class QueueFlow(NamedTuple):
+    """Events of one side of a book, and arrivals on the other side, ``(N,)`` each, as in `QueueEvents`.
+
+    An arrival that replaces an order has its old price, and the sequence at which that one had come.
+    """
+
+    stamps: Integers
+    sequences: Integers
+    actions: Integers
+    prices: Integers
+    sizes: Integers
+    gone_prices: Integers
+    gone_joined: Integers
+    gone_sizes: Integers
+
+
+def queue_flow(events: polars.DataFrame, direction: int) -> QueueFlow:
+    """Code the events of a day for limit orders to sell (``direction`` 1) or to buy (-1)."""
+    coded = coded_events(events, direction, _END).filter(polars.col("order_id") > 0)
+    ours = (coded["side"] == side_letter(direction)).fill_null(False).to_numpy()
+    names = ("stamp", "sequence", "action", "price", "size")
+    stamps, sequences, actions, prices, sizes = (coded[name].cast(polars.Int64).to_numpy().copy() for name in names)
+    gone = [np.full(len(stamps), NOWHERE), np.full(len(stamps), -1), np.zeros(len(stamps), dtype=np.int64)]
+    for mine in (ours, ~ours):
+        rows = np.flatnonzero(mine)
+        if len(rows):
+            found = look_up_orders(coded[rows], sequences[rows], actions[rows], prices[rows], sizes[rows])
+            for column, values in zip(gone, found, strict=True):
+                column[rows] = values
+    theirs = ~ours
+    moved = (
+        theirs[1:] & theirs[:-1] & (actions[1:] == ADDED) & (actions[:-1] == CANCELLED) & (stamps[1:] == stamps[:-1])
+    )
+    for column in gone[:2]:
+        column[1:][moved] = column[:-1][moved]  # a cancel and an add at the same time are a replacement
+    arrives = theirs & ((actions == ADDED) | (actions == REPLACED))
+    actions[arrives] = OPPOSITE
+    keep = ours | arrives
+    columns = (stamps, sequences, actions, prices, sizes, *gone)
+    return QueueFlow(*(np.ascontiguousarray(column[keep]) for column in columns))
+
+
+class QueueReplay:
+    """Limit orders on the recorded queues of a day.
+
+    Parameters
+    ----------
+    books : DayBooks
+        Snapshots of the venues.
+    events : Mapping[str, polars.DataFrame]
+        Events by venue; a venue without any takes no limit orders.
+    matching : Mapping[str, str]
+        ``price-time`` or ``pro-rata`` by venue; the first if a venue is not named.
+    """
+
+    def __init__(
+        self, books: DayBooks, events: Mapping[str, polars.DataFrame], matching: Mapping[str, str] | None = None
+    ) -> None:
+        for name in events:
+            one_of("venue of events", name, books.venues)
+        rules = dict(matching or {})
+        for name, rule in rules.items():
+            one_of(f"matching of {name}", rule, MATCHING)
+        self.books = books
+        self._pro_rata = [rules.get(name) == "pro-rata" for name in books.venues]
+        self._flows = {
+            (venue, sign): queue_flow(events[name], -sign)
+            for venue, name in enumerate(books.venues)
+            if name in events
+            for sign in (1, -1)
+        }
+
+    def fills(self, venue: int, sign: int, begin: int, end: int, shares: int) -> tuple[float, list[tuple[int, int]]]:
+        """Return the price of an order that joins as of ``begin``, and its fills before ``end``: times and shares.
+
+        It joins the back of the queue at the best price of its own side: bids for a purchase (``sign`` 1). The price is
+        not a number where there is none, or where the venue has no events.
+        """
+        if shares < 0:
+            raise InputError(f"shares must not be negative, was {shares}")
+        flow = self._flows.get((venue, sign))
+        now = self.books.as_of(begin)
+        prices, sizes = (now.bid_px, now.bid_sz) if sign > 0 else (now.ask_px, now.ask_sz)
+        price = float(prices[venue, 0])
+        if flow is None or not np.isfinite(price) or sizes[venue, 0] <= 0:
+            return float("nan"), []
+        sequence = int(self.books.sequences[now.rows[venue]])
+        first = int(np.searchsorted(flow.sequences, sequence, side="right"))
+        last = max(first, int(np.searchsorted(flow.stamps, end)))
+        whole = int(queue_prices(np.array([price]), -sign)[0])
+        shown = int(sizes[venue, 0])
+        times, some = _fills(flow, first, last, sequence, whole, shown, shares, self._pro_rata[venue])
+        return price, list(zip(times.tolist(), some.tolist(), strict=True))
+
+
+@njit(cache=True)
+def _fills(
+    flow: QueueFlow, begin: int, end: int, sequence: int, price: int, shown: int, shares: int, pro_rata: bool
+) -> tuple[Integers, Integers]:
+    """Fills of one order; those of price-time priority and those of sharing by size."""
+    times, sizes = np.zeros(_MOST_FILLS, dtype=np.int64), np.zeros(_MOST_FILLS, dtype=np.int64)
+    count, left, ahead, better = 0, shares, shown, 0
+    pending, others, stamp = 0, 0, np.int64(0)  # a trade that is shared: all executions of one time
+    for row in range(begin, end + 1):
+        mine = 0
+        if pro_rata and pending > 0 and (row == end or flow.stamps[row] != stamp):
+            mine = min(pending, others + left) * left // (others + left)
+            pending = 0
+        when = stamp
+        if row < end and not (pro_rata and mine > 0 and mine >= left):
+            volume, better = _reaches_us(flow, row, sequence, price, 0 if pro_rata else ahead, better)
+            if pro_rata and volume > 0:
+                if pending == 0:
+                    others, stamp = ahead, flow.stamps[row]
+                pending += volume
+            elif volume > 0:
+                mine, when = min(volume, left), flow.stamps[row]
+            ahead = _ahead_after(flow, row, sequence, price, ahead, pro_rata)
+        if mine > 0:
+            if count > 0 and (times[count - 1] == when or count == _MOST_FILLS):
+                sizes[count - 1] += mine
+                times[count - 1] = when
+            else:
+                times[count], sizes[count] = when, mine
+                count += 1
+            left -= mine
+        if left == 0:
+            break
+    return times[:count], sizes[:count]
+
+
+@njit(cache=True)
+def _reaches_us(flow: QueueFlow, row: int, sequence: int, price: int, ahead: int, better: int) -> tuple[int, int]:
+    """Volume of a row that is for us, after what is ``ahead`` and at ``better`` prices; and what is at those then."""
+    action, gone_price, gone = flow.actions[row], flow.gone_prices[row], flow.gone_sizes[row]
+    if action == OPPOSITE:
+        met_before = gone_price >= price and flow.gone_joined[row] > sequence
+        if flow.prices[row] < price or met_before:
+            return 0, better
+        return max(flow.sizes[row] - ahead - better, 0), better
+    if NOWHERE < gone_price < price:
+        better = max(better - gone, 0)
+    if action in (ADDED, REPLACED) and NOWHERE < flow.prices[row] < price:
+        better += flow.sizes[row]
+    if action != EXECUTED or gone_price < price:
+        return 0, better
+    if gone_price == price and flow.gone_joined[row] <= sequence:
+        return gone - min(ahead, gone), 0
+    return gone, 0
+
+
+@njit(cache=True)
+def _ahead_after(flow: QueueFlow, row: int, sequence: int, price: int, ahead: int, pro_rata: bool) -> int:
+    """Shares before us after a row; with sharing by size, all others at our price."""
+    action, gone_price = flow.actions[row], flow.gone_prices[row]
+    if action == OPPOSITE:
+        return ahead
+    if gone_price == price and (pro_rata or flow.gone_joined[row] <= sequence):
+        ahead = max(ahead - flow.gone_sizes[row], 0)
+    elif not pro_rata and action == EXECUTED and gone_price >= price:
+        ahead = 0
+    if pro_rata and action in (ADDED, REPLACED) and flow.prices[row] == price:
+        ahead += flow.sizes[row]
+    return ahead

@@ -1,0 +1,102 @@
+"""Limit orders at any moment: the same fills as one order per bucket has, and when they came."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import polars
+import pytest
+
+from riskroute.errors import InputError
+from riskroute.market import Store
+from riskroute.market.clock import SECOND, Window
+from riskroute.market.day_books import DayBooks, day_books
+from riskroute.market.limit_orders import limit_profits
+from riskroute.market.queue_fills import QueueReplay
+from riskroute.market.sampling import SampleTimes, sampled_books_at
+from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
+
+SIZES = [1, 20, 100, 500, 3000]
+
+
+@pytest.fixture(scope="module")
+def venues(half_hour: Store) -> dict[str, tuple[polars.DataFrame, polars.DataFrame]]:
+    return {one.venue: (half_hour.snapshots(one), half_hour.events(one)) for one in half_hour.of_symbol("QVEX")}
+
+
+@pytest.mark.parametrize("rule", ["price-time", "pro-rata"])
+@pytest.mark.parametrize("side", ["sell", "buy"])
+def test_fills_are_those_of_one_order_per_bucket(
+    side: str, rule: str, venues: dict[str, tuple[polars.DataFrame, polars.DataFrame]]
+) -> None:
+    """Orders join at snapshots, in 58 buckets of half a minute, at the last snapshot of each stamp."""
+    sign = 1 if side == "buy" else -1
+    filled = 0
+    for name, (snapshots, events) in venues.items():
+        edges = Window(dt.time(10, 56), dt.time(11, 25), 58).edges(dt.date(2019, 3, 27))
+        stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
+        chosen = np.searchsorted(stamps, edges[:-1] + SECOND, side="right") - 1
+        times = SampleTimes(edges, stamps[chosen])
+        inside = stamps[chosen] >= edges[:-1]
+        expected = limit_profits(snapshots, events, times, SIZES, side=side, rule=rule).filled
+        replay = QueueReplay(day_books({name: snapshots}), {name: events}, {name: rule})
+        own = sampled_books_at(snapshots, chosen, levels=1).side("bid" if side == "buy" else "ask")[0][:, 0]
+        for bucket in np.flatnonzero(inside):
+            for k, shares in enumerate(SIZES):
+                begin, end = int(times.times[bucket]), int(edges[bucket + 1])
+                price, fills = replay.fills(0, sign, begin, end, shares)
+                assert price == own[bucket]
+                assert sum(some for _, some in fills) == expected[bucket, k]
+                assert all(begin <= time < end and some > 0 for time, some in fills)
+                assert [time for time, _ in fills] == sorted({time for time, _ in fills})
+                filled += sum(some for _, some in fills)
+    assert filled > 1000
+
+
+def one_book(*events: list[object]) -> tuple[DayBooks, polars.DataFrame]:
+    """Five shares offered at 10.02, and what happens then."""
+    book = [10.00, 50, 10.02, 5]
+    snapshots = polars.DataFrame([[1, 1, "XNAS", "ZZ", *book]], schema=snapshot_schema(1), orient="row")
+    rows = [[row[0], row[0], "XNAS", "ZZ", *row[1:]] for row in events]
+    return day_books({"XNAS": snapshots}), polars.DataFrame(rows, schema=EVENT_SCHEMA, orient="row")
+
+
+def test_each_fill_has_its_time() -> None:
+    """Five shares were there before us; four behind us trade, so they would have been ours, and a bid comes for two."""
+    books, events = one_book(
+        [2, "F", "A", 10.02, 5, 0, 7, 0],
+        [3, "A", "A", 10.02, 4, 4, 9, 0],
+        [4, "F", "A", 10.02, 4, 0, 9, 0],
+        [6, "A", "B", 10.02, 2, 2, 11, 0],
+    )
+    replay = QueueReplay(books, {"XNAS": events})
+    assert replay.fills(0, -1, 1, 9, 10) == (10.02, [(4, 4), (6, 2)])
+    assert replay.fills(0, -1, 1, 6, 10) == (10.02, [(4, 4)])
+    assert replay.fills(0, -1, 1, 9, 3) == (10.02, [(4, 3)])
+
+
+def test_an_order_that_moves_meets_us_once() -> None:
+    books, events = one_book(
+        [2, "F", "A", 10.02, 5, 0, 7, 0],
+        [3, "A", "B", 10.02, 2, 2, 11, 0],
+        [4, "M", "B", 10.03, 6, 6, 12, 11],
+        [5, "A", "B", 10.02, 1, 1, 13, 0],
+    )
+    assert QueueReplay(books, {"XNAS": events}).fills(0, -1, 1, 9, 10)[1] == [(3, 2), (5, 1)]
+
+
+def test_a_venue_without_events_takes_no_limit_orders() -> None:
+    price, fills = QueueReplay(one_book()[0], {}).fills(0, -1, 1, 9, 10)
+    assert np.isnan(price)
+    assert fills == []
+
+
+def test_what_cannot_be() -> None:
+    books, events = one_book()
+    with pytest.raises(InputError, match="venue of events must be one of XNAS, was 'XBOS'"):
+        QueueReplay(books, {"XBOS": events})
+    with pytest.raises(InputError, match="matching of XNAS must be one of price-time, pro-rata, was 'random'"):
+        QueueReplay(books, {"XNAS": events}, {"XNAS": "random"})
+    with pytest.raises(InputError, match="shares must not be negative"):
+        QueueReplay(books, {"XNAS": events}).fills(0, 1, 1, 9, -1)
