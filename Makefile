@@ -6,6 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 ROOMS  := $(patsubst src/riskroute/%/__init__.py,%,$(wildcard src/riskroute/*/__init__.py))
 
 BENCHMARKS := design allocations runner reproduction market fuzz_market peers
+EVIDENCE   := evidence variants study
 
 # What is made once and used again lies in the checkout: compiled kernels, fonts, settings of libraries.
 CACHE := $(CURDIR)/.cache
@@ -82,10 +83,9 @@ bench: $(VENV)/.installed-bench,market,report
 	done; exit $$status
 
 evidence: $(VENV)/.installed-market,report
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/evidence.py
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/variants.py
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study.py
-	$(BIN)/python docs/refresh.py evidence
+	@status=0; for name in $(EVIDENCE); do \
+	  echo "== benchmarks/$$name.py"; OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || { status=1; echo "$$name.py failed"; }; \
+	done; $(BIN)/python docs/refresh.py evidence && exit $$status
 
 reproduction: $(VENV)/.installed-market,report
 	mkdir -p out/reproduce
