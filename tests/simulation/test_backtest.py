@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from riskroute.errors import InputError
+from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context
 from riskroute.routers.dark_first import DarkFirst
@@ -19,7 +20,7 @@ from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routers.sweep import Sweep
 from riskroute.simulation.backtest import Orders, PlayedDay, TradingDay, play_day, spaced_orders
-from riskroute.simulation.dark_market import SECOND, PoolModel
+from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.exchange import Latency
 
 TAKERS, MAKERS = np.array([0.003, 0.003, -0.002]), np.zeros(3)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from riskroute.errors import InputError
-from riskroute.simulation.dark_market import SECOND, DarkMarket, DarkMoments, PoolModel
+from riskroute.market.clock import SECOND
+from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
 
 COUNT = 4000
 

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from riskroute.market.clock import SECOND
 from riskroute.market.day_books import day_books
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
-from riskroute.simulation.dark_market import SECOND, DarkMarket, DarkMoments, PoolModel
-from riskroute.simulation.exchange import MILLISECOND, Exchange, Executed, Latency
+from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
+from riskroute.simulation.exchange import Exchange, Executed, Latency
+from riskroute.simulation.execution import MILLISECOND, execute_plan
 
 TAKERS, MAKERS = np.array([0.003, -0.002]), np.array([-0.002, 0.001])
 Levels = list[tuple[float, int]]
@@ -70,7 +72,7 @@ def exchange(
 
 def play(market: Exchange, shares: int = 300, *, side: str = "sell", horizon: float = 0.0, **plan: Any) -> Executed:
     context = Context("a", side, shares, market.venue_books(SECOND), market.pools, horizon=horizon, time=SECOND)
-    done = market.execute(0, context, Plan("a", **plan).checked(context))
+    done = execute_plan(market, 0, context, Plan("a", **plan).checked(context))
     assert done.filled == shares
     return done
 
@@ -180,6 +182,16 @@ def test_resting_shares_wait_for_counterparties_and_the_rest_is_swept_at_the_hor
     assert max(fill.time for fill in done.fills) == 11 * SECOND
     recalled = play(exchange(pools=(busy,)), 2000, horizon=10.0, dark_rest={"P": 1000}, recall=0.0)
     assert not [fill for fill in recalled.fills if fill.kind == "dark_rest"]
+    assert sum(fill.shares for fill in recalled.fills if fill.time < 2 * SECOND) == 1050  # all that is displayed
+    assert max(fill.time for fill in recalled.fills) == 11 * SECOND
+
+
+def test_a_fill_that_lies_ahead_is_not_recent() -> None:
+    market = exchange(pools=(FULL,))
+    market.note_dark_fill("P", 100 * SECOND)
+    assert not market.filled_recently("P", 99 * SECOND)
+    assert market.filled_recently("P", 160 * SECOND)
+    assert not market.filled_recently("P", 161 * SECOND)
 
 
 def test_limit_orders_earn_the_spread_and_their_rest_is_swept() -> None:
@@ -224,7 +236,10 @@ def test_every_share_ends_up_somewhere(shares: int, horizon: float, parts: list[
         fills = [fill for fill in done.fills if fill.child == child.child]
         assert sum(fill.shares for fill in fills) == child.filled
         assert sum(fill.shares * fill.fee for fill in fills) == pytest.approx(child.fee)
-    report = done.report()
+    reports = done.reports()
+    children = [child for report in reports for child in report.children]
+    assert sorted(child.child for child in children) == list(range(len(done.children)))
+    assert [report.complete for report in reports] == [False] * (len(reports) - 1) + [True]
     sign = 1 if side == "buy" else -1
-    again = -sum(c.filled * sign * (c.price - done.context.mid) + c.fee for c in report.children if c.filled)
-    assert report.profit == pytest.approx(again, abs=1e-6)
+    again = -sum(c.filled * sign * (c.price - done.context.mid) + c.fee for c in children if c.filled)
+    assert reports[-1].profit == pytest.approx(again, abs=1e-6)

@@ -7,7 +7,6 @@ every order has a time of its own, and tells when it was filled.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 import polars
@@ -16,12 +15,14 @@ from numba import njit
 from riskroute.arrays import Integers
 from riskroute.errors import InputError
 from riskroute.market.day_books import DayBooks
+from riskroute.market.limit_orders import RULES
 from riskroute.market.queue_position import (
     ADDED,
     CANCELLED,
     EXECUTED,
     NOWHERE,
     REPLACED,
+    QueueEvents,
     coded_events,
     look_up_orders,
     queue_prices,
@@ -29,7 +30,6 @@ from riskroute.market.queue_position import (
 )
 from riskroute.validation import one_of
 
-MATCHING = ("price-time", "pro-rata")
 OPPOSITE = 5
 """What an order of the other side does that arrives: it may meet us."""
 
@@ -37,24 +37,12 @@ _END = 2**62
 _MOST_FILLS = 64  # entries; the last takes what follows
 
 
-class QueueFlow(NamedTuple):
-    """Events of one side of a book, and arrivals on the other side, ``(N,)`` each, as in `QueueEvents`.
+def queue_flow(events: polars.DataFrame, direction: int) -> QueueEvents:
+    """Code the events of a day for limit orders to sell (``direction`` 1) or to buy (-1).
 
-    An arrival that replaces an order has its old price, and the sequence at which that one had come.
+    Arrivals on the other side stand among them as `OPPOSITE`; one that replaces an order has its old price, and the
+    sequence at which that one had come.
     """
-
-    stamps: Integers
-    sequences: Integers
-    actions: Integers
-    prices: Integers
-    sizes: Integers
-    gone_prices: Integers
-    gone_joined: Integers
-    gone_sizes: Integers
-
-
-def queue_flow(events: polars.DataFrame, direction: int) -> QueueFlow:
-    """Code the events of a day for limit orders to sell (``direction`` 1) or to buy (-1)."""
     coded = coded_events(events, direction, _END).filter(polars.col("order_id") > 0)
     ours = (coded["side"] == side_letter(direction)).fill_null(False).to_numpy()
     names = ("stamp", "sequence", "action", "price", "size")
@@ -76,7 +64,7 @@ def queue_flow(events: polars.DataFrame, direction: int) -> QueueFlow:
     actions[arrives] = OPPOSITE
     keep = ours | arrives
     columns = (stamps, sequences, actions, prices, sizes, *gone)
-    return QueueFlow(*(np.ascontiguousarray(column[keep]) for column in columns))
+    return QueueEvents(*(np.ascontiguousarray(column[keep]) for column in columns))
 
 
 class QueueReplay:
@@ -99,7 +87,7 @@ class QueueReplay:
             one_of("venue of events", name, books.venues)
         rules = dict(matching or {})
         for name, rule in rules.items():
-            one_of(f"matching of {name}", rule, MATCHING)
+            one_of(f"matching of {name}", rule, RULES)
         self.books = books
         self._pro_rata = [rules.get(name) == "pro-rata" for name in books.venues]
         self._flows = {
@@ -134,7 +122,7 @@ class QueueReplay:
 
 @njit(cache=True)
 def _fills(
-    flow: QueueFlow, begin: int, end: int, sequence: int, price: int, shown: int, shares: int, pro_rata: bool
+    flow: QueueEvents, begin: int, end: int, sequence: int, price: int, shown: int, shares: int, pro_rata: bool
 ) -> tuple[Integers, Integers]:
     """Fills of one order; those of price-time priority and those of sharing by size."""
     times, sizes = np.zeros(_MOST_FILLS, dtype=np.int64), np.zeros(_MOST_FILLS, dtype=np.int64)
@@ -169,7 +157,7 @@ def _fills(
 
 
 @njit(cache=True)
-def _reaches_us(flow: QueueFlow, row: int, sequence: int, price: int, ahead: int, better: int) -> tuple[int, int]:
+def _reaches_us(flow: QueueEvents, row: int, sequence: int, price: int, ahead: int, better: int) -> tuple[int, int]:
     """Volume of a row that is for us, after what is ``ahead`` and at ``better`` prices; and what is at those then."""
     action, gone_price, gone = flow.actions[row], flow.gone_prices[row], flow.gone_sizes[row]
     if action == OPPOSITE:
@@ -189,7 +177,7 @@ def _reaches_us(flow: QueueFlow, row: int, sequence: int, price: int, ahead: int
 
 
 @njit(cache=True)
-def _ahead_after(flow: QueueFlow, row: int, sequence: int, price: int, ahead: int, pro_rata: bool) -> int:
+def _ahead_after(flow: QueueEvents, row: int, sequence: int, price: int, ahead: int, pro_rata: bool) -> int:
     """Shares before us after a row; with sharing by size, all others at our price."""
     action, gone_price = flow.actions[row], flow.gone_prices[row]
     if action == OPPOSITE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,15 @@ import numpy as np
 
 from riskroute.arrays import Floats, Integers, Stamps
 from riskroute.errors import InputError
+from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context
-from riskroute.routers.report import ChildReport, Report
+from riskroute.routers.report import Report
 from riskroute.routers.router import Router
 from riskroute.routing.consolidated import SIDES
-from riskroute.simulation.dark_market import SECOND, DarkMarket, DarkMoments, PoolModel
+from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Executed, Latency, LimitQueue
+from riskroute.simulation.execution import execute_plan
 from riskroute.validation import exact_array, real_number, whole_number
 
 STALE = 5.0
@@ -174,9 +176,9 @@ def play_day(
         began = clock.perf_counter()
         plan = router.route(context)
         played.decision_seconds += clock.perf_counter() - began
-        done = exchange.execute(number, context, plan.checked(context))
+        done = execute_plan(exchange, number, context, plan.checked(context))
         played.executed.append(done)
-        for report in _reports(done):
+        for report in done.reports():
             heapq.heappush(waiting, (max(child.known for child in report.children), len(played.executed), report))
         if progress is not None:
             progress(number + 1, len(orders.times))
@@ -196,14 +198,3 @@ def _fresh(exchange: Exchange, moment: int, oldest: int) -> tuple[Any, int]:
     for prices in (books.bid_px, books.ask_px):
         prices[old] = np.nan
     return books, int(old.sum())
-
-
-def _reports(done: Executed) -> list[Report]:
-    """One report per time at which something becomes known, the last of them complete."""
-    by_time: dict[int, list[ChildReport]] = {}
-    for child in done.children:
-        by_time.setdefault(child.known, []).append(child)
-    times: Sequence[int] = sorted(by_time)
-    order = done.context.order
-    reports = [Report(order, tuple(by_time[time])) for time in times[:-1]]
-    return [*reports, Report(order, tuple(by_time[times[-1]]), complete=True, profit=-done.cost)]

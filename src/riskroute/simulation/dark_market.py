@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from riskroute.arrays import Floats, Integers, Stamps
+from riskroute.market.clock import SECOND
 from riskroute.names import LONGEST_VENUE, as_name
 from riskroute.routers.context import Pool
 from riskroute.seeding import seed_stream
 from riskroute.validation import list_of, real_number, whole_number
 
-SECOND = 1_000_000_000
 STATE_MEMORY = 60.0
 """Seconds within which the state of a pool is forgotten."""
 

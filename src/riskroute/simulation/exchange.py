@@ -1,38 +1,22 @@
-"""The recorded market as a counterparty: what becomes of a plan, stage by stage, on books as they stood at each time.
-
-1. Dark pools are tried, all at once or in turn; what they fill is known a dark latency later.
-2. Shares to take arrive a lit latency after the decision, and walk the books of that time down to their limits.
-3. What came back is taken once more, without a limit, or posted.
-4. Limit orders and shares that rest in pools wait for counterparties until the horizon.
-5. The remainder is swept then.
-
-No snapshot is younger than the moment it is used at. Shares that the order has taken are not there a second time: not
-in the same snapshot, and not within a second. The market does not react to the order otherwise.
-"""
+"""The recorded market as a counterparty: its books, pools and queues, and what became of an order there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
-from riskroute.arrays import Floats, Matrix, Vector
-from riskroute.market.day_books import BooksNow, DayBooks
+from riskroute.arrays import Vector
+from riskroute.market.clock import SECOND
+from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool, VenueBooks
-from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routing.consolidated import ConsolidatedBook
-from riskroute.simulation.dark_market import SECOND, DarkMarket
+from riskroute.simulation.dark_market import DarkMarket
 from riskroute.validation import real_number
 
-MILLISECOND = 1_000_000
-REFILL = SECOND
-"""Nanoseconds in which nobody fills up what the order has taken, whatever later snapshots show."""
-
-TOUCH_ROUNDS = 1000
-"""Times that an order for the best price alone looks again before it sweeps."""
+RECENT = 60 * SECOND
+KEPT_FILLS = 64
+"""Fills by pool whose times are kept, to tell whether there was one of late."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +64,6 @@ class Executed:
     context: Context
     fills: list[Fill] = field(default_factory=list)
     children: list[ChildReport] = field(default_factory=list)
-    faded: int = 0
-    """Shares that were displayed at the decision and not there any more."""
     prevented: int = 0
     """Shares not taken since a better price was displayed elsewhere."""
 
@@ -101,14 +83,19 @@ class Executed:
         """Shares beyond what was displayed."""
         return sum(fill.shares for fill in self.fills if fill.estimated)
 
-    def report(self) -> Report:
-        """What the router is told at the end."""
-        return Report(self.context.order, tuple(self.children), complete=True, profit=-self.cost)
+    def reports(self) -> list[Report]:
+        """What the router is told: one report per time at which something becomes known, the last of them complete."""
+        by_time: dict[int, list[ChildReport]] = {}
+        for child in self.children:
+            by_time.setdefault(child.known, []).append(child)
+        *earlier, last = (tuple(by_time[time]) for time in sorted(by_time))
+        order = self.context.order
+        return [*(Report(order, some) for some in earlier), Report(order, last, complete=True, profit=-self.cost)]
 
 
 @dataclass
 class Exchange:
-    """Executes plans on the books of a day.
+    """What orders meet on a day; `execute_plan` plays a plan on it.
 
     Parameters
     ----------
@@ -130,8 +117,16 @@ class Exchange:
     dark: DarkMarket | None = None
     queue: LimitQueue | None = None
     latency: Latency = field(default_factory=Latency)
-    recent_fills: dict[str, int] = field(default_factory=dict, init=False)
-    """Time of our last fill, by pool."""
+    dark_fills: dict[str, deque[int]] = field(default_factory=dict, init=False)
+    """Times of our last fills, by pool; those of orders that rest may lie ahead."""
+
+    def filled_recently(self, pool: str, time: int) -> bool:
+        """Whether one of our orders was filled in a pool within the minute before a time."""
+        return any(0 <= time - fill <= RECENT for fill in self.dark_fills.get(pool, ()))
+
+    def note_dark_fill(self, pool: str, time: int) -> None:
+        """Keep the time of a fill in a pool."""
+        self.dark_fills.setdefault(pool, deque(maxlen=KEPT_FILLS)).append(time)
 
     def venue_books(self, time: int) -> VenueBooks:
         """Books as of a moment, as a router sees them."""
@@ -143,283 +138,3 @@ class Exchange:
     def pools(self) -> tuple[Pool, ...]:
         """Pools as a router sees them."""
         return tuple(one.pool for one in self.dark.pools.values()) if self.dark else ()
-
-    def execute(self, number: int, context: Context, plan: Plan) -> Executed:
-        """Play a plan for the order of a number."""
-        return _Execution(self, number, context, plan).run()
-
-
-class _Taken(NamedTuple):
-    """Shares that the order has taken: where, and from which snapshot at what time."""
-
-    venue: int
-    price: float
-    shares: int
-    row: int
-    time: int
-
-
-class _Execution:
-    """One order under way."""
-
-    def __init__(self, exchange: Exchange, number: int, context: Context, plan: Plan) -> None:
-        self.exchange, self.number, self.context, self.plan = exchange, number, context, plan
-        self.done = Executed(context)
-        self.back = context.shares - plan.sent
-        """Shares that no child holds any more."""
-        self.later = 0
-        """Shares that wait for the horizon."""
-        self.sign = context.sign
-        self.side = "ask" if self.sign > 0 else "bid"
-        self.own: list[_Taken] = []
-        self.lit, self.dark_way = (int(seconds * SECOND) for seconds in (exchange.latency.lit, exchange.latency.dark))
-        self.end = context.time + int(context.horizon * SECOND)
-
-    def run(self) -> Executed:
-        time, plan = self.context.time, self.plan
-        rounds = self._ping(time)
-        if plan.take:
-            self._take(time + self.lit, plan.take, plan.take_limits)
-        again = time + max(rounds * self.dark_way, self.lit if plan.take else 0) + self.lit
-        self._rest(again)
-        for venue, shares in plan.limit.items():
-            if shares:
-                self._post(venue, shares, time + self.lit)
-        self._wait_in_pools(time)
-        if self.later:
-            self._sweep(max(self.end, again), self.later, last=True)
-        return self.done
-
-    # 1. dark pools
-
-    def _ping(self, time: int) -> int:
-        """Try the pools; returns how many times the way there and back was gone."""
-        plan, rounds = self.plan, 0
-        for pool, most in plan.dark.items():
-            sent = min(most, self.back) if plan.in_turn else most
-            if sent:
-                there = time + (rounds * self.dark_way if plan.in_turn else 0)
-                filled = min(sent, self._hidden(pool, there))
-                self._dark_child("dark", pool, sent, [(there, filled)], there + self.dark_way)
-                rounds = rounds + 1 if plan.in_turn else 1
-                self.back += -filled if plan.in_turn else sent - filled
-        return rounds
-
-    def _hidden(self, pool: str, time: int) -> int:
-        dark = self.exchange.dark
-        return dark.hidden(self.number, pool, recent=self._recent(pool, time)) if dark else 0
-
-    def _recent(self, pool: str, time: int) -> bool:
-        return time - self.exchange.recent_fills.get(pool, -(10**18)) <= 60 * SECOND
-
-    def _dark_child(self, kind: str, pool: str, sent: int, fills: list[tuple[int, int]], known: int) -> None:
-        one = next(pool_ for pool_ in self.context.pools if pool_.name == pool)
-        child = len(self.done.children)
-        total = money = last = 0.0
-        for time, shares in fills:
-            if shares:
-                mid, half = self._mid(time)
-                price = mid - self.sign * one.improvement * half
-                self.done.fills.append(Fill(child, kind, pool, time, shares, price, one.fee))
-                total, money, last = total + shares, money + shares * price, time
-                self.exchange.recent_fills[pool] = time
-        self._report(child, kind, pool, sent, int(total), money, one.fee * total, int(last), known)
-
-    def _mid(self, time: int) -> tuple[float, float]:
-        """Consolidated mid and half-spread as of a time; those of the arrival where a side is empty."""
-        books = self.exchange.venue_books(time)
-        if np.isfinite(books.mid):
-            return books.mid, (books.best_ask - books.best_bid) / 2
-        return self.context.mid, (self.context.books.best_ask - self.context.books.best_bid) / 2
-
-    def _wait_in_pools(self, time: int) -> None:
-        plan = self.plan
-        wait = self.context.horizon if plan.recall is None else min(plan.recall, self.context.horizon)
-        for pool, shares in plan.dark_rest.items():
-            if not shares:
-                continue
-            left, fills = shares, []
-            dark = self.exchange.dark
-            came = dark.arrivals(self.number, pool, wait, recent=self._recent(pool, time)) if dark else []
-            for seconds, size in came:
-                if left == 0:
-                    break
-                fills.append((time + int(seconds * SECOND), min(size, left)))
-                left -= min(size, left)
-            recalled = time + int(wait * SECOND) + self.dark_way
-            self._dark_child("dark_rest", pool, shares, fills, fills[-1][0] if not left else recalled)
-            self.later += left
-
-    # 2. taking
-
-    def _side_now(self, time: int) -> tuple[Matrix, Matrix]:
-        """Prices and sizes to take from as of a time, without what we have taken ourselves."""
-        now: BooksNow = self.exchange.books.as_of(time)
-        prices, sizes = (now.ask_px, now.ask_sz) if self.side == "ask" else (now.bid_px, now.bid_sz)
-        self.rows = now.rows
-        for one in self.own:
-            if now.rows[one.venue] == one.row or time - one.time <= REFILL:
-                at = prices[one.venue] == one.price
-                sizes[one.venue][at] = np.maximum(sizes[one.venue][at] - one.shares, 0.0)
-        return prices, sizes
-
-    def _take(self, time: int, take: Mapping[str, int], limits: Mapping[str, float]) -> None:
-        """Children walk the books down to their limits; what a better quote elsewhere forbids comes back."""
-        prices, sizes = self._side_now(time)
-        venues = self.exchange.books.venues
-        signed = self.sign * prices
-        for name, shares in take.items():
-            if not shares:
-                continue
-            venue = venues.index(name)
-            limit = self.sign * limits[name] if name in limits else np.inf
-            protected = self._protected(signed, sizes, venue, take, venues) if not self.plan.trade_through else np.inf
-            left = self._walk("take", name, venue, shares, time, prices, sizes, min(limit, protected))
-            would = _within(signed[venue], sizes[venue], limit)
-            self.done.prevented += max(min(left, int(would - (shares - left))), 0) if protected < limit else 0
-            self.back += left
-
-    def _protected(
-        self, signed: Matrix, sizes: Matrix, venue: int, take: Mapping[str, int], venues: tuple[str, ...]
-    ) -> float:
-        """The worst signed price at which a child may trade: the best quote elsewhere that our own children leave."""
-        best = np.inf
-        for other, name in enumerate(venues):
-            if other != venue and sizes[other, 0] >= 1 and take.get(name, 0) < sizes[other, 0]:
-                best = min(best, signed[other, 0])
-        return float(best)
-
-    def _walk(
-        self,
-        kind: str,
-        name: str,
-        venue: int,
-        shares: int,
-        time: int,
-        prices: Matrix,
-        sizes: Matrix,
-        limit: float = np.inf,
-    ) -> int:
-        """Trade up to ``shares`` at one venue, no worse than a signed price; returns the remainder."""
-        child, left, money, fee = len(self.done.children), shares, 0.0, float(self.exchange.takers[venue])
-        for level in range(prices.shape[1]):
-            price, there = float(prices[venue, level]), int(sizes[venue, level])
-            if left == 0 or not self.sign * price <= limit:
-                break
-            taken = min(left, there)
-            if taken:
-                self.done.fills.append(Fill(child, kind, name, time, taken, price, fee))
-                self.own.append(_Taken(venue, price, taken, int(self.rows[venue]), time))
-                left, money = left - taken, money + taken * price
-        filled = shares - left
-        last = time if filled else 0
-        self._report(child, kind, name, shares, filled, money, fee * filled, last, time + self.lit)
-        return left
-
-    # 3. what came back
-
-    def _rest(self, time: int) -> None:
-        if self.back == 0:
-            return
-        rule, _, venue = self.plan.rest.partition(":")
-        shares, self.back = self.back, 0
-        if rule == "post" and self.end > time:
-            self._post(venue, shares, time)
-        elif rule == "venue":
-            self._cross(venue, shares, time)
-        elif rule == "touch":
-            self._touch(shares, time)
-        else:
-            self._sweep(time, shares, last=self.end <= time)
-
-    def _sweep(self, time: int, shares: int, *, last: bool) -> None:
-        """Take shares where they are cheapest; what is beyond the display waits, or is charged an estimate at last."""
-        prices, sizes = self._side_now(time)
-        book = ConsolidatedBook(
-            prices, sizes, self.exchange.takers, mid=self.context.mid, side=self.context.side, protect=True
-        )
-        taken = book.take(shares, lot=1)
-        venues = self.exchange.books.venues
-        for venue in np.flatnonzero(taken.shares):
-            self._walk("sweep", venues[venue], int(venue), int(taken.shares[venue]), time, prices, sizes)
-        if taken.beyond:
-            if last:
-                self._estimate(book, taken.beyond, time)
-            else:
-                self.later += taken.beyond
-
-    def _estimate(self, book: ConsolidatedBook, shares: int, time: int) -> None:
-        """Charge shares beyond the display as if the books went on as they are."""
-        depth = book.depth
-        more = float(book.costs(depth + shares) - book.costs(depth)) / shares
-        if not np.isfinite(more):  # nothing is displayed at all: as far off as the arrival's last level
-            known = self.context.displayed
-            more = float(known.costs(known.depth + shares) - known.costs(known.depth)) / shares
-        child = len(self.done.children)
-        price = self.context.mid + self.sign * more
-        self.done.fills.append(Fill(child, "sweep", "beyond", time, shares, price, 0.0, estimated=True))
-        self._report(child, "sweep", "beyond", shares, shares, price * shares, 0.0, time, time + self.lit)
-
-    def _cross(self, name: str, shares: int, time: int) -> None:
-        """Take at one venue, whatever it costs."""
-        venue = self.exchange.books.venues.index(name)
-        prices, sizes = self._side_now(time)
-        left = self._walk("sweep", name, venue, shares, time, prices, sizes)
-        if left:
-            one = slice(venue, venue + 1)
-            book = ConsolidatedBook(
-                prices[one], sizes[one], self.exchange.takers[one], mid=self.context.mid, side=self.context.side
-            )
-            self._estimate(book, left, time)
-
-    def _touch(self, shares: int, time: int) -> None:
-        """Take at the best price alone, every millisecond, until all is done."""
-        left, venues = shares, self.exchange.books.venues
-        for step in range(TOUCH_ROUNDS):
-            now = time + step * MILLISECOND
-            prices, sizes = self._side_now(now)
-            signed = np.where(sizes >= 1, self.sign * prices, np.inf)
-            best = float(signed.min())
-            for venue in np.flatnonzero((signed == best).any(axis=1) & np.isfinite(best)):
-                sent = min(left, int(sizes[venue][signed[venue] == best].sum()))
-                if sent:
-                    left -= sent - self._walk("sweep", venues[venue], int(venue), sent, now, prices, sizes, best)
-            if left == 0:
-                return
-        self._sweep(time + TOUCH_ROUNDS * MILLISECOND, left, last=True)
-
-    # 4. waiting
-
-    def _post(self, name: str, shares: int, time: int) -> None:
-        """Join the queue at a venue's best own-side price until the horizon."""
-        venue = self.exchange.books.venues.index(name)
-        queue = self.exchange.queue
-        price, fills = queue.fills(venue, self.sign, time, self.end, shares) if queue else (float("nan"), [])
-        child, filled, fee = len(self.done.children), 0, float(self.exchange.makers[venue])
-        for when, some in fills:
-            self.done.fills.append(Fill(child, "limit", name, when, some, price, fee))
-            filled += some
-        last = fills[-1][0] if fills else 0
-        known = last if filled == shares else self.end
-        self._report(child, "limit", name, shares, filled, price * filled if filled else 0.0, fee * filled, last, known)
-        self.later += shares - filled
-
-    def _report(
-        self,
-        child: int,
-        kind: str,
-        place: str,
-        sent: int,
-        filled: int,
-        money: float,
-        fee: float,
-        last: int,
-        known: int,
-    ) -> None:
-        price = money / filled if filled else 0.0
-        self.done.children.append(ChildReport(child, kind, place, sent, filled, price, fee, last, known))
-
-
-def _within(signed: Floats, sizes: Floats, limit: float) -> float:
-    """Shares displayed at one venue no worse than a signed price."""
-    return float(sizes[np.nan_to_num(signed, nan=np.inf) <= limit].sum())

@@ -89,8 +89,7 @@ class FlowBook(NamedTuple):
 def order_flow_fills(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
     """Shares that each order of a queue ``(n,)`` gets of ``amount``, not more than there are.
 
-    By time, the first gets what it can take, then the next. Pro rata, each gets its part, rounded down, and the rest
-    goes by time.
+    By time, the first gets all it can take, then the next; pro rata, each its part rounded down, the rest by time.
 
     Examples
     --------
