@@ -230,8 +230,8 @@ def true_or_false(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def instance_of(name: str, value: Kind, kind: type[Any], expected: str) -> Kind:
-    """Return ``value`` when it is a ``kind``, described as ``expected``.
+def instance_of(name: str, value: Kind, kind: type[Any] | tuple[type[Any], ...], expected: str) -> Kind:
+    """Return ``value`` when it is of a ``kind``, described as ``expected``.
 
     Examples
     --------

@@ -49,6 +49,9 @@ class Queue:
     def fills(self, venue: int, sign: int, begin: int, end: int, shares: int) -> tuple[float, list[tuple[int, int]]]:
         return (10.02 if sign < 0 else 10.0), [((begin + end) // 2, min(self.filled, shares))]
 
+    def outflow(self, venue: int, sign: int, time: int) -> float:
+        return 1.0
+
 
 def exchange(
     *later: tuple[str, int, Levels],

@@ -98,11 +98,21 @@ class DayBooks:
             *_as_of(self.offsets, self.stamps, self.bid_px, self.bid_sz, self.ask_px, self.ask_sz, int(time))
         )
 
+    def touches(self, times: Sequence[int] | Stamps) -> tuple[Floats, Floats]:
+        """Best bid and best ask of all venues as of each of some times, ``(n,)``; NaN where a side shows nothing."""
+        stamps = exact_array("times", np.asarray(times), np.int64, (None,))
+        bids, asks = _touches(self.offsets, self.stamps, self.bid_px, self.bid_sz, self.ask_px, self.ask_sz, stamps)
+        return bids, asks
+
     def mids(self, times: Sequence[int] | Stamps) -> Floats:
         """Consolidated mid as of each of some times, ``(n,)``; NaN where a side shows nothing."""
-        stamps = exact_array("times", np.asarray(times), np.int64, (None,))
-        found: Floats = _mids(self.offsets, self.stamps, self.bid_px, self.bid_sz, self.ask_px, self.ask_sz, stamps)
-        return found
+        bids, asks = self.touches(times)
+        return (bids + asks) / 2
+
+    def spreads(self, times: Sequence[int] | Stamps) -> Floats:
+        """Best ask less best bid of all venues as of each of some times, ``(n,)``; NaN where a side shows nothing."""
+        bids, asks = self.touches(times)
+        return asks - bids
 
 
 def day_books(tables: dict[str, polars.DataFrame], *, levels: int | None = None) -> DayBooks:
@@ -160,19 +170,16 @@ def _as_of(
 
 
 @njit(cache=True)
-def _mids(
+def _touches(
     offsets: Integers, stamps: Stamps, bid_px: Matrix, bid_sz: Matrix, ask_px: Matrix, ask_sz: Matrix, times: Stamps
-) -> Floats:
-    mids = np.full(len(times), np.nan)
+) -> tuple[Floats, Floats]:
+    bids, asks = np.full(len(times), np.nan), np.full(len(times), np.nan)
     for k in range(len(times)):
-        bid, ask = -np.inf, np.inf
         for v in range(len(offsets) - 1):
             row = _row_at(stamps, offsets[v], offsets[v + 1], times[k])
             if row >= 0:
-                if bid_sz[row, 0] > 0 and bid_px[row, 0] > bid:
-                    bid = bid_px[row, 0]
-                if ask_sz[row, 0] > 0 and ask_px[row, 0] < ask:
-                    ask = ask_px[row, 0]
-        if bid > -np.inf and ask < np.inf:
-            mids[k] = (bid + ask) / 2
-    return mids
+                if bid_sz[row, 0] > 0 and not bid_px[row, 0] <= bids[k]:
+                    bids[k] = bid_px[row, 0]
+                if ask_sz[row, 0] > 0 and not ask_px[row, 0] >= asks[k]:
+                    asks[k] = ask_px[row, 0]
+    return bids, asks

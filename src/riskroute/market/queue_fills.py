@@ -6,7 +6,8 @@ every order has a time of its own, and tells when it was filled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 import polars
@@ -14,6 +15,7 @@ from numba import njit
 
 from riskroute.arrays import Integers
 from riskroute.errors import InputError
+from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.limit_orders import RULES
 from riskroute.market.queue_position import (
@@ -32,6 +34,9 @@ from riskroute.validation import one_of
 
 OPPOSITE = 5
 """What an order of the other side does that arrives: it may meet us."""
+
+OUTFLOW_SECONDS = 300
+"""How far back trades are counted for the speed of a queue."""
 
 _END = 2**62
 _MOST_FILLS = 64  # entries; the last takes what follows
@@ -89,13 +94,41 @@ class QueueReplay:
         for name, rule in rules.items():
             one_of(f"matching of {name}", rule, RULES)
         self.books = books
-        self._pro_rata = [rules.get(name) == "pro-rata" for name in books.venues]
-        self._flows = {
+        self._traded: dict[tuple[int, int], Integers] = {}
+        self.pro_rata = [rules.get(name) == "pro-rata" for name in books.venues]
+        self.flows = {
             (venue, sign): queue_flow(events[name], -sign)
             for venue, name in enumerate(books.venues)
             if name in events
             for sign in (1, -1)
         }
+
+    @classmethod
+    def of_flows(cls, books: DayBooks, flows: Mapping[tuple[int, int], QueueEvents], pro_rata: Sequence[bool]) -> Self:
+        """Put together what was coded before: flows by number of the venue and sign of our orders."""
+        replay = cls(books, {})
+        replay.flows, replay.pro_rata = dict(flows), list(pro_rata)
+        return replay
+
+    def pessimistic(self) -> Self:
+        """Return the same queues, in which nobody who cancels makes room: only trades bring an order forward."""
+        kept = {
+            key: flow._replace(gone_sizes=np.where(np.isin(flow.actions, (CANCELLED, REPLACED)), 0, flow.gone_sizes))
+            for key, flow in self.flows.items()
+        }
+        return self.of_flows(self.books, kept, self.pro_rata)
+
+    def outflow(self, venue: int, sign: int, time: int) -> float:
+        """Shares a second that traded with orders of our side in the `OUTFLOW_SECONDS` before a time."""
+        flow = self.flows.get((venue, sign))
+        if flow is None:
+            return 0.0
+        traded = self._traded.get((venue, sign))
+        if traded is None:
+            traded = np.concatenate(([0], np.cumsum(np.where(flow.actions == EXECUTED, flow.sizes, 0))))
+            self._traded[venue, sign] = traded
+        first, last = np.searchsorted(flow.stamps, (time - OUTFLOW_SECONDS * SECOND, time))
+        return float(traded[last] - traded[first]) / OUTFLOW_SECONDS
 
     def fills(self, venue: int, sign: int, begin: int, end: int, shares: int) -> tuple[float, list[tuple[int, int]]]:
         """Return the price of an order that joins as of ``begin``, and its fills before ``end``: times and shares.
@@ -105,7 +138,7 @@ class QueueReplay:
         """
         if shares < 0:
             raise InputError(f"shares must not be negative, was {shares}")
-        flow = self._flows.get((venue, sign))
+        flow = self.flows.get((venue, sign))
         now = self.books.as_of(begin)
         prices, sizes = (now.bid_px, now.bid_sz) if sign > 0 else (now.ask_px, now.ask_sz)
         price = float(prices[venue, 0])
@@ -116,7 +149,7 @@ class QueueReplay:
         last = max(first, int(np.searchsorted(flow.stamps, end)))
         whole = int(queue_prices(np.array([price]), -sign)[0])
         shown = int(sizes[venue, 0])
-        times, some = _fills(flow, first, last, sequence, whole, shown, shares, self._pro_rata[venue])
+        times, some = _fills(flow, first, last, sequence, whole, shown, shares, self.pro_rata[venue])
         return price, list(zip(times.tolist(), some.tolist(), strict=True))
 
 

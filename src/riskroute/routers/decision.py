@@ -53,9 +53,15 @@ def price_plan(context: Context, plan: Plan) -> Decision:
     >>> round(decision.expected_cost, 6), round(decision.net, 6)
     (2.6, 1999.4)
     """
-    book, left = context.displayed, context.shares
+    cost = _taking_cost(context, plan) if plan.take else float(context.displayed.costs(context.shares))
+    money = context.mid * context.shares
+    return Decision(context, plan, cost, money + context.sign * cost)
+
+
+def _taking_cost(context: Context, plan: Plan) -> float:
+    """Cost of the shares that a plan takes at venues it names, and of all others where they are cheapest then."""
+    book, left, cost = context.displayed, context.shares, 0.0
     sizes = book.sizes.copy()
-    cost = 0.0
     for name, shares in plan.take.items():
         venue = context.books.venues.index(name)
         each = context.sign * (book.prices[venue] - context.mid) + book.takers[venue]
@@ -64,10 +70,11 @@ def price_plan(context: Context, plan: Plan) -> Decision:
             cost += taken * float(each[level])
             sizes[venue, level] -= taken
             shares, left = shares - taken, left - taken
+    if left == 0:
+        return cost
     rest = ConsolidatedBook(book.prices, sizes, book.takers, mid=context.mid, side=context.side)
     beyond = max(left - rest.depth, 0)
     cost += float(rest.costs(left - beyond))
     if beyond:
         cost += float(book.costs(book.depth + beyond) - book.costs(book.depth))
-    money = context.mid * context.shares
-    return Decision(context, plan, cost, money + context.sign * cost)
+    return cost

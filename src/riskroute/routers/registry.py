@@ -5,30 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 from riskroute.errors import InputError, StateError, described
+from riskroute.learning.registry import POLICIES
 from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
 from riskroute.routers.nbbo import Nbbo
+from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.primary import Primary
 from riskroute.routers.rest_even import RestEven
 from riskroute.routers.router import Router
 from riskroute.routers.spray import Spray
+from riskroute.routers.static_split import StaticSplit, StaticSweep
 from riskroute.routers.sweep import RawSweep, Sweep
 from riskroute.validation import one_of
 
 ROUTERS: dict[str, type[Router]] = {
-    kind.name: kind for kind in (Sweep, RawSweep, Primary, Spray, Nbbo, DarkFirst, DarkFirstPost, RestEven)
+    kind.name: kind
+    for kind in (
+        *(Sweep, RawSweep, Primary, Spray, Nbbo),
+        *(DarkFirst, DarkFirstPost, RestEven),
+        *(StaticSplit, StaticSweep, PolicyRouter),
+    )
 }
 """All routers, by name: parts of a name are joined by a plus in the order in which they act."""
 
 
 def make_router(name: str, **parameters: Any) -> Router:
-    """Make a router by its name.
+    """Make a router by its name; the name of a policy makes the router that plays it.
 
     Examples
     --------
     >>> make_router("dark-first+sweep", mode="parallel")
     DarkFirst(mode='parallel', memory_weight=0.95, cap=None, min_saving=0.0)
     """
-    kind = ROUTERS[one_of("router", name, tuple(ROUTERS))]
+    if name in POLICIES:
+        return make_router(PolicyRouter.name, policy=name, **parameters)
+    kind = ROUTERS[one_of("router", name, (*ROUTERS, *POLICIES))]
     try:
         return kind(**parameters)
     except TypeError:

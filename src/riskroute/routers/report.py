@@ -35,6 +35,8 @@ class ChildReport:
         Time of the last fill, nanoseconds of UTC; 0 if there was none.
     known : int
         When the outcome became known to the sender.
+    posted : int
+        When it was sent; 0 if that was not told.
     """
 
     child: int
@@ -46,6 +48,7 @@ class ChildReport:
     fee: float
     last_fill: int
     known: int
+    posted: int = 0
 
     def __post_init__(self) -> None:
         whole_number("child", self.child, minimum=0)

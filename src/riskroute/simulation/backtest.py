@@ -6,19 +6,22 @@ import heapq
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers, Stamps
+from riskroute.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.errors import InputError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context
+from riskroute.routers.decision import price_plan
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
 from riskroute.routing.consolidated import SIDES
-from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
+from riskroute.seeding import seed_stream
+from riskroute.simulation.clairvoyant import Oracle
+from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Executed, Latency, LimitQueue
 from riskroute.simulation.execution import execute_plan
 from riskroute.validation import exact_array, real_number, whole_number
@@ -61,16 +64,20 @@ def spaced_orders(
     side: str = "both",
     horizon: float = 0.0,
     lot: int = 1,
+    hours: tuple[int, int] | None = None,
     rng: np.random.Generator,
 ) -> Orders:
-    """Orders at random moments of equal parts of a day, from when all venues show books until a horizon before its end.
+    """Orders at random moments of equal parts of a day, until a horizon before its end.
 
     Parameters
     ----------
     side : str
         ``buy``, ``sell``, or ``both`` in turn.
+    hours : tuple[int, int], optional
+        First and last moment, UTC nanoseconds; from when all venues show books to the last snapshot if None.
     """
-    first, last = books.first, books.last - int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
+    first, last = hours or (books.first, books.last)
+    last -= int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
     if last <= first:
         raise InputError(
             f"horizon must leave some of the day, {(books.last - books.first) / SECOND:g} s, was {horizon}"
@@ -109,35 +116,50 @@ class TradingDay:
     pools: tuple[PoolModel, ...] = ()
     queue: LimitQueue | None = None
 
-    def dark_market(self, seed: int) -> DarkMarket:
+    def dark_market(self, seed: int, leak: float = LEAK) -> DarkMarket:
         """What the pools hold for the orders of the day."""
         times, signs = self.orders.times, self.orders.signs
         now, soon = self.books.mids(times), self.books.mids(times + int(REGRET_SECONDS * SECOND))
-        spreads = np.array([_spread(self.books, int(time)) for time in times])
+        spreads = self.books.spreads(times)
         usual = max(float(np.nanmedian(spreads)), 1e-9) if np.isfinite(spreads).any() else 1.0
         relative = np.clip(np.nan_to_num(spreads, nan=usual) / usual, 0.05, 20.0)
         # a purchase is regretted if the price falls, a sale if it rises
         regretted = np.nan_to_num(np.sign(-signs * (soon - now))).astype(np.int64)
-        return DarkMarket(self.pools, DarkMoments(times, relative, regretted), seed=seed, day=self.name)
+        return DarkMarket(self.pools, DarkMoments(times, relative, regretted), seed=seed, day=self.name, leak=leak)
 
 
-def _spread(books: DayBooks, time: int) -> float:
-    now = books.as_of(time)
-    bid, ask = (prices[:, 0][sizes[:, 0] > 0] for prices, sizes in ((now.bid_px, now.bid_sz), (now.ask_px, now.ask_sz)))
-    return float(ask.min() - bid.max()) if bid.size and ask.size else float("nan")
+class PlayedOrder(NamedTuple):
+    """An order that was routed.
+
+    ``number`` is its place among the orders of the day, ``foreseen`` what its plan would have cost in dollars if the
+    displayed books had held and nothing else had filled, ``stale`` how many venues had books too old to be shown, and
+    ``decision_us`` the microseconds that the decision took.
+    """
+
+    number: int
+    done: Executed
+    foreseen: float
+    stale: int
+    decision_us: float
 
 
 @dataclass
 class PlayedDay:
-    """What a router did on a day: one entry per order."""
+    """What a router did on a day."""
 
     day: str
-    executed: list[Executed] = field(default_factory=list)
-    decision_seconds: float = 0.0
-    stale: int = 0
-    """Books of venues that were too old to be shown, over all orders."""
+    orders: list[PlayedOrder] = field(default_factory=list)
     skipped: int = 0
     """Orders that met no two-sided market at any venue."""
+
+    @property
+    def executed(self) -> list[Executed]:
+        """What became of each order."""
+        return [one.done for one in self.orders]
+
+
+View = Callable[[int, Context], Context]
+"""What a router is shown of the moment of an order, by its number: for checks that need another moment."""
 
 
 def play_day(
@@ -147,44 +169,60 @@ def play_day(
     seed: int = 0,
     latency: Latency | None = None,
     stale_seconds: float = STALE,
+    leak: float = LEAK,
+    fade: float = 0.0,
+    view: View | None = None,
     progress: Callable[[int, int], Any] | None = None,
 ) -> PlayedDay:
     """Route every order of a day, with reports learned as soon as they are known and not before."""
-    dark = day.dark_market(seed) if day.pools else None
-    exchange = Exchange(day.books, day.takers, day.makers, dark, day.queue, latency or Latency())
+    dark = day.dark_market(seed, leak) if day.pools else None
+    faded = _faded(day, seed, fade) if fade else None
+    exchange = Exchange(day.books, day.takers, day.makers, dark, day.queue, latency or Latency(), faded)
     played = PlayedDay(day.name)
     waiting: list[tuple[int, int, Report]] = []
     orders = day.orders
     for number, moment in enumerate(orders.times.tolist()):
         while waiting and waiting[0][0] <= moment:
             router.learn(heapq.heappop(waiting)[2])
-        books, hidden = _fresh(exchange, moment, int(stale_seconds * SECOND))
-        played.stale += hidden
+        books, stale = _fresh(exchange, moment, int(stale_seconds * SECOND))
         if not np.isfinite(books.mid):
             played.skipped += 1
             continue
+        horizon, sign = float(orders.horizons[number]), int(orders.signs[number])
         context = Context(
             f"{day.name}/{number}",
-            SIDES[0] if orders.signs[number] > 0 else SIDES[1],
+            SIDES[0] if sign > 0 else SIDES[1],
             int(orders.shares[number]),
             books,
             exchange.pools,
             lot=orders.lot,
-            horizon=float(orders.horizons[number]),
+            horizon=horizon,
             time=moment,
+            features=exchange.outflows(moment, sign) if horizon > 0 else {},
         )
         began = clock.perf_counter()
-        plan = router.route(context)
-        played.decision_seconds += clock.perf_counter() - began
-        done = execute_plan(exchange, number, context, plan.checked(context))
-        played.executed.append(done)
+        plan = router.route(context if view is None else view(number, context))
+        decision_us = 1e6 * (clock.perf_counter() - began)
+        if isinstance(router, Oracle):
+            done, foreseen = router.execute(exchange, number, context), float(context.displayed.costs(context.shares))
+        else:
+            done = execute_plan(exchange, number, context, plan.checked(context))
+            foreseen = price_plan(context, plan).expected_cost
+        played.orders.append(PlayedOrder(number, done, foreseen, stale, decision_us))
         for report in done.reports():
-            heapq.heappush(waiting, (max(child.known for child in report.children), len(played.executed), report))
+            heapq.heappush(waiting, (max(child.known for child in report.children), len(played.orders), report))
         if progress is not None:
             progress(number + 1, len(orders.times))
     for _, _, report in sorted(waiting, key=lambda entry: entry[:2]):
         router.learn(report)
     return played
+
+
+def _faded(day: TradingDay, seed: int, fade: float) -> Matrix:
+    """Share of the display that orders find, ``(n, V)``: less at every second venue by chance, the same for all."""
+    rng = np.random.default_rng(seed_stream(seed, "fade", day.name))
+    lost = rng.random((len(day.orders.times), len(day.books.venues))) < 0.5
+    return np.where(lost, 1 - real_number("fade", fade, minimum=0, maximum=1), 1.0)
 
 
 def _fresh(exchange: Exchange, moment: int, oldest: int) -> tuple[Any, int]:

@@ -33,6 +33,10 @@ MOST_ARRIVALS = 64
 """Counterparties at most that a resting order meets in one pool."""
 
 
+LEAK = 0.02
+"""Probability per 1,000 shares sent to a pool that others learn of it, and the far touch fades for a while."""
+
+
 @dataclass(frozen=True)
 class PoolModel:
     """How a dark pool behaves.
@@ -112,19 +116,25 @@ class DarkMarket:
     0
     """
 
-    def __init__(self, pools: Sequence[PoolModel], moments: DarkMoments, *, seed: int, day: str) -> None:
+    def __init__(
+        self, pools: Sequence[PoolModel], moments: DarkMoments, *, seed: int, day: str, leak: float = LEAK
+    ) -> None:
+        self.leak = real_number("leak", leak, minimum=0, maximum=1000)
         self.pools = {one.name: one for one in list_of("pools", pools, PoolModel, "pool models")}
         self.moments = moments
         count = len(moments.times)
         common = _state(np.random.default_rng(seed_stream(seed, "dark state", day)), moments.times)
         self._odds: dict[str, Floats] = {}
         self._draws: dict[str, Floats] = {}
+        self._leaks: dict[str, Floats] = {}
         self._arrivals: dict[str, tuple[Floats, Floats]] = {}
         for name, one in self.pools.items():
             own = _state(np.random.default_rng(seed_stream(seed, "dark state", day, name)), moments.times)
             state = math.sqrt(SHARED) * common + math.sqrt(1 - SHARED) * own
             self._odds[name] = one.spread * np.log(moments.spreads) + one.state * state
             self._draws[name] = np.random.default_rng(seed_stream(seed, "hidden sizes", day, name)).random((count, 2))
+            leaks = np.random.default_rng(seed_stream(seed, "dark leaks", day, name))
+            self._leaks[name] = leaks.random(count)
             rng = np.random.default_rng(seed_stream(seed, "dark arrivals", day, name))
             self._arrivals[name] = (rng.exponential(size=(count, MOST_ARRIVALS)), rng.random((count, MOST_ARRIVALS)))
 
@@ -141,6 +151,10 @@ class DarkMarket:
         """Shares that rest in a pool when an order comes, by its number."""
         there, height = self._draws[pool][order]
         return _size(self.pools[pool], height) if there < self.chance(order, pool, recent=recent) else 0
+
+    def leaks(self, order: int, pool: str, shares: int) -> bool:
+        """Whether others learn of shares sent to a pool."""
+        return bool(self._leaks[pool][order] < self.leak * shares / 1000)
 
     def arrivals(self, order: int, pool: str, seconds: float, *, recent: bool = False) -> list[tuple[float, int]]:
         """Counterparties that come to shares resting in a pool: seconds after the order, and sizes."""

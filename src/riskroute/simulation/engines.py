@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import resource_tracker as multiprocessing_tracker
+from typing import Any, Protocol, TypeVar
 
 import cloudpickle
 import joblib
@@ -24,16 +25,41 @@ from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.process_executor import BrokenProcessPool
 
 from riskroute.errors import InputError, RiskrouteError, shown
-from riskroute.results import PolicyResult
-from riskroute.simulation.tasks import Task, TaskCache
 from riskroute.validation import one_of, whole_number
 
 ENGINES = ("local", "dask", "ray")
 _ATTEMPTS = 3  # in a row without one more finished task
 _TIMEOUT = 5  # seconds to reach a cluster
 
-Finished = Callable[[Task], None]
-Player = Callable[[Sequence[int], Sequence[Task]], Iterator[tuple[int, PolicyResult]]]
+Result = TypeVar("Result")
+Done = TypeVar("Done", covariant=True)
+
+
+class Work(Protocol[Done]):
+    """A task: anything that can be sent elsewhere and performed there, with a result that depends on it alone."""
+
+    def prepare(self) -> None:
+        """Find out here what would otherwise be found out again with every task that shares it."""
+
+    def perform(self) -> Done:
+        """Do it."""
+
+
+class WorkCache(Protocol[Result]):
+    """Results of tasks that are done, by what the tasks are."""
+
+    def has(self, task: Any, /) -> bool:
+        """Whether a task is done."""
+
+    def put(self, task: Any, result: Result, /) -> None:
+        """Keep a result."""
+
+    def get(self, task: Any, /) -> Result | None:
+        """Return a result; None if its file is spoilt."""
+
+
+Finished = Callable[[Any], None]
+Player = Callable[[Sequence[int], Sequence[Work[Any]]], Iterator[tuple[int, Any]]]
 
 
 class _LostError(Exception):
@@ -67,24 +93,24 @@ class Engine:
 
 
 def run_tasks(
-    tasks: Sequence[Task],
+    tasks: Sequence[Work[Result]],
     engine: Engine,
     *,
-    cache: TaskCache | None = None,
-    held: dict[int, PolicyResult] | None = None,
+    cache: WorkCache[Result] | None = None,
+    held: dict[int, Result] | None = None,
     finished: Finished | None = None,
-) -> Iterator[PolicyResult]:
+) -> Iterator[Result]:
     """Do all tasks, then give their results in the order of the tasks, whatever the engine.
 
     Parameters
     ----------
-    tasks : Sequence[Task]
+    tasks : Sequence[Work]
         What to do.
     engine : Engine
         Where to do it.
-    cache : TaskCache, optional
+    cache : WorkCache, optional
         Where results lie until they are asked for; tasks found there are not done again. In memory if None.
-    held : dict[int, PolicyResult], optional
+    held : dict[int, Result], optional
         Without a cache, results by number of task as they come: what is there survives an interrupt.
     finished : Finished, optional
         Called after every task, also for those found in the cache.
@@ -120,7 +146,9 @@ def run_tasks(
     return _in_order(tasks, held, cache)
 
 
-def _in_order(tasks: Sequence[Task], held: dict[int, PolicyResult], cache: TaskCache | None) -> Iterator[PolicyResult]:
+def _in_order(
+    tasks: Sequence[Work[Result]], held: dict[int, Result], cache: WorkCache[Result] | None
+) -> Iterator[Result]:
     for number, task in enumerate(tasks):
         result = held[number] if cache is None else cache.get(task)
         if result is None:  # a file spoilt on the way is made anew
@@ -152,27 +180,24 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.raise_signal(signal.SIGINT)
 
 
-def _tell(finished: Finished | None, task: Task) -> None:
+def _tell(finished: Finished | None, task: Work[Any]) -> None:
     if finished is not None:
         finished(task)
 
 
-def _packed(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, bytes]]:
-    """Tasks as bytes: engines that move arrays in ways of their own place them so that sums round differently.
-
-    Each takes its environment's comparators along, which may take long to find and are the same for all.
-    """
+def _packed(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, bytes]]:
+    """Tasks as bytes: engines that move arrays in ways of their own place them so that sums round differently."""
     for number in numbers:
-        _ = tasks[number].environment.comparators
+        tasks[number].prepare()
         yield number, cloudpickle.dumps(tasks[number])
 
 
-def _perform(number: int, packed: bytes) -> tuple[int, PolicyResult]:
-    task: Task = pickle.loads(packed)
+def _perform(number: int, packed: bytes) -> tuple[int, Any]:
+    task: Work[Any] = pickle.loads(packed)
     return number, task.perform()
 
 
-def _perform_apart(number: int, packed: bytes) -> tuple[int, PolicyResult]:
+def _perform_apart(number: int, packed: bytes) -> tuple[int, Any]:
     """In a process of our own, perhaps one started later than the others: deaf to Ctrl-C as they are."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _perform(number, packed)
@@ -200,7 +225,7 @@ def _player(engine: Engine) -> Iterator[Player]:
 def _local(workers: int | None, address: str | None) -> Iterator[Player]:
     processes = workers or _cores()
 
-    def play(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, PolicyResult]]:
+    def play(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, Any]]:
         if processes == 1:
             yield from (_perform(*pair) for pair in _packed(numbers, tasks))
             return
@@ -231,7 +256,7 @@ def _dask(workers: int | None, address: str | None) -> Iterator[Player]:
             address = stack.enter_context(cluster).scheduler_address
         client = stack.enter_context(Client(address, timeout=_TIMEOUT))
 
-        def play(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, PolicyResult]]:
+        def play(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, Any]]:
             places = workers or max(sum(client.nthreads().values()), 1)
             waiting = _packed(numbers, tasks)
             running = as_completed([client.submit(_perform, *pair, pure=False) for pair in islice(waiting, 2 * places)])
@@ -259,7 +284,7 @@ def _ray(workers: int | None, address: str | None) -> Iterator[Player]:
     from ray.exceptions import RayError
     from ray.util.joblib import register_ray
 
-    def play(numbers: Sequence[int], tasks: Sequence[Task]) -> Iterator[tuple[int, PolicyResult]]:
+    def play(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, Any]]:
         wave = 4 * processes  # ray's backend gives nothing back before it has everything
         try:
             with joblib.parallel_config("ray", n_jobs=processes), joblib.Parallel(batch_size=1) as parallel:

@@ -6,7 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from riskroute.arrays import Vector
+import numpy as np
+
+from riskroute.arrays import Matrix, Vector
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool, VenueBooks
@@ -56,6 +58,9 @@ class LimitQueue(Protocol):
         The price is not a number where it could not join.
         """
 
+    def outflow(self, venue: int, sign: int, time: int) -> float:
+        """Return the shares a second that traded with orders of our side in the minutes before a time."""
+
 
 @dataclass
 class Executed:
@@ -66,6 +71,8 @@ class Executed:
     children: list[ChildReport] = field(default_factory=list)
     prevented: int = 0
     """Shares not taken since a better price was displayed elsewhere."""
+    through: int = 0
+    """Shares taken although a better price was displayed elsewhere, as the plan allowed."""
 
     @property
     def cost(self) -> float:
@@ -109,6 +116,8 @@ class Exchange:
         For limit orders; without, nothing is posted.
     latency : Latency
         On the way to venues and pools.
+    faded : Matrix, optional
+        ``(n, V)``, the share of the display that is still there when children of an order arrive; all if None.
     """
 
     books: DayBooks
@@ -117,6 +126,7 @@ class Exchange:
     dark: DarkMarket | None = None
     queue: LimitQueue | None = None
     latency: Latency = field(default_factory=Latency)
+    faded: Matrix | None = None
     dark_fills: dict[str, deque[int]] = field(default_factory=dict, init=False)
     """Times of our last fills, by pool; those of orders that rest may lie ahead."""
 
@@ -133,6 +143,20 @@ class Exchange:
         now = self.books.as_of(time)
         names = self.books.venues
         return VenueBooks(names, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, self.takers, self.makers, now.ages)
+
+    def mid_and_half_spread(self, time: int, context: Context) -> tuple[float, float]:
+        """Consolidated mid and half-spread as of a time; those of the arrival where a side is empty."""
+        books = self.venue_books(time)
+        if not np.isfinite(books.mid):
+            books = context.books
+        return books.mid, (books.best_ask - books.best_bid) / 2
+
+    def outflows(self, time: int, sign: int) -> dict[str, float]:
+        """Shares a second that traded at each venue with orders of a side before a time, as features of a moment."""
+        queue = self.queue
+        if queue is None:
+            return {}
+        return {f"outflow {name}": queue.outflow(v, sign, time) for v, name in enumerate(self.books.venues)}
 
     @property
     def pools(self) -> tuple[Pool, ...]:

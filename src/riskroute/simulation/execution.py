@@ -30,6 +30,9 @@ MILLISECOND = 1_000_000
 REFILL = SECOND
 """Nanoseconds in which nobody fills up what the order has taken, whatever later snapshots show."""
 
+FADE = SECOND
+"""Nanoseconds for which the best price that we would take is gone, once others have learned of the order."""
+
 TOUCH_ROUNDS = 1000
 """Times that an order for the best price alone looks again before it sweeps."""
 
@@ -61,6 +64,8 @@ class _Execution:
         """Shares that wait for the horizon."""
         self.sign = context.sign
         self.own: list[_Taken] = []
+        self.leaks: list[int] = []
+        """Times at which others learned of the order in a dark pool."""
         self.rows = np.zeros(0, dtype=np.int64)
         """Snapshots that were looked at last, by venue."""
         self.lit, self.dark_way = (int(seconds * SECOND) for seconds in (exchange.latency.lit, exchange.latency.dark))
@@ -69,6 +74,8 @@ class _Execution:
     def run(self) -> Executed:
         time, plan = self.context.time, self.plan
         rounds = self._ping(time)
+        for pool, shares in plan.dark_rest.items():
+            self._leak(pool, shares, time)
         if plan.take:
             self._take(time + self.lit, plan.take, plan.take_limits)
         again = time + max(rounds * self.dark_way, self.lit if plan.take else 0) + self.lit
@@ -91,7 +98,8 @@ class _Execution:
             if sent:
                 there = time + (rounds * self.dark_way if plan.in_turn else 0)
                 filled = min(sent, self._hidden(pool, there))
-                self._dark_child("dark", pool, sent, [(there, filled)], there + self.dark_way)
+                self._leak(pool, sent, there)
+                self._dark_child("dark", pool, sent, [(there, filled)], there, there + self.dark_way)
                 rounds = rounds + 1 if plan.in_turn else 1
                 self.back += -filled if plan.in_turn else sent - filled
         return rounds
@@ -100,25 +108,24 @@ class _Execution:
         dark = self.exchange.dark
         return dark.hidden(self.number, pool, recent=self.exchange.filled_recently(pool, time)) if dark else 0
 
-    def _dark_child(self, kind: str, pool: str, sent: int, fills: list[tuple[int, int]], known: int) -> None:
+    def _leak(self, pool: str, shares: int, time: int) -> None:
+        if self.exchange.dark and self.exchange.dark.leaks(self.number, pool, shares):
+            self.leaks.append(time)
+
+    def _dark_child(
+        self, kind: str, pool: str, sent: int, fills: list[tuple[int, int]], posted: int, known: int
+    ) -> None:
         one = next(pool_ for pool_ in self.context.pools if pool_.name == pool)
         child = len(self.done.children)
         total = money = last = 0.0
         for time, shares in fills:
             if shares:
-                mid, half = self._mid(time)
+                mid, half = self.exchange.mid_and_half_spread(time, self.context)
                 price = mid - self.sign * one.improvement * half
                 self.done.fills.append(Fill(child, kind, pool, time, shares, price, one.fee))
                 total, money, last = total + shares, money + shares * price, time
                 self.exchange.note_dark_fill(pool, time)
-        self._report(child, kind, pool, sent, int(total), money, one.fee * total, int(last), known)
-
-    def _mid(self, time: int) -> tuple[float, float]:
-        """Consolidated mid and half-spread as of a time; those of the arrival where a side is empty."""
-        books = self.exchange.venue_books(time)
-        if np.isfinite(books.mid):
-            return books.mid, (books.best_ask - books.best_bid) / 2
-        return self.context.mid, (self.context.books.best_ask - self.context.books.best_bid) / 2
+        self._report(child, kind, pool, sent, int(total), money, one.fee * total, int(last), known, posted)
 
     def _wait_in_pools(self, time: int) -> None:
         plan = self.plan
@@ -137,7 +144,7 @@ class _Execution:
                 fills.append((time + int(seconds * SECOND), min(size, left)))
                 left -= min(size, left)
             recalled = time + int(wait * SECOND) + self.dark_way
-            self._dark_child("dark_rest", pool, shares, fills, fills[-1][0] if not left else recalled)
+            self._dark_child("dark_rest", pool, shares, fills, time, fills[-1][0] if not left else recalled)
             if left and recalled < self.end:
                 self._sweep(recalled + self.lit, left, last=False)
             else:
@@ -150,10 +157,15 @@ class _Execution:
         now: BooksNow = self.exchange.books.as_of(time)
         prices, sizes = (now.ask_px, now.ask_sz) if self.sign > 0 else (now.bid_px, now.bid_sz)
         self.rows = now.rows
+        if self.exchange.faded is not None:
+            sizes *= self.exchange.faded[self.number][:, None]
         for one in self.own:
             if now.rows[one.venue] == one.row or time - one.time <= REFILL:
                 at = prices[one.venue] == one.price
                 sizes[one.venue][at] = np.maximum(sizes[one.venue][at] - one.shares, 0.0)
+        if any(0 < time - leak <= FADE for leak in self.leaks):
+            signed = np.where(sizes >= 1, self.sign * prices, np.inf)
+            sizes[signed == signed.min()] = 0.0
         return prices, sizes
 
     def _take(self, time: int, take: Mapping[str, int], limits: Mapping[str, float]) -> None:
@@ -166,10 +178,16 @@ class _Execution:
                 continue
             venue = venues.index(name)
             limit = self.sign * limits[name] if name in limits else np.inf
-            protected = self._protected(signed, sizes, venue, take, venues) if not self.plan.trade_through else np.inf
-            left = self._walk("take", name, venue, shares, time, prices, sizes, min(limit, protected))
-            would = _within(signed[venue], sizes[venue], limit)
-            self.done.prevented += max(min(left, int(would - (shares - left))), 0) if protected < limit else 0
+            protected = self._protected(signed, sizes, venue, take, venues)
+            allowed = limit if self.plan.trade_through else min(limit, protected)
+            left = self._walk("take", name, venue, shares, time, prices, sizes, allowed)
+            if protected < limit:
+                beyond = min(shares, _within(signed[venue], sizes[venue], limit))
+                beyond -= min(shares, _within(signed[venue], sizes[venue], protected))
+                if self.plan.trade_through:
+                    self.done.through += beyond
+                else:
+                    self.done.prevented += beyond
             self.back += left
 
     def _protected(
@@ -206,7 +224,7 @@ class _Execution:
                 left, money = left - taken, money + taken * price
         filled = shares - left
         last = time if filled else 0
-        self._report(child, kind, name, shares, filled, money, fee * filled, last, time + self.lit)
+        self._report(child, kind, name, shares, filled, money, fee * filled, last, time + self.lit, time)
         return left
 
     # 3. what came back
@@ -251,7 +269,7 @@ class _Execution:
         child = len(self.done.children)
         price = self.context.mid + self.sign * more
         self.done.fills.append(Fill(child, "sweep", "beyond", time, shares, price, 0.0, estimated=True))
-        self._report(child, "sweep", "beyond", shares, shares, price * shares, 0.0, time, time + self.lit)
+        self._report(child, "sweep", "beyond", shares, shares, price * shares, 0.0, time, time + self.lit, time)
 
     def _cross(self, name: str, shares: int, time: int) -> None:
         """Take at one venue, whatever it costs."""
@@ -294,7 +312,8 @@ class _Execution:
             filled += some
         last = fills[-1][0] if fills else 0
         known = last if filled == shares else self.end
-        self._report(child, "limit", name, shares, filled, price * filled if filled else 0.0, fee * filled, last, known)
+        money = price * filled if filled else 0.0
+        self._report(child, "limit", name, shares, filled, money, fee * filled, last, known, time)
         self.later += shares - filled
 
     def _report(
@@ -308,11 +327,12 @@ class _Execution:
         fee: float,
         last: int,
         known: int,
+        posted: int,
     ) -> None:
         price = money / filled if filled else 0.0
-        self.done.children.append(ChildReport(child, kind, place, sent, filled, price, fee, last, known))
+        self.done.children.append(ChildReport(child, kind, place, sent, filled, price, fee, last, known, posted))
 
 
-def _within(signed: Floats, sizes: Floats, limit: float) -> float:
+def _within(signed: Floats, sizes: Floats, limit: float) -> int:
     """Shares displayed at one venue no worse than a signed price."""
-    return float(sizes[np.nan_to_num(signed, nan=np.inf) <= limit].sum())
+    return int(sizes[signed <= limit].astype(np.int64).sum())

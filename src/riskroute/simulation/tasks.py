@@ -58,7 +58,7 @@ class Task:
         """Everything the result depends on, as plain values."""
         return {
             "version": __version__,
-            "code": _code(),
+            "code": code_hash(),
             "environment": self.environment.identity,
             "label": self.label,
             "policy": self.policy.name,
@@ -75,6 +75,10 @@ class Task:
     def identity(self) -> str:
         """Hash of everything the result depends on."""
         return seeding_hash(self.describe(), 24)
+
+    def prepare(self) -> None:
+        """Find the environment's comparators, which may take long and are the same for all tasks."""
+        _ = self.environment.comparators
 
     def perform(self, after_run: Callable[[int], bool] | None = None) -> PolicyResult:
         """Play the runs.
@@ -131,9 +135,9 @@ def merged_tasks(results: Sequence[PolicyResult]) -> PolicyResult:
 
 
 @functools.cache
-def _code() -> str:
-    """Hash of the source code of this package."""
-    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+def code_hash(room: str = "") -> str:
+    """Hash of the source code of this package, or of one of its rooms."""
+    files = sorted((Path(__file__).parents[1] / room).rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 

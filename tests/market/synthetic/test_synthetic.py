@@ -21,11 +21,10 @@ from riskroute.market.sampling import closest_sampled_books, draw_sample_times
 from riskroute.market.schema import TIME
 from riskroute.market.synthetic.generate import (
     DEFAULT_SYMBOLS,
-    fundamental_price,
     generate_market,
-    target_quotes,
 )
-from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticVenue
+from riskroute.market.synthetic.quotes import fundamental_price, target_quotes
+from riskroute.market.synthetic.venues import DEFAULT_VENUES, OwnQuotes, SyntheticVenue
 
 DAY = dt.date(2019, 3, 27)
 SEEDS = (0, 1)
@@ -363,8 +362,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         ({"file_name": "up/down"}, "file_name must be a name without folders, was 'up/down'"),
         ({"file_name": "%D"}, "file_name must be a name without folders, was '%D'"),
         ({"matching": "prorata"}, "matching must be one of price-time, pro-rata, was 'prorata'"),
-        ({"half_spread": 0.0}, "half_spread of XNAS must be a number"),
-        ({"spread_deviation": float("inf")}, "spread_deviation of XNAS must be a number"),
+        ({"quotes": 0.07}, "quotes of XNAS must be OwnQuotes or SharedQuotes, was float"),
         ({"orders": 3}, "orders of XNAS must be an integer of at least 16, was 3"),
         ({"lot": 0.5}, "lot of XNAS must be an integer"),
         ({"top_size": 0}, "top_size of XNAS must be a positive integer, was 0"),
@@ -379,7 +377,8 @@ def test_bad_venues(change: dict[str, Any], message: str) -> None:
 
 
 def test_a_venue_of_ones_own(tmp_path: Path) -> None:
-    mine: SyntheticVenue = replace(DEFAULT_VENUES[1], name="XOWN", file_name="%Y.own", half_spread=0.01, reach=50)
+    quotes = OwnQuotes(half_spread=0.01, spread_deviation=0.2, spread_patience=0.08, price_patience=0.04)
+    mine: SyntheticVenue = replace(DEFAULT_VENUES[1], name="XOWN", file_name="%Y.own", quotes=quotes, reach=50)
     path = generate_market(tmp_path, venues=[mine], hours=minutes(30, 31), date=dt.date(2024, 11, 3))[0]
     assert path.name == "2024.own"
     book = NaiveBook()

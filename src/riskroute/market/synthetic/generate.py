@@ -1,15 +1,12 @@
-"""A synthetic market: correlated stocks on three venues of different characters, written as NASDAQ ITCH 5.0 files.
+"""A synthetic market: correlated stocks on venues of different characters, written as NASDAQ ITCH 5.0 files.
 
-Prices follow one fundamental price per stock, the same for all venues but for a little noise; spreads wander around the
-level of their venue. Everything follows from the seed and from names: a stock has the same orders whatever other stocks
+Everything follows from the seed and from names: a stock has the same orders whatever other stocks
 or venues are made with it.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import itertools
-import math
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.arrays import Floats, Integers
+from riskroute.arrays import Integers
 from riskroute.errors import InputError, shown
 from riskroute.files import write_whole
 from riskroute.market.clock import SECOND, clock_stamp
@@ -31,22 +28,15 @@ from riskroute.market.readers.itch_messages import (
     itch_trading_begins_message,
 )
 from riskroute.market.synthetic import order_flow as flow
-from riskroute.market.synthetic.venues import DEFAULT_VENUES, REFERENCE_PRICE, SyntheticVenue
+from riskroute.market.synthetic.quotes import STEP, target_quotes
+from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticVenue
 from riskroute.seeding import seed_stream
 from riskroute.validation import function_of, path_of, real_number, whole_number
 
 DEFAULT_SYMBOLS = ("QVEX", "ZORN", "XALT")
-_KNOWN_PRICES = {"QVEX": 270.0, "ZORN": 112.0, "XALT": 64.0}
 
-TICK = 0.01
 _TICK_UNITS = 100
-_STEP = SECOND // 4
-_VOLATILITY = 4e-5  # per square root of a second: 0.6 % in a day
-_COMMON_SHARE = 0.6  # of the variance of prices
-_SPREAD_MEMORY, _NOISE_MEMORY = 120.0, 30.0  # seconds
-_NOISE = 0.005  # dollars at the reference price
 _OPENING, _CLOSING = 9.5 * 3600, 16.0 * 3600  # seconds of the day
-_LEAST_DEVIATION = 0.2  # ticks: a spread that never changed would leave nothing to estimate
 _BLOCK = 1 << 17
 _MEMBERS = np.array([b"MKRA", b"MKRB", b"MKRC", b"MKRD"])
 
@@ -137,64 +127,8 @@ def _folder(out: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def fundamental_price(seed: int, symbol: str, steps: int) -> Floats:
-    """Price of a stock in dollars, ``(steps,)``, four a second: a factor common to all stocks, and one of its own."""
-    common, own = (
-        np.random.default_rng(seed_stream(seed, "synthetic price", name)).standard_normal(steps)
-        for name in ("", symbol)
-    )
-    moves = math.sqrt(_COMMON_SHARE) * common + math.sqrt(1 - _COMMON_SHARE) * own
-    level = np.random.default_rng(seed_stream(seed, "synthetic level", symbol)).uniform(math.log(40), math.log(400))
-    start = _KNOWN_PRICES.get(symbol, math.exp(level))
-    return np.asarray(start * np.exp(_VOLATILITY * math.sqrt(_STEP / SECOND) * (np.cumsum(moves) - moves[0])))
-
-
-def _wandering(rng: np.random.Generator, steps: int, memory: float) -> Floats:
-    """A stationary path ``(steps,)`` of mean 0 and variance 1 that forgets within ``memory`` seconds."""
-    kept = math.exp(-_STEP / SECOND / memory)
-    shocks = rng.standard_normal(steps) * math.sqrt(1 - kept * kept)
-    shocks[0] /= math.sqrt(1 - kept * kept)
-    return np.array(list(itertools.accumulate(shocks.tolist(), lambda before, shock: kept * before + shock)))
-
-
-def followed(values: Floats, patience: float) -> Integers:
-    """Whole numbers that follow ``values``: they move, to the nearest, when they are off by more than ``patience``.
-
-    Examples
-    --------
-    >>> followed(np.array([5.2, 5.9, 6.6, 6.1, 5.7]), 1.0).tolist()
-    [5, 5, 7, 7, 6]
-    """
-    now, path = round(values[0]), []
-    for value in values.tolist():
-        if abs(value - now) > patience:
-            now = round(value)
-        path.append(now)
-    return np.array(path, dtype=np.int64)
-
-
-def target_quotes(seed: int, venue: SyntheticVenue, symbol: str, steps: int) -> Integers:
-    """Best bid and best ask in ticks that a venue shows, ``(steps, 2)``, four a second."""
-    price = fundamental_price(seed, symbol, steps)
-    scale = price[0] / REFERENCE_PRICE / TICK
-    noise, spread = (
-        np.random.default_rng(seed_stream(seed, f"synthetic {part}", venue.name, symbol))
-        for part in ("noise", "spread")
-    )
-    middle = price / TICK + scale * _NOISE * _wandering(noise, steps, _NOISE_MEMORY)
-    level, deviation = scale * venue.half_spread, max(scale * venue.spread_deviation, _LEAST_DEVIATION)
-    log_variance = math.log1p((deviation / level) ** 2)
-    logs = math.sqrt(log_variance) * _wandering(spread, steps, _SPREAD_MEMORY) - log_variance / 2
-    wanted = 2 * level * np.exp(logs)
-    center = followed(middle, max(scale * venue.price_patience, 0.5))
-    width = followed(wanted, max(scale * venue.spread_patience, 0.5))
-    width = np.maximum(width, 1)
-    bid = center - (width + 1) // 2
-    return np.column_stack([bid, bid + width])
-
-
 def _messages(seed: int, venue: SyntheticVenue, symbol: str, begin: int, end: int, rate: float) -> Integers:
-    quotes = target_quotes(seed, venue, symbol, -(-(end - begin) // _STEP))
+    quotes = target_quotes(seed, venue, symbol, -(-(end - begin) // STEP))
     character = flow.FlowCharacter(
         gap=SECOND / (venue.events_per_second * rate),
         orders=venue.orders,
@@ -212,7 +146,7 @@ def _messages(seed: int, venue: SyntheticVenue, symbol: str, begin: int, end: in
         pro_rata=venue.matching == "pro-rata",
     )
     rng = np.random.default_rng(seed_stream(seed, "synthetic flow", venue.name, symbol))
-    rows: Integers = flow.simulate_compiled(rng, character, quotes, begin, end, _STEP)
+    rows: Integers = flow.simulate_compiled(rng, character, quotes, begin, end, STEP)
     return rows
 
 

@@ -8,11 +8,53 @@ from pathlib import Path
 
 from riskroute.errors import InputError
 from riskroute.names import LONGEST_VENUE, as_name
-from riskroute.validation import one_of, real_number, whole_number
+from riskroute.validation import instance_of, one_of, real_number, whole_number
 
 MATCHING = ("price-time", "pro-rata")
 REFERENCE_PRICE = 270.0
 """Dollars that the spreads of venues are meant for; those of other stocks are in proportion to their price."""
+
+
+@dataclass(frozen=True)
+class OwnQuotes:
+    """A venue that quotes on its own.
+
+    Parameters
+    ----------
+    half_spread, spread_deviation : float
+        Mean and standard deviation over time, dollars at the `REFERENCE_PRICE`.
+    spread_patience, price_patience : float
+        How far spread and mid may be off before quotes move, dollars as well.
+    """
+
+    half_spread: float
+    spread_deviation: float
+    spread_patience: float
+    price_patience: float
+
+    def __post_init__(self) -> None:
+        for field in ("half_spread", "spread_deviation", "spread_patience", "price_patience"):
+            real_number(field, getattr(self, field), above=0, maximum=1000)
+
+
+@dataclass(frozen=True)
+class SharedQuotes:
+    """A venue that shares in the best quotes of a market with others, and is a few ticks behind them at times.
+
+    Parameters
+    ----------
+    at_best : float
+        Share of the time that it shows the best price of a side.
+    memory : float
+        Seconds for which it stays as it is, about.
+    """
+
+    at_best: float
+    memory: float
+
+    def __post_init__(self) -> None:
+        real_number("at_best", self.at_best, above=0, below=1)
+        real_number("memory", self.memory, above=0, maximum=3600)
 
 
 @dataclass(frozen=True)
@@ -27,10 +69,8 @@ class SyntheticVenue:
         Of its file, with the codes of ``strftime`` for the date.
     matching : str
         ``price-time`` or ``pro-rata``.
-    half_spread, spread_deviation : float
-        Mean and standard deviation over time, dollars at the `REFERENCE_PRICE`.
-    spread_patience, price_patience : float
-        How far spread and middle may be off before quotes move, dollars as well.
+    quotes : OwnQuotes or SharedQuotes
+        Its best bids and asks.
     events_per_second : float
         For each symbol; quotes that move make further messages.
     orders : int
@@ -52,10 +92,7 @@ class SyntheticVenue:
     name: str
     file_name: str
     matching: str
-    half_spread: float
-    spread_deviation: float
-    spread_patience: float
-    price_patience: float
+    quotes: OwnQuotes | SharedQuotes
     events_per_second: float
     orders: int
     lot: int
@@ -76,8 +113,8 @@ class SyntheticVenue:
         if Path(dt.date(2000, 1, 1).strftime(self.file_name)).name != dt.date(2000, 1, 1).strftime(self.file_name):
             raise InputError(f"file_name must be a name without folders, was {self.file_name!r}")
         one_of("matching", self.matching, MATCHING)
-        for field in ("half_spread", "spread_deviation", "spread_patience", "price_patience", "events_per_second"):
-            real_number(f"{field} of {self.name}", getattr(self, field), above=0, maximum=1000)
+        instance_of(f"quotes of {self.name}", self.quotes, (OwnQuotes, SharedQuotes), "OwnQuotes or SharedQuotes")
+        real_number(f"events_per_second of {self.name}", self.events_per_second, above=0, maximum=1000)
         whole_number(f"orders of {self.name}", self.orders, minimum=16, maximum=1000)
         whole_number(f"lot of {self.name}", self.lot, minimum=2, maximum=100_000)
         whole_number(f"top_size of {self.name}", self.top_size, maximum=100_000)
@@ -95,10 +132,7 @@ DEFAULT_VENUES = (
         name="XNAS",
         file_name="%m%d%Y.NASDAQ_ITCH50",
         matching="price-time",
-        half_spread=0.07,
-        spread_deviation=0.0235,
-        spread_patience=0.01,
-        price_patience=0.02,
+        quotes=OwnQuotes(half_spread=0.07, spread_deviation=0.0235, spread_patience=0.01, price_patience=0.02),
         events_per_second=22.0,
         orders=40,
         lot=100,
@@ -110,10 +144,7 @@ DEFAULT_VENUES = (
         name="XPSX",
         file_name="%Y%m%d.PSX_ITCH_50",
         matching="pro-rata",
-        half_spread=1.144,
-        spread_deviation=0.2,
-        spread_patience=0.08,
-        price_patience=0.04,
+        quotes=OwnQuotes(half_spread=1.144, spread_deviation=0.2, spread_patience=0.08, price_patience=0.04),
         events_per_second=6.0,
         orders=36,
         lot=30,
@@ -125,10 +156,7 @@ DEFAULT_VENUES = (
         name="XBOS",
         file_name="%Y%m%d.BX_ITCH_50",
         matching="price-time",
-        half_spread=1.471,
-        spread_deviation=0.002,
-        spread_patience=0.005,
-        price_patience=0.04,
+        quotes=OwnQuotes(half_spread=1.471, spread_deviation=0.002, spread_patience=0.005, price_patience=0.04),
         events_per_second=8.0,
         orders=30,
         lot=60,

@@ -1,0 +1,142 @@
+"""What a backtest is asked for: market, orders, routers, and how hard the world is on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from riskroute.errors import InputError
+from riskroute.routing.consolidated import SIDES
+from riskroute.simulation.dark_market import LEAK
+from riskroute.simulation.exchange import Latency
+from riskroute.validation import list_of, one_of, real_number, whole_number
+
+KAPPA = 0.05
+"""Basis points charged for a squared basis point of unforeseen cost, unless something else is asked for."""
+
+DEFAULT_ROUTERS = ("sweep", "raw-sweep", "nbbo", "spray", "primary")
+DARK_ROUTERS = ("dark-first+sweep",)
+PATIENT_ROUTERS = ("dark-first+post+sweep", "rest-even+sweep")
+
+
+@dataclass(frozen=True)
+class Stress:
+    """How the world is harder than usual.
+
+    Parameters
+    ----------
+    presence, adverse : float
+        Factors of the presence and of the adverse selection of dark pools.
+    leak : float
+        Probability per 1,000 shares sent to a pool that the far touch fades for a second.
+    fade : float
+        Share of the displayed size that is gone when an order arrives, at every second venue by chance.
+    fees : float
+        Dollars a share that taking costs more.
+    impact : float
+        Multiple of the impact that is added to the cost of shares taken.
+    pessimistic_queues : bool
+        Whether cancellations ahead of a limit order do not bring it forward.
+    """
+
+    presence: float = 1.0
+    adverse: float = 1.0
+    leak: float = LEAK
+    fade: float = 0.0
+    fees: float = 0.0
+    impact: float = 0.0
+    pessimistic_queues: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("presence", "adverse", "impact"):
+            real_number(name, getattr(self, name), minimum=0, maximum=100)
+        real_number("leak", self.leak, minimum=0, maximum=1000)
+        real_number("fade", self.fade, minimum=0, maximum=1)
+        real_number("fees", self.fees, minimum=-1, maximum=1)
+
+
+@dataclass(frozen=True)
+class BacktestConfig:
+    """Orders and routers of a backtest.
+
+    Parameters
+    ----------
+    shares : tuple[int, ...]
+        Sizes of orders, in turn.
+    side : str
+        ``buy``, ``sell``, or ``both`` in turn.
+    lot : int
+        Child orders are multiples of it.
+    orders : int
+        Orders a day.
+    horizon : float
+        Seconds that every order has.
+    kappa : float
+        Basis points charged for a squared basis point of unforeseen cost.
+    routers : tuple[str, ...]
+        By name; empty for all that need no learning.
+    train : int, optional
+        Days at the beginning that are learned from and not judged; half of them if None. With one day it is the
+        morning.
+    latency_ms, dark_latency_ms : float
+        Milliseconds on the way to a lit venue, and to a pool and back.
+    seeds : int
+        How often everything is played, with other luck in dark pools and of routers that draw.
+    seed : int
+        The first of them.
+    block_minutes : float
+        Length of the time blocks that intervals are bootstrapped over.
+    stress : Stress
+        How the world is harder than usual.
+    """
+
+    shares: tuple[int, ...] = (1000,)
+    side: str = "both"
+    lot: int = 1
+    orders: int = 200
+    horizon: float = 0.0
+    kappa: float = KAPPA
+    routers: tuple[str, ...] = ()
+    train: int | None = None
+    latency_ms: float = 1.0
+    dark_latency_ms: float = 5.0
+    seeds: int = 1
+    seed: int = 0
+    block_minutes: float = 10.0
+    stress: Stress = field(default_factory=Stress)
+
+    def __post_init__(self) -> None:
+        if not self.shares:
+            raise InputError("shares must hold at least one size, was empty")
+        for size in list_of("shares", list(self.shares), int, "whole numbers"):
+            whole_number("shares", size, maximum=10**7)
+        one_of("side", self.side, ("both", *SIDES))
+        whole_number("lot", self.lot, maximum=10**7)
+        whole_number("orders", self.orders, maximum=10**6)
+        real_number("horizon", self.horizon, minimum=0, maximum=3600)
+        real_number("kappa", self.kappa, minimum=0, maximum=1000)
+        if self.train is not None:
+            whole_number("train", self.train, minimum=0)
+        real_number("latency_ms", self.latency_ms, minimum=0, maximum=60_000)
+        real_number("dark_latency_ms", self.dark_latency_ms, minimum=0, maximum=60_000)
+        whole_number("seeds", self.seeds, maximum=1000)
+        whole_number("seed", self.seed, minimum=0)
+        real_number("block_minutes", self.block_minutes, above=0, maximum=1440)
+
+    @property
+    def latency(self) -> Latency:
+        """Time on the way, in seconds."""
+        return Latency(self.latency_ms / 1000, self.dark_latency_ms / 1000)
+
+
+def risk_tolerance(kappa: float, notional: float) -> float:
+    """The paper's risk tolerance in dollars for an order of some dollars, which charges a risk as ``kappa`` does.
+
+    With costs in basis points of the notional ``N``, variance less tolerance times mean in dollars is ``(N / 1e4)^2``
+    times the variance in squared basis points plus the cost over ``kappa``, if the tolerance is ``N / (1e4 kappa)``.
+
+    Examples
+    --------
+    >>> risk_tolerance(0.135, 2700.0), risk_tolerance(13.5, 270_000.0)  # 10 and 1,000 shares of a stock at $270
+    (2.0, 2.0)
+    """
+    return real_number("notional", notional, above=0) / (1e4 * real_number("kappa", kappa, above=0))

@@ -1,0 +1,276 @@
+"""Markets to judge routers on: synthetic ones by name, or a folder of imported recordings, one day after the other.
+
+Days are made ready once, in parallel, and kept in a folder; a day that is there is not made again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from riskroute.arrays import Floats
+from riskroute.errors import DataError, InputError
+from riskroute.files import writable_folder
+from riskroute.market.day_books import day_books
+from riskroute.market.importing import import_files
+from riskroute.market.prepared_day import PreparedDay, is_prepared_day, read_prepared_day, write_prepared_day
+from riskroute.market.queue_fills import QueueReplay
+from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.store import Recording, Store
+from riskroute.market.synthetic.generate import generate_market
+from riskroute.market.synthetic.presets import PRESETS, MarketPreset
+from riskroute.routing.fees import FeeSchedule
+from riskroute.seeding import seed_stream, seeding_hash
+from riskroute.simulation.dark_market import PoolModel
+from riskroute.simulation.engines import Engine, run_tasks
+from riskroute.simulation.tasks import code_hash
+from riskroute.validation import one_of, whole_number
+
+LEVELS = 5
+"""Levels a side that are kept; what an order needs beyond is charged an estimate, and counted."""
+
+SYNTHETIC_HOURS = (dt.time(10, 30), dt.time(13, 30))
+FIRST_DAY = dt.date(2019, 3, 4)
+
+DARK_POOLS = (
+    PoolModel("POOL1", presence=0.30, rate=0.10, tail=1.2, smallest=100, fee=0.0010),
+    PoolModel("POOL2", presence=0.15, rate=0.04, tail=0.9, smallest=200, fee=0.0005),
+    PoolModel("POOL3", presence=0.45, rate=0.25, tail=1.6, smallest=50, fee=0.0012),
+)
+"""Pools of the market ``dark``: one in the middle, one that is seldom there with large sizes, one often with small."""
+
+MARKETS = {"paper": (), "comparable": (), "dark": DARK_POOLS}
+"""Synthetic markets by name, and their pools; ``dark`` is ``comparable`` with pools."""
+
+
+@dataclass(frozen=True)
+class MarketDay:
+    """A day of a symbol that is ready to be played.
+
+    Parameters
+    ----------
+    symbol, date : str, dt.date
+        Which it is.
+    folder : Path
+        Where its arrays lie.
+    takers, makers : tuple[float, ...]
+        Fees by venue, dollars a share.
+    pools : tuple[PoolModel, ...]
+        Dark pools beside its venues.
+    """
+
+    symbol: str
+    date: dt.date
+    folder: Path
+    takers: tuple[float, ...]
+    makers: tuple[float, ...]
+    pools: tuple[PoolModel, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Symbol and day."""
+        return f"{self.symbol} {self.date}"
+
+    @property
+    def fees(self) -> tuple[Floats, Floats]:
+        """Taker and maker fees as arrays, ``(V,)`` each."""
+        return np.array(self.takers), np.array(self.makers)
+
+    def load(self) -> PreparedDay:
+        """Books and queues; those of the last day asked for are kept."""
+        return _loaded(self.folder)
+
+
+@lru_cache(maxsize=1)
+def _loaded(folder: Path) -> PreparedDay:
+    return read_prepared_day(folder)
+
+
+@dataclass(frozen=True)
+class _SyntheticDay:
+    """A task: make one day of a synthetic market."""
+
+    preset: str
+    symbol: str
+    date: dt.date
+    seed: int
+    folder: Path
+
+    def prepare(self) -> None:
+        pass
+
+    def perform(self) -> Path:
+        preset = PRESETS[self.preset]
+        with tempfile.TemporaryDirectory() as place:
+            make_synthetic_day(preset, self.symbol, self.date, self.seed, self.folder, Path(place))
+        return self.folder
+
+
+def make_synthetic_day(
+    preset: MarketPreset, symbol: str, date: dt.date, seed: int, folder: Path, scratch: Path
+) -> None:
+    """Write the day of a synthetic market as files of its venues, import them as anybody's, and make them ready."""
+    day_seed = int(seed_stream(seed, "market day", str(date)).generate_state(1)[0])
+    files = generate_market(
+        scratch / "files", seed=day_seed, symbols=[symbol], hours=SYNTHETIC_HOURS, date=date, venues=preset.venues
+    )
+    recordings = []
+    for venue, path in zip(preset.venues, files, strict=True):
+        options = ImportOptions((symbol,), LEVELS, date=date, venue=venue.name)
+        recordings += import_files([path], scratch / "books", options)
+    matching = {venue.name: venue.matching for venue in preset.venues}
+    write_prepared_day(folder, _prepared(Store(scratch / "books"), recordings, matching))
+
+
+@dataclass(frozen=True)
+class _RecordedDay:
+    """A task: make one recorded day ready."""
+
+    store: Path
+    recordings: tuple[Recording, ...]
+    folder: Path
+
+    def prepare(self) -> None:
+        pass
+
+    def perform(self) -> Path:
+        return write_prepared_day(self.folder, _prepared(Store(self.store), self.recordings, {}))
+
+
+def _prepared(store: Store, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDay:
+    books = day_books({one.venue: store.snapshots(one) for one in recordings}, levels=LEVELS)
+    events = {one.venue: store.events(one) for one in recordings if one.has_events}
+    rules = {venue: rule for venue, rule in matching.items() if venue in events}
+    return PreparedDay(books, QueueReplay(books, events, rules) if events else None)
+
+
+def business_days(count: int, first: dt.date = FIRST_DAY) -> list[dt.date]:
+    """So many weekdays.
+
+    Examples
+    --------
+    >>> [str(day) for day in business_days(6)][-2:]
+    ['2019-03-08', '2019-03-11']
+    """
+    days: list[dt.date] = []
+    day = first
+    while len(days) < count:
+        if day.weekday() < 5:
+            days.append(day)
+        day += dt.timedelta(days=1)
+    return days
+
+
+def market_days(
+    market: str | Path,
+    *,
+    symbols: Sequence[str] = (),
+    days: int | None = None,
+    seed: int = 0,
+    kept: Path = Path("out/days"),
+    fees: FeeSchedule | None = None,
+    pools: Sequence[PoolModel] | None = None,
+    engine: Engine | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[MarketDay]:
+    """Return the days of a market, ready to be played, symbol after symbol in the order of time.
+
+    Parameters
+    ----------
+    market : str or Path
+        A name of `MARKETS`, or a folder of ``riskroute market import``.
+    symbols : Sequence[str]
+        Which ones; the first of a synthetic market and all of a folder if empty.
+    days : int, optional
+        How many; of a folder the first ones, and all if None. Ten synthetic ones if None.
+    seed : int
+        Of a synthetic market.
+    kept : Path
+        Folder in which days that are ready are kept.
+    fees : FeeSchedule, optional
+        Of the venues; a synthetic market has its own, and a folder none.
+    pools : Sequence[PoolModel], optional
+        Dark pools; those of the market if None.
+    engine : Engine, optional
+        Where days are made ready.
+    progress : Callable, optional
+        Called with a day, and how many of how many are ready.
+    """
+    writable_folder("kept", kept)
+    if days is not None:
+        whole_number("days", days)
+    if str(market) in MARKETS:
+        tasks, found = _synthetic(str(market), symbols, days or 10, seed, kept)
+        own: tuple[PoolModel, ...] = MARKETS[str(market)]
+    else:
+        tasks, found = _recorded(Path(market), symbols, days, kept, fees)
+        own = ()
+    missing = [task for task in tasks if not is_prepared_day(task.folder)]
+    done = len(tasks) - len(missing)
+
+    def tell(task: _SyntheticDay | _RecordedDay) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(task.folder.name, done, len(tasks))
+
+    if missing:
+        list(run_tasks(missing, engine or Engine(), finished=tell))
+    chosen = own if pools is None else tuple(pools)
+    return [MarketDay(*one, pools=chosen) for one in found]
+
+
+_Found = tuple[str, dt.date, Path, tuple[float, ...], tuple[float, ...]]
+
+
+def _synthetic(
+    market: str, symbols: Sequence[str], days: int, seed: int, kept: Path
+) -> tuple[list[_SyntheticDay | _RecordedDay], list[_Found]]:
+    name = "comparable" if market == "dark" else market
+    preset = PRESETS[name]
+    fees = [preset.fees[venue.name] for venue in preset.venues]
+    takers, makers = tuple(fee[0] for fee in fees), tuple(fee[1] for fee in fees)
+    tasks: list[_SyntheticDay | _RecordedDay] = []
+    found: list[_Found] = []
+    for symbol in symbols or preset.symbols[:1]:
+        for date in business_days(days):
+            key = seeding_hash(
+                [name, symbol, str(date), whole_number("seed", seed, minimum=0), code_hash("market")], 12
+            )
+            folder = kept / f"{name}-{symbol}-{date}-{key}"
+            tasks.append(_SyntheticDay(name, symbol, date, seed, folder))
+            found.append((symbol, date, folder, takers, makers))
+    return tasks, found
+
+
+def _recorded(
+    market: Path, symbols: Sequence[str], days: int | None, kept: Path, fees: FeeSchedule | None
+) -> tuple[list[_SyntheticDay | _RecordedDay], list[_Found]]:
+    if not market.is_dir():
+        names = ", ".join(MARKETS)
+        raise InputError(f"market must be one of {names} or a folder of `riskroute market import`, was {str(market)!r}")
+    recordings = Store(market).recordings()
+    if not recordings:
+        raise DataError(f"market must be a folder of `riskroute market import`, was {str(market)!r} without recordings")
+    known = tuple(dict.fromkeys(one.symbol for one in recordings))
+    tasks: list[_SyntheticDay | _RecordedDay] = []
+    found: list[_Found] = []
+    for symbol in symbols or known:
+        mine = [one for one in recordings if one.symbol == one_of("symbol", symbol, known)]
+        for date in sorted({one.date for one in mine})[:days]:
+            some = tuple(one for one in mine if one.date == date)
+            stamp = [[one.stem, one.snapshots, one.events, one.first, one.last] for one in some]
+            key = seeding_hash([str(market.resolve()), stamp, code_hash("market")], 12)
+            folder = kept / f"{symbol}-{date}-{key}"
+            charged = [fees.fee(one.venue, date) if fees else None for one in some]
+            takers = tuple(fee.taker if fee else 0.0 for fee in charged)
+            makers = tuple(fee.maker if fee else 0.0 for fee in charged)
+            tasks.append(_RecordedDay(market, some, folder))
+            found.append((symbol, date, folder, takers, makers))
+    return tasks, found

@@ -1,0 +1,206 @@
+"""Playing routers on the days of a market: each symbol and seed on its own, days in the order of time."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.tables import Tables, day_tables
+from riskroute.learning.registry import POLICIES
+from riskroute.market.clock import SECOND, clock_stamp
+from riskroute.market.day_books import DayBooks
+from riskroute.routers.registry import make_router
+from riskroute.routers.router import Router
+from riskroute.seeding import seed_stream, seeding_hash
+from riskroute.simulation.backtest import Orders, TradingDay, play_day, spaced_orders
+from riskroute.simulation.clairvoyant import Clairvoyant
+from riskroute.simulation.dark_market import PoolModel
+from riskroute.simulation.engines import Engine, run_tasks
+from riskroute.simulation.tasks import code_hash
+
+SESSION = (dt.time(9, 35), dt.time(15, 55))
+"""New York times between which orders come, of a day that has them."""
+
+WARMING = 60 * SECOND
+"""Nanoseconds in which the books of a day fill up."""
+
+_LEAST_SESSION = 600 * SECOND
+
+
+@dataclass(frozen=True)
+class RouterChoice:
+    """A router to be played: what it is called in tables, its name and its parameters."""
+
+    label: str
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def make(self) -> Router:
+        """Make a new one."""
+        return Clairvoyant() if self.name == Clairvoyant.name else make_router(self.name, **self.parameters)
+
+
+@dataclass(frozen=True)
+class PlayTask:
+    """One router on the days of one symbol, with one seed."""
+
+    choice: RouterChoice
+    days: tuple[MarketDay, ...]
+    train: int
+    config: BacktestConfig
+    seed: int
+
+    def prepare(self) -> None:
+        """Nothing is shared by tasks but files."""
+
+    def perform(self) -> Tables:
+        """Play all days; what was learned on one day is known on the next."""
+        choice, config = self.choice, self.config
+        if choice.name in POLICIES:
+            rounds = len(self.days) * config.orders
+            choice = dataclasses.replace(
+                choice, parameters={"kappa": config.kappa, "rounds": rounds, "seed": self.seed, **choice.parameters}
+            )
+        router = choice.make()
+        parts = []
+        for place, day in enumerate(self.days):
+            trading = trading_day(day, config)
+            played = play_day(
+                router,
+                trading,
+                seed=self.seed,
+                latency=config.latency,
+                leak=config.stress.leak,
+                fade=config.stress.fade,
+            )
+            key = {"router": choice.label, "seed": self.seed, "symbol": day.symbol, "day": str(day.date)}
+            first = _first_judged(place, len(self.days), self.train, config.orders)
+            minutes = 60 * config.block_minutes
+            parts.append(day_tables(played, trading.books, key, block_seconds=minutes, judged_from=first))
+        return Tables.together(parts)
+
+    @property
+    def identity(self) -> str:
+        """Hash of everything that the result depends on."""
+        days = [[day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]]
+                for day in self.days]  # fmt: skip
+        choice = [self.choice.label, self.choice.name, dict(self.choice.parameters)]
+        config = dataclasses.asdict(dataclasses.replace(self.config, routers=()))
+        return seeding_hash([choice, days, self.train, config, self.seed, code_hash()], 24)
+
+
+def _first_judged(place: int, days: int, train: int, orders: int) -> int:
+    """Number of the first order of a day that is judged; with one day, the second half of it is."""
+    if days == 1:
+        return orders // 2 if train else 0
+    return orders if place < train else 0
+
+
+def training_days(days: int, train: int | None) -> int:
+    """How many of some days are for training: as asked for, or half of them; 1 of 1 means its morning.
+
+    Examples
+    --------
+    >>> training_days(5, None), training_days(5, 4), training_days(1, None), training_days(1, 0)
+    (2, 4, 1, 0)
+    """
+    if train is None:
+        return max(days // 2, 1)
+    return min(train, max(days - 1, 1))
+
+
+def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
+    """Put orders on the books of a day, the same for all routers, in the world that is asked for."""
+    prepared, stress = day.load(), config.stress
+    takers, makers = day.fees
+    pools = tuple(_stressed(pool, config) for pool in day.pools)
+    queue = prepared.queue
+    if queue is not None and stress.pessimistic_queues:
+        queue = queue.pessimistic()
+    orders = day_orders(day, prepared.books, config)
+    return TradingDay(day.name, prepared.books, orders, takers + stress.fees, makers, pools, queue)
+
+
+def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
+    stress = config.stress
+    presence = min(pool.presence * stress.presence, 1.0)
+    return dataclasses.replace(
+        pool, presence=presence, rate=pool.rate * stress.presence, adverse=pool.adverse * stress.adverse
+    )
+
+
+def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Orders:
+    """Return the orders of a day: at random moments, sizes and sides in turn."""
+    rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
+    hours = session(books, day.date)
+    plain = spaced_orders(
+        books, config.orders, 1, side=config.side, horizon=config.horizon, lot=1, rng=rng, hours=hours
+    )
+    turn = np.arange(config.orders)
+    signs = np.where(turn // len(config.shares) % 2 == 0, 1, -1) if config.side == "both" else plain.signs
+    sizes = np.array(config.shares, dtype=np.int64)[turn % len(config.shares)]
+    return dataclasses.replace(plain, signs=signs, shares=sizes, lot=config.lot)
+
+
+def session(books: DayBooks, date: dt.date) -> tuple[int, int]:
+    """First and last moment for orders, UTC nanoseconds: within the trading session if the day has one."""
+    first, last = int(books.stamps.min()) + WARMING, books.last
+    begin, end = (clock_stamp(date, moment) for moment in SESSION)
+    if min(last, end) - max(first, begin) >= _LEAST_SESSION:
+        return max(first, begin), min(last, end)
+    return min(first, last), last
+
+
+class TableCache:
+    """Tables of tasks that are done, in a folder, so that what was played is not played again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, task: PlayTask) -> bool:
+        """Whether a task is done."""
+        return (self.folder / task.identity / "fills.parquet").exists()
+
+    def put(self, task: PlayTask, result: Tables) -> None:
+        """Keep the tables of a task."""
+        result.write(self.folder / task.identity)
+
+    def get(self, task: PlayTask) -> Tables | None:
+        """Return the tables of a task."""
+        return Tables.read(self.folder / task.identity) if self.has(task) else None
+
+
+def play_routers(
+    choices: Sequence[RouterChoice],
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    engine: Engine | None = None,
+    cache: TableCache | None = None,
+    finished: Callable[[PlayTask], None] | None = None,
+) -> Tables:
+    """Play every router on the days of every symbol, with every seed."""
+    tasks = play_tasks(choices, days, config)
+    return Tables.together(list(run_tasks(tasks, engine or Engine(), cache=cache, finished=finished)))
+
+
+def play_tasks(choices: Sequence[RouterChoice], days: Sequence[MarketDay], config: BacktestConfig) -> list[PlayTask]:
+    """Return what is to be played: one task per router, symbol and seed."""
+    symbols = {
+        symbol: tuple(day for day in days if day.symbol == symbol)
+        for symbol in dict.fromkeys(day.symbol for day in days)
+    }
+    return [
+        PlayTask(choice, mine, training_days(len(mine), config.train), config, config.seed + k)
+        for choice in choices
+        for mine in symbols.values()
+        for k in range(config.seeds)
+    ]

@@ -1,0 +1,122 @@
+"""Any policy as a router: it learns one split of all orders from their profits, and never looks at the books."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from riskroute.errors import InputError
+from riskroute.learning.plan import Setting
+from riskroute.learning.policy import Policy
+from riskroute.learning.registry import POLICIES, make_policy, restore_policy
+from riskroute.routers.context import Context
+from riskroute.routers.plan import Plan
+from riskroute.routers.report import ChildReport
+from riskroute.routers.router import Router
+from riskroute.routing.allocations import Allocations
+from riskroute.routing.weights import proportional_lots
+from riskroute.validation import one_of, real_number, whole_number
+
+LEAST_KAPPA = 1e-6
+
+
+@dataclass
+class PolicyRouter(Router):
+    """A policy of `riskroute.policies` that splits every order alike over venues and pools.
+
+    An order is cut into ``units``, and a split is what the policy calls an action; the reward is the profit of the
+    order in basis points. While the outcome of a split is awaited, further orders are split the same way, and are not
+    learned from.
+
+    Parameters
+    ----------
+    policy : str
+        Its name.
+    kappa : float
+        Basis points charged for a squared basis point of deviation: the risk tolerance is ``1 / kappa``.
+    units : int
+        Parts of an order.
+    rounds : int
+        Orders that there will be, for policies that must know; after them the recommended split is sent.
+    seed : int
+        Of the policy's own random numbers.
+    parameters_of_policy : dict[str, Any]
+        Its parameters.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> books = {"venues": {name: {"bids": [[10.0, 900]], "asks": [[10.02, 900]]} for name in ("XNAS", "XPSX")}}
+    >>> plan = PolicyRouter("uniform").route(read_context(books, side="sell", shares=1000))
+    >>> sum(plan.take.values()), plan.trade_through
+    (1000, True)
+    """
+
+    name: ClassVar[str] = "policy"
+    feedback: ClassVar[str] = "F1"
+    memory: ClassVar[tuple[str, ...]] = ("places", "learned", "asked", "action", "notional")
+    policy: str = "adaptive"
+    kappa: float = 0.05
+    units: int = 10
+    rounds: int = 10_000
+    seed: int = 0
+    parameters_of_policy: dict[str, Any] = field(default_factory=dict)
+
+    def check_parameters(self) -> None:
+        one_of("policy", self.policy, tuple(POLICIES))
+        real_number("kappa", self.kappa, minimum=0)
+        whole_number("units", self.units, maximum=1000)
+        whole_number("rounds", self.rounds)
+        whole_number("seed", self.seed, minimum=0)
+        make_policy(self.policy, **self.parameters_of_policy)
+
+    def begin(self) -> None:
+        self.places: list[list[str]] = []
+        self.asked = ""
+        """The order whose outcome is awaited."""
+        self.action: list[int] = []
+        self.notional = 0.0
+        self._policy: Policy | None = None
+
+    @property
+    def learned(self) -> dict[str, Any] | None:
+        """The state of the policy; None before the first order."""
+        return self._policy.state() if self._policy is not None else None
+
+    def decide(self, context: Context) -> Plan:
+        places = [["take", name] for name in context.books.venues] + [["dark", pool.name] for pool in context.pools]
+        if self._policy is None:
+            self.places = places
+            tolerance = 1 / max(self.kappa, LEAST_KAPPA)
+            setting = Setting(actions=self._actions(), horizon=self.rounds, risk_tolerance=tolerance)
+            self._policy = make_policy(self.policy, **self.parameters_of_policy).start(setting, self.seed)
+        elif places != self.places:
+            raise InputError(f"venues and pools must be those of the first order, {self.places}, was {places}")
+        if not self.asked:
+            done = self._policy.remaining <= 0
+            chosen = self._policy.recommend() if done else self._policy.select()
+            self.action = [int(units) for units in np.atleast_1d(chosen)]
+            self.asked, self.notional = ("" if done else context.order), context.mid * context.shares
+        shares = proportional_lots(np.array(self.action, dtype=float), context.shares, context.lot)
+        sent: dict[str, dict[str, int]] = {"take": {}, "dark": {}}
+        for (kind, place), some in zip(places, shares, strict=True):
+            if some:
+                sent[kind][place] = int(some)
+        return Plan(context.order, take=sent["take"], dark=sent["dark"], trade_through=True)
+
+    def _actions(self) -> Allocations:
+        return Allocations(shares=self.units, slots=len(self.places))
+
+    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+        if profit is not None and order == self.asked and self._policy is not None:
+            self._policy.update(tuple(self.action), 1e4 * profit / self.notional)
+            self.asked = ""
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        self.places = [[str(kind), str(place)] for kind, place in memory["places"]]
+        self.asked, self.action = str(memory["asked"]), [int(n) for n in memory["action"]]
+        self.notional = real_number("notional", memory["notional"])
+        if memory["learned"] is not None:
+            self._policy = restore_policy(memory["learned"], self._actions())

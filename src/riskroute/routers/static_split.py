@@ -1,0 +1,116 @@
+"""The same split for every order, whatever the books show: what a study of averages recommends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from riskroute.errors import InputError, shown
+from riskroute.routers.context import Context
+from riskroute.routers.dark_first import pool_savings, quickest_venue
+from riskroute.routers.plan import Plan
+from riskroute.routers.router import Router
+from riskroute.routing.weights import proportional_lots
+from riskroute.validation import real_number
+
+
+@dataclass
+class StaticSplit(Router):
+    """Fixed shares of an order to venues, taken at once at any price, and to pools; what pools return is swept.
+
+    Parameters
+    ----------
+    take : Mapping[str, float]
+        Weights of venues; all the same if empty and ``dark`` is too.
+    dark : Mapping[str, float]
+        Weights of pools.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> books = {"venues": {name: {"bids": [[10.0, 900]], "asks": [[10.02, 900]]} for name in ("XNAS", "XPSX")}}
+    >>> StaticSplit({"XNAS": 0.97, "XPSX": 0.03}).route(read_context(books, side="sell", shares=1000)).take
+    {'XNAS': 970, 'XPSX': 30}
+    """
+
+    name: ClassVar[str] = "static"
+    take: Mapping[str, float] = field(default_factory=dict)
+    dark: Mapping[str, float] = field(default_factory=dict)
+
+    def check_parameters(self) -> None:
+        for name in ("take", "dark"):
+            weights = getattr(self, name)
+            if not isinstance(weights, Mapping):
+                raise InputError(f"{name} must hold weights by name, was {shown(weights)}")
+            for place, weight in weights.items():
+                real_number(f"weight of {place}", weight, minimum=0)
+        if (self.take or self.dark) and not sum(self.take.values()) + sum(self.dark.values()) > 0:
+            raise InputError("weights must not all be 0, were")
+
+    def decide(self, context: Context) -> Plan:
+        take = self.take if self.take or self.dark else dict.fromkeys(context.books.venues, 1.0)
+        places = [("take", place) for place in take] + [("dark", place) for place in self.dark]
+        weights = np.array([*take.values(), *self.dark.values()], dtype=float)
+        shares = proportional_lots(weights, context.shares, context.lot)
+        sent: dict[str, dict[str, int]] = {"take": {}, "dark": {}}
+        for (kind, place), some in zip(places, shares, strict=True):
+            if some:
+                sent[kind][place] = int(some)
+        return Plan(context.order, take=sent["take"], dark=sent["dark"], trade_through=True)
+
+
+@dataclass
+class StaticSweep(Router):
+    """Fixed shares of an order to rest in pools and to post, the remainder swept on the books of the moment.
+
+    Parameters
+    ----------
+    pools : Sequence[str]
+        Pools that are tried first, in this order, with all that neither rests nor is posted.
+    rest : float
+        Share of the order that rests in the pools that save anything, the same in each, until the horizon.
+    post : float
+        Share that is posted at the best price where the queue moves soonest, until the horizon.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> books = {"venues": {"XNAS": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}}}
+    >>> plan = StaticSweep(pools=["P"], post=0.5).route(read_context(books, side="sell", shares=1000, horizon=60))
+    >>> plan.dark, plan.limit, plan.rest
+    ({'P': 500}, {'XNAS': 500}, 'sweep')
+    """
+
+    name: ClassVar[str] = "static+sweep"
+    pools: Sequence[str] = ()
+    rest: float = 0.0
+    post: float = 0.0
+
+    def check_parameters(self) -> None:
+        for name in ("rest", "post"):
+            real_number(name, getattr(self, name), minimum=0, maximum=1)
+        if self.rest + self.post > 1:
+            raise InputError(f"rest and post must not exceed 1 together, was {self.rest + self.post}")
+        if isinstance(self.pools, str) or not all(isinstance(pool, str) for pool in self.pools):
+            raise InputError(f"pools must be a list of names, was {shown(self.pools)}")
+        self.pools = list(self.pools)
+
+    def decide(self, context: Context) -> Plan:
+        savings = {pool: saving for pool, saving in pool_savings(context).items() if saving > 0}
+        resting, posting, venue = 0, 0, quickest_venue(context)
+        if context.horizon > 0:
+            wanted = np.array([self.rest if savings else 0.0, self.post if venue else 0.0, 0.0])
+            wanted[2] = 1 - wanted.sum()
+            resting, posting, _ = (int(n) for n in proportional_lots(wanted, context.shares, context.lot))
+        each = proportional_lots(np.ones(max(len(savings), 1)), resting, context.lot)
+        now = context.shares - resting - posting
+        return Plan(
+            context.order,
+            dark={pool: now for pool in self.pools if pool in savings} if now else {},
+            in_turn=True,
+            dark_rest={pool: int(n) for pool, n in zip(savings, each, strict=False) if n},
+            limit={venue: posting} if posting else {},
+        )
