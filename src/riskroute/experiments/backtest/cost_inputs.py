@@ -34,15 +34,16 @@ FILL_COLUMNS = (
     | {"estimated": pl.Boolean}
 )
 
-_OF_ORDERS = ("arrival", "sign", "bid", "ask", "begin", "horizon", "day", "block")
+_TOLD = ("order", "period", "arrival", "sign", "bid", "ask", "horizon")
 
 
 @dataclass(frozen=True, eq=False)
 class CostInputs:
     """Checked tables; what is not known is null in them.
 
-    ``orders`` are numbered by a column ``order``, and their arrival mid is called ``arrival``. Each row of ``children``
-    and ``fills`` has ``router``, ``order`` and what measures need to know of the order.
+    ``orders`` are numbered by a column ``order``, and time blocks over all days by ``period``; the arrival mid is
+    called ``arrival``. Each row of ``children`` and ``fills`` has ``order`` and what measures need to know of it: sign,
+    arrival mid, horizon, bid and ask at the decision, and the time of arrival as ``begin``.
     """
 
     orders: pl.DataFrame
@@ -52,13 +53,21 @@ class CostInputs:
 
 def cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> CostInputs:
     """Check the tables, and tell child orders and fills what their order was."""
-    found = checked_orders(orders).rename({"mid": "arrival"}).with_row_index("order")
-    told = found.select(*KEY, "order", *(name for name in _OF_ORDERS if name not in ("begin", "day")), begin="time")
-    return CostInputs(
-        found,
-        _joined("children", _checked_children(children), told),
-        _joined("fills", checked_fills(fills), told),
+    found = (
+        checked_orders(orders)
+        .rename({"mid": "arrival"})
+        .with_row_index("order")
+        .with_columns(pl.col("order").cast(pl.Int64), period=pl.struct("day", "block").rank("dense").cast(pl.Int64) - 1)
     )
+    told = found.select(*KEY, *_TOLD, begin="time")
+    sent = _joined("children", _checked_children(children), told)
+    twice = sent.filter(pl.struct("order", "child").is_duplicated())
+    if len(twice):
+        raise DataError(
+            f"children must have each child once, had child {twice['child'][0]} of {_named(twice.select(KEY).row(0))} "
+            "more than once"
+        )
+    return CostInputs(found, sent, _joined("fills", checked_fills(fills), told))
 
 
 def checked_orders(orders: pl.DataFrame) -> pl.DataFrame:

@@ -18,8 +18,9 @@ from riskroute.experiments.backtest.measures import (
     plain_quantile,
     ratio,
     signed_bps,
-    weighted_mean,
-    weighted_quantile,
+    sums_by_kind,
+    weighted_means,
+    weighted_quantiles,
     worst_mean,
 )
 from riskroute.market.clock import SECOND
@@ -29,6 +30,7 @@ TERCILES = ("low", "middle", "high")
 SAME_PRICE = 1e-9
 """Dollars within which a price is the touch, and no better."""
 
+_BY = ("router",)
 _SHARES = pl.col("shares")
 
 
@@ -47,13 +49,16 @@ def router_costs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFra
     """
     tables = cost_inputs(orders, children, fills)
     per_order = _orders_with_sums(tables.orders, tables.fills)
-    table = (
-        per_order.group_by("router", maintain_order=True)
-        .agg(**_order_measures())
-        .join(tables.fills.group_by("router").agg(**_fill_measures()), on="router", how="left", maintain_order="left")
-        .join(tables.children.group_by("router").agg(**_child_measures()), on="router", how="left")
-        .with_columns(spread_ratio=ratio(pl.col("effective_spread_bps"), pl.col("quoted_spread_bps")))
-    )
+    table = per_order.group_by("router", maintain_order=True).agg(**_order_measures())
+    for part in (
+        weighted_means(per_order, _BY, "shares", {"quoted_spread_bps": 2 * half_spread()}),
+        _fill_measures(tables.fills),
+        _volume_measures(tables.fills),
+        weighted_quantiles(tables.fills, _BY, "shares", _seconds(), {f"fill_seconds_{k}": k for k in (50, 90, 99)}),
+        _child_measures(tables.children),
+    ):
+        table = table.join(part, on="router", how="left", maintain_order="left")
+    table = table.with_columns(spread_ratio=ratio(pl.col("effective_spread_bps"), pl.col("quoted_spread_bps")))
     terciles = _terciles(per_order)
     return tuple(RouterCosts(**row, terciles=tuple(terciles.get(row["router"], ()))) for row in table.to_dicts())
 
@@ -128,9 +133,8 @@ def _order_measures() -> dict[str, pl.Expr]:
         **_risk(),
         **{name: pl.col(name).mean() for name in (*means, *reversions)},
         "worst_bps": worst_mean(pl.col("cost_bps"), 1),
-        "blocks": pl.struct("day", "block").n_unique(),
+        "blocks": pl.col("period").n_unique(),
         "late_share": pl.col("late").sum() / _SHARES.sum(),
-        "quoted_spread_bps": weighted_mean(2 * half_spread(), _SHARES),
         **{f"{name}_shares": pl.col(name).sum() for name in ("estimated", "prevented", "through")},
         "stale_books": pl.col("stale").sum(),
         "decision_us": decision.mean(),
@@ -139,34 +143,52 @@ def _order_measures() -> dict[str, pl.Expr]:
     }
 
 
-def _fill_measures() -> dict[str, pl.Expr]:
-    kind, total = pl.col("kind"), _SHARES.sum()
-    better = pl.col("sign") * (pl.when(pl.col("sign") > 0).then("ask").otherwise("bid") - pl.col("price"))
-    captured = pl.when(kind == "limit").then(-effective_spread() / 2)
-    offered = pl.when(kind == "limit", captured.is_not_null()).then(half_spread())
-    seconds = (pl.col("time") - pl.col("begin")) / SECOND
-    return {
-        "effective_spread_bps": weighted_mean(effective_spread(), _SHARES),
-        "improvement_bps": weighted_mean(BPS * better / pl.col("arrival"), _SHARES),
-        "improved_share": weighted_mean((better > SAME_PRICE).cast(pl.Float64), _SHARES),
-        "spread_capture": ratio((captured * _SHARES).sum(), (offered * _SHARES).sum()),
-        "dark_share": _SHARES.filter(kind.is_in(DARK)).sum() / total,
-        "limit_share": _SHARES.filter(kind == "limit").sum() / total,
-        "taken_share": _SHARES.filter(kind.is_in(TAKING)).sum() / total,
-        **{f"fill_seconds_{k}": weighted_quantile(seconds, _SHARES, k) for k in (50, 90, 99)},
-        **{f"markout_{s}_bps": weighted_mean(markout(s), _SHARES) for s in MARKOUTS},
+def _seconds() -> pl.Expr:
+    return (pl.col("time") - pl.col("begin")) / SECOND
+
+
+def _fill_measures(fills: pl.DataFrame) -> pl.DataFrame:
+    touch = pl.when(pl.col("sign") > 0).then("ask").otherwise("bid")
+    better = pl.col("sign") * (touch - pl.col("price"))
+    measures = {
+        "effective_spread_bps": effective_spread(),
+        "improvement_bps": BPS * better / pl.col("arrival"),
+        "improved_share": (better > SAME_PRICE).cast(pl.Float64),
+        **{f"markout_{seconds}_bps": markout(seconds) for seconds in MARKOUTS},
     }
+    return weighted_means(fills, _BY, "shares", measures)
 
 
-def _child_measures() -> dict[str, pl.Expr]:
-    kinds = {"dark": DARK, "limit": ("limit",), "ioc": ("take",)}
-    sent, filled = pl.col("sent"), pl.col("filled")
-    measures = {"fade": fade()}
-    for name, some in kinds.items():
-        own = pl.col("kind").is_in(some) & (sent > 0)
-        measures[f"{name}_fill_rate"] = ratio(filled.filter(own).sum(), sent.filter(own).sum())
-        measures[f"{name}_hit_rate"] = ratio((filled.filter(own) > 0).sum(), own.sum())
-    return measures
+def _volume_measures(fills: pl.DataFrame) -> pl.DataFrame:
+    """Shares by kind, and the spread that limit orders captured."""
+    captured = pl.col("sign") * (pl.col("mid") - pl.col("price")) * _SHARES
+    offered = (pl.col("ask") - pl.col("bid")) / 2 * _SHARES
+    both = (pl.col("kind") == "limit") & captured.is_not_null() & offered.is_not_null()
+    kinds = (
+        fills.select(
+            "router", "kind", "shares", captured=pl.when(both).then(captured), offered=pl.when(both).then(offered)
+        )
+        .group_by("router", "kind")
+        .sum()
+    )
+    shares = {"dark": DARK, "limit": ("limit",), "taken": TAKING}
+    return kinds.group_by("router").agg(
+        spread_capture=ratio(pl.col("captured").sum(), pl.col("offered").sum()),
+        **{
+            f"{name}_share": _SHARES.filter(pl.col("kind").is_in(some)).sum() / _SHARES.sum()
+            for name, some in shares.items()
+        },
+    )
+
+
+def _child_measures(children: pl.DataFrame) -> pl.DataFrame:
+    measures = {"fade": fade(pl.col("met").sum(), pl.col("hoped").sum())}
+    for name, some in {"dark": DARK, "limit": ("limit",), "ioc": ("take",)}.items():
+        sent, filled, count, hits = (
+            pl.col(column).filter(pl.col("kind").is_in(some)).sum() for column in ("sent", "filled", "count", "hits")
+        )
+        measures |= {f"{name}_fill_rate": ratio(filled, sent), f"{name}_hit_rate": ratio(hits, count)}
+    return sums_by_kind(children, ("router", "kind")).group_by("router").agg(**measures)
 
 
 def _terciles(orders: pl.DataFrame) -> dict[str, list[CostTercile]]:

@@ -22,8 +22,9 @@ from riskroute.experiments.backtest.measures import (
     mid_markout,
     ratio,
     signed_bps,
-    weighted_mean,
-    weighted_quantile,
+    sums_by_kind,
+    weighted_means,
+    weighted_quantiles,
 )
 from riskroute.market.clock import SECOND
 from riskroute.seeding import seed_stream, seeded_generator
@@ -61,15 +62,16 @@ def venue_costs(
     """
     tables = cost_inputs(orders, children, fills)
     routers = tables.orders.select("router").unique(maintain_order=True).with_row_index("rank")
-    sent = tables.children.filter(pl.col("sent") > 0)
-    posted = tables.children.select("order", "child", "posted").unique(["order", "child"])
-    traded = tables.fills.join(posted, on=("order", "child"), how="left")
-    totals = traded.group_by("router").agg(volume=_SHARES.sum())
+    traded = _with_seconds(tables.fills, tables.children)
+    table = _child_measures(tables.children)
+    for part in (
+        traded.group_by(_ROW).agg(blocks=pl.col("period").n_unique()),
+        weighted_means(traded, _ROW, "shares", _fill_measures()),
+        weighted_quantiles(traded, _ROW, "shares", pl.col("seconds"), {f"fill_seconds_{k}": k for k in (50, 90)}),
+    ):
+        table = table.join(part, on=_ROW, how="left")
     table = (
-        sent.group_by(_ROW)
-        .agg(**_child_measures())
-        .join(traded.group_by(_ROW).agg(**_fill_measures()), on=_ROW, how="left")
-        .join(totals, on="router", how="left")
+        table.join(traded.group_by("router").agg(volume=_SHARES.sum()), on="router", how="left")
         .join(routers, on="router")
         .with_columns(
             volume_share=ratio(pl.col("filled"), pl.col("volume")),
@@ -80,8 +82,20 @@ def venue_costs(
         .sort("rank", -pl.col("filled"), -pl.col("sent"), "place", "kind")
         .drop("volume", "rank", "offered")
     )
-    intervals = _adverse_intervals(traded, seed)
+    intervals = _adverse_intervals(traded, tables.orders["period"].n_unique(), seed)
     return tuple(_record(row, intervals) for row in table.to_dicts())
+
+
+def _with_seconds(fills: pl.DataFrame, children: pl.DataFrame) -> pl.DataFrame:
+    """Fills with the seconds since their child order was sent, null for those of unknown children."""
+    most = max((int(table["child"].max()) for table in (fills, children) if len(table)), default=0)  # type: ignore[arg-type]
+    name = pl.col("order") * (most + 1) + pl.col("child")  # one column to join on, which is faster than two
+    posted = children.select("posted", name=name)
+    return (
+        fills.with_columns(name=name)
+        .join(posted, on="name", how="left")
+        .with_columns(seconds=(pl.col("time") - pl.col("posted")) / SECOND)
+    )
 
 
 def _unasked(value: pl.Expr) -> pl.Expr:
@@ -89,35 +103,31 @@ def _unasked(value: pl.Expr) -> pl.Expr:
     return pl.when(pl.col("kind").is_in(PASSIVE)).then(value)
 
 
-def _child_measures() -> dict[str, pl.Expr]:
-    sent, filled, orders = pl.col("sent"), pl.col("filled"), pl.col("order").n_unique()
-    return {
-        "orders": orders,
-        "sent": sent.sum(),
-        "filled": filled.sum(),
-        "fill_rate": ratio(filled.sum(), sent.sum()),
-        "hit_rate": ratio(pl.col("order").filter(filled > 0).n_unique(), orders),
-        "fade": fade(),
-    }
+def _child_measures(children: pl.DataFrame) -> pl.DataFrame:
+    by_order = sums_by_kind(children, (*_ROW, "order"))
+    sums = by_order.with_columns(hits=(pl.col("filled") > 0).cast(pl.Int64), orders=pl.lit(1)).group_by(_ROW).sum()
+    return sums.select(
+        *_ROW,
+        "orders",
+        "sent",
+        "filled",
+        fill_rate=ratio(pl.col("filled"), pl.col("sent")),
+        hit_rate=ratio(pl.col("hits"), pl.col("orders")),
+        fade=fade(pl.col("met"), pl.col("hoped")),
+    )
 
 
 def _fill_measures() -> dict[str, pl.Expr]:
     fee = BPS * pl.col("fee") / pl.col("arrival")
-    seconds = (pl.col("time") - pl.col("posted")) / SECOND
-    means = {
+    return {
         "slippage_bps": signed_bps(pl.col("price"), pl.col("arrival")),
         "fees_bps": fee,
         "effective_spread_bps": effective_spread(),
-        **{f"markout_{s}_bps": markout(s) for s in MARKOUTS},
-        **{f"mid_markout_{s}_bps": mid_markout(s) for s in MARKOUTS},
+        **{f"markout_{seconds}_bps": markout(seconds) for seconds in MARKOUTS},
+        **{f"mid_markout_{seconds}_bps": mid_markout(seconds) for seconds in MARKOUTS},
         "saving_bps": _unasked(half_spread() - effective_spread() / 2 - fee),
         "net_saving_bps": _unasked(half_spread() + markout(10) - fee),
         "offered": pl.when(mid_markout(1).is_not_null()).then(half_spread()),
-    }
-    return {
-        "blocks": pl.struct("day", "block").n_unique(),
-        **{name: weighted_mean(value, _SHARES) for name, value in means.items()},
-        **{f"fill_seconds_{k}": weighted_quantile(seconds, _SHARES, k) for k in (50, 90)},
     }
 
 
@@ -125,34 +135,41 @@ def _record(row: dict[str, Any], intervals: dict[tuple[str, str, str, int], tupl
     place = row["router"], row["place"], row["kind"]
     found = {seconds: intervals.get((*place, seconds)) for seconds in MARKOUTS}
     first, saving = found[1], row["saving_bps"]
-    return VenueCosts(
-        **row,
-        **{f"adverse_{seconds}_interval": interval for seconds, interval in found.items()},
-        toxic=None if first is None or saving is None else first[0] > saving,
-    )
+    toxic = None if first is None or saving is None else first[0] > saving
+    row |= {f"adverse_{seconds}_interval": interval for seconds, interval in found.items()}
+    return VenueCosts(**row, toxic=toxic)
 
 
-def _adverse_intervals(fills: pl.DataFrame, seed: int) -> dict[tuple[str, str, str, int], tuple[float, float]]:
-    """Bootstrap intervals of adverse selection, by router, place, kind and seconds, where there are blocks enough."""
+def _adverse_intervals(
+    fills: pl.DataFrame, periods: int, seed: int
+) -> dict[tuple[str, str, str, int], tuple[float, float]]:
+    """Bootstrap intervals of adverse selection, by router, place, kind and seconds, where there are blocks enough.
+
+    The time blocks of all days are drawn with replacement, the same ones for every place.
+    """
+    rng = seeded_generator(seed_stream(seed, "adverse selection"))
+    drawn = bootstrap_buckets(np.arange(periods), RESAMPLES, rng).astype(np.float64)
+    passive = fills.filter(pl.col("kind").is_in(PASSIVE))
     found = {}
     for seconds in MARKOUTS:
         blocks = (
-            fills.filter(pl.col("kind").is_in(PASSIVE))
-            .select(*_ROW, "day", "block", "shares", adverse=-mid_markout(seconds))
-            .drop_nulls("adverse")
-            .group_by(*_ROW, "day", "block")
-            .agg(total=(pl.col("adverse") * _SHARES).sum(), shares=_SHARES.sum())
-            .sort(*_ROW, "day", "block")
+            passive.select(*_ROW, "period", "shares", total=-mid_markout(seconds) * _SHARES)
+            .drop_nulls("total")
+            .group_by(*_ROW, "period")
+            .sum()
+            .filter(pl.len().over(_ROW) >= FEWEST_BLOCKS)
+            .with_columns(column=pl.struct(_ROW).rank("dense") - 1)
         )
-        for place, sums in blocks.partition_by(_ROW, as_dict=True, maintain_order=True).items():
-            if len(sums) >= FEWEST_BLOCKS:
-                rng = seeded_generator(seed_stream(seed, "adverse selection", *place, seconds))
-                found[*place, seconds] = _interval(sums["total"].to_numpy(), sums["shares"].to_numpy(), rng)
+        places = blocks.select("column", *_ROW).unique().sort("column").drop("column").rows()
+        totals, shares = np.zeros((2, periods, len(places)))
+        where = blocks["period"].to_numpy(), blocks["column"].to_numpy()
+        totals[where], shares[where] = blocks["total"].to_numpy(), blocks["shares"].to_numpy()
+        for (router, place, kind), low, high in zip(places, *_interval(drawn @ totals, drawn @ shares), strict=True):
+            found[router, place, kind, seconds] = float(low), float(high)
     return found
 
 
-def _interval(totals: Floats, shares: Floats, rng: np.random.Generator) -> tuple[float, float]:
-    """Where the middle 95 % of ``sum(totals) / sum(shares)`` lie when blocks are drawn with replacement."""
-    counts = bootstrap_buckets(np.arange(len(totals)), RESAMPLES, rng)
-    low, high = np.percentile((counts @ totals) / (counts @ shares), COVERED)
-    return float(low), float(high)
+def _interval(totals: Floats, shares: Floats) -> Floats:
+    """Ends ``(2, places)`` of the middle 95 % of ``totals / shares (R, places)``; draws without shares are left out."""
+    ratios = np.divide(totals, shares, out=np.full(totals.shape, np.nan), where=shares > 0)
+    return np.asarray(np.nanpercentile(ratios, COVERED, axis=0))
