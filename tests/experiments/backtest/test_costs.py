@@ -97,11 +97,11 @@ def test_fade_counts_what_was_displayed_of_what_was_sent() -> None:
 
 
 def test_tails_count_the_order_at_the_edge_in_part() -> None:
-    orders = [an_order(number=k, cost=10.0 * k) for k in range(30)]  # k basis points
+    orders = [an_order(number=k, cost=10.0 * k) for k in range(150)]  # k basis points
     (costs,) = router_costs(*as_tables(orders, [], []))
-    assert costs.es95_bps == pytest.approx((29 + 28 / 2) / 1.5)
-    assert costs.worst_bps == pytest.approx(29.0)
-    assert costs.cost_bps == pytest.approx(14.5)
+    assert costs.es95_bps == pytest.approx((sum(range(143, 150)) + 142 / 2) / 7.5)
+    assert costs.worst_bps == pytest.approx((149 + 148 / 2) / 1.5)
+    assert costs.cost_bps == pytest.approx(74.5)
 
 
 def test_terciles_keep_equal_orders_together() -> None:
@@ -149,6 +149,9 @@ def test_a_naive_twin_finds_the_same(seed: int, count: int) -> None:
         found = record_to_plain(replace(costs, terciles=()))
         assert found.pop("terciles") == []
         assert found == pytest.approx(expected, abs=1e-7)
+        assert costs.dark_share is None or sum(
+            share or 0.0 for share in (costs.dark_share, costs.limit_share, costs.taken_share)
+        ) == pytest.approx(1.0)
         thirds = [
             (one.measure, one.tercile, one.least, one.most, one.orders, one.cost_bps, one.es95_bps)
             for one in costs.terciles

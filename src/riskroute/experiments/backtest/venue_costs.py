@@ -76,7 +76,7 @@ def venue_costs(
         .with_columns(
             volume_share=ratio(pl.col("filled"), pl.col("volume")),
             blocks=pl.col("blocks").fill_null(0),
-            **{f"adverse_{s}_bps": _unasked(-pl.col(f"mid_markout_{s}_bps")) for s in MARKOUTS},
+            **{f"adverse_{s}_bps": _unasked(0.0 - pl.col(f"mid_markout_{s}_bps")) for s in MARKOUTS},
         )
         .with_columns(toxicity=ratio(pl.col("adverse_1_bps"), pl.col("offered")))
         .sort("rank", -pl.col("filled"), -pl.col("sent"), "place", "kind")
