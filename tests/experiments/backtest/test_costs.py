@@ -141,7 +141,7 @@ def test_costs_are_json_and_come_back() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(1, 25))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_a_naive_twin_finds_the_same(seed: int, count: int) -> None:
     rows = random_rows(seed, count)
     for costs in router_costs(*as_tables(*rows)):

@@ -77,7 +77,8 @@ class RouterCosts:
     effective_spread_bps : float
         ``2 s (p - m[t]) / m0``, over filled shares.
     quoted_spread_bps : float
-        ``(ask - bid) / m0`` at the decision, the best of all venues, over shares ordered.
+        ``(ask - bid) / m0`` at the decision, the best of all venues, over shares ordered; negative where the books of
+        two venues cross.
     spread_ratio : float
         Effective over quoted spread: 1 pays the whole spread.
     improvement_bps : float
@@ -102,7 +103,8 @@ class RouterCosts:
         Part of these child orders that were filled at all.
     fade : float
         ``1 - sum(filled) / sum(min(sent, displayed))`` of the child orders that take at once, with what was displayed
-        to them at the decision; below 0 where more was there.
+        to them at the decision; below 0 where more was there. Shares that came back as a better price was elsewhere
+        count as faded, since the tables do not tell them by child order: see ``prevented_shares``.
     fill_seconds_50, fill_seconds_90, fill_seconds_99 : float
         Seconds from the order's arrival within which this per cent of the filled shares had traded.
     markout_1_bps, markout_10_bps, markout_60_bps : float
