@@ -91,7 +91,8 @@ class RouterCosts:
     sd_bps : float
         Standard deviation of the cost of an order, ``n - 1`` in the denominator.
     es95_bps, worst_bps : float
-        Mean cost of the worst 5 % and of the worst 1 % of the orders; the order at the edge counts in part.
+        Expected shortfall 5 %, the mean cost of the worst twentieth of the orders, and that of their worst hundredth;
+        the order at the edge counts in part.
     dark_share, limit_share, taken_share : float
         Parts of the filled shares that traded in dark pools, by limit orders, and by taking and sweeping; they sum to
         1.
