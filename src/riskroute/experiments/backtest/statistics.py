@@ -80,8 +80,8 @@ def block_length(values: Vector) -> float:
 class Difference:
     """A mean difference, with what the time blocks say about it.
 
-    ``low`` and ``high`` bound it at the level of 95 %; ``error`` is its standard error over ``blocks`` stretches of
-    time, ``length`` of which are drawn in a row on average; ``detectable`` is the true difference that so many would
+    ``low`` and ``high`` bound it at the level of 95 %; ``error`` is its standard error over ``blocks`` time
+    blocks, ``length`` of which are drawn in a row on average; ``detectable`` is the true difference that so many would
     show four times out of five.
     """
 

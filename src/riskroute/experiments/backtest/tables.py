@@ -57,8 +57,8 @@ ORDERS: Schema = _KEY | {
 
 ``bid``, ``ask`` and ``depth`` are the best prices of all venues and the shares displayed on the side to take from, at
 the decision; ``end_mid`` and ``end_spread`` those at the horizon; ``after_10`` is the mid ten seconds after the last
-fill. ``foreseen`` is what the plan costs if the display holds and nothing else fills. ``block`` counts time blocks of the
-day, and ``judged`` is false on the training days.
+fill. ``foreseen`` is what the plan costs if the display holds and nothing else fills. ``block`` counts the time blocks of
+the day, and ``judged`` is false on the training days.
 """
 
 CHILDREN: Schema = _KEY | {
