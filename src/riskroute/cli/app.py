@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from riskroute._version import __version__
+from riskroute.cli.backtest import backtest_command, headroom_command
 from riskroute.cli.market import market
 from riskroute.cli.reproduce import reproduce_command, sweep_command
 from riskroute.cli.route import route_command
@@ -36,6 +37,8 @@ app.command("reproduce")(reproduce_command)
 app.command("sweep")(sweep_command)
 app.command("study")(study_command)
 app.command("route")(route_command)
+app.command("backtest")(backtest_command)
+app.command("headroom")(headroom_command)
 app.add_typer(market, name="market")
 
 

@@ -118,17 +118,23 @@ class QueueReplay:
         }
         return self.of_flows(self.books, kept, self.pro_rata)
 
+    def volume(self, begin: int, end: int) -> int:
+        """Shares that traded with displayed orders of all venues between two times."""
+        return sum(self._traded_between(key, begin, end) for key in self.flows)
+
     def outflow(self, venue: int, sign: int, time: int) -> float:
         """Shares a second that traded with orders of our side in the `OUTFLOW_SECONDS` before a time."""
-        flow = self.flows.get((venue, sign))
-        if flow is None:
+        if (venue, sign) not in self.flows:
             return 0.0
-        traded = self._traded.get((venue, sign))
-        if traded is None:
-            traded = np.concatenate(([0], np.cumsum(np.where(flow.actions == EXECUTED, flow.sizes, 0))))
-            self._traded[venue, sign] = traded
-        first, last = np.searchsorted(flow.stamps, (time - OUTFLOW_SECONDS * SECOND, time))
-        return float(traded[last] - traded[first]) / OUTFLOW_SECONDS
+        return self._traded_between((venue, sign), time - OUTFLOW_SECONDS * SECOND, time) / OUTFLOW_SECONDS
+
+    def _traded_between(self, key: tuple[int, int], begin: int, end: int) -> int:
+        flow = self.flows[key]
+        if key not in self._traded:
+            traded = np.where(flow.actions == EXECUTED, flow.gone_sizes, 0)
+            self._traded[key] = np.concatenate(([0], np.cumsum(traded)))
+        first, last = np.searchsorted(flow.stamps, (begin, end))
+        return int(self._traded[key][last] - self._traded[key][first])
 
     def fills(self, venue: int, sign: int, begin: int, end: int, shares: int) -> tuple[float, list[tuple[int, int]]]:
         """Return the price of an order that joins as of ``begin``, and its fills before ``end``: times and shares.

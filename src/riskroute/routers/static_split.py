@@ -19,7 +19,7 @@ from riskroute.validation import real_number
 
 @dataclass
 class StaticSplit(Router):
-    """Fixed shares of an order to venues, taken at once at any price, and to pools; what pools return is swept.
+    """Fixed shares of an order to venues, taken at once at any price, and to pools.
 
     Parameters
     ----------
@@ -27,6 +27,8 @@ class StaticSplit(Router):
         Weights of venues; all the same if empty and ``dark`` is too.
     dark : Mapping[str, float]
         Weights of pools.
+    rest : str
+        Venue that takes what pools return; empty: it is swept.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class StaticSplit(Router):
     name: ClassVar[str] = "static"
     take: Mapping[str, float] = field(default_factory=dict)
     dark: Mapping[str, float] = field(default_factory=dict)
+    rest: str = ""
 
     def check_parameters(self) -> None:
         for name in ("take", "dark"):
@@ -59,7 +62,8 @@ class StaticSplit(Router):
         for (kind, place), some in zip(places, shares, strict=True):
             if some:
                 sent[kind][place] = int(some)
-        return Plan(context.order, take=sent["take"], dark=sent["dark"], trade_through=True)
+        rest = f"venue:{self.rest}" if self.rest else "sweep"
+        return Plan(context.order, take=sent["take"], dark=sent["dark"], rest=rest, trade_through=True)
 
 
 @dataclass

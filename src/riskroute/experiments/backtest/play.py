@@ -17,10 +17,11 @@ from riskroute.experiments.backtest.tables import Tables, day_tables
 from riskroute.learning.registry import POLICIES
 from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.market.day_books import DayBooks
+from riskroute.routers.context import Context, VenueBooks
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import Router
 from riskroute.seeding import seed_stream, seeding_hash
-from riskroute.simulation.backtest import Orders, TradingDay, play_day, spaced_orders
+from riskroute.simulation.backtest import Orders, TradingDay, View, play_day, spaced_orders
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine, run_tasks
@@ -57,6 +58,8 @@ class PlayTask:
     train: int
     config: BacktestConfig
     seed: int
+    placebo: str = ""
+    """What the router is shown instead of the books of the moment; see `PLACEBOS`."""
 
     def prepare(self) -> None:
         """Nothing is shared by tasks but files."""
@@ -80,11 +83,13 @@ class PlayTask:
                 latency=config.latency,
                 leak=config.stress.leak,
                 fade=config.stress.fade,
+                view=_placebo_view(self.placebo, trading, self.seed) if self.placebo else None,
             )
             key = {"router": choice.label, "seed": self.seed, "symbol": day.symbol, "day": str(day.date)}
             first = _first_judged(place, len(self.days), self.train, config.orders)
             minutes = 60 * config.block_minutes
-            parts.append(day_tables(played, trading.books, key, block_seconds=minutes, judged_from=first))
+            queue = day.load().queue
+            parts.append(day_tables(played, trading.books, key, queue=queue, block_seconds=minutes, judged_from=first))
         return Tables.together(parts)
 
     @property
@@ -93,8 +98,33 @@ class PlayTask:
         days = [[day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]]
                 for day in self.days]  # fmt: skip
         choice = [self.choice.label, self.choice.name, dict(self.choice.parameters)]
-        config = dataclasses.asdict(dataclasses.replace(self.config, routers=()))
-        return seeding_hash([choice, days, self.train, config, self.seed, code_hash()], 24)
+        kappa = self.config.kappa if self.choice.name in POLICIES else 0.0  # others do not know it
+        config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1))
+        return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, code_hash()], 24)
+
+
+PLACEBOS = ("shuffled", "lagged")
+"""Books of another order of the day, or of ten minutes ago: routers that use the books must lose by them."""
+
+LAG = 600 * SECOND
+
+
+def _placebo_view(placebo: str, day: TradingDay, seed: int) -> View:
+    """Show every order the books of another moment."""
+    times = day.orders.times
+    if placebo == "shuffled":
+        others = np.random.default_rng(seed_stream(seed, "shuffled contexts", day.name)).permutation(times)
+    else:
+        others = np.maximum(times - LAG, day.books.first)
+
+    def view(number: int, context: Context) -> Context:
+        now, books = day.books.as_of(int(others[number])), context.books
+        shown = VenueBooks(
+            books.venues, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, books.takers, books.makers, now.ages
+        )
+        return dataclasses.replace(context, books=shown) if np.isfinite(shown.mid) else context
+
+    return view
 
 
 def _first_judged(place: int, days: int, train: int, orders: int) -> int:
@@ -186,9 +216,10 @@ def play_routers(
     engine: Engine | None = None,
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
+    placebo: str = "",
 ) -> Tables:
     """Play every router on the days of every symbol, with every seed."""
-    tasks = play_tasks(choices, days, config)
+    tasks = [dataclasses.replace(task, placebo=placebo) for task in play_tasks(choices, days, config)]
     return Tables.together(list(run_tasks(tasks, engine or Engine(), cache=cache, finished=finished)))
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.arrays import Floats
+from riskroute.arrays import Floats, Integers, Stamps
 from riskroute.errors import DataError, one_line_error
 from riskroute.files import write_whole
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
+from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.simulation.backtest import PlayedDay, PlayedOrder
 
@@ -47,6 +48,7 @@ ORDERS: Schema = _KEY | {
     "foreseen": polars.Float64,
     "cost": polars.Float64,
     "fees": polars.Float64,
+    "impact": polars.Float64,
     "estimated": polars.Int64,
     "prevented": polars.Int64,
     "through": polars.Int64,
@@ -57,8 +59,9 @@ ORDERS: Schema = _KEY | {
 
 ``bid``, ``ask`` and ``depth`` are the best prices of all venues and the shares displayed on the side to take from, at
 the decision; ``end_mid`` and ``end_spread`` those at the horizon; ``after_10`` is the mid ten seconds after the last
-fill. ``foreseen`` is what the plan costs if the display holds and nothing else fills. ``block`` counts the time blocks of
-the day, and ``judged`` is false on the training days.
+fill. ``foreseen`` is what the plan costs if the display holds and nothing else fills; ``impact`` is what the shares
+taken would cost by moving the price, and no part of ``cost``. ``block`` counts the time blocks of the day, and
+``judged`` is false on the training days.
 """
 
 CHILDREN: Schema = _KEY | {
@@ -130,7 +133,13 @@ class Tables:
 
 
 def day_tables(
-    played: PlayedDay, books: DayBooks, key: dict[str, Any], *, block_seconds: float, judged_from: int = 0
+    played: PlayedDay,
+    books: DayBooks,
+    key: dict[str, Any],
+    *,
+    queue: QueueReplay | None = None,
+    block_seconds: float,
+    judged_from: int = 0,
 ) -> Tables:
     """Make the tables of a day that was played.
 
@@ -138,12 +147,15 @@ def day_tables(
     ----------
     key : dict[str, Any]
         Router, seed, symbol and day, for every row.
+    queue : QueueReplay, optional
+        Knows what traded; without, the impact of orders is not known.
     block_seconds : float
         Length of the time blocks that ``block`` counts.
     judged_from : int
         Number of the first order that is judged.
     """
     orders = _orders(played.orders, books, block_seconds, judged_from)
+    orders["impact"] = _impacts(played.orders, books, queue, orders["time"], orders["block"], block_seconds)
     children = _rows(played.orders, _children)
     fills = _rows(played.orders, _fills)
     times = np.array([row[4] for row in fills], dtype=np.int64)
@@ -196,6 +208,38 @@ def _orders(orders: Sequence[PlayedOrder], books: DayBooks, block_seconds: float
         "stale": [one.stale for one in orders],
         "decision_us": [one.decision_us for one in orders],
     }
+
+
+def _impacts(
+    orders: Sequence[PlayedOrder],
+    books: DayBooks,
+    queue: QueueReplay | None,
+    times: Stamps,
+    blocks: Integers,
+    block_seconds: float,
+) -> Floats:
+    """Dollars that taken shares would cost by moving the price, each volatility times sqrt(taken / volume).
+
+    Volatility and volume are those of the order's time block.
+    """
+    if queue is None or not len(times):
+        return np.full(len(orders), np.nan)
+    length, first = int(block_seconds * SECOND), int(times.min())
+    grid = np.arange(first, first + (int(blocks.max()) + 1) * length, SECOND)
+    seconds = length // SECOND
+    moves = np.diff(books.mids(grid), append=np.nan)
+    found = np.full(len(orders), np.nan)
+    taken = np.array([
+        sum(fill.shares for fill in one.done.fills if fill.kind in ("take", "sweep")) for one in orders
+    ])  # fmt: skip
+    for block in np.unique(blocks):
+        some = moves[block * seconds : (block + 1) * seconds]
+        sigma = float(np.sqrt(np.nansum(some**2)))
+        volume = queue.volume(first + int(block) * length, first + (int(block) + 1) * length)
+        mine = blocks == block
+        if volume > 0:
+            found[mine] = taken[mine] * sigma * np.sqrt(taken[mine] / volume)
+    return found
 
 
 def _rows(orders: Sequence[PlayedOrder], make: Any) -> list[tuple[Any, ...]]:

@@ -1,0 +1,240 @@
+"""The commands that judge routers on recorded days: ``backtest`` and ``headroom``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from riskroute.experiments.backtest.backtest import BacktestResult
+    from riskroute.experiments.backtest.markets import MarketDay
+    from riskroute.experiments.backtest.play import TableCache
+    from riskroute.simulation.engines import Engine
+
+MarketOption = Annotated[str, typer.Option(help="paper, comparable, dark, or a folder of `riskroute market import`.")]
+DaysOption = Annotated[int | None, typer.Option(help="Days to play; 10 synthetic ones, or all that a folder has.")]
+SeedOption = Annotated[int, typer.Option(help="Seed of markets, orders and luck.")]
+KeptOption = Annotated[Path, typer.Option(help="Folder in which days that are ready are kept.")]
+
+
+def backtest_command(
+    market: MarketOption = "dark",
+    symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")] = None,
+    days: DaysOption = None,
+    train: Annotated[
+        int | None, typer.Option(help="Days at the beginning that are not judged; half if left out.")
+    ] = None,
+    shares: Annotated[list[int] | None, typer.Option(help="Size of orders, 1000 if left out; repeat for more.")] = None,
+    side: Annotated[str, typer.Option(help="buy, sell, or both in turn.")] = "both",
+    lot: Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")] = 1,
+    orders: Annotated[int, typer.Option(help="Orders a day.")] = 200,
+    horizon: Annotated[float, typer.Option(help="Seconds that every order has; 0 is at once.")] = 0.0,
+    kappa: Annotated[float, typer.Option(help="Bps charged for a squared bp of unforeseen cost.")] = 0.05,
+    router: Annotated[
+        list[str] | None, typer.Option(help="Router to play; repeat for more; all for every one there is.")
+    ] = None,
+    latency_ms: Annotated[float, typer.Option(help="Milliseconds on the way to a lit venue.")] = 1.0,
+    fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,
+    seeds: Annotated[int, typer.Option(help="How often all is played, with other luck in dark pools.")] = 1,
+    engine: Annotated[str, typer.Option(help="Where days are played: local, dask or ray.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Of a running cluster; one is started here if left out.")] = None,
+    seed: SeedOption = 0,
+    kept: KeptOption = Path("out/days"),
+    stresses: Annotated[bool, typer.Option("--stresses", help="Play all again in harder worlds, and rank.")] = False,
+    placebos: Annotated[bool, typer.Option("--placebos", help="Check the yardstick with the wrong books.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for orders, children and fills as Parquet files.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the results to this .json file.")] = None,
+) -> None:
+    """Play routers on the same books with the same luck, and compare what their orders cost.
+
+    Costs are basis points against the consolidated mid at arrival, fees included. Every router is compared order by
+    order with the rule that every desk has: dark pools first, then the displayed market.
+    Example:
+
+    riskroute backtest --market dark --days 6 --shares 1000 --horizon 60 --out out/backtest
+    """
+    from riskroute.cli.output import check_outputs, say, track
+
+    check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
+    from riskroute.cli.market import require_market_command
+
+    require_market_command()
+    from riskroute.experiments.backtest.backtest import run_backtest
+    from riskroute.experiments.backtest.config import BacktestConfig
+    from riskroute.experiments.backtest.play import TableCache
+    from riskroute.files import write_json
+    from riskroute.simulation.engines import Engine
+
+    config = BacktestConfig(
+        shares=tuple(shares or (1000,)),
+        side=side,
+        lot=lot,
+        orders=orders,
+        horizon=horizon,
+        kappa=kappa,
+        routers=tuple(router or ()),
+        train=train,
+        latency_ms=latency_ms,
+        seeds=seeds,
+        seed=seed,
+    )
+    where = Engine(engine, address=address)
+    cache = TableCache(kept / "played")
+    found = market_command_days(market, symbol, days, seed, kept, fees, where)
+    with track(0, "routers played") as progress:
+        result = run_backtest(
+            market,
+            found,
+            config,
+            engine=where,
+            cache=cache,
+            finished=lambda task: progress(task.choice.label, 1, 1),
+        )
+    _say_backtest(result)
+    if stresses:
+        _say_stresses(result, where, cache)
+    if placebos:
+        _say_placebos(result, where, cache)
+    if out is not None:
+        for path in result.tables.write(out):
+            say(f"wrote {path}")
+    if json is not None:
+        say(f"wrote {write_json(json, result.to_json())}")
+
+
+def market_command_days(
+    market: str,
+    symbol: list[str] | None,
+    days: int | None,
+    seed: int,
+    kept: Path,
+    fees: Path | None,
+    engine: Engine,
+) -> list[MarketDay]:
+    """Days of a market, made ready with progress."""
+    from riskroute.cli.output import track
+    from riskroute.experiments.backtest.markets import market_days
+    from riskroute.routing.fees import load_fees
+
+    schedule = load_fees(fees) if fees is not None else None
+    with track(days or 10, "days made ready") as progress:
+        return market_days(
+            market,
+            symbols=tuple(symbol or ()),
+            days=days,
+            seed=seed,
+            kept=kept,
+            fees=schedule,
+            engine=engine,
+            progress=progress,
+        )
+
+
+def _say_backtest(result: BacktestResult) -> None:
+    from riskroute.cli.output import say
+    from riskroute.experiments.backtest.texts import comparison_table
+
+    config, found = result.config, result.comparison
+    sizes = " and ".join(f"{size:,}" for size in config.shares)
+    asked = f"{found.orders:,} judged orders of {sizes} shares, {config.horizon:g} s each"
+    say(f"{result.market}, {len(result.days)} days: {asked}")
+    say("")
+    say(comparison_table(found).plain())
+    say("")
+    say("bps against the consolidated mid at arrival, fees included; objective: cost + kappa x variance not foreseen")
+    say(f"difference: to {found.bar}, order by order, with a 95 % interval over time blocks")
+    say(result.verdict)
+
+
+def _say_stresses(result: BacktestResult, engine: Engine, cache: TableCache) -> None:
+    from riskroute.cli.output import say, track
+    from riskroute.experiments.backtest.stresses import run_stresses, stress_configs, stress_table
+
+    worlds = len(stress_configs(result.config, pools=bool(result.days[0].pools)))
+    with track(worlds, "worlds") as progress:
+        found = run_stresses(result, engine=engine, cache=cache, progress=progress)
+    say("")
+    say("Harder worlds: the three routers of the least objective, in bps")
+    say(stress_table(found).plain())
+
+
+def _say_placebos(result: BacktestResult, engine: Engine, cache: TableCache) -> None:
+    from riskroute.cli.output import say, waiting
+    from riskroute.experiments.backtest.stresses import placebo_table, run_placebos
+
+    with waiting("checking the yardstick"):
+        found = run_placebos(result.days, result.config, engine=engine, cache=cache)
+    say("")
+    say("The yardstick itself: cost with the wrong books, the future or empty pools, less the cost of sweep")
+    say(placebo_table(found).plain())
+
+
+def headroom_command(
+    market: Annotated[
+        list[str] | None,
+        typer.Option(help="paper, comparable, dark or a folder; repeat for more; all three if left out."),
+    ] = None,
+    symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")] = None,
+    days: DaysOption = 4,
+    shares: Annotated[
+        list[int] | None, typer.Option(help="Size of orders; 10, 100, 1000 and 5000 if left out.")
+    ] = None,
+    horizon: Annotated[list[float] | None, typer.Option(help="Seconds; 0, 10, 60 and 300 if left out.")] = None,
+    kappa: Annotated[list[float] | None, typer.Option(help="Price of risk; 0, 0.05 and 0.2 if left out.")] = None,
+    orders: Annotated[int, typer.Option(help="Orders a day.")] = 200,
+    fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,
+    seed: SeedOption = 0,
+    kept: KeptOption = Path("out/days"),
+    json: Annotated[Path | None, typer.Option(help="Write the table to this .json file.")] = None,
+) -> None:
+    """Show how much there is to gain, before anything learns: simple rules against one that knows everything.
+
+    Example:
+
+    riskroute headroom --market dark --shares 1000 --horizon 0 --horizon 60
+    """
+    from riskroute.cli.output import check_outputs, say, track
+
+    check_outputs({"--json": json, "--kept": kept / "x"})
+    from riskroute.cli.market import require_market_command
+
+    require_market_command()
+    from riskroute.experiments.backtest.config import BacktestConfig
+    from riskroute.experiments.backtest.headroom import (
+        HORIZONS,
+        KAPPAS,
+        SIZES,
+        headroom_table,
+        headroom_words,
+        market_headroom,
+    )
+    from riskroute.experiments.backtest.play import TableCache
+    from riskroute.files import write_json
+    from riskroute.records import record_to_plain
+    from riskroute.simulation.engines import Engine
+
+    sizes, waits, prices = tuple(shares or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
+    config, engine, found = BacktestConfig(orders=orders, seed=seed), Engine(), []
+    names = market or ["paper", "comparable", "dark"]
+    with track(len(names) * len(sizes) * len(waits) * len(prices), "cases") as progress:
+        for name in names:
+            ready = market_command_days(name, symbol, days, seed, kept, fees, engine)
+            found += market_headroom(
+                *(name, ready, config),
+                sizes=sizes,
+                horizons=waits,
+                kappas=prices,
+                engine=engine,
+                cache=TableCache(kept / "played"),
+                progress=progress,
+            )
+    say(headroom_table(found).plain())
+    say("")
+    say("Objectives in bps, fees included. For nothing: static less the best rule that looks at the books.")
+    say("For learning: static + sweep less clairvoyant, which no router can beat.")
+    for line in headroom_words(found):
+        say(line)
+    if json is not None:
+        say(f"wrote {write_json(json, [record_to_plain(one) for one in found])}")

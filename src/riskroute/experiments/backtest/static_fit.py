@@ -1,0 +1,129 @@
+"""The best static split, chosen on training days: what a router that sees the books must beat at the very least.
+
+`fit_static` chooses fixed shares for venues and pools. Costs are additive over places, so the best split in tenths of
+an order follows from the mean cost of every tenth at every place, by dynamic programming. `fit_static_sweep` chooses
+what is tried, rested and posted before the sweep, by playing every combination of a grid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import polars
+
+from riskroute.arrays import Floats
+from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, trading_day, training_days
+from riskroute.market.clock import SECOND
+from riskroute.routing.consolidated import SIDES, ConsolidatedBook
+from riskroute.routing.separable import separable_table_maximum
+from riskroute.simulation.backtest import TradingDay
+from riskroute.simulation.engines import Engine, run_tasks
+
+UNITS = 10
+"""Parts into which an order is cut."""
+
+MOST_ORDERS = 100
+"""Orders of a training day that splits are chosen on."""
+
+GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Shares of an order that may rest or be posted."""
+
+
+def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> RouterChoice:
+    """Choose the static split of the least mean cost plus risk on the training days of the first symbol."""
+    training = _training(days, config)
+    parts = [_unit_costs(trading_day(day, _smaller(config)), config) for day in training]
+    costs, fills = (np.concatenate(some) for some in zip(*parts, strict=True))
+    names = training[0].load().books.venues
+    pools = [pool.name for pool in training[0].pools]
+    alone = costs[:, : len(names), UNITS].mean(axis=0)
+    rest = int(np.argmin(alone))
+    costs[:, len(names) :] += (np.arange(UNITS + 1) / UNITS - fills) * costs[:, rest, UNITS][:, None, None]
+    mean, variance = costs.mean(axis=0), costs.var(axis=0)
+    variance[: len(names)] = 0.0  # what a venue displays is seen, not risked
+    _, units = separable_table_maximum([*-(mean + config.kappa * variance)], UNITS)
+    weights = {place: float(n) for place, n in zip((*names, *pools), units, strict=True) if n}
+    take = {place: n for place, n in weights.items() if place in names}
+    dark = {place: n for place, n in weights.items() if place in pools}
+    return RouterChoice("static", "static", {"take": take, "dark": dark, "rest": names[rest]})
+
+
+def _training(days: Sequence[MarketDay], config: BacktestConfig) -> list[MarketDay]:
+    mine = [day for day in days if day.symbol == days[0].symbol]
+    return mine[: training_days(len(mine), config.train)] or mine[:1]
+
+
+def _smaller(config: BacktestConfig) -> BacktestConfig:
+    return dataclasses.replace(config, orders=min(config.orders, MOST_ORDERS))
+
+
+def _unit_costs(day: TradingDay, config: BacktestConfig) -> tuple[Floats, Floats]:
+    """Cost in basis points of 0 to `UNITS` parts of each order at each place, ``(orders, places, UNITS + 1)``.
+
+    Those at pools are of what they fill; the second array has that as a share of the order, ``(orders, pools, ..)``.
+    """
+    orders, books = day.orders, day.books
+    dark = day.dark_market(config.seed, config.stress.leak) if day.pools else None
+    parts = np.arange(UNITS + 1) / UNITS
+    found = np.full((len(orders.times), len(books.venues) + len(day.pools), UNITS + 1), np.nan)
+    dark_fills = np.zeros((len(orders.times), len(day.pools), UNITS + 1))
+    mids = books.mids(orders.times)
+    for number, time in enumerate((orders.times + int(config.latency.lit * SECOND)).tolist()):
+        mid, sign, shares = float(mids[number]), int(orders.signs[number]), int(orders.shares[number])
+        if not np.isfinite(mid):
+            continue
+        now, side = books.as_of(time), SIDES[0] if sign > 0 else SIDES[1]
+        prices, sizes = (now.ask_px, now.ask_sz) if sign > 0 else (now.bid_px, now.bid_sz)
+        amounts, notional = parts * shares, mid * shares
+        for v in range(len(books.venues)):
+            one = slice(v, v + 1)
+            book = ConsolidatedBook(prices[one], sizes[one], day.takers[one], mid=mid, side=side)
+            found[number, v] = 1e4 * book.costs(amounts) / notional
+        for j, pool in enumerate(day.pools):
+            filled = np.minimum(amounts, dark.hidden(number, pool.name) if dark else 0)
+            dark_fills[number, j] = filled / shares
+            found[number, len(books.venues) + j] = 1e4 * filled * pool.fee / notional
+    return np.where(np.isnan(found), np.nanmax(found, axis=0), found), dark_fills
+
+
+def fit_static_sweep(
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    engine: Engine | None = None,
+    cache: TableCache | None = None,
+) -> RouterChoice:
+    """Choose what is tried, rested and posted before the sweep, by the objective on the training days."""
+    from riskroute.experiments.backtest.summary import objective_bps
+
+    training = tuple(_training(days, config))
+    smaller = dataclasses.replace(_smaller(config), train=0)
+    choices = [RouterChoice(f"candidate {k}", "static+sweep", one) for k, one in enumerate(_grid(training, config))]
+    tasks = [PlayTask(choice, training, 0, smaller, config.seed) for choice in choices]
+    values = [
+        objective_bps(tables.orders.filter(polars.col("judged")), config.kappa)
+        for tables in run_tasks(tasks, engine or Engine(), cache=cache)
+    ]
+    best = choices[int(np.argmin(values))]
+    return RouterChoice("static+sweep", "static+sweep", best.parameters)
+
+
+def _grid(days: Sequence[MarketDay], config: BacktestConfig) -> list[dict[str, object]]:
+    names = [pool.name for pool in days[0].pools]
+    pools = [list(some) for count in range(len(names) + 1) for some in itertools.combinations(names, count)]
+    if config.horizon == 0:
+        return [{"pools": some} for some in pools]
+    shares = GRID if names else GRID[:1]
+    tried = [pools[0], pools[-1]] if names else [[]]
+    return [
+        {"pools": some, "rest": rest, "post": post}
+        for some in tried
+        for rest in shares
+        for post in GRID
+        if rest + post <= 1
+    ]

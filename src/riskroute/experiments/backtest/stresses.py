@@ -1,0 +1,149 @@
+"""The same backtest in harder worlds, and with the wrong books: which conclusions survive, and does the yardstick work.
+
+A stress changes the world for all routers alike. A placebo shows routers the books of another moment: a router that
+uses the books must do worse then, one that knows the future must win, and without anybody in them dark pools must make
+no difference. If one of these fails, no number of the backtest is worth anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars
+
+from riskroute.experiments.backtest.backtest import BacktestResult, run_backtest
+from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.play import PLACEBOS, RouterChoice, TableCache, play_routers
+from riskroute.experiments.backtest.statistics import Difference, bootstrap_difference
+from riskroute.experiments.backtest.summary import CLAIRVOYANT, ORDER, costs_in_bps
+from riskroute.seeding import seed_stream
+from riskroute.simulation.dark_market import LEAK
+from riskroute.simulation.engines import Engine
+from riskroute.text import TextTable
+
+LEAKY = 5 * LEAK
+FEE_STEP = 0.001
+"""Dollars a share: ten mils."""
+
+
+def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, BacktestConfig]:
+    """Return harder worlds by name, the usual one first."""
+
+    def harder(**changes: Any) -> BacktestConfig:
+        return dataclasses.replace(config, stress=dataclasses.replace(config.stress, **changes))
+
+    worlds = {"as usual": config}
+    worlds |= {f"latency {ms:g} ms": dataclasses.replace(config, latency_ms=ms) for ms in (0.0, 10.0, 100.0)}
+    worlds["30 % fade at every second venue"] = harder(fade=0.3)
+    if pools:
+        worlds["half as much in pools"] = harder(presence=0.5)
+        worlds["twice the adverse selection"] = harder(adverse=2.0)
+        worlds["pools leak five times as often"] = harder(leak=LEAKY)
+    worlds |= {f"taking costs {mils:+d} mils": harder(fees=mils / 1e4) for mils in (10, -10)}
+    if config.horizon > 0:
+        worlds["cancellations do not help queues"] = harder(pessimistic_queues=True)
+    worlds |= {f"impact x {times:g}": harder(impact=times) for times in (0.5, 1.0)}
+    return worlds
+
+
+def run_stresses(
+    result: BacktestResult,
+    *,
+    engine: Engine | None = None,
+    cache: TableCache | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> dict[str, BacktestResult]:
+    """Play the routers of a backtest again in harder worlds, with the parameters they had."""
+    pools = bool(result.days[0].pools)
+    worlds = stress_configs(result.config, pools=pools)
+    if result.tables.orders["impact"].is_nan().any():
+        worlds = {name: world for name, world in worlds.items() if not world.stress.impact}
+    found = {}
+    for name, world in worlds.items():
+        found[name] = run_backtest(
+            result.market, result.days, world, engine=engine, cache=cache, choices=result.choices
+        )
+        if progress is not None:
+            progress(name, len(found), len(worlds))
+    return found
+
+
+def stress_table(found: dict[str, BacktestResult]) -> TextTable:
+    """One row per world: the cheapest routers by objective, in order, and what the first saves against the bar."""
+    rows = []
+    for name, result in found.items():
+        some = result.comparison
+        routers = {router: one for router, one in some.routers.items() if router != CLAIRVOYANT}
+        ranked = sorted(routers, key=lambda router: routers[router].objective_bps)
+        best = routers[ranked[0]]
+        saved = routers[some.bar].cost_bps - best.cost_bps
+        shown = [f"{router} {routers[router].objective_bps:.2f}" for router in ranked[:3]]
+        rows.append([name, some.bar, *shown, *([""] * (3 - len(shown))), f"{saved:+.3f}"])
+    return TextTable(["world", "bar", "1st (objective, bps)", "2nd", "3rd", "1st saves"], rows)
+
+
+@dataclass(frozen=True)
+class PlaceboResult:
+    """What a check of the yardstick found: a difference in basis points, what it must be, and whether it is."""
+
+    name: str
+    expected: str
+    difference: Difference
+    holds: bool
+
+
+def run_placebos(
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    engine: Engine | None = None,
+    cache: TableCache | None = None,
+) -> list[PlaceboResult]:
+    """Show routers the wrong books, the future, and empty pools, and see whether the difference is what it must be."""
+    sweep = RouterChoice("sweep", "sweep")
+    right = play_routers([sweep], days, config, engine=engine, cache=cache).orders
+    found = []
+    for placebo in PLACEBOS:
+        wrong = play_routers([sweep], days, config, engine=engine, cache=cache, placebo=placebo).orders
+        gap = _difference(wrong, right, config)
+        found.append(PlaceboResult(f"sweep, {placebo} books", "above 0", gap, gap.low > 0))
+    known = play_routers([RouterChoice(CLAIRVOYANT, CLAIRVOYANT)], days, config, engine=engine, cache=cache).orders
+    gap = _difference(known, right, config)
+    found.append(PlaceboResult("sweep, with the future known", "below 0", gap, gap.high < 0))
+    if days[0].pools:
+        still = dataclasses.replace(config.stress, presence=0.0, leak=0.0)
+        instant = dataclasses.replace(config, latency_ms=0.0, dark_latency_ms=0.0, stress=still)
+        dark = RouterChoice("dark-first+sweep", "dark-first+sweep")
+        tried, plain = (play_routers([one], days, instant, engine=engine, cache=cache).orders for one in (dark, sweep))
+        gap = _difference(tried, plain, config)
+        found.append(PlaceboResult("dark first, empty pools", "0", gap, abs(gap.mean) < 1e-9))
+    return found
+
+
+def _difference(one: polars.DataFrame, other: polars.DataFrame, config: BacktestConfig) -> Difference:
+    """Cost of one set of orders less that of the same orders played otherwise."""
+    key = ["seed", *ORDER]
+    joined = costs_in_bps(one).join(costs_in_bps(other).select(*key, "cost_bps"), on=key, suffix="_other").sort(key)
+    gaps = (joined["cost_bps"] - joined["cost_bps_other"]).to_numpy()
+    blocks = joined.select(polars.struct("symbol", "day", "block").rank("dense")).to_series().cast(polars.Int64)
+    return bootstrap_difference(gaps, blocks.to_numpy(), np.random.default_rng(seed_stream(config.seed, "placebo")))
+
+
+def placebo_table(found: Sequence[PlaceboResult]) -> TextTable:
+    """One row per check."""
+    rows = [
+        [
+            one.name,
+            f"{one.difference.mean:+.3f}",
+            f"{one.difference.low:+.3f} to {one.difference.high:+.3f}",
+            one.expected,
+            "yes" if one.holds else "NO",
+        ]
+        for one in found
+    ]
+    return TextTable(["placebo", "difference bps", "95 % interval", "must be", "is"], rows)
