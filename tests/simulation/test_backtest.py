@@ -41,9 +41,9 @@ def random_day(seed: int = 0, rows: int = 3000, minutes: int = 30) -> DayBooks:
         sizes = rng.integers(1, 9, (2, len(mine), 3)) * 100.0
         stamps.append((times[mine] * SECOND).astype(np.int64))
         sides.append((bids / 100, sizes[0], asks / 100, sizes[1]))
-    columns = [np.concatenate(column) for column in zip(*sides, strict=True)]
+    px_b, sz_b, px_a, sz_a = (np.concatenate(column) for column in zip(*sides, strict=True))
     offsets = np.cumsum([0, *map(len, stamps)])
-    return DayBooks(("A", "B", "C"), offsets, np.concatenate(stamps), np.arange(offsets[-1]), *columns)
+    return DayBooks(("A", "B", "C"), offsets, np.concatenate(stamps), np.arange(offsets[-1]), px_b, sz_b, px_a, sz_a)
 
 
 BOOKS = random_day()

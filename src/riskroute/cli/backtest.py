@@ -140,6 +140,8 @@ def _say_backtest(result: BacktestResult) -> None:
     sizes = " and ".join(f"{size:,}" for size in config.shares)
     asked = f"{found.orders:,} judged orders of {sizes} shares, {config.horizon:g} s each"
     say(f"{result.market}, {len(result.days)} days: {asked}")
+    if result.left_out:
+        say(f"{result.left_out:,} orders met no two-sided market and were left out")
     say("")
     say(comparison_table(found).plain())
     say("")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,15 +14,19 @@ from numba import njit
 
 from riskroute.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.errors import InputError
+from riskroute.market.clock import SECOND
 from riskroute.market.schema import LEVEL_FIELDS, schema_depth
-from riskroute.validation import exact_array, list_of, whole_number
+from riskroute.validation import exact_array, list_of, real_number, whole_number
+
+NEVER = 2**62
+"""Nanoseconds that no snapshot reaches."""
 
 
 class BooksNow(NamedTuple):
     """Books of all venues at one moment: prices and sizes ``(V, L)``, NaN and 0 where there is no level.
 
     ``ages (V,)`` are the nanoseconds since each snapshot, -1 for a venue that has shown none yet; ``rows (V,)`` say
-    which snapshot it is.
+    which snapshot it is. A snapshot that is too old has an age and no level.
     """
 
     bid_px: Matrix
@@ -46,6 +51,8 @@ class DayBooks:
         ``(N,)``, times in nanoseconds of UTC, and numbers of the messages that made them.
     bid_px, bid_sz, ask_px, ask_sz : Matrix
         ``(N, L)``, best level first; NaN and 0 where there is no level.
+    oldest : int
+        Nanoseconds after which a snapshot is too old to be looked at.
 
     Examples
     --------
@@ -67,6 +74,7 @@ class DayBooks:
     bid_sz: Matrix
     ask_px: Matrix
     ask_sz: Matrix
+    oldest: int = NEVER
 
     def __post_init__(self) -> None:
         rows = len(exact_array("stamps", self.stamps, np.int64, (None,)))
@@ -94,14 +102,21 @@ class DayBooks:
 
     def as_of(self, time: int) -> BooksNow:
         """The last snapshot of every venue that is not later than ``time``."""
-        return BooksNow(
-            *_as_of(self.offsets, self.stamps, self.bid_px, self.bid_sz, self.ask_px, self.ask_sz, int(time))
-        )
+        return BooksNow(*_as_of(self.offsets, self.stamps, *self._levels, self.oldest, int(time)))
+
+    @property
+    def _levels(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+        return self.bid_px, self.bid_sz, self.ask_px, self.ask_sz
+
+    def aged(self, seconds: float) -> DayBooks:
+        """Return the same books, in which snapshots older than some seconds count as gone."""
+        oldest = int(seconds * SECOND) if math.isfinite(real_number("seconds", seconds, above=0)) else NEVER
+        return replace(self, oldest=oldest)
 
     def touches(self, times: Sequence[int] | Stamps) -> tuple[Floats, Floats]:
         """Best bid and best ask of all venues as of each of some times, ``(n,)``; NaN where a side shows nothing."""
         stamps = exact_array("times", np.asarray(times), np.int64, (None,))
-        bids, asks = _touches(self.offsets, self.stamps, self.bid_px, self.bid_sz, self.ask_px, self.ask_sz, stamps)
+        bids, asks = _touches(self.offsets, self.stamps, *self._levels, self.oldest, stamps)
         return bids, asks
 
     def mids(self, times: Sequence[int] | Stamps) -> Floats:
@@ -136,7 +151,8 @@ def day_books(tables: dict[str, polars.DataFrame], *, levels: int | None = None)
         np.concatenate([table[name].cast(polars.Int64).to_numpy() for table in tables.values()])
         for name in ("ts_event", "sequence")
     )
-    return DayBooks(tuple(tables), offsets, stamps, sequences, **arrays)
+    bid_px, bid_sz, ask_px, ask_sz = (arrays[name] for name in LEVEL_FIELDS)
+    return DayBooks(tuple(tables), offsets, stamps, sequences, bid_px, bid_sz, ask_px, ask_sz)
 
 
 @njit(cache=True)
@@ -154,7 +170,14 @@ def _row_at(stamps: Stamps, first: int, last: int, time: int) -> int:
 
 @njit(cache=True)
 def _as_of(
-    offsets: Integers, stamps: Stamps, bid_px: Matrix, bid_sz: Matrix, ask_px: Matrix, ask_sz: Matrix, time: int
+    offsets: Integers,
+    stamps: Stamps,
+    bid_px: Matrix,
+    bid_sz: Matrix,
+    ask_px: Matrix,
+    ask_sz: Matrix,
+    oldest: int,
+    time: int,
 ) -> tuple[Matrix, Matrix, Matrix, Matrix, Integers, Integers]:
     venues, levels = len(offsets) - 1, bid_px.shape[1]
     prices = np.full((2, venues, levels), np.nan)
@@ -163,21 +186,29 @@ def _as_of(
     for v in range(venues):
         row = _row_at(stamps, offsets[v], offsets[v + 1], time)
         if row >= 0:
-            prices[0, v], sizes[0, v] = bid_px[row], bid_sz[row]
-            prices[1, v], sizes[1, v] = ask_px[row], ask_sz[row]
             ages[v], rows[v] = time - stamps[row], row
+            if ages[v] <= oldest:
+                prices[0, v], sizes[0, v] = bid_px[row], bid_sz[row]
+                prices[1, v], sizes[1, v] = ask_px[row], ask_sz[row]
     return prices[0], sizes[0], prices[1], sizes[1], ages, rows
 
 
 @njit(cache=True)
 def _touches(
-    offsets: Integers, stamps: Stamps, bid_px: Matrix, bid_sz: Matrix, ask_px: Matrix, ask_sz: Matrix, times: Stamps
+    offsets: Integers,
+    stamps: Stamps,
+    bid_px: Matrix,
+    bid_sz: Matrix,
+    ask_px: Matrix,
+    ask_sz: Matrix,
+    oldest: int,
+    times: Stamps,
 ) -> tuple[Floats, Floats]:
     bids, asks = np.full(len(times), np.nan), np.full(len(times), np.nan)
     for k in range(len(times)):
         for v in range(len(offsets) - 1):
             row = _row_at(stamps, offsets[v], offsets[v + 1], times[k])
-            if row >= 0:
+            if row >= 0 and times[k] - stamps[row] <= oldest:
                 if bid_sz[row, 0] > 0 and not bid_px[row, 0] <= bids[k]:
                     bids[k] = bid_px[row, 0]
                 if ask_sz[row, 0] > 0 and not ask_px[row, 0] >= asks[k]:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.errors import InputError
 from riskroute.learning.plan import Setting
 from riskroute.learning.policy import Policy
 from riskroute.learning.registry import POLICIES, make_policy, restore_policy
@@ -28,7 +27,7 @@ class PolicyRouter(Router):
 
     An order is cut into ``units``, and a split is what the policy calls an action; the reward is the profit of the
     order in basis points. While the outcome of a split is awaited, further orders are split the same way, and are not
-    learned from.
+    learned from. Venues and pools are those of the first order; shares of one that is not there later are swept.
 
     Parameters
     ----------
@@ -92,8 +91,6 @@ class PolicyRouter(Router):
             tolerance = 1 / max(self.kappa, LEAST_KAPPA)
             setting = Setting(actions=self._actions(), horizon=self.rounds, risk_tolerance=tolerance)
             self._policy = make_policy(self.policy, **self.parameters_of_policy).start(setting, self.seed)
-        elif places != self.places:
-            raise InputError(f"venues and pools must be those of the first order, {self.places}, was {places}")
         if not self.asked:
             done = self._policy.remaining <= 0
             chosen = self._policy.recommend() if done else self._policy.select()
@@ -101,8 +98,8 @@ class PolicyRouter(Router):
             self.asked, self.notional = ("" if done else context.order), context.mid * context.shares
         shares = proportional_lots(np.array(self.action, dtype=float), context.shares, context.lot)
         sent: dict[str, dict[str, int]] = {"take": {}, "dark": {}}
-        for (kind, place), some in zip(places, shares, strict=True):
-            if some:
+        for (kind, place), some in zip(self.places, shares, strict=True):
+            if some and [kind, place] in places:
                 sent[kind][place] = int(some)
         return Plan(context.order, take=sent["take"], dark=sent["dark"], trade_through=True)
 

@@ -21,6 +21,8 @@ from riskroute.validation import real_number
 class StaticSplit(Router):
     """Fixed shares of an order to venues, taken at once at any price, and to pools.
 
+    Shares of a place that is not there today are treated as returned.
+
     Parameters
     ----------
     take : Mapping[str, float]
@@ -59,10 +61,11 @@ class StaticSplit(Router):
         weights = np.array([*take.values(), *self.dark.values()], dtype=float)
         shares = proportional_lots(weights, context.shares, context.lot)
         sent: dict[str, dict[str, int]] = {"take": {}, "dark": {}}
+        there = {"take": context.books.venues, "dark": tuple(pool.name for pool in context.pools)}
         for (kind, place), some in zip(places, shares, strict=True):
-            if some:
+            if some and place in there[kind]:
                 sent[kind][place] = int(some)
-        rest = f"venue:{self.rest}" if self.rest else "sweep"
+        rest = f"venue:{self.rest}" if self.rest in context.books.venues else "sweep"
         return Plan(context.order, take=sent["take"], dark=sent["dark"], rest=rest, trade_through=True)
 
 

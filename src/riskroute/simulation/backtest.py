@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import time as clock
 from collections.abc import Callable
@@ -26,8 +27,9 @@ from riskroute.simulation.exchange import Exchange, Executed, Latency, LimitQueu
 from riskroute.simulation.execution import execute_plan
 from riskroute.validation import exact_array, real_number, whole_number
 
-STALE = 5.0
-"""Seconds after which a venue's book counts as stale, and is not shown to routers."""
+STALE = {True: 60.0, False: 5.0}
+"""Seconds after which a venue's book is stale, with and without events: a feed of all events is silent when nothing
+happens, one of best prices alone may have moved on."""
 
 REGRET_SECONDS = 10.0
 """How far counterparties in dark pools see ahead."""
@@ -168,13 +170,25 @@ def play_day(
     *,
     seed: int = 0,
     latency: Latency | None = None,
-    stale_seconds: float = STALE,
+    stale_seconds: float | None = None,
     leak: float = LEAK,
     fade: float = 0.0,
     view: View | None = None,
     progress: Callable[[int, int], Any] | None = None,
 ) -> PlayedDay:
-    """Route every order of a day, with reports learned as soon as they are known and not before."""
+    """Route every order of a day, with reports learned as soon as they are known and not before.
+
+    Parameters
+    ----------
+    stale_seconds : float, optional
+        Age at which a venue's book is neither shown nor traded with; `STALE` if None.
+    leak, fade : float
+        Chance per 1,000 shares sent to a pool that others learn of it, and share of the display that is gone when
+        children arrive, at every second venue by chance.
+    view : View, optional
+        Shows routers something else than the moment.
+    """
+    day = dataclasses.replace(day, books=day.books.aged(_stale_after(day, stale_seconds)))
     dark = day.dark_market(seed, leak) if day.pools else None
     faded = _faded(day, seed, fade) if fade else None
     exchange = Exchange(day.books, day.takers, day.makers, dark, day.queue, latency or Latency(), faded)
@@ -184,7 +198,8 @@ def play_day(
     for number, moment in enumerate(orders.times.tolist()):
         while waiting and waiting[0][0] <= moment:
             router.learn(heapq.heappop(waiting)[2])
-        books, stale = _fresh(exchange, moment, int(stale_seconds * SECOND))
+        books = exchange.venue_books(moment)
+        hidden = int(((books.ages > day.books.oldest) | (books.ages < 0)).sum())
         if not np.isfinite(books.mid):
             played.skipped += 1
             continue
@@ -208,7 +223,7 @@ def play_day(
         else:
             done = execute_plan(exchange, number, context, plan.checked(context))
             foreseen = price_plan(context, plan).expected_cost
-        played.orders.append(PlayedOrder(number, done, foreseen, stale, decision_us))
+        played.orders.append(PlayedOrder(number, done, foreseen, hidden, decision_us))
         for report in done.reports():
             heapq.heappush(waiting, (max(child.known for child in report.children), len(played.orders), report))
         if progress is not None:
@@ -218,21 +233,12 @@ def play_day(
     return played
 
 
+def _stale_after(day: TradingDay, seconds: float | None) -> float:
+    return STALE[day.queue is not None] if seconds is None else seconds
+
+
 def _faded(day: TradingDay, seed: int, fade: float) -> Matrix:
     """Share of the display that orders find, ``(n, V)``: less at every second venue by chance, the same for all."""
     rng = np.random.default_rng(seed_stream(seed, "fade", day.name))
     lost = rng.random((len(day.orders.times), len(day.books.venues))) < 0.5
     return np.where(lost, 1 - real_number("fade", fade, minimum=0, maximum=1), 1.0)
-
-
-def _fresh(exchange: Exchange, moment: int, oldest: int) -> tuple[Any, int]:
-    """Books as a router sees them, without those that are too old; and how many those are."""
-    books = exchange.venue_books(moment)
-    old = (books.ages > oldest) | (books.ages < 0)
-    if not old.any():
-        return books, 0
-    for sizes in (books.bid_sz, books.ask_sz):
-        sizes[old] = 0.0
-    for prices in (books.bid_px, books.ask_px):
-        prices[old] = np.nan
-    return books, int(old.sum())

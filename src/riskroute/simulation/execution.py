@@ -297,7 +297,8 @@ class _Execution:
                     left -= sent - self._walk("sweep", venues[venue], int(venue), sent, now, prices, sizes, best)
             if left == 0:
                 return
-        self._sweep(time + TOUCH_ROUNDS * MILLISECOND, left, last=True)
+        again = time + TOUCH_ROUNDS * MILLISECOND
+        self._sweep(again, left, last=self.end <= again)
 
     # 4. waiting
 

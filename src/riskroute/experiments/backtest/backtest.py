@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import polars
+
 from riskroute.errors import InputError
 from riskroute.experiments.backtest.config import DARK_ROUTERS, DEFAULT_ROUTERS, PATIENT_ROUTERS, BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
@@ -47,6 +49,13 @@ class BacktestResult:
         }
         found = record_to_plain(self.comparison)
         return {"config": config, **found}
+
+    @property
+    def left_out(self) -> int:
+        """Orders that met no two-sided market at any venue, and were not played."""
+        one = self.choices[0].label
+        played = self.tables.orders.filter((polars.col("router") == one) & (polars.col("seed") == self.config.seed))
+        return len(self.days) * self.config.orders - played.height
 
     @property
     def verdict(self) -> str:
@@ -147,7 +156,12 @@ def verdict(found: Comparison) -> str:
         tested = f", p = {found.p_value:.3f} for the best of {len(others)}" if found.p_value is not None else ""
         text = f"Use {best}: it saves {saved:.2f} bps an order against {found.bar} ({low:.2f} to {high:.2f}{tested})."
     else:
-        text = f"Use {found.bar}: none of the {len(others)} others beats it clearly."
+        none = (
+            f"none of the {len(others)} others beats"
+            if len(others) > 1
+            else f"{next(iter(others), 'nothing')} does not beat"
+        )
+        text = f"Use {found.bar}: {none} it clearly."
     if CLAIRVOYANT in found.routers:
         room = bar.cost_bps - found.routers[CLAIRVOYANT].cost_bps
         text += f" Knowing everything would save {room:.2f} bps against {found.bar}."

@@ -21,7 +21,7 @@ from riskroute.routers.context import Context, VenueBooks
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import Router
 from riskroute.seeding import seed_stream, seeding_hash
-from riskroute.simulation.backtest import Orders, TradingDay, View, play_day, spaced_orders
+from riskroute.simulation.backtest import STALE, Orders, TradingDay, View, play_day, spaced_orders
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine, run_tasks
@@ -156,7 +156,8 @@ def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
     if queue is not None and stress.pessimistic_queues:
         queue = queue.pessimistic()
     orders = day_orders(day, prepared.books, config)
-    return TradingDay(day.name, prepared.books, orders, takers + stress.fees, makers, pools, queue)
+    books = prepared.books.aged(STALE[queue is not None])
+    return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue)
 
 
 def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:

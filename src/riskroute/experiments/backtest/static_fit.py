@@ -30,6 +30,9 @@ UNITS = 10
 MOST_ORDERS = 100
 """Orders of a training day that splits are chosen on."""
 
+HOPELESS = 1e4
+"""Basis points that a venue counts as costing which never showed a book."""
+
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Shares of an order that may rest or be posted."""
 
@@ -37,9 +40,11 @@ GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> RouterChoice:
     """Choose the static split of the least mean cost plus risk on the training days of the first symbol."""
     training = _training(days, config)
-    parts = [_unit_costs(trading_day(day, _smaller(config)), config) for day in training]
+    names = tuple(
+        name for name in training[0].load().books.venues if all(name in day.load().books.venues for day in training)
+    )
+    parts = [_unit_costs(trading_day(day, _smaller(config)), names, config) for day in training]
     costs, fills = (np.concatenate(some) for some in zip(*parts, strict=True))
-    names = training[0].load().books.venues
     pools = [pool.name for pool in training[0].pools]
     alone = costs[:, : len(names), UNITS].mean(axis=0)
     rest = int(np.argmin(alone))
@@ -62,7 +67,7 @@ def _smaller(config: BacktestConfig) -> BacktestConfig:
     return dataclasses.replace(config, orders=min(config.orders, MOST_ORDERS))
 
 
-def _unit_costs(day: TradingDay, config: BacktestConfig) -> tuple[Floats, Floats]:
+def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats]:
     """Cost in basis points of 0 to `UNITS` parts of each order at each place, ``(orders, places, UNITS + 1)``.
 
     Those at pools are of what they fill; the second array has that as a share of the order, ``(orders, pools, ..)``.
@@ -70,7 +75,7 @@ def _unit_costs(day: TradingDay, config: BacktestConfig) -> tuple[Floats, Floats
     orders, books = day.orders, day.books
     dark = day.dark_market(config.seed, config.stress.leak) if day.pools else None
     parts = np.arange(UNITS + 1) / UNITS
-    found = np.full((len(orders.times), len(books.venues) + len(day.pools), UNITS + 1), np.nan)
+    found = np.full((len(orders.times), len(names) + len(day.pools), UNITS + 1), np.nan)
     dark_fills = np.zeros((len(orders.times), len(day.pools), UNITS + 1))
     mids = books.mids(orders.times)
     for number, time in enumerate((orders.times + int(config.latency.lit * SECOND)).tolist()):
@@ -80,15 +85,17 @@ def _unit_costs(day: TradingDay, config: BacktestConfig) -> tuple[Floats, Floats
         now, side = books.as_of(time), SIDES[0] if sign > 0 else SIDES[1]
         prices, sizes = (now.ask_px, now.ask_sz) if sign > 0 else (now.bid_px, now.bid_sz)
         amounts, notional = parts * shares, mid * shares
-        for v in range(len(books.venues)):
+        for k, name in enumerate(names):
+            v = books.venues.index(name)
             one = slice(v, v + 1)
             book = ConsolidatedBook(prices[one], sizes[one], day.takers[one], mid=mid, side=side)
-            found[number, v] = 1e4 * book.costs(amounts) / notional
+            found[number, k] = 1e4 * book.costs(amounts) / notional
         for j, pool in enumerate(day.pools):
             filled = np.minimum(amounts, dark.hidden(number, pool.name) if dark else 0)
             dark_fills[number, j] = filled / shares
-            found[number, len(books.venues) + j] = 1e4 * filled * pool.fee / notional
-    return np.where(np.isnan(found), np.nanmax(found, axis=0), found), dark_fills
+            found[number, len(names) + j] = 1e4 * filled * pool.fee / notional
+    worst = np.nan_to_num(np.fmax.reduce(found, axis=0), nan=HOPELESS)
+    return np.where(np.isnan(found), worst, found), dark_fills
 
 
 def fit_static_sweep(
