@@ -44,7 +44,9 @@ def backtest_command(
     kept: KeptOption = Path("out/days"),
     stresses: Annotated[bool, typer.Option("--stresses", help="Play all again in harder worlds, and rank.")] = False,
     placebos: Annotated[bool, typer.Option("--placebos", help="Check the yardstick with the wrong books.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for orders, children and fills as Parquet files.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for orders, children and fills as Parquet files, and costs by venue.")
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the results to this .json file.")] = None,
 ) -> None:
     """Play routers on the same books with the same luck, and compare what their orders cost.
@@ -98,7 +100,7 @@ def backtest_command(
     if placebos:
         _say_placebos(result, where, cache)
     if out is not None:
-        for path in result.tables.write(out):
+        for path in result.write(out):
             say(f"wrote {path}")
     if json is not None:
         say(f"wrote {write_json(json, result.to_json())}")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from riskroute.errors import StateError
 from riskroute.learning.plan import Setting
 from riskroute.learning.policy import Policy
 from riskroute.learning.registry import POLICIES, make_policy, restore_policy
@@ -85,9 +86,9 @@ class PolicyRouter(Router):
         return self._policy.state() if self._policy is not None else None
 
     def decide(self, context: Context) -> Plan:
-        places = [["take", name] for name in context.books.venues] + [["dark", pool.name] for pool in context.pools]
         if self._policy is None:
-            self.places = places
+            venues, pools = context.books.venues, context.pools
+            self.places = [["take", name] for name in venues] + [["dark", pool.name] for pool in pools]
             tolerance = 1 / max(self.kappa, LEAST_KAPPA)
             setting = Setting(actions=self._actions(), horizon=self.rounds, risk_tolerance=tolerance)
             self._policy = make_policy(self.policy, **self.parameters_of_policy).start(setting, self.seed)
@@ -96,10 +97,21 @@ class PolicyRouter(Router):
             chosen = self._policy.recommend() if done else self._policy.select()
             self.action = [int(units) for units in np.atleast_1d(chosen)]
             self.asked, self.notional = ("" if done else context.order), context.mid * context.shares
-        shares = proportional_lots(np.array(self.action, dtype=float), context.shares, context.lot)
+        return self._plan(context, self.action)
+
+    def greedy(self, context: Context) -> Plan | None:
+        try:
+            best = self._policy.recommend() if self._policy is not None else None
+        except StateError:  # nothing seems best yet
+            best = None
+        return self._plan(context, [int(units) for units in np.atleast_1d(best)]) if best is not None else None
+
+    def _plan(self, context: Context, action: list[int]) -> Plan:
+        there = [("take", name) for name in context.books.venues] + [("dark", pool.name) for pool in context.pools]
+        shares = proportional_lots(np.array(action, dtype=float), context.shares, context.lot)
         sent: dict[str, dict[str, int]] = {"take": {}, "dark": {}}
         for (kind, place), some in zip(self.places, shares, strict=True):
-            if some and [kind, place] in places:
+            if some and (kind, place) in there:
                 sent[kind][place] = int(some)
         return Plan(context.order, take=sent["take"], dark=sent["dark"], trade_through=True)
 

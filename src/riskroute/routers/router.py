@@ -68,6 +68,13 @@ class Router(ABC):
     def decide(self, context: Context) -> Plan:
         """Return the plan for an order."""
 
+    def greedy(self, context: Context) -> Plan | None:
+        """Return the plan that seems best now, for a router that explores: what it costs not to send that one.
+
+        None for a router that always sends what seems best. Nothing is remembered of the call.
+        """
+        return None
+
     def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:  # noqa: B027
         """Learn from children that were not reported before, and from the profit of an order that is complete."""
 

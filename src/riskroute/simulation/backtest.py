@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import math
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -135,7 +136,8 @@ class PlayedOrder(NamedTuple):
 
     ``number`` is its place among the orders of the day, ``foreseen`` what its plan would have cost in dollars if the
     displayed books had held and nothing else had filled, ``stale`` how many venues had books too old to be shown, and
-    ``decision_us`` the microseconds that the decision took.
+    ``decision_us`` the microseconds that the decision took. ``exploration`` is what the order cost more than it would
+    have with the plan that seemed best, in dollars; not a number for a router that always sends that one.
     """
 
     number: int
@@ -143,6 +145,7 @@ class PlayedOrder(NamedTuple):
     foreseen: float
     stale: int
     decision_us: float
+    exploration: float = math.nan
 
 
 @dataclass
@@ -218,12 +221,16 @@ def play_day(
         began = clock.perf_counter()
         plan = router.route(context if view is None else view(number, context))
         decision_us = 1e6 * (clock.perf_counter() - began)
+        explored = math.nan
         if isinstance(router, Oracle):
             done, foreseen = router.execute(exchange, number, context), float(context.displayed.costs(context.shares))
         else:
+            greedy, there = router.greedy(context), exchange.apart()
             done = execute_plan(exchange, number, context, plan.checked(context))
+            if greedy is not None:
+                explored = done.cost - execute_plan(there, number, context, greedy.checked(context)).cost
             foreseen = price_plan(context, plan).expected_cost
-        played.orders.append(PlayedOrder(number, done, foreseen, hidden, decision_us))
+        played.orders.append(PlayedOrder(number, done, foreseen, hidden, decision_us, explored))
         for report in done.reports():
             heapq.heappush(waiting, (max(child.known for child in report.children), len(played.orders), report))
         if progress is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -158,7 +159,13 @@ class Exchange:
             return {}
         return {f"outflow {name}": queue.outflow(v, sign, time) for v, name in enumerate(self.books.venues)}
 
-    @property
+    def apart(self) -> Exchange:
+        """Return an exchange of the same state, on which something can be tried without a trace here."""
+        other = replace(self)
+        other.dark_fills = {pool: deque(times, maxlen=KEPT_FILLS) for pool, times in self.dark_fills.items()}
+        return other
+
+    @cached_property
     def pools(self) -> tuple[Pool, ...]:
         """Pools as a router sees them."""
         return tuple(one.pool for one in self.dark.pools.values()) if self.dark else ()

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars
 
 from riskroute.errors import InputError
 from riskroute.experiments.backtest.config import DARK_ROUTERS, DEFAULT_ROUTERS, PATIENT_ROUTERS, BacktestConfig
+from riskroute.experiments.backtest.cost_text import router_details, tercile_table, venue_table
+from riskroute.experiments.backtest.costs import router_costs
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, play_routers, play_tasks
 from riskroute.experiments.backtest.static_fit import fit_static, fit_static_sweep
 from riskroute.experiments.backtest.summary import CLAIRVOYANT, Comparison, choose_bar, compare_routers
 from riskroute.experiments.backtest.tables import Tables
+from riskroute.experiments.backtest.venue_costs import venue_costs
+from riskroute.files import write_json, write_whole
 from riskroute.learning.registry import POLICIES, YARDSTICKS
 from riskroute.records import record_to_plain
 from riskroute.routers.policy_router import PolicyRouter
@@ -39,6 +44,24 @@ class BacktestResult:
     choices: tuple[RouterChoice, ...]
     comparison: Comparison
     tables: Tables
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write all tables, and the analysis of costs by router, venue and kind of child order as text and JSON."""
+        judged = self.tables.orders.filter(polars.col("judged"))
+        key = ["router", "seed", "symbol", "day", "number"]
+        children, fills = (
+            frame.join(judged.select(key), on=key, how="semi") for frame in (self.tables.children, self.tables.fills)
+        )
+        routers = router_costs(judged, children, fills)
+        venues = venue_costs(judged, children, fills)
+        texts = [router_details(routers).plain(), tercile_table(routers).plain()]
+        texts += [f"{one.router}\n{venue_table(venues, one.router).plain()}" for one in routers]
+        plain = {"routers": record_to_plain(routers), "venues": record_to_plain(venues)}
+        return [
+            *self.tables.write(folder),
+            write_json(folder / "costs.json", plain),
+            write_whole(folder / "costs.txt", lambda beside: beside.write_text("\n\n".join(texts) + "\n")),
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values: what was asked for, the number of judged orders, and the routers by name."""

@@ -71,7 +71,8 @@ class RouterResult:
     """What the orders of one router cost, in basis points of the arrival mid, fees included.
 
     ``se_bps`` is the standard error of the mean by time blocks, ``seed_se_bps`` that over seeds (None with one);
-    ``es95_bps`` is the mean of the worst 5 % of orders; ``objective_bps`` adds the charge for unforeseen variance.
+    ``es95_bps`` is the mean of the worst 5 % of orders; ``objective_bps`` adds the charge for unforeseen variance;
+    ``exploration_bps`` is what orders cost more than with the plans that seemed best, None for routers that send those.
     """
 
     feedback: str
@@ -89,6 +90,7 @@ class RouterResult:
     taken_share: float
     estimated_share: float
     decision_us: float
+    exploration_bps: float | None
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,8 @@ def _router_result(
     costs = mine["cost_bps"].to_numpy()
     unforeseen = mine.select((polars.col("unforeseen_bps") - polars.col("unforeseen_bps").mean().over("shares")).std())
     fees = mine.select((1e4 * polars.col("fees") / (polars.col("shares") * polars.col("mid"))).mean()).item()
+    spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
+    explored = mine.select(spent.drop_nans().mean()).item()
     seeds = mine.group_by("seed").agg(polars.col("cost_bps").mean())["cost_bps"].to_numpy()
     return RouterResult(
         feedback=feedback,
@@ -182,6 +186,7 @@ def _router_result(
         paired=None if pair is None else _paired(pair, bar),
         fees_bps=float(fees),
         decision_us=float(mine.select(polars.col("decision_us").mean()).item()),
+        exploration_bps=None if explored is None else float(explored),
         **filled,
     )
 

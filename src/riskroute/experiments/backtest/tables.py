@@ -54,14 +54,16 @@ ORDERS: Schema = _KEY | {
     "through": polars.Int64,
     "stale": polars.Int64,
     "decision_us": polars.Float64,
+    "exploration": polars.Float64,
 }
 """Columns of the orders. Money is in dollars, times are nanoseconds of UTC.
 
 ``bid``, ``ask`` and ``depth`` are the best prices of all venues and the shares displayed on the side to take from, at
 the decision; ``end_mid`` and ``end_spread`` those at the horizon; ``after_10`` is the mid ten seconds after the last
 fill. ``foreseen`` is what the plan costs if the display holds and nothing else fills; ``impact`` is what the shares
-taken would cost by moving the price, and no part of ``cost``. ``block`` counts the time blocks of the day, and
-``judged`` is false on the training days.
+taken would cost by moving the price, and no part of ``cost``; ``exploration`` what the order cost more than with the
+plan that seemed best, not a number for routers that always send that one. ``block`` counts the time blocks of the day,
+and ``judged`` is false on the training days.
 """
 
 CHILDREN: Schema = _KEY | {
@@ -207,6 +209,7 @@ def _orders(orders: Sequence[PlayedOrder], books: DayBooks, block_seconds: float
         "through": [one.done.through for one in orders],
         "stale": [one.stale for one in orders],
         "decision_us": [one.decision_us for one in orders],
+        "exploration": [one.exploration for one in orders],
     }
 
 
