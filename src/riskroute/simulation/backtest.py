@@ -122,13 +122,23 @@ class TradingDay:
     def dark_market(self, seed: int, leak: float = LEAK) -> DarkMarket:
         """What the pools hold for the orders of the day."""
         times, signs = self.orders.times, self.orders.signs
-        now, soon = self.books.mids(times), self.books.mids(times + int(REGRET_SECONDS * SECOND))
         spreads = self.books.spreads(times)
         usual = max(float(np.nanmedian(spreads)), 1e-9) if np.isfinite(spreads).any() else 1.0
         relative = np.clip(np.nan_to_num(spreads, nan=usual) / usual, 0.05, 20.0)
-        # a purchase is regretted if the price falls, a sale if it rises
-        regretted = np.nan_to_num(np.sign(-signs * (soon - now))).astype(np.int64)
-        return DarkMarket(self.pools, DarkMoments(times, relative, regretted), seed=seed, day=self.name, leak=leak)
+        moments = DarkMoments(times, relative, self._regretted(signs, times))
+        return DarkMarket(
+            self.pools,
+            moments,
+            seed=seed,
+            day=self.name,
+            leak=leak,
+            regret=lambda order, later: self._regretted(signs[order], later),
+        )
+
+    def _regretted(self, signs: Integers, times: Stamps) -> Integers:
+        """Where a fill is soon regretted: a purchase if the price falls, a sale if it rises."""
+        now, soon = self.books.mids(times), self.books.mids(times + int(REGRET_SECONDS * SECOND))
+        return np.nan_to_num(np.sign(-signs * (soon - now))).astype(np.int64)
 
 
 class PlayedOrder(NamedTuple):

@@ -11,7 +11,7 @@ routers are compared on the same luck.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,6 +103,10 @@ class DarkMoments:
     regretted: Integers
 
 
+Regret = Callable[[int, Stamps], Integers]
+"""For an order, by its number, and times ``(n,)``: 1 where the price soon moves so that a fill then is regretted."""
+
+
 class DarkMarket:
     """The pools of a day, for the orders of that day.
 
@@ -117,8 +121,16 @@ class DarkMarket:
     """
 
     def __init__(
-        self, pools: Sequence[PoolModel], moments: DarkMoments, *, seed: int, day: str, leak: float = LEAK
+        self,
+        pools: Sequence[PoolModel],
+        moments: DarkMoments,
+        *,
+        seed: int,
+        day: str,
+        leak: float = LEAK,
+        regret: Regret | None = None,
     ) -> None:
+        self.regret = regret
         self.leak = real_number("leak", leak, minimum=0, maximum=1000)
         self.pools = {one.name: one for one in list_of("pools", pools, PoolModel, "pool models")}
         self.moments = moments
@@ -127,7 +139,7 @@ class DarkMarket:
         self._odds: dict[str, Floats] = {}
         self._draws: dict[str, Floats] = {}
         self._leaks: dict[str, Floats] = {}
-        self._arrivals: dict[str, tuple[Floats, Floats]] = {}
+        self._arrivals: dict[str, tuple[Floats, Floats, Floats]] = {}
         for name, one in self.pools.items():
             own = _state(np.random.default_rng(seed_stream(seed, "dark state", day, name)), moments.times)
             state = math.sqrt(SHARED) * common + math.sqrt(1 - SHARED) * own
@@ -136,16 +148,23 @@ class DarkMarket:
             leaks = np.random.default_rng(seed_stream(seed, "dark leaks", day, name))
             self._leaks[name] = leaks.random(count)
             rng = np.random.default_rng(seed_stream(seed, "dark arrivals", day, name))
-            self._arrivals[name] = (rng.exponential(size=(count, MOST_ARRIVALS)), rng.random((count, MOST_ARRIVALS)))
+            shape = (count, MOST_ARRIVALS)
+            self._arrivals[name] = (rng.exponential(size=shape), rng.random(shape), rng.random(shape))
 
     def chance(self, order: int, pool: str, *, recent: bool = False) -> float:
         """Probability that a pool holds shares for an order, by its number."""
         one = self.pools[pool]
         if one.presence in (0.0, 1.0):
             return one.presence
-        odds = math.log(one.presence / (1 - one.presence)) + self._odds[pool][order] + one.recent * recent
-        chance = 1 / (1 + math.exp(-odds)) * math.exp(one.adverse * int(self.moments.regretted[order]))
-        return min(chance, 1.0)
+        selected = math.exp(one.adverse * int(self.moments.regretted[order]))
+        return min(self._usual_chance(order, one, recent) * selected, 1.0)
+
+    def _usual_chance(self, order: int, one: PoolModel, recent: bool) -> float:
+        """Probability before adverse selection."""
+        if one.presence in (0.0, 1.0):
+            return one.presence
+        odds = math.log(one.presence / (1 - one.presence)) + self._odds[one.name][order] + one.recent * recent
+        return 1 / (1 + math.exp(-odds))
 
     def hidden(self, order: int, pool: str, *, recent: bool = False) -> int:
         """Shares that rest in a pool when an order comes, by its number."""
@@ -157,19 +176,26 @@ class DarkMarket:
         return bool(self._leaks[pool][order] < self.leak * shares / 1000)
 
     def arrivals(self, order: int, pool: str, seconds: float, *, recent: bool = False) -> list[tuple[float, int]]:
-        """Counterparties that come to shares resting in a pool: seconds after the order, and sizes."""
+        """Counterparties that come to shares resting in a pool: seconds after the order, and sizes.
+
+        More of them come before moves that make their fill regretted, whenever they come.
+        """
         one = self.pools[pool]
-        usual = max(one.presence, 1e-9)
-        rate = one.rate * self.chance(order, pool, recent=recent) / usual
+        most = math.exp(abs(one.adverse))
+        rate = one.rate * self._usual_chance(order, one, recent) / max(one.presence, 1e-9) * most
         if rate <= 0:
             return []
-        gaps, heights = self._arrivals[pool]
+        gaps, heights, draws = self._arrivals[pool]
         times = np.cumsum(gaps[order]) / rate
-        return [
-            (float(time), _size(one, height))
-            for time, height in zip(times, heights[order], strict=True)
-            if time <= seconds
-        ]
+        times = times[times <= seconds]
+        if not len(times):
+            return []
+        if self.regret is None:
+            regretted = np.full(len(times), self.moments.regretted[order])
+        else:
+            regretted = self.regret(order, self.moments.times[order] + (times * SECOND).astype(np.int64))
+        comes = draws[order, : len(times)] * most < np.exp(one.adverse * regretted)
+        return [(float(times[k]), _size(one, heights[order, k])) for k in np.flatnonzero(comes)]
 
 
 def _size(pool: PoolModel, height: float) -> int:
