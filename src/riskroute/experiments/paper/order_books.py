@@ -142,7 +142,7 @@ def _figure3(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.Dat
     """The first buckets: the drawn times, the books matched with them, and one book walked."""
     recordings = data.recordings
     window = Window()
-    sample_times = draw_sample_times(recordings[0].date, window, seed)
+    sample_times = draw_sample_times(recordings[0].date, window, seed, recordings[0].zone)
     begin, end = int(sample_times.edges[0]), int(sample_times.edges[SHOWN_BUCKETS])
     minutes = 1 / (60 * SECOND)
     venues, rows = {}, []
