@@ -51,7 +51,9 @@ def market_generate_command(
 
 @market.command("import")
 def market_import_command(
-    files: Annotated[list[Path], typer.Argument(help="ITCH 5.0, LOBSTER, ticks, or tables of books (CSV, Parquet).")],
+    files: Annotated[
+        list[Path], typer.Argument(help="ITCH 5.0, LOBSTER, ticks, book updates, or tables of books (CSV, Parquet).")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the recordings.")] = Path("out/books"),
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
     depth: Annotated[
@@ -62,7 +64,9 @@ def market_import_command(
     ] = None,
     date: DateOption = None,
     venue: Annotated[str | None, typer.Option(help="Name such as XNAS, if the file does not tell.")] = None,
-    format: Annotated[str | None, typer.Option(help="itch, lobster, ticks or table; found out if left out.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="itch, lobster, ticks, deltas or table; found out if left out.")
+    ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(help="For tables: OURS=THEIRS, such as bid_px_00=BestBid or bid_px_{}=BP{}; repeat for more."),

@@ -8,6 +8,7 @@ from pathlib import Path
 from riskroute.errors import DataError, InputError
 from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.readers.csv_stream import csv_members
+from riskroute.market.readers.deltas import DeltaReader, is_deltas
 from riskroute.market.readers.itch import ItchReader
 from riskroute.market.readers.lobster import LobsterReader, is_lobster
 from riskroute.market.readers.reading import ImportOptions, Reader
@@ -20,6 +21,7 @@ READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
     "itch": ItchReader,
     "lobster": LobsterReader,
     "ticks": TickReader,
+    "deltas": DeltaReader,
     "table": TableReader,
 }
 """Readers by the name of their format."""
@@ -35,6 +37,8 @@ def detect_import_kind(path: Path) -> str:
     ending = path.suffix.lower()
     if ending == ".parquet":
         return "table"
+    if is_deltas(path):
+        return "deltas"
     if ending == ".zip" or ".csv" in path.name.lower():
         if not csv_members(path):
             raise DataError(f"{path} must hold CSV files, was an archive without any")

@@ -23,7 +23,7 @@ from riskroute.files import write_json
 from riskroute.market.clock import TRADING_ZONE, clock_zone
 from riskroute.market.readers.parquet_stream import ParquetStream
 from riskroute.market.readers.reading import ITCH_LEVELS
-from riskroute.market.readers.sizes import size_unit
+from riskroute.market.readers.sizes import size_text, size_unit
 from riskroute.market.schema import EVENT_SCHEMA, schema_crossed, schema_levels_used, snapshot_schema
 from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
 from riskroute.validation import day_of, instance_of, list_of, one_of, path_of, whole_number
@@ -90,7 +90,7 @@ class Recording:
     @property
     def said(self) -> list[str]:
         """Sentences about what is not as usual: levels that were not kept, gaps, units, days of another zone."""
-        unit = f"{self.unit:.15g}"
+        unit = size_text(self.unit)
         times = "once" if self.gaps == 1 else f"{self.gaps:,} times"
         facts = {
             self.cut: bool(self.cut),

@@ -43,11 +43,20 @@ def size_count(name: str, kind: Any, unit: float) -> tuple[polars.Expr, polars.E
     return count.round(), ~(near & count.is_between(0, MOST_UNITS))
 
 
+def size_text(unit: float) -> str:
+    """A unit as people write it.
+
+    >>> size_text(1e-05), size_text(100.0)
+    ('0.00001', '100')
+    """
+    return f"{Decimal(f'{unit:.15g}'):f}"
+
+
 def size_rule(unit: float) -> str:
     """What sizes must be, in words."""
     if unit == 1:
         return "sizes whole numbers up to 4294967295"
-    return f"sizes whole numbers of units of {unit:.15g}, up to {MOST_UNITS} units"
+    return f"sizes whole numbers of units of {size_text(unit)}, up to {MOST_UNITS} units"
 
 
 def size_fault(sizes: Iterable[Any], unit: float) -> str:
