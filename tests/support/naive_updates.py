@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 Side = list[tuple[float | None, float]]
 
 
@@ -53,6 +55,17 @@ def sides_of(row: dict[str, Any], depth: int) -> tuple[Side, Side]:
     return bid, ask
 
 
+def random_updates(rng: np.random.Generator) -> list[Update]:
+    """A snapshot of three levels a side, and messages of one update each, at prices that do not cross."""
+    levels = [Update(1, bid, 100.0 - k if bid else 100.0 + k, 1.0) for bid in (True, False) for k in (1, 2, 3)]
+    places = [(bool(rng.integers(2)), int(rng.integers(1, 6))) for _ in range(25)]
+    later = [
+        Update(k, bid, 100.0 - away if bid else 100.0 + away, int(rng.integers(4)) / 2)
+        for k, (bid, away) in enumerate(places, 2)
+    ]
+    return [levels[0]._replace(reset=True), *levels[1:], *later]
+
+
 def tardis_text(updates: Sequence[Update], begin: int, exchange: str = "binance", symbol: str = "BTCUSDT") -> str:
     """A Tardis ``incremental_book_L2`` table: microseconds from ``begin`` on; resets and what follows are snapshots."""
     lines = ["exchange,symbol,timestamp,local_timestamp,is_snapshot,side,price,amount"]
@@ -69,6 +82,20 @@ def depth_update(time: int, first: int, last: int, bids: Any = (), asks: Any = (
     """A line of Binance's diff-depth stream."""
     levels = {name: [[f"{p:.2f}", f"{s:.8f}"] for p, s in side] for name, side in (("b", bids), ("a", asks))}
     return json.dumps({"e": "depthUpdate", "E": time, "s": "BTCUSDT", "U": first, "u": last} | more | levels)
+
+
+def binance_text(updates: Sequence[Update], begin: int) -> str:
+    """Lines of Binance's stream after a snapshot, which the updates of the first message are; milliseconds."""
+    first = updates[0].group
+    sides = [
+        [(one.price, one.size) for one in updates if one.group == first and one.bid == bid] for bid in (True, False)
+    ]
+    lines = [depth_snapshot(first, *sides)]
+    for one in updates:
+        if one.group > first:
+            levels = [[(one.price, one.size)] if one.bid == bid else [] for bid in (True, False)]
+            lines.append(depth_update(begin + one.group, one.group, one.group, *levels))
+    return "\n".join(lines) + "\n"
 
 
 def depth_snapshot(number: int, bids: Any = (), asks: Any = ()) -> str:

@@ -45,6 +45,17 @@ def clock_zone(field: str, value: Any) -> str:
         raise InputError(f"{field} must be {expected}, was {shown(value)}") from None
 
 
+def clock_place(zone: str) -> str:
+    """A time zone as people say it.
+
+    Examples
+    --------
+    >>> clock_place("America/New_York"), clock_place("UTC")
+    ('New York', 'UTC')
+    """
+    return zone.rpartition("/")[2].replace("_", " ")
+
+
 def clock_stamp(day: dt.date, moment: dt.time, zone: str = TRADING_ZONE) -> int:
     """UTC nanoseconds of a time in a zone, New York's if none is named."""
     local = dt.datetime.combine(day, moment, tzinfo=ZoneInfo(zone))
