@@ -57,7 +57,8 @@ def market_import_command(
     out: Annotated[Path, typer.Option(help="Folder for the recordings.")] = Path("out/books"),
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
     depth: Annotated[
-        int | None, typer.Option(help="Levels per side to keep; all of the file if left out, up to 50 of ITCH.")
+        int | None,
+        typer.Option(help="Levels per side to keep; all of the file if left out, up to 50 of ITCH and updates."),
     ] = None,
     hours: Annotated[
         str | None, typer.Option(help="Times of the zone, FIRST-LAST; the whole file if left out.")

@@ -95,6 +95,7 @@ def test_what_is_no_size_is_refused(tmp_path: Path, value: float) -> None:
 def test_every_whole_number_of_units_is_found_whole(unit: float, count: int) -> None:
     frame = polars.DataFrame({"size": [count * unit, (count + 0.3) * unit]})
     counts, odd = size_count("size", polars.Float64(), unit)
+    assert odd is not None
     found = frame.select(counts.cast(polars.UInt64).alias("count"), odd.alias("odd"))
     assert found.rows()[0] == (count, False)
     assert found["odd"][1]

@@ -148,7 +148,8 @@ def reader_snapshots(frame: polars.DataFrame, depth: int, unit: float = 1) -> po
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
             there = (polars.col(price) > 0) & polars.col(price).is_finite() & (polars.col(size) != 0)
             count, fraction = size_count(size, given[size], unit)
-            fractions.append(there & fraction)
+            if fraction is not None:
+                fractions.append(there & fraction)
             levels += [
                 polars.when(there).then(polars.col(price) * unit if unit != 1 else polars.col(price)).alias(price),
                 polars.when(there).then(count).otherwise(0).alias(size),

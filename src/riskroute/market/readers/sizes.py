@@ -33,11 +33,11 @@ def size_unit(field: str, value: Any) -> float:
     return float(real_number(field, value, minimum=1e-12, maximum=1e12))
 
 
-def size_count(name: str, kind: Any, unit: float) -> tuple[polars.Expr, polars.Expr]:
-    """How many units the sizes of a column are, and which of them are no whole number of units."""
+def size_count(name: str, kind: Any, unit: float) -> tuple[polars.Expr, polars.Expr | None]:
+    """How many units the sizes of a column are, and which are no whole number of units; None if all must be."""
     size = polars.col(name)
     if unit == 1:
-        return size, polars.lit(False) if kind.is_integer() else size % 1 != 0
+        return size, None if kind.is_integer() else size % 1 != 0
     count = size.cast(polars.Float64) / unit
     near = (count - count.round()).abs() <= _ROUNDING.get(kind, _FINE) * count.abs()
     return count.round(), ~(near & count.is_between(0, MOST_UNITS))
