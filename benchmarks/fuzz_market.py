@@ -1,6 +1,6 @@
 """Import of damaged market data: an error or a whole result, never a crash, a hang, or a part of an output.
 
-    python benchmarks/fuzz_market.py --count 100000 --seed 0 --kinds itch,lobster,ticks,csv,parquet
+    python benchmarks/fuzz_market.py --count 100000 --seed 0 --kinds itch,lobster,ticks,csv,parquet,tardis,binance
 
 Every input is made from the seed and its number. A child process reads them one after another; if it dies or takes too
 long over one, that one is kept, and another child goes on with the next. Exit code 1 if anything failed.
@@ -49,6 +49,7 @@ from market_files import (
     tick_text,
     zipped,
 )
+from naive_updates import binance_text, random_updates, tardis_text
 
 SECONDS = 5
 """A tiny input that takes longer hangs."""
@@ -250,6 +251,11 @@ def _csv(rng: np.random.Generator) -> Valid:
     return {"books.csv": text.encode()}, _pick(rng, ("plain", "plain", "gzip", "zip")), _some_wanted(rng, (), 50)
 
 
+def _updates(rng: np.random.Generator, name: str, text: str) -> Valid:
+    wanted = ImportOptions((), int(_pick(rng, (1, 2, 5))), unit=0.5)
+    return {name: text.encode()}, _pick(rng, ("plain", "plain", "gzip", "zip")), wanted
+
+
 def _parquet(rng: np.random.Generator) -> Valid:
     """A valid table, whose bytes are damaged later, or one with columns of odd types and extreme numbers."""
     frame = polars.DataFrame(_columns(rng))
@@ -269,7 +275,11 @@ def _parquet(rng: np.random.Generator) -> Valid:
 
 BYTES = (_flip, _flip, _overwrite, _delete, _insert, _truncate, _repeat, _swap)
 RECORDS = (_swap_records, _repeat_records, _drop_records)
-VALID = {"itch": _itch, "lobster": _lobster, "ticks": _ticks, "csv": _csv, "parquet": _parquet}
+VALID: dict[str, Callable[[np.random.Generator], Valid]] = {
+    "itch": _itch, "lobster": _lobster, "ticks": _ticks, "csv": _csv, "parquet": _parquet,
+    "tardis": lambda rng: _updates(rng, "books.csv", tardis_text(random_updates(rng), 1_553_644_800_000_000)),
+    "binance": lambda rng: _updates(rng, "books.json", binance_text(random_updates(rng), 1_553_644_800_000)),
+}  # fmt: skip
 KINDS = tuple(VALID)
 PACKING: dict[str, Callable[[dict[str, bytes]], dict[str, bytes]]] = {
     "plain": dict,

@@ -18,6 +18,7 @@ from market_files import (
     ITCH_NAME,
     LOBSTER_NAME,
     MIDNIGHT,
+    OPEN,
     TICK_NAME,
     check_recordings,
     csv_text,
@@ -29,6 +30,7 @@ from market_files import (
     visible,
     zipped,
 )
+from naive_updates import random_updates, tardis_text
 from riskroute.errors import DataError, InputError, RiskrouteError
 from riskroute.market import importing
 from riskroute.market.importing import detect_import_kind, import_files
@@ -39,6 +41,8 @@ from riskroute.market.store import EVENTS, RECORD, SNAPSHOTS, Recording, Recordi
 
 ACME = ImportOptions(("ACME",))
 MESSAGES = random_messages(21, 40)
+UPDATES = [one._replace(size=one.size * 2) for one in random_updates(np.random.default_rng(0))]
+KINDS = ["itch", "lobster", "ticks", "deltas", "table"]
 
 
 @pytest.fixture
@@ -51,6 +55,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
         "itch": (ITCH_NAME, itch_bytes(MESSAGES)),
         "lobster": ("sample.zip", zipped({LOBSTER_NAME.format(k, 2): text.encode() for k, text in pair.items()})),
         "ticks": (TICK_NAME, tick_text(MESSAGES, "NPK").encode()),
+        "deltas": ("updates.csv", tardis_text(UPDATES, MIDNIGHT // 1000 + OPEN // 1000, "XCHI", "ACME").encode()),
         "table": ("books.csv", csv_text(table_columns(MESSAGES, 1, ("XBOS",))).encode()),
     }
     paths = {}
@@ -64,7 +69,7 @@ def tables(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in visible(folder)}
 
 
-@pytest.mark.parametrize("kind", ["itch", "lobster", "ticks", "table"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_found_out(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
     assert detect_import_kind(files[kind]) == kind
     recordings = import_files([files[kind]], tmp_path / "out", ACME)
@@ -86,7 +91,7 @@ def test_the_same_recording_twice_is_refused(files: dict[str, Path], tmp_path: P
     assert visible(tmp_path / "out") == []
 
 
-@pytest.mark.parametrize("kind", ["itch", "lobster", "ticks", "table"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_error_in_the_second_file_leaves_nothing_of_the_first(
     files: dict[str, Path], tmp_path: Path, kind: str
 ) -> None:
@@ -215,7 +220,7 @@ def test_bad_arguments_are_refused(files: dict[str, Path], tmp_path: Path) -> No
         import_files([tmp_path / "nowhere"], tmp_path / "out", ACME, kind="table")
 
 
-@pytest.mark.parametrize("kind", ["itch", "lobster", "ticks", "table"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_reader_refuses_a_file_of_another_kind(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
     for other, path in files.items():
         if other != kind:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import riskroute as rr
+from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 from riskroute.routing.consolidated import ConsolidatedBook
 
 STUDY = {
@@ -39,6 +40,8 @@ def main() -> None:
     book = ConsolidatedBook(np.full((2, 1), 10.0), np.full((2, 1), 300.0), np.zeros(2), mid=9.99, side="buy")
     book.take(200, lot=100)
     book.take(200)
+    flags, numbers = np.array([True]), np.array([1])
+    list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, np.ones(1), np.ones(1))))
     with tempfile.TemporaryDirectory() as folder:
         rr.Study(**STUDY).run(out=Path(folder), engine=rr.Engine(workers=1))
 

@@ -224,7 +224,7 @@ def check_recordings(folder: Path) -> None:
     store = Store(folder)
     expected = set()
     for one in store.recordings():
-        tables = {"snapshots": (store.snapshots(one), snapshot_schema(one.depth))}
+        tables = {"snapshots": (store.snapshots(one), snapshot_schema(one.depth, one.unit))}
         if one.has_events:
             tables["events"] = (store.events(one), EVENT_SCHEMA)
         expected |= {f"{one.stem}.{name}.parquet" for name in tables} | {f"{one.stem}.record.json"}
@@ -234,7 +234,7 @@ def check_recordings(folder: Path) -> None:
             assert table["ts_event"].is_sorted()
             assert table["sequence"].is_sorted()
             assert not sum(table.select("ts_event", "sequence", "venue", "symbol").null_count().row(0))
-            local = table["ts_event"].dt.convert_time_zone("America/New_York").dt.date()
+            local = table["ts_event"].dt.convert_time_zone(one.zone).dt.date()
             assert (local == one.date).all(), f"{name} of {one.stem}: {local.min()!s} to {local.max()!s}"
         _check_levels(tables["snapshots"][0], one.depth)
         if one.has_events:

@@ -51,18 +51,33 @@ def market_generate_command(
 
 @market.command("import")
 def market_import_command(
-    files: Annotated[list[Path], typer.Argument(help="ITCH 5.0, LOBSTER, ticks, or tables of books (CSV, Parquet).")],
+    files: Annotated[
+        list[Path], typer.Argument(help="ITCH 5.0, LOBSTER, ticks, book updates, or tables of books (CSV, Parquet).")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the recordings.")] = Path("out/books"),
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
     depth: Annotated[
-        int | None, typer.Option(help="Levels per side to keep; all of the file if left out, up to 50 of ITCH.")
+        int | None,
+        typer.Option(help="Levels per side to keep; all of the file if left out, up to 50 of ITCH and updates."),
     ] = None,
-    hours: Annotated[str | None, typer.Option(help="New York times, FIRST-LAST; the whole file if left out.")] = None,
+    hours: Annotated[
+        str | None, typer.Option(help="Times of the zone, FIRST-LAST; the whole file if left out.")
+    ] = None,
     date: DateOption = None,
-    venue: Annotated[str | None, typer.Option(help="Market identifier code, if the file does not tell.")] = None,
-    format: Annotated[str | None, typer.Option(help="itch, lobster, ticks or table; found out if left out.")] = None,
+    venue: Annotated[str | None, typer.Option(help="Name such as XNAS, if the file does not tell.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="itch, lobster, ticks, deltas or table; found out if left out.")
+    ] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="For tables: OURS=THEIRS, such as bid_px_00=BestBid; repeat for more.")
+        list[str] | None,
+        typer.Option(help="For tables: OURS=THEIRS, such as bid_px_00=BestBid or bid_px_{}=BP{}; repeat for more."),
+    ] = None,
+    columns: Annotated[Path | None, typer.Option(help="The same from a .toml or .json file.")] = None,
+    unit: Annotated[
+        float | None, typer.Option(help="For sizes that are fractions: a share of ours is so much of theirs, 0.001.")
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option(help="Of days and hours, such as UTC; New York's if left out, UTC's for coins.")
     ] = None,
     max_unresolved: Annotated[
         float, typer.Option(help="Share of references to orders not in the file that is accepted.")
@@ -83,18 +98,19 @@ def market_import_command(
     check_outputs({"--out": out / "x"})
     require_market_command()
     from riskroute.market.importing import READERS, import_files
+    from riskroute.market.readers.columns import load_columns
     from riskroute.market.readers.reading import ImportOptions
 
     if format is not None:
         one_of("--format", format, tuple(READERS))
-    names = {}
+    names = load_columns(columns) if columns is not None else {}
     for text in column or []:
         ours, equals, theirs = text.partition("=")
         if not (ours and equals and theirs):
             raise InputError(f"--column must be OURS=THEIRS, was {text!r}")
         names[ours] = theirs
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
-    options = ImportOptions(tuple(symbol or ()), depth, start, end, market_date(date), venue, names)
+    options = ImportOptions(tuple(symbol or ()), depth, start, end, market_date(date), venue, names, unit, zone)
     with named_as_options(), counting("books") as progress:
         recordings = import_files(
             files, out, options, kind=format, max_unresolved=max_unresolved, max_crossed=max_crossed, progress=progress
@@ -129,7 +145,12 @@ def market_inspect_command(
         raise DataError(f"folder must hold imported market data, was {str(folder)!r} without any")
     _say_overview(recordings)
     found = {one.stem: recording_quality(store, one) for one in recordings}
-    formats = {"spread": ".4f", "bid_depth": ",.0f", "ask_depth": ",.0f", "one_sided": ".1%"}
+    formats = {
+        "spread": "#.4g" if any(one.unit != 1 for one in recordings) else ".4f",
+        "bid_depth": ",.0f",
+        "ask_depth": ",.0f",
+        "one_sided": ".1%",
+    }
     rows = [[stem, *(format(one[name], how) for name, how in formats.items())] for stem, one in found.items()]
     say("")
     say(TextTable(["", "median spread ($)", "bid depth", "ask depth", "one side empty"], rows).plain())
@@ -143,7 +164,7 @@ def market_calibrate_command(
     symbol: Annotated[str, typer.Option(help="Symbol to trade.")],
     quantities: Annotated[str, typer.Option(help="Test quantities FIRST:LAST[:STEP], ends included.")] = "1:10",
     side: Annotated[str, typer.Option(help="sell or buy.")] = "sell",
-    hours: Annotated[str, typer.Option(help="New York times, FIRST-LAST.")] = "11:00-13:00",
+    hours: Annotated[str, typer.Option(help="Times of the recordings' zone, FIRST-LAST.")] = "11:00-13:00",
     buckets: Annotated[int, typer.Option(help="Buckets of that time: one sample each.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of the sampled times and the bootstrap.")] = 0,
     limit: Annotated[bool, typer.Option("--limit", help="Limit orders too; needs recorded events.")] = False,
@@ -240,8 +261,8 @@ def _say_overview(recordings: list[Any]) -> None:
     ]
     say(TextTable(header, rows).plain())
     for one in recordings:
-        if one.cut:
-            say(one.cut)
+        for sentence in one.said:
+            say(sentence)
 
 
 def require_market_command() -> None:

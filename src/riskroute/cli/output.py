@@ -48,6 +48,7 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
 OPTIONS = (
     (r"\bmax_(unresolved|crossed) = ", r"--max-\1 "),
     (r"\bcolumns = \{'(\w+)': NAME\}", r"--column \1=NAME"),
+    (r"\b(unit|zone) = ", r"--\1 "),
     (r"^out must", "--out must"),
 )
 """How errors of the library name a parameter, and how a command names it."""

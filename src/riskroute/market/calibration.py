@@ -144,8 +144,8 @@ def calibrate(
     if date is not None:
         day_of("date", date)
     recordings = store.of_symbol(symbol, date, venues)
-    day = recordings[0].date
-    sample_times = draw_sample_times(day, part, seed)
+    one = recordings[0]
+    sample_times = draw_sample_times(one.date, part, seed, one.zone)
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"pools must have different names, was {[pool.name for pool in pools]}")
     terms = SlotTerms(asked, side, fees, levels)
@@ -167,7 +167,9 @@ def calibrate(
     config = {
         "version": __version__,
         "symbol": symbol,
-        "date": str(day),
+        "date": str(one.date),
+        "zone": one.zone,
+        "unit": one.unit,
         "side": side,
         "window": [str(part.start), str(part.end), part.buckets],
         "seed": seed,

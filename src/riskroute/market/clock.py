@@ -1,11 +1,12 @@
-"""Time on the exchanges: New York hours, days in the names of files, and nanoseconds of UTC."""
+"""Time on the exchanges: hours of New York or of another zone, days in the names of files, and nanoseconds of UTC."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from riskroute.arrays import Stamps
 from riskroute.errors import InputError, shown
 from riskroute.validation import day_of, whole_number
 
-NEW_YORK = ZoneInfo("America/New_York")
+TRADING_ZONE = "America/New_York"
+"""Whose days and hours are meant where nothing else is said."""
+
 SECOND = 1_000_000_000
 """Nanoseconds."""
 
@@ -27,13 +30,56 @@ _DATES = (
 )
 
 
-def clock_stamp(day: dt.date, moment: dt.time) -> int:
-    """UTC nanoseconds of a New York time."""
-    return int(dt.datetime.combine(day, moment, tzinfo=NEW_YORK).timestamp()) * SECOND + moment.microsecond * 1000
+def clock_zone(field: str, value: Any) -> str:
+    """Return ``value`` if it is the name of a time zone, or raise `InputError`.
+
+    Examples
+    --------
+    >>> clock_zone("zone", "UTC"), clock_zone("zone", "Europe/London")
+    ('UTC', 'Europe/London')
+    """
+    try:
+        return ZoneInfo(value).key
+    except (ZoneInfoNotFoundError, OSError, ValueError, TypeError, AttributeError):
+        expected = f"a time zone such as UTC or {TRADING_ZONE}"
+        raise InputError(f"{field} must be {expected}, was {shown(value)}") from None
+
+
+def clock_place(zone: str) -> str:
+    """A time zone as people say it.
+
+    Examples
+    --------
+    >>> clock_place("America/New_York"), clock_place("UTC")
+    ('New York', 'UTC')
+    """
+    return zone.rpartition("/")[2].replace("_", " ")
+
+
+def clock_stamp(day: dt.date, moment: dt.time, zone: str = TRADING_ZONE) -> int:
+    """UTC nanoseconds of a time in a zone, New York's if none is named."""
+    local = dt.datetime.combine(day, moment, tzinfo=ZoneInfo(zone))
+    return int(local.timestamp()) * SECOND + moment.microsecond * 1000
+
+
+def clock_day(stamp: int, zone: str = TRADING_ZONE) -> dt.date:
+    """The day of a zone that some UTC nanoseconds lie in.
+
+    Examples
+    --------
+    >>> str(clock_day(1_577_836_800 * SECOND)), str(clock_day(1_577_836_800 * SECOND, "UTC"))
+    ('2019-12-31', '2020-01-01')
+    """
+    return dt.datetime.fromtimestamp(stamp // SECOND, ZoneInfo(zone)).date()
+
+
+def clock_limits(day: dt.date, zone: str = TRADING_ZONE) -> tuple[int, int]:
+    """UTC nanoseconds of the first moment of a day, and of the first of the next."""
+    return clock_stamp(day, dt.time(0), zone), clock_stamp(day + dt.timedelta(days=1), dt.time(0), zone)
 
 
 def clock_hours(text: str) -> tuple[dt.time, dt.time]:
-    """Two New York times from a text; a `ValueError` says what was expected.
+    """Two times of a day from a text; a `ValueError` says what was expected.
 
     Examples
     --------
@@ -54,7 +100,7 @@ def clock_hours(text: str) -> tuple[dt.time, dt.time]:
 
 @dataclass(frozen=True)
 class Window:
-    """A part of the trading day, New York time, in equal buckets; the paper's if nothing is said."""
+    """A part of the trading day in equal buckets, hours of the recordings' zone; the paper's if nothing is said."""
 
     start: dt.time = dt.time(11)
     end: dt.time = dt.time(13)
@@ -65,18 +111,20 @@ class Window:
         for name in ("start", "end"):
             moment = getattr(self, name)
             if not isinstance(moment, dt.time) or moment.tzinfo is not None:
-                raise InputError(f"{name} of the window must be a New York time such as 11:00, was {shown(moment)}")
+                raise InputError(
+                    f"{name} of the window must be a time without a zone such as 11:00, was {shown(moment)}"
+                )
         if self.start >= self.end:
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
         if np.diff(self.edges(dt.date(2000, 1, 3))).min() < 1:
             raise InputError(f"buckets must last a nanosecond, was {self.buckets} from {self.start} to {self.end}")
 
-    def edges(self, day: dt.date) -> Stamps:
-        """Where buckets begin, and the end: ``(buckets + 1,)`` UTC nanoseconds."""
+    def edges(self, day: dt.date, zone: str = TRADING_ZONE) -> Stamps:
+        """Where buckets begin on a day of a zone, and the end: ``(buckets + 1,)`` UTC nanoseconds."""
         day_of("day", day)
-        begin, step = clock_stamp(day, self.start), np.arange(self.buckets + 1)
+        begin, step = clock_stamp(day, self.start, zone), np.arange(self.buckets + 1)
         # in whole numbers, as floats of this size are 256 apart
-        whole, rest = divmod(clock_stamp(day, self.end) - begin, self.buckets)
+        whole, rest = divmod(clock_stamp(day, self.end, zone) - begin, self.buckets)
         return np.asarray(begin + step * whole + step * rest // self.buckets)
 
 

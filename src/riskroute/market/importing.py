@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from riskroute.errors import DataError, InputError
+from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.readers.csv_stream import csv_members
+from riskroute.market.readers.deltas import DeltaReader, is_deltas
 from riskroute.market.readers.itch import ItchReader
 from riskroute.market.readers.lobster import LobsterReader, is_lobster
 from riskroute.market.readers.reading import ImportOptions, Reader
@@ -19,6 +21,7 @@ READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
     "itch": ItchReader,
     "lobster": LobsterReader,
     "ticks": TickReader,
+    "deltas": DeltaReader,
     "table": TableReader,
 }
 """Readers by the name of their format."""
@@ -34,6 +37,8 @@ def detect_import_kind(path: Path) -> str:
     ending = path.suffix.lower()
     if ending == ".parquet":
         return "table"
+    if is_deltas(path):
+        return "deltas"
     if ending == ".zip" or ".csv" in path.name.lower():
         if not csv_members(path):
             raise DataError(f"{path} must hold CSV files, was an archive without any")
@@ -83,6 +88,7 @@ def import_files(
     try:
         for path in dict.fromkeys(files):
             reader = READERS[kind or detect_import_kind(path)](path, options)
+            _check_scales(reader, options)
             mine = _read(reader, out, writers, progress)
             _judge(reader, [writers[key].recording for key in mine], limits)
         whole = [writer for writer in writers.values() if writer.recording.snapshots]
@@ -94,6 +100,14 @@ def import_files(
         for writer in writers.values():
             writer.discard()
     return [writer.recording for writer in whole]
+
+
+def _check_scales(reader: Reader, options: ImportOptions) -> None:
+    """Refuse a unit or a zone for files whose sizes are whole shares and whose days are New York's."""
+    for name, whose in (("unit", "sizes are whole shares"), ("zone", f"days are those of {TRADING_ZONE}")):
+        value = getattr(options, name)
+        if value is not None and not hasattr(reader, name):
+            raise InputError(f"{name} must be left out for {reader.source.name}, whose {whose}, was {value!r}")
 
 
 def _read(
@@ -109,8 +123,9 @@ def _read(
                 raise InputError(f"files must be of different venues, symbols or days, was {twice.stem} twice")
             mine.add(key)
             source = str(reader.source.name)
+            kept = {name: getattr(reader, name) for name in ("unit", "zone") if hasattr(reader, name)}
             writers[key] = RecordingWriter(
-                out, Recording(part.venue, part.symbol, reader.date, reader.depth, source, reader.name)
+                out, Recording(part.venue, part.symbol, reader.date, reader.depth, source, reader.name, **kept)
             )
         writer = writers[key]
         writer.add_snapshots(part.snapshots)
@@ -119,6 +134,7 @@ def _read(
         writer.recording.references += part.references
         writer.recording.unresolved += part.unresolved
         writer.recording.deeper += part.deeper
+        writer.recording.gaps += part.gaps
         count += part.snapshots.height
         if progress is not None:
             progress(reader.source.name, count)

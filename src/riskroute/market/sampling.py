@@ -12,7 +12,7 @@ import numpy as np
 import polars
 
 from riskroute.arrays import Flags, Floats, Stamps
-from riskroute.market.clock import Window
+from riskroute.market.clock import TRADING_ZONE, Window
 from riskroute.market.schema import schema_depth
 from riskroute.seeding import seed_stream
 from riskroute.validation import whole_number
@@ -26,9 +26,9 @@ class SampleTimes:
     times: Stamps
 
 
-def draw_sample_times(day: dt.date, window: Window, seed: int) -> SampleTimes:
+def draw_sample_times(day: dt.date, window: Window, seed: int, zone: str = TRADING_ZONE) -> SampleTimes:
     """Draw one time per bucket, uniformly; the same for every venue."""
-    edges = window.edges(day)
+    edges = window.edges(day, zone)
     rng = np.random.default_rng(seed_stream(seed, "sampled times", str(day)))
     return SampleTimes(edges, rng.integers(edges[:-1], edges[1:]))
 

@@ -171,8 +171,8 @@ def sample_scenarios(
     recordings = {one.venue: one for one in store.of_symbol(symbol, date)}
     for slot in slots:
         one_of("venue of a slot", slot.venue, tuple(recordings))
-    day = next(iter(recordings.values())).date
-    drawn = [draw_sample_times(day, window, _derived(seed, repeat)) for repeat in range(repeats)]
+    one = next(iter(recordings.values()))
+    drawn = [draw_sample_times(one.date, window, _derived(seed, repeat), one.zone) for repeat in range(repeats)]
     hidden = [int(seed_stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
     terms = SlotTerms(np.arange(1, shares + 1), side, fees, levels)
     names = dict.fromkeys(slot.venue for slot in slots)

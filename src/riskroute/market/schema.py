@@ -1,7 +1,8 @@
 """The two tables that every reader of market data gives: snapshots of books, and the events that made them.
 
-Column names are Databento's: ``ts_event`` in UTC nanoseconds, ``venue`` as market identifier code, ``bid_px_00`` the
-best bid, ``bid_px_01`` the next. Prices are in dollars. A level that is not there has no price and size 0.
+Column names are Databento's: ``ts_event`` in UTC nanoseconds, ``venue`` as market identifier code or name,
+``bid_px_00`` the best bid, ``bid_px_01`` the next. Prices are in dollars, sizes in shares. A level that is not there
+has no price and size 0.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ def schema_level_columns(depth: int) -> list[str]:
     return [f"{field}_{level:02d}" for level in range(depth) for field in LEVEL_FIELDS]
 
 
-def snapshot_schema(depth: int) -> dict[str, polars.DataType | type[polars.DataType]]:
-    """Columns and types of a snapshot table with ``depth`` levels."""
-    levels = {name: polars.Float64 if "_px_" in name else polars.UInt32 for name in schema_level_columns(depth)}
+def snapshot_schema(depth: int, unit: float = 1) -> dict[str, polars.DataType | type[polars.DataType]]:
+    """Columns and types of a snapshot table with ``depth`` levels; sizes in small units need 64 bits."""
+    sizes = polars.UInt32 if unit == 1 else polars.UInt64
+    levels = {name: polars.Float64 if "_px_" in name else sizes for name in schema_level_columns(depth)}
     return KEY_SCHEMA | levels
 
 

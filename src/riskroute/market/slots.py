@@ -78,7 +78,7 @@ class SlotVenueTables:
 
     def __init__(self, store: Store, recording: Recording, window: Window, drawn: Sequence[SampleTimes]) -> None:
         self.store, self.recording = store, recording
-        edges = window.edges(recording.date)
+        edges = window.edges(recording.date, recording.zone)
         times = store.times(recording, int(edges[0]), int(edges[-1]))
         rows = np.concatenate(
             [find(times, sample_times) for sample_times in drawn for find in (closest_sampled_rows, last_sampled_rows)]

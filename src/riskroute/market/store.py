@@ -20,8 +20,10 @@ import polars
 from riskroute.arrays import Integers
 from riskroute.errors import DataError, InputError, one_line_error
 from riskroute.files import write_json
+from riskroute.market.clock import TRADING_ZONE, clock_zone
 from riskroute.market.readers.parquet_stream import ParquetStream
 from riskroute.market.readers.reading import ITCH_LEVELS
+from riskroute.market.readers.sizes import size_text, size_unit
 from riskroute.market.schema import EVENT_SCHEMA, schema_crossed, schema_levels_used, snapshot_schema
 from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
 from riskroute.validation import day_of, instance_of, list_of, one_of, path_of, whole_number
@@ -34,7 +36,8 @@ class Recording:
     """What is known of one venue, symbol and day.
 
     ``depth`` is the number of levels per side that its table has room for, ``levels`` that of its deepest book.
-    ``deeper`` counts snapshots that had more levels in the file than were kept.
+    ``deeper`` counts snapshots that had more levels in the file than were kept, ``gaps`` stretches in which updates are
+    missing and no book is told. ``zone`` is that of its day and of hours; one share of ours is ``unit`` of the file's.
     """
 
     venue: str
@@ -53,11 +56,16 @@ class Recording:
     references: int = 0
     levels: int = 0
     deeper: int = 0
+    gaps: int = 0
+    unit: float = 1.0
+    zone: str = TRADING_ZONE
     notes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         as_name("venue", self.venue, longest=LONGEST_VENUE)
         as_name("symbol", self.symbol, longest=LONGEST_SYMBOL)
+        clock_zone("zone", self.zone)
+        size_unit("unit", self.unit)
 
     @property
     def stem(self) -> str:
@@ -78,6 +86,19 @@ class Recording:
         if self.reader == "itch" and self.depth >= ITCH_LEVELS:
             return f"{some} {self.depth} levels or more on a side; no more than {self.depth} are kept of an ITCH file."
         return f"{some} more levels on a side than were kept ({self.depth})."
+
+    @property
+    def said(self) -> list[str]:
+        """Sentences about what is not as usual: levels that were not kept, gaps, units, days of another zone."""
+        unit = size_text(self.unit)
+        times = "once" if self.gaps == 1 else f"{self.gaps:,} times"
+        facts = {
+            self.cut: bool(self.cut),
+            f"Updates of {self.stem} are missing {times}; no book is told until the snapshot that follows.": self.gaps,
+            f"Sizes of {self.stem} count units of {unit}, and prices are those of one unit.": self.unit != 1,
+            f"Days and hours of {self.stem} are those of {self.zone}.": self.zone != TRADING_ZONE,
+        }
+        return [sentence for sentence, holds in facts.items() if holds]
 
     @property
     def crossed_share(self) -> float:
@@ -187,6 +208,7 @@ class Store:
         day = date or days[0]
         one_of("date", str(day), tuple(map(str, days)))
         mine = [one for one in mine if one.date == day]
+        _alike(symbol, [one for one in mine if not venues or one.venue in venues])
         for venue in venues:
             one_of("venue", venue, tuple(one.venue for one in mine))
         return [one for one in mine if not venues or one.venue in venues]
@@ -223,6 +245,17 @@ class Store:
             raise DataError(
                 f"{path} must be a table that `riskroute market import` wrote: {one_line_error(error)}"
             ) from error
+
+
+def _alike(symbol: str, recordings: Sequence[Recording]) -> None:
+    """Refuse recordings that do not go together: an order is so many shares of all of them, at one time of the day."""
+    for name, what in (("unit", "sizes in one unit"), ("zone", "days of one zone")):
+        found = {getattr(one, name): one.venue for one in recordings}
+        if len(found) > 1:
+            some = ", ".join(f"{value} ({venue})" for value, venue in found.items())
+            raise DataError(
+                f"recordings of {symbol} must have {what}, was {some}; import them again with the same {name}"
+            )
 
 
 def _stamp() -> polars.Expr:

@@ -75,7 +75,7 @@ def plot_sampling(picture: PaperSamplingPicture, path: str | os.PathLike[str], *
         above.axvline(edge, color="#777777", linewidth=1.2, label="bucket" if k == 0 else None)
     for k, time in enumerate(picture.times):
         above.axvline(time, color="#111111", linestyle=":", linewidth=1, label="drawn time" if k == 0 else None)
-    above.set_xlabel(f"minutes after {picture.start} New York")
+    above.set_xlabel(f"minutes after {picture.start}")
     above.set_ylabel("mid (dollars)")
     above.set_title("one time per bucket, shared by all venues; dots: the closest book of each", fontsize=10)
     above.legend(frameon=False, loc="best", ncols=3)

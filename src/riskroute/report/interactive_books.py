@@ -62,7 +62,7 @@ def interactive_book_sampling(picture: PaperSamplingPicture) -> dict[str, Any]:
             "marker": {"color": colour},
         }
         data.append(dots | {"name": f"{venue} matched"})
-    layout = interactive_layout("", f"minutes after {picture.start} New York", "mid (dollars)")
+    layout = interactive_layout("", f"minutes after {picture.start}", "mid (dollars)")
     edges = [interactive_shape("line", at, at, color="#777777", width=1.5) for at in picture.edges]
     times = [interactive_shape("line", at, at, color="#111111", dash="dot", width=1) for at in picture.times]
     return {"data": data, "layout": layout | {"shapes": [*edges, *times]}}

@@ -73,11 +73,12 @@ class StudyRecordingFacts:
 
 @dataclass(frozen=True)
 class StudyMarketFacts:
-    """Which market a study is about: where the books come from, the symbol, the day, the side, the recordings."""
+    """Which market a study is about: where the books come from, symbol, day and its zone, side, recordings."""
 
     origin: str
     symbol: str
     date: str
+    zone: str
     side: str
     recordings: dict[str, StudyRecordingFacts]
 

@@ -15,7 +15,7 @@ from riskroute.experiments.book_data import BookData
 from riskroute.experiments.provenance import provenance_versions
 from riskroute.files import write_json, write_whole
 from riskroute.market.calibration import Calibration, calibrate
-from riskroute.market.clock import SECOND, Window
+from riskroute.market.clock import SECOND, Window, clock_place
 from riskroute.market.market_orders import walk_market_order
 from riskroute.market.sampling import closest_sampled_books, draw_sample_times, sampled_books_at
 from riskroute.paper_results import PaperBookPicture, PaperFitPoints, PaperSamplingPicture
@@ -142,7 +142,7 @@ def _figure3(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.Dat
     """The first buckets: the drawn times, the books matched with them, and one book walked."""
     recordings = data.recordings
     window = Window()
-    sample_times = draw_sample_times(recordings[0].date, window, seed)
+    sample_times = draw_sample_times(recordings[0].date, window, seed, recordings[0].zone)
     begin, end = int(sample_times.edges[0]), int(sample_times.edges[SHOWN_BUCKETS])
     minutes = 1 / (60 * SECOND)
     venues, rows = {}, []
@@ -158,7 +158,7 @@ def _figure3(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.Dat
     if not rows:
         raise DataError(f"no venue has books of {data.symbol} in the first {SHOWN_BUCKETS} buckets from {window.start}")
     picture = {
-        "start": str(window.start)[:5],
+        "start": f"{str(window.start)[:5]} {clock_place(recordings[0].zone)}",
         "edges": ((sample_times.edges[: SHOWN_BUCKETS + 1] - begin) * minutes).tolist(),
         "times": ((sample_times.times[:SHOWN_BUCKETS] - begin) * minutes).tolist(),
         "venues": venues,

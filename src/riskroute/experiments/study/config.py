@@ -58,7 +58,7 @@ DARK = (
 
 
 def _span(value: Any) -> Any:
-    """Two New York times from a text such as 11:00-12:00."""
+    """Two times of a day from a text such as 11:00-12:00."""
     return clock_hours(value) if isinstance(value, str) else value
 
 
@@ -182,7 +182,8 @@ limit = []                    # venues for limit orders too, such as ["XNAS"]; n
 # lot = 1                     # multiples of shares; if left out such that an order has 20 to 100 of them, or 1
 # fees = "fees.toml"          # fee schedule; profits are then net of fees
 
-# When: New York times. Models are estimated and policies chosen in the train hours, and tested in the test hours.
+# When: New York times, or those of the recordings' zone. Models are estimated and policies chosen in the train hours,
+# and tested in the test hours.
 train = "10:40-12:00"
 test = "12:00-13:20"
 bucket_minutes = 2.0          # one book per bucket, venue and repeat; limit orders wait until the bucket ends

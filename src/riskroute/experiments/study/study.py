@@ -17,6 +17,7 @@ from riskroute.experiments.study.cases import Case, study_cases, study_data
 from riskroute.experiments.study.config import StudyConfig, checked_study
 from riskroute.experiments.study.order_results import order_result
 from riskroute.files import writable_folder
+from riskroute.market.clock import clock_place
 from riskroute.market.store import Recording
 from riskroute.records import record_from_plain
 from riskroute.simulation.engines import Engine, Finished
@@ -170,8 +171,9 @@ def _settings(config: StudyConfig) -> StudySettings:
 
 def _market(data: BookData, side: str) -> StudyMarketFacts:
     recordings = {one.stem: _recording(one) for one in data.recordings}
-    return StudyMarketFacts(data.origin, data.symbol, str(data.recordings[0].date), side, recordings)
+    one = data.recordings[0]
+    return StudyMarketFacts(data.origin, data.symbol, str(one.date), clock_place(one.zone), side, recordings)
 
 
 def _recording(one: Recording) -> StudyRecordingFacts:
-    return StudyRecordingFacts(one.snapshots, one.levels, one.deeper, one.cut, one.events, one.source)
+    return StudyRecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.said), one.events, one.source)

@@ -19,6 +19,9 @@ from riskroute.extras import require_extra
 BLOCK = 4 << 20
 """Bytes per piece."""
 
+LONGEST_LINE = 1 << 24
+"""Bytes of a line at most."""
+
 
 def csv_members(path: Path) -> list[str]:
     """Names of the CSV files that a path stands for: those of an archive, or its own."""
@@ -65,6 +68,26 @@ def csv_frames(
                 yield frame
         if not rows:
             raise refused("Empty CSV file")
+
+
+def csv_lines(path: Path) -> Iterator[str]:
+    """Lines of a text file: plain, gzip, or the only one inside a zip archive that is CSV or JSON."""
+    member = path.name
+    with csv_reading(path):
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                names = [name for name in archive.namelist() if re.search(r"\.(csv|jsonl?|ndjson)$", name.lower())]
+            if len(names) != 1:
+                raise DataError(f"{path} must hold one CSV or JSON file, was {len(names)}")
+            member = names[0]
+        with _opened(path, member) as file:
+            while line := file.readline(LONGEST_LINE):
+                if len(line) >= LONGEST_LINE:
+                    raise DataError(f"{path} must have lines of less than {LONGEST_LINE:,} bytes, was one of more")
+                try:
+                    yield line.decode("utf-8-sig")
+                except UnicodeDecodeError as error:
+                    raise DataError(f"{path} must be a text in UTF-8: {one_line_error(error)}") from error
 
 
 def _blocks(file: Any, path: Path) -> Iterator[bytes]:

@@ -11,9 +11,10 @@ from typing import Protocol
 import polars
 
 from riskroute.errors import DataError, InputError, one_line_error, shown
-from riskroute.market.clock import YEARS, clock_stamp
+from riskroute.market.clock import TRADING_ZONE, YEARS, clock_stamp, clock_zone
+from riskroute.market.readers.sizes import size_count, size_fault, size_rule, size_unit
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
-from riskroute.names import LONGEST_SYMBOL, as_name
+from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name
 from riskroute.validation import day_of, instance_of, list_of, whole_number
 
 MOST_LEVELS = 1000
@@ -34,11 +35,17 @@ class ImportOptions:
     depth : int, optional
         Levels per side to keep; all of the source if None.
     start, end : dt.time, optional
-        New York times of the first snapshot and of the end; all if None.
+        Times of the first snapshot and of the end, of New York or of ``zone``; all if None.
     date, venue
-        If the file does not tell, or to overrule it. ``venue`` is a market identifier code such as XNAS.
+        If the file does not tell, or to overrule it. ``venue`` is a name, that of a stock exchange by custom its market
+        identifier code such as XNAS.
     columns : dict[str, str]
-        For tables with names of their own: ours to theirs, for example ``{"bid_px_00": "BestBid"}``.
+        For tables with names of their own: ours to theirs, for example ``{"bid_px_00": "BestBid"}`` or, for all levels,
+        ``{"bid_px_{}": "bids[{}].price"}``.
+    unit : float, optional
+        For tables and updates whose sizes are fractions: one share of ours is so much of theirs.
+    zone : str, optional
+        For tables and updates: whose days and hours are meant; New York's, and UTC for files of coins, if None.
     """
 
     symbols: tuple[str, ...] = ()
@@ -48,6 +55,8 @@ class ImportOptions:
     date: dt.date | None = None
     venue: str | None = None
     columns: dict[str, str] = field(default_factory=dict)
+    unit: float | None = None
+    zone: str | None = None
 
     def __post_init__(self) -> None:
         if self.depth is not None:
@@ -57,14 +66,16 @@ class ImportOptions:
         names = list_of("symbols", self.symbols, str, "names")
         names = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in names]
         object.__setattr__(self, "symbols", tuple(dict.fromkeys(names)))
-        if self.venue is not None and not (
-            isinstance(self.venue, str) and self.venue.isalnum() and len(self.venue) == 4 and self.venue.isupper()
-        ):
-            raise InputError(f"venue must be a market identifier code such as XNAS, was {shown(self.venue)}")
+        if self.venue is not None:
+            as_name("venue", self.venue, longest=LONGEST_VENUE)
+        if self.zone is not None:
+            clock_zone("zone", self.zone)
+        if self.unit is not None:
+            object.__setattr__(self, "unit", size_unit("unit", self.unit))
         for name in ("start", "end"):
             moment = getattr(self, name)
             if moment is not None and not (isinstance(moment, dt.time) and moment.tzinfo is None):
-                raise InputError(f"{name} must be a New York time such as 11:00, was {shown(moment)}")
+                raise InputError(f"{name} must be a time without a zone such as 11:00, was {shown(moment)}")
         columns = instance_of("columns", self.columns, dict, "a dictionary of our names to those of the file")
         if not all(isinstance(name, str) for pair in columns.items() for name in pair):
             raise InputError(f"columns must map names to names, was {shown(columns)}")
@@ -77,13 +88,13 @@ class ImportOptions:
         """Levels per side to keep of a source that has ``levels``."""
         return min(self.depth or MOST_LEVELS, levels, MOST_LEVELS)
 
-    def within(self, frame: polars.DataFrame, day: dt.date) -> polars.DataFrame:
+    def within(self, frame: polars.DataFrame, day: dt.date, zone: str = TRADING_ZONE) -> polars.DataFrame:
         """Rows of the part of the day that is wanted."""
         stamp = polars.col("ts_event").cast(polars.Int64)
         if self.start is not None:
-            frame = frame.filter(stamp >= clock_stamp(day, self.start))
+            frame = frame.filter(stamp >= clock_stamp(day, self.start, zone))
         if self.end is not None:
-            frame = frame.filter(stamp < clock_stamp(day, self.end))
+            frame = frame.filter(stamp < clock_stamp(day, self.end, zone))
         return frame
 
 
@@ -92,7 +103,7 @@ class ReaderPart:
     """A piece of a recording, in the order of time: snapshots, events if the source has them, and what was counted.
 
     ``references`` counts messages that refer to an order, ``unresolved`` those whose order is not in the file, and
-    ``deeper`` snapshots that had more levels than were kept.
+    ``deeper`` snapshots that had more levels than were kept, ``gaps`` stretches without the updates that make a book.
     """
 
     venue: str
@@ -102,10 +113,14 @@ class ReaderPart:
     references: int = 0
     unresolved: int = 0
     deeper: int = 0
+    gaps: int = 0
 
 
 class Reader(Protocol):
-    """Reads one file, or the files that belong together; ``depth`` is the number of levels it keeps."""
+    """Reads one file, or the files that belong together; ``depth`` is the number of levels it keeps.
+
+    One that can count sizes in units, and days in other zones than New York's, has them as ``unit`` and ``zone``.
+    """
 
     name: str
     source: Path
@@ -121,21 +136,25 @@ def reader_stamped(frame: polars.DataFrame, venue: str, symbol: str) -> polars.D
     return frame.with_columns(polars.lit(venue).alias("venue"), polars.lit(symbol).alias("symbol"))
 
 
-def reader_snapshots(frame: polars.DataFrame, depth: int) -> polars.DataFrame:
-    """The frame in the columns and types of a snapshot table: no level without both a price and a size."""
-    schema, given = snapshot_schema(depth), frame.schema
+def reader_snapshots(frame: polars.DataFrame, depth: int, unit: float = 1) -> polars.DataFrame:
+    """The frame in the columns and types of a snapshot table: no level without both a price and a size.
+
+    One share of ours is ``unit`` of the frame's.
+    """
+    schema, given = snapshot_schema(depth, unit), frame.schema
     levels, fractions = [], []
     for level in range(depth):
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
             there = (polars.col(price) > 0) & polars.col(price).is_finite() & (polars.col(size) != 0)
-            if not given[size].is_integer():
-                fractions.append(there & (polars.col(size) % 1 != 0))
+            count, fraction = size_count(size, given[size], unit)
+            if fraction is not None:
+                fractions.append(there & fraction)
             levels += [
-                polars.when(there).then(polars.col(price)).alias(price),
-                polars.when(there).then(polars.col(size)).otherwise(0).alias(size),
+                polars.when(there).then(polars.col(price) * unit if unit != 1 else polars.col(price)).alias(price),
+                polars.when(there).then(count).otherwise(0).alias(size),
             ]
-    return _typed(frame, schema, levels, fractions)
+    return _typed(frame, schema, levels, fractions, unit)
 
 
 def reader_events(frame: polars.DataFrame) -> polars.DataFrame:
@@ -156,14 +175,16 @@ def _typed(
     schema: dict[str, polars.DataType | type[polars.DataType]],
     changes: Sequence[polars.Expr] = (),
     faults: Sequence[polars.Expr] = (),
+    unit: float = 1,
 ) -> polars.DataFrame:
-    expected = "prices must be numbers and sizes whole numbers up to 4294967295"
+    expected = f"prices must be numbers and {size_rule(unit)}"
     try:
         odd = frame.filter(polars.any_horizontal(faults)) if faults else frame.head(0)
-        changed = frame.with_columns(changes)
+        changed = frame.with_columns(changes) if not odd.height else frame.head(0)
         typed = changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
     except polars.exceptions.PolarsError as error:
         raise DataError(f"{expected}, was: {one_line_error(error)}") from error
     if odd.height:
-        raise DataError(f"{expected}, was {odd.select(name for name in schema if '_sz_' in name).row(0)}")
+        sizes = odd.select(name for name in schema if "_sz_" in name).to_numpy()
+        raise DataError(f"{expected}, was {size_fault(sizes.ravel(), unit)}")
     return typed

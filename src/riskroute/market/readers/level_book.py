@@ -1,0 +1,175 @@
+"""A book that is kept up level by level: from updates that name a price and its new size to snapshots of the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import polars
+from numba import njit
+
+from riskroute.arrays import Flags, Floats, Integers, Matrix
+from riskroute.market.schema import TIME
+from riskroute.validation import check_array, whole_number
+
+CELLS = 1 << 20
+"""Prices of a side per piece of snapshots, about."""
+
+
+class LevelUpdates(NamedTuple):
+    """Updates in the order of time, ``(n,)`` each; those of one ``group`` are one message, and belong together.
+
+    ``stamps`` are UTC nanoseconds, and ``numbers`` count rows of the file. A ``reset`` empties the book before its row
+    is applied; a size of 0 removes the level.
+    """
+
+    stamps: Integers
+    numbers: Integers
+    groups: Integers
+    resets: Flags
+    bids: Flags
+    prices: Floats
+    sizes: Floats
+
+
+class LevelBook:
+    """The levels of one book, and the best ``depth`` of each side after every message that changed them.
+
+    Both sides are sorted arrays with the best level last, so that what changes often is moved little.
+
+    Examples
+    --------
+    >>> updates = LevelUpdates(
+    ...     np.array([1, 1, 2]), np.array([1, 2, 3]), np.array([1, 1, 2]), np.array([True, False, False]),
+    ...     np.array([True, False, True]), np.array([9.0, 10.0, 9.5]), np.array([5.0, 7.0, 2.0])
+    ... )
+    >>> book = LevelBook(1)
+    >>> frames = polars.concat([*book.follow(updates), *book.rest()])
+    >>> frames.select("sequence", "bid_px_00", "bid_sz_00", "ask_px_00", "deeper").rows()
+    [(2, 9.0, 5.0, 10.0, False), (3, 9.5, 2.0, 10.0, True)]
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth = whole_number("depth", depth)
+        self._keys, self._sizes = np.zeros((2, 64)), np.zeros((2, 64))
+        self._counts = np.zeros(2, dtype=np.int64)
+        self._state = np.zeros(4, dtype=np.int64)
+        self._last = np.zeros((4, depth))
+        self._last[::2] = np.nan
+        self._rows = max(CELLS // depth, 1)
+
+    def follow(self, updates: LevelUpdates) -> Iterator[polars.DataFrame]:
+        """Apply updates; snapshots of all messages that are over, as the last one may go on."""
+        rows = (len(updates.stamps),)
+        for name, value in updates._asdict().items():
+            kind = {"resets": np.bool_, "bids": np.bool_, "prices": np.float64, "sizes": np.float64}.get(name, np.int64)
+            check_array(name, value, kind, rows)
+        yield from self._apply(updates)
+
+    def rest(self) -> Iterator[polars.DataFrame]:
+        """The snapshot of the last message, after which none may follow."""
+        end = np.array([-1])
+        flag, number = np.array([False]), np.array([0.0])
+        yield from self._apply(LevelUpdates(end, end, end, flag, flag, number, number))
+
+    def _apply(self, updates: LevelUpdates) -> Iterator[polars.DataFrame]:
+        needed = int(self._counts.max()) + len(updates.stamps)
+        if needed > self._keys.shape[1]:
+            wider = np.zeros((2, 2 * needed - self._keys.shape[1]))
+            self._keys, self._sizes = np.hstack([self._keys, wider]), np.hstack([self._sizes, wider])
+        done, rows = 0, min(self._rows, len(updates.stamps) + 1)
+        while done < len(updates.stamps):
+            levels = np.empty((4, rows, self.depth))
+            marks = np.empty((3, rows), dtype=np.int64)
+            done, found = _follow(
+                *updates, done, self._keys, self._sizes, self._counts, self._state, self._last, levels, marks
+            )
+            if found:
+                yield self._frame(levels[:, :found], marks[:, :found])
+
+    def _frame(self, levels: Matrix, marks: Integers) -> polars.DataFrame:
+        columns = {"ts_event": polars.Series(marks[0]).cast(TIME), "sequence": polars.Series(marks[1])}
+        for level in range(self.depth):
+            for k, field in enumerate(("bid_px", "bid_sz", "ask_px", "ask_sz")):
+                columns[f"{field}_{level:02d}"] = polars.Series(np.ascontiguousarray(levels[k, :, level]))
+        return polars.DataFrame(columns | {"deeper": polars.Series(marks[2] > 0)})
+
+
+@njit(cache=True)
+def _follow(
+    stamps: Integers,
+    numbers: Integers,
+    groups: Integers,
+    resets: Flags,
+    bids: Flags,
+    prices: Floats,
+    sizes: Floats,
+    begin: int,
+    keys: Matrix,
+    kept: Matrix,
+    counts: Integers,
+    state: Integers,
+    last: Matrix,
+    levels: Matrix,
+    marks: Integers,
+) -> tuple[int, int]:
+    """Apply updates from ``begin`` on until ``levels`` is full: how many are done, and how many snapshots there are.
+
+    ``keys`` are bids and negative asks, rising. ``state`` is the group under way, its stamp and number, and whether it
+    changed something; a group of -1 is the end and changes nothing.
+    """
+    found, depth = 0, last.shape[1]
+    for k in range(begin, len(stamps)):
+        if groups[k] != state[0] and state[3]:
+            if found == levels.shape[1]:
+                return k, found
+            state[3] = 0
+            changed = False
+            for side in range(2):
+                for level in range(depth):
+                    there = level < counts[side]
+                    place = counts[side] - 1 - level
+                    price = abs(keys[side, place]) if there else np.nan
+                    size = kept[side, place] if there else 0.0
+                    levels[2 * side, found, level] = price
+                    levels[2 * side + 1, found, level] = size
+                    before = last[2 * side, level]
+                    same = price == before or (np.isnan(price) and np.isnan(before))
+                    if not same or size != last[2 * side + 1, level]:
+                        changed = True
+                        last[2 * side, level], last[2 * side + 1, level] = price, size
+            if changed:
+                marks[0, found], marks[1, found] = state[1], state[2]
+                marks[2, found] = counts[0] > depth or counts[1] > depth
+                found += 1
+        if groups[k] < 0:
+            continue
+        state[0], state[1], state[2] = groups[k], stamps[k], numbers[k]
+        if resets[k]:
+            counts[0] = counts[1] = 0
+            state[3] = 1
+        side = 0 if bids[k] else 1
+        key = prices[k] if bids[k] else -prices[k]
+        low, high = 0, counts[side]
+        while low < high:
+            middle = (low + high) // 2
+            if keys[side, middle] < key:
+                low = middle + 1
+            else:
+                high = middle
+        known = low < counts[side] and keys[side, low] == key
+        if known and sizes[k] > 0:
+            kept[side, low] = sizes[k]
+        elif known:
+            for place in range(low, counts[side] - 1):
+                keys[side, place], kept[side, place] = keys[side, place + 1], kept[side, place + 1]
+            counts[side] -= 1
+        elif sizes[k] > 0:
+            for place in range(counts[side], low, -1):
+                keys[side, place], kept[side, place] = keys[side, place - 1], kept[side, place - 1]
+            keys[side, low], kept[side, low] = key, sizes[k]
+            counts[side] += 1
+        if counts[side] - low <= depth:
+            state[3] = 1
+    return len(stamps), found

@@ -1,0 +1,275 @@
+"""Binance's depth updates as they are published: which count after a snapshot, gaps, damaged and mislabelled files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import pytest
+
+from market_files import check_recordings, gzipped, visible, zipped
+from naive_updates import Update, depth_snapshot, depth_update, naive_books_of, sides_of
+from riskroute.cli.app import run as command
+from riskroute.errors import RiskrouteError
+from riskroute.market.importing import detect_import_kind, import_files
+from riskroute.market.readers import binance
+from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.store import Recording, Store
+
+MIDNIGHT = 1_577_836_800_000
+"""The first moment of 2020, UTC, in milliseconds."""
+
+HALVES = ImportOptions(unit=0.5, depth=8)
+BOOK = ([(99.0, 1.0), (98.0, 2.5)], [(101.0, 3.0), (102.0, 0.5)])
+Level = tuple[float, float]
+
+
+def update(first: int, last: int, bids: Sequence[Level] = (), asks: Sequence[Level] = (), **more: Any) -> str:
+    """An update at as many milliseconds after midnight as its last number."""
+    return depth_update(MIDNIGHT + last, first, last, bids, asks, **more)
+
+
+def written(folder: Path, lines: Sequence[str], name: str = "btc.jsonl") -> Path:
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def imported(path: Path, wanted: ImportOptions = HALVES) -> tuple[Recording, polars.DataFrame]:
+    (one,) = import_files([path], path.parent / "out", wanted)
+    check_recordings(path.parent / "out")
+    return one, Store(path.parent / "out").snapshots(one)
+
+
+def refusal(path: Path, wanted: ImportOptions = HALVES, **more: Any) -> str:
+    with pytest.raises(RiskrouteError) as caught:
+        import_files([path], path.parent / "refused", wanted, **more)
+    assert visible(path.parent / "refused") == []
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def best(table: polars.DataFrame) -> list[tuple[Any, ...]]:
+    """Number of the line, best bid and its size in coins, best ask, in the prices of a coin."""
+    rows = table.select(
+        "sequence", polars.col("bid_px_00") * 2, polars.col("bid_sz_00") / 2, polars.col("ask_px_00") * 2
+    )
+    return rows.rows()
+
+
+def test_a_snapshot_and_its_updates(tmp_path: Path) -> None:
+    lines = [
+        depth_snapshot(10, *BOOK),
+        update(5, 9, [(99.0, 9.0)]),
+        update(9, 10, [(99.0, 8.0)]),
+        update(9, 12, [(99.0, 0.0)]),
+        update(13, 13, [], [(100.5, 1.0), (150.0, 0.0)]),
+        update(14, 15, [(100.0, 0.5)]),
+    ]
+    one, table = imported(written(tmp_path, lines))
+    assert (one.stem, one.reader, one.zone, one.gaps, one.depth) == (
+        "binance_BTCUSDT_2020-01-01",
+        "deltas",
+        "UTC",
+        0,
+        8,
+    )
+    assert best(table) == [(4, 98.0, 2.5, 101.0), (5, 98.0, 2.5, 100.5), (6, 100.0, 0.5, 100.5)]
+    assert [moment.microsecond for moment in table["ts_event"]] == [12_000, 13_000, 15_000]
+
+
+def test_updates_that_arrived_before_the_snapshot_count_after_it(tmp_path: Path) -> None:
+    """The stream is opened first, so that lines above the snapshot may be newer than it."""
+    lines = [
+        update(9, 10, [(97.0, 1.0)]),
+        update(11, 12, [(99.5, 1.0)]),
+        depth_snapshot(10, *BOOK),
+        update(13, 14, [(99.5, 0)]),
+    ]
+    one, table = imported(written(tmp_path, lines))
+    assert best(table) == [(2, 99.5, 1.0, 101.0), (4, 99.0, 1.0, 101.0)]
+    assert one.gaps == 0
+
+
+def test_a_gap_ends_the_book_until_the_next_snapshot(tmp_path: Path) -> None:
+    lines = [
+        depth_snapshot(10, *BOOK),
+        update(11, 12, [(99.0, 2.0)]),
+        update(14, 15, [(99.0, 3.0)]),
+        update(16, 17, [(99.0, 3.5)]),
+        depth_snapshot(16, [(90.0, 1.0)], [(101.0, 1.0)]),
+        update(18, 18, [(90.5, 1.0)]),
+    ]
+    one, table = imported(written(tmp_path, lines))
+    assert one.gaps == 1
+    assert best(table) == [(2, 99.0, 2.0, 101.0), (3, None, 0.0, None), (4, 99.0, 3.5, 101.0), (6, 99.0, 3.5, 101.0)]
+    assert table["bid_px_01"].to_list()[-1] == 45.25
+    said = refusal(written(tmp_path, lines[:4]))
+    assert said.startswith("line 3 of btc.jsonl must have U up to 13, was U = 14: updates are missing, and no snapshot")
+
+
+def test_a_snapshot_after_a_restart_begins_anew(tmp_path: Path) -> None:
+    """Whether updates go on before it or after it."""
+    first = [depth_snapshot(10, *BOOK), update(11, 12, [(99.0, 2.0)])]
+    again = depth_snapshot(50, [(90.0, 1.0)], [(91.0, 1.0)])
+    for rest in ([again, update(50, 51, [(90.0, 2.0)])], [update(48, 49), again, update(50, 51, [(90.0, 2.0)])]):
+        one, table = imported(written(tmp_path, [*first, *rest]))
+        assert one.gaps == 1
+        assert best(table)[-1][1:] == (90.0, 2.0, 91.0)
+        assert table["bid_px_01"][-1] is None
+
+
+def test_snapshots_of_a_book_that_is_known_change_nothing(tmp_path: Path) -> None:
+    lines = [depth_snapshot(10, *BOOK), update(11, 12, [(99.0, 2.0)]), update(13, 16, [(99.0, 3.0)])]
+    _, plain = imported(written(tmp_path, lines))
+    more = [lines[0], lines[1], depth_snapshot(12), depth_snapshot(15), lines[2], update(9, 12), depth_snapshot(20)]
+    one, table = imported(written(tmp_path, more))
+    assert (one.gaps, table["bid_sz_00"].to_list()) == (0, plain["bid_sz_00"].to_list())
+
+
+def test_updates_of_futures_name_the_one_before(tmp_path: Path) -> None:
+    lines = [
+        depth_snapshot(10, *BOOK),
+        update(5, 8, [(99.0, 9.0)], pu=4),
+        update(9, 10, [(99.0, 4.0)], pu=8),
+        update(14, 16, [(99.0, 5.0)], pu=10),
+    ]
+    one, table = imported(written(tmp_path, lines))
+    assert one.venue == "binance-futures"
+    assert best(table) == [(3, 99.0, 4.0, 101.0), (4, 99.0, 5.0, 101.0)]
+    lines[3] = update(14, 16, [(99.0, 5.0)], pu=11)
+    assert "line 4 of btc.jsonl must have pu = 10, was pu = 11: updates are missing" in refusal(
+        written(tmp_path, lines)
+    )
+
+
+def random_lines(seed: int, count: int = 80) -> tuple[list[str], list[Update]]:
+    rng = np.random.default_rng(seed)
+    lines = [depth_snapshot(0, *BOOK)]
+    updates: list[Update] = []
+    for bid, side in zip((True, False), BOOK, strict=True):
+        updates += [Update(1, bid, price, size, not updates and not k) for k, (price, size) in enumerate(side)]
+    for number in range(1, count):
+        bids = [(float(100 - rng.integers(1, 9)), int(rng.integers(0, 4)) / 2) for _ in range(rng.integers(0, 3))]
+        asks = [(float(100 + rng.integers(1, 9)), int(rng.integers(0, 4)) / 2) for _ in range(rng.integers(0, 3))]
+        lines.append(update(number, number, bids, asks))
+        updates += [Update(number, bid, *level) for bid, side in ((True, bids), (False, asks)) for level in side]
+    return lines, updates
+
+
+def test_books_are_those_of_a_dictionary_in_any_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, updates = random_lines(3)
+    path = written(tmp_path, lines)
+    _, whole = imported(path)
+    monkeypatch.setattr(binance, "ROWS", 40)
+    _, pieces = imported(path)
+    assert pieces.equals(whole)
+    expected = naive_books_of(updates, 8)
+    assert whole["sequence"].to_list() == [updates[number - 1].group + 1 for number, *_ in expected]
+    for row, (_, *sides, _) in zip(whole.iter_rows(named=True), expected, strict=True):
+        assert [[(price and price * 2, size / 2) for price, size in side] for side in sides_of(row, 8)] == sides
+
+
+def test_packed_wrapped_and_between_other_messages(tmp_path: Path) -> None:
+    lines, _ = random_lines(4)
+    _, plain = imported(written(tmp_path, lines))
+    content = ("\n".join(lines) + "\n").encode()
+    for name, packed in {"btc.json.gz": gzipped(content), "btc.zip": zipped({"btc.json": content})}.items():
+        (tmp_path / name).write_bytes(packed)
+        assert imported(tmp_path / name)[1].equals(plain)
+    wrapped = [json.dumps({"stream": "btcusdt@depth", "data": json.loads(line)}) for line in lines]
+    others = ['{"result": null, "id": 1}', '{"e": "trade", "E": 1, "s": "BTCUSDT", "p": "1"}', ""]
+    one, table = imported(written(tmp_path, [*others, *wrapped], "btc.txt"))
+    assert table.drop("sequence").equals(plain.drop("sequence"))
+    assert one.reader == detect_import_kind(tmp_path / "btc.txt") == "deltas"
+
+
+def test_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines, _ = random_lines(5)
+    path, out = written(tmp_path, lines), str(tmp_path / "out")
+    words = [
+        "market",
+        "import",
+        str(path),
+        "--unit",
+        "0.5",
+        "--venue",
+        "binance.us",
+        "--depth",
+        "2",
+        "--symbol",
+        "btcusdt",
+    ]
+    assert command([*words, "--hours", "0:00-23:00", "--zone", "UTC", "--out", out]) == 0
+    said = capsys.readouterr().out
+    assert "binance.us_BTCUSDT_2020-01-01" in said
+    assert "had more levels on a side than were kept (2)." in said
+    assert command([*words[:-1], "ETHUSDT", "--out", out]) == 2
+    assert "symbol must be one of the 1 in btc.jsonl, nearest are BTCUSDT, was 'ETHUSDT'" in capsys.readouterr().err
+    assert command([*words, "--zone", "Mars", "--out", out]) == 2
+    assert "zone must be a time zone such as UTC or America/New_York, was 'Mars'" in capsys.readouterr().err
+
+
+GOOD = random_lines(6, 12)[0]
+
+
+def changed(line: int, **fields: Any) -> list[str]:
+    one = json.loads(GOOD[line - 1]) | fields
+    return [*GOOD[: line - 1], json.dumps(one), *GOOD[line:]]
+
+
+LEVELS = "must have levels of two numbers, price and quantity, was"
+NUMBER = "must have a whole number as"
+BID = [["99", "1"]]
+DAMAGED: dict[str, tuple[Sequence[str], int, str]] = {
+    "cut": ([*GOOD[:-1], GOOD[-1][:30]], 12, "must be a whole JSON object"),
+    "a list": ([*GOOD, "[1]"], 13, "must be a JSON object, was [1]"),
+    "something else": ([*GOOD, '{"a": 1}'], 13, f"{NUMBER} lastUpdateId of a snapshot, was None"),
+    "a time of text": (changed(3, E="now"), 3, f"{NUMBER} E of a depth update, was 'now'"),
+    "a falling time": (changed(5, E=MIDNIGHT, b=BID), 5, "must have a time not before that of the line above"),
+    "another day": (changed(12, E=MIDNIGHT + 86_400_000, b=BID), 12, "must have a time from 2020-01-01 00:00:00"),
+    "no list": (changed(4, b=None), 4, "must have a list of levels as b, was None"),
+    "half a level": (changed(4, b=[["99"]]), 4, f"{LEVELS} ['99']"),
+    "a level of words": (changed(4, a=[["much", "1"]]), 4, f"{LEVELS} ['much', '1']"),
+    "a level of nothing": (changed(1, bids=[None]), 1, f"{LEVELS} None"),
+    "no number": (changed(4, b=[["nan", "1"]]), 4, "must have a price above 0, was nan"),
+    "a negative quantity": (changed(4, a=[["101", "-1"]]), 4, "must have an amount of 0 or more, was -1.0"),
+    "numbers that fall": (changed(4, U=9, u=8), 4, "must have U up to u = 8, was 9"),
+    "a hostile symbol": (changed(4, s="<b>"), 4, "must have as s a name of up to 16 letters"),
+    "another symbol": (changed(4, s="ETH"), 4, "must be of BTCUSDT, as snapshots name no symbol, was of ETH"),
+    "an old snapshot": ([GOOD[0], *GOOD[3:]], 2, "must have U up to 1, after the snapshot in line 1, was U = 3"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_lines_are_refused(tmp_path: Path, damage: str) -> None:
+    lines, number, expected = DAMAGED[damage]
+    assert f"line {number} of btc.jsonl {expected}" in refusal(written(tmp_path, lines))
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (changed(2, E=34_200_000), "as s, ms, us or ns since 1970, between 1990 and 2200, was 34200000"),
+        (changed(5, E=MIDNIGHT * 1000), "in one unit throughout, ms as in its first row"),
+        (GOOD[1:], 'must hold a snapshot ("lastUpdateId") that updates follow, was without'),
+        (GOOD[:1], 'must hold depth updates ("e": "depthUpdate"), was without any'),
+    ],
+)
+def test_files_that_are_no_sequence_of_books_are_refused(tmp_path: Path, lines: Sequence[str], expected: str) -> None:
+    assert expected in refusal(written(tmp_path, lines))
+
+
+def test_json_under_the_names_of_other_formats(tmp_path: Path) -> None:
+    for name in ("books.csv", "20191230.BX_ITCH_50", "20131007_bac_Quote_Tick.csv"):
+        assert imported(written(tmp_path, GOOD, name))[0].date == dt.date(2020, 1, 1)
+    assert "must" in refusal(written(tmp_path, GOOD, "books.csv"), kind="table")
+    (tmp_path / "x.json").write_bytes(b"PAR1\xff\xfe")
+    assert "must be a text in UTF-8" in refusal(tmp_path / "x.json", kind="deltas")
+    (tmp_path / "x.json.gz").write_bytes(gzipped("\n".join(GOOD).encode())[:-20])
+    assert "x.json.gz must be a whole archive" in refusal(tmp_path / "x.json.gz", kind="deltas")
