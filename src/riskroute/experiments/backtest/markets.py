@@ -35,7 +35,11 @@ from riskroute.validation import one_of, whole_number
 LEVELS = 5
 """Levels a side that are kept; what an order needs beyond is charged an estimate, and counted."""
 
+Hours = tuple[dt.time, dt.time]
+
 SYNTHETIC_HOURS = (dt.time(10, 30), dt.time(13, 30))
+"""New York times at which a synthetic day begins and ends."""
+
 FIRST_DAY = dt.date(2019, 3, 4)
 
 DARK_POOLS = (
@@ -100,6 +104,7 @@ class _SyntheticDay:
     symbol: str
     date: dt.date
     seed: int
+    hours: Hours
     folder: Path
 
     def prepare(self) -> None:
@@ -108,17 +113,17 @@ class _SyntheticDay:
     def perform(self) -> Path:
         preset = PRESETS[self.preset]
         with tempfile.TemporaryDirectory() as place:
-            make_synthetic_day(preset, self.symbol, self.date, self.seed, self.folder, Path(place))
+            make_synthetic_day(preset, self.symbol, self.date, self.seed, self.folder, Path(place), self.hours)
         return self.folder
 
 
 def make_synthetic_day(
-    preset: MarketPreset, symbol: str, date: dt.date, seed: int, folder: Path, scratch: Path
+    preset: MarketPreset, symbol: str, date: dt.date, seed: int, folder: Path, scratch: Path, hours: Hours
 ) -> None:
     """Write the day of a synthetic market as files of its venues, import them as anybody's, and make them ready."""
     day_seed = int(seed_stream(seed, "market day", str(date)).generate_state(1)[0])
     files = generate_market(
-        scratch / "files", seed=day_seed, symbols=[symbol], hours=SYNTHETIC_HOURS, date=date, venues=preset.venues
+        scratch / "files", seed=day_seed, symbols=[symbol], hours=hours, date=date, venues=preset.venues
     )
     recordings = []
     for venue, path in zip(preset.venues, files, strict=True):
@@ -173,6 +178,7 @@ def market_days(
     symbols: Sequence[str] = (),
     days: int | None = None,
     seed: int = 0,
+    hours: Hours | None = None,
     kept: Path = Path("out/days"),
     fees: FeeSchedule | None = None,
     pools: Sequence[PoolModel] | None = None,
@@ -191,6 +197,8 @@ def market_days(
         How many; of a folder the first ones, and all if None. Ten synthetic ones if None.
     seed : int
         Of a synthetic market.
+    hours : Hours, optional
+        New York times at which a synthetic day begins and ends; `SYNTHETIC_HOURS` if None.
     kept : Path
         Folder in which days that are ready are kept.
     fees : FeeSchedule, optional
@@ -206,7 +214,7 @@ def market_days(
     if days is not None:
         whole_number("days", days)
     if str(market) in MARKETS:
-        tasks, found = _synthetic(str(market), symbols, days or 10, seed, kept)
+        tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or SYNTHETIC_HOURS, kept)
         own: tuple[PoolModel, ...] = MARKETS[str(market)]
     else:
         tasks, found = _recorded(Path(market), symbols, days, kept, fees)
@@ -230,7 +238,7 @@ _Found = tuple[str, dt.date, Path, tuple[float, ...], tuple[float, ...]]
 
 
 def _synthetic(
-    market: str, symbols: Sequence[str], days: int, seed: int, kept: Path
+    market: str, symbols: Sequence[str], days: int, seed: int, hours: Hours, kept: Path
 ) -> tuple[list[_SyntheticDay | _RecordedDay], list[_Found]]:
     name = "comparable" if market == "dark" else market
     preset = PRESETS[name]
@@ -244,7 +252,7 @@ def _synthetic(
                 [name, symbol, str(date), whole_number("seed", seed, minimum=0), code_hash("market")], 12
             )
             folder = kept / f"{name}-{symbol}-{date}-{key}"
-            tasks.append(_SyntheticDay(name, symbol, date, seed, folder))
+            tasks.append(_SyntheticDay(name, symbol, date, seed, hours, folder))
             found.append((symbol, date, folder, takers, makers))
     return tasks, found
 

@@ -1,0 +1,66 @@
+"""Where learning can pay: the headroom of every synthetic market, by size, time and price of risk.
+
+Static splits and the use of pools and limit orders are chosen on the first two of four days and judged on the others.
+A folder of recordings that the environment variable ``RISKROUTE_TAPE`` names is judged too.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tempfile
+from pathlib import Path
+
+from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.headroom import (
+    HORIZONS,
+    KAPPAS,
+    SIZES,
+    headroom_table,
+    headroom_words,
+    market_headroom,
+)
+from riskroute.experiments.backtest.markets import MARKETS, market_days
+from riskroute.experiments.backtest.play import TableCache
+from riskroute.simulation.engines import Engine
+from timing import leave, print_heading, say, sized, verdict
+
+TAPE = os.environ.get("RISKROUTE_TAPE")
+SHARES, WAITS, PRICES = sized((SIZES, HORIZONS, KAPPAS), ((100,), (0.0,), (0.05,)))
+HOURS = sized(None, (dt.time(11), dt.time(11, 15)))
+NAMES = sized((*MARKETS, *([TAPE] if TAPE else [])), ("comparable",))
+
+
+def main() -> None:
+    """Print the tables, and what they say."""
+    print_heading("Headroom", ["riskroute", "numpy", "numba", "polars"])
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in NAMES:
+            days = market_days(name, days=sized(4, 1), hours=HOURS, kept=Path(folder))
+            config = BacktestConfig(orders=sized(200, 20))
+            cache = TableCache(Path(folder) / "played")
+            rows = market_headroom(
+                *(Path(name).name, days, config),
+                sizes=SHARES,
+                horizons=WAITS,
+                kappas=PRICES,
+                engine=Engine("local", sized(None, 1)),
+                cache=cache,
+            )
+            say(headroom_table(rows).plain())
+            say("")
+            found += rows
+    for line in headroom_words(found):
+        say(line)
+    say("")
+    behind = [one for one in found if one.clairvoyant > min(one.sweep, one.static_sweep) + 1e-6 and one.kappa == 0]
+    text = f"the clairvoyant costs more than a rule in {len(behind)} of {len(found)} cases, target none"
+    checks = {text: not behind}
+    for text, holds in checks.items():
+        say(f"{text}: {verdict(holds)}")
+    leave(checks.values())
+
+
+if __name__ == "__main__":
+    main()
