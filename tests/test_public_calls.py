@@ -15,6 +15,7 @@ import riskroute as rr
 from public_calls import BAD, CALLS, Call
 from public_market_calls import MARKET_CALLS, of_files, of_recordings
 from public_names import PUBLIC
+from public_router_calls import ROUTER_CALLS, of_markets
 
 
 def mistakes(function: Callable[..., Any], arguments: dict[str, Any], *bad: Any) -> Iterator[str]:
@@ -31,7 +32,7 @@ def mistakes(function: Callable[..., Any], arguments: dict[str, Any], *bad: Any)
                 yield f"{name}={value!r}: {error!r}"
 
 
-ALONE = CALLS | MARKET_CALLS
+ALONE = CALLS | MARKET_CALLS | ROUTER_CALLS
 """Calls that need no files."""
 
 
@@ -71,8 +72,21 @@ def test_of_files(filed: dict[str, Call], tmp_path: Path, monkeypatch: pytest.Mo
     assert {name: some for name, some in found.items() if some} == {}
 
 
-def test_every_public_name_is_called(recorded: dict[str, Call], filed: dict[str, Call]) -> None:
-    called = {name.split(".")[0].split(" ")[0] for name in (*ALONE, *recorded, *filed)}
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Call]:
+    return of_markets(tmp_path_factory.mktemp("markets"))
+
+
+@pytest.mark.usefixtures("untraced")
+def test_of_markets(played: dict[str, Call], tmp_path: Path) -> None:
+    found = {name: list(mistakes(*call, tmp_path)) for name, call in played.items()}
+    assert {name: some for name, some in found.items() if some} == {}
+
+
+def test_every_public_name_is_called(
+    recorded: dict[str, Call], filed: dict[str, Call], played: dict[str, Call]
+) -> None:
+    called = {name.split(".")[0].split(" ")[0] for name in (*ALONE, *recorded, *filed, *played)}
     called |= {kind.__name__ for kind in rr.POLICIES.values()}
     not_called = {
         "POLICIES",
@@ -85,5 +99,6 @@ def test_every_public_name_is_called(recorded: dict[str, Call], filed: dict[str,
         "PhasedPolicy",
     }
     not_called |= {"RiskrouteError", "InputError", "DataError", "StateError", "CheckError", "DesignError"}
+    not_called |= {"BacktestResult", "Decision", "ROUTERS"}
     not_called |= {"ListedAllocations", "Noise", "Recording", "SweepResult"}  # made by others
     assert {name.rpartition(".")[2] for name in PUBLIC} - called == not_called

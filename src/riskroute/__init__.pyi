@@ -4,12 +4,16 @@ from riskroute import environments as environments
 from riskroute import learning as learning
 from riskroute import market as market
 from riskroute import policies as policies
+from riskroute import routers as routers
 from riskroute import routing as routing
 from riskroute._version import __version__ as __version__
 from riskroute.errors import DataError as DataError
 from riskroute.errors import InputError as InputError
 from riskroute.errors import RiskrouteError as RiskrouteError
 from riskroute.errors import StateError as StateError
+from riskroute.experiments.backtest.backtest import BacktestResult as BacktestResult
+from riskroute.experiments.backtest.backtest import backtest as backtest
+from riskroute.experiments.backtest.markets import market_days as market_days
 from riskroute.experiments.study.study import Study as Study
 from riskroute.experiments.sweep import SweepResult as SweepResult
 from riskroute.experiments.sweep import sweep as sweep
@@ -44,8 +48,10 @@ from riskroute.simulation.checks import CheckError as CheckError
 from riskroute.simulation.checks import check_actions as check_actions
 from riskroute.simulation.checks import check_environment as check_environment
 from riskroute.simulation.checks import check_policy as check_policy
+from riskroute.simulation.dark_market import PoolModel as PoolModel
 from riskroute.simulation.engines import Engine as Engine
 from riskroute.simulation.environments import Environment as Environment
 from riskroute.simulation.replay import Replay as Replay
+from riskroute.simulation.router_checks import check_router as check_router
 from riskroute.simulation.simulate import simulate as simulate
 from riskroute.study_results.study import StudyResult as StudyResult

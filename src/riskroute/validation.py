@@ -245,7 +245,7 @@ def instance_of(name: str, value: Kind, kind: type[Any] | tuple[type[Any], ...],
     return value
 
 
-def list_of(name: str, value: Iterable[Kind], kind: type[Any], expected: str) -> list[Kind]:
+def list_of(name: str, value: Iterable[Kind], kind: type[Any] | tuple[type[Any], ...], expected: str) -> list[Kind]:
     """Return the items of any iterable but a text as a list, all of one ``kind``, described as ``expected``.
 
     Examples

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import riskroute
 
-GROUPS = ("environments", "learning", "market", "policies", "routing")
+GROUPS = ("environments", "learning", "market", "policies", "routers", "routing")
 MODULES: tuple[ModuleType, ...] = (riskroute, *(getattr(riskroute, name) for name in GROUPS))
 PUBLIC = {
     f"{module.__name__}.{name}".removeprefix("riskroute."): getattr(module, name)

@@ -94,7 +94,7 @@ def backtest_command(
             cache=cache,
             finished=lambda task: progress(task.choice.label, 1, 1),
         )
-    _say_backtest(result)
+    say(str(result))
     if stresses:
         _say_stresses(result, where, cache)
     if placebos:
@@ -132,24 +132,6 @@ def market_command_days(
             engine=engine,
             progress=progress,
         )
-
-
-def _say_backtest(result: BacktestResult) -> None:
-    from riskroute.cli.output import say
-    from riskroute.experiments.backtest.texts import comparison_table
-
-    config, found = result.config, result.comparison
-    sizes = " and ".join(f"{size:,}" for size in config.shares)
-    asked = f"{found.orders:,} judged orders of {sizes} shares, {config.horizon:g} s each"
-    say(f"{result.market}, {len(result.days)} days: {asked}")
-    if result.left_out:
-        say(f"{result.left_out:,} orders met no two-sided market and were left out")
-    say("")
-    say(comparison_table(found).plain())
-    say("")
-    say("bps against the consolidated mid at arrival, fees included; objective: cost + kappa x variance not foreseen")
-    say(f"difference: to {found.bar}, order by order, with a 95 % interval over time blocks")
-    say(result.verdict)
 
 
 def _say_stresses(result: BacktestResult, engine: Engine, cache: TableCache) -> None:

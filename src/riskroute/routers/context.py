@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from riskroute.arrays import Floats, Integers, Matrix, Vector
-from riskroute.errors import DataError, shown
+from riskroute.errors import DataError, InputError, shown
 from riskroute.names import LONGEST_VENUE, as_name
 from riskroute.routing.consolidated import ConsolidatedBook, side_sign
-from riskroute.validation import exact_array, list_of, real_number, whole_number
+from riskroute.validation import exact_array, instance_of, list_of, real_number, whole_number
 
 LARGEST_FEE = 10.0
 """Dollars per share; anything above is a mistake of units."""
@@ -72,6 +72,8 @@ class VenueBooks:
     ages: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
+        if not isinstance(self.venues, tuple) or not all(isinstance(name, str) for name in self.venues):
+            raise InputError(f"venues must be a tuple of names, was {shown(self.venues)}")
         count = len(self.venues)
         shape = (count, None)
         for name in ("bid_px", "bid_sz", "ask_px", "ask_sz"):
@@ -80,7 +82,8 @@ class VenueBooks:
             object.__setattr__(self, name, array)
         for name in ("takers", "makers"):
             object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, (count,)))
-        ages = self.ages if len(self.ages) else np.zeros(count, dtype=np.int64)
+        given = exact_array("ages", self.ages, np.int64, (None,))
+        ages = given if len(given) else np.zeros(count, dtype=np.int64)
         object.__setattr__(self, "ages", exact_array("ages", ages, np.int64, (count,)))
 
     @cached_property
@@ -154,6 +157,12 @@ class Context:
     features: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        instance_of("order", self.order, str, "a text")
+        instance_of("books", self.books, VenueBooks, "a VenueBooks")
+        instance_of("features", self.features, Mapping, "numbers by name")
+        if not isinstance(self.pools, tuple) or not all(isinstance(pool, Pool) for pool in self.pools):
+            raise InputError(f"pools must be a tuple of Pool, was {shown(self.pools)}")
+        whole_number("time", self.time, minimum=0)
         side_sign(self.side)
         whole_number("shares", self.shares, maximum=10**9)
         whole_number("lot", self.lot, maximum=10**9)

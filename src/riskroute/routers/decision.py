@@ -10,6 +10,7 @@ import numpy as np
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.validation import instance_of
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ def price_plan(context: Context, plan: Plan) -> Decision:
     >>> round(decision.expected_cost, 6), round(decision.net, 6)
     (2.6, 1999.4)
     """
+    instance_of("context", context, Context, "a Context")
+    instance_of("plan", plan, Plan, "a Plan").checked(context)
     cost = _taking_cost(context, plan) if plan.take else float(context.displayed.costs(context.shares))
     money = context.mid * context.shares
     return Decision(context, plan, cost, money + context.sign * cost)

@@ -8,7 +8,7 @@ from typing import Any
 
 from riskroute.errors import DataError, InputError, shown
 from riskroute.routers.context import Context
-from riskroute.validation import one_of, real_number, true_or_false, whole_number
+from riskroute.validation import instance_of, one_of, real_number, true_or_false, whole_number
 
 RESTS = ("sweep", "touch", "venue:NAME", "post:NAME")
 
@@ -68,26 +68,26 @@ class Plan:
 
     def checked(self, context: Context) -> Plan:
         """Return the plan if the order of ``context`` can be split so, or raise `InputError`."""
-        if self.order != context.order:
+        if not isinstance(self.order, str) or self.order != context.order:
             raise InputError(f"order must be {context.order!r}, was {shown(self.order)}")
         venues, pools = context.books.venues, tuple(pool.name for pool in context.pools)
         for name, places in (("dark", pools), ("dark_rest", pools), ("limit", venues), ("take", venues)):
-            for place, shares in getattr(self, name).items():
+            for place, shares in instance_of(name, getattr(self, name), Mapping, "shares by name").items():
                 one_of(f"{name} place", place, places)
                 whole_number(f"{name} shares of {place}", shares, minimum=0)
+        true_or_false("in_turn", self.in_turn)
         if self.sent > context.shares:
             raise InputError(f"child orders must hold at most {context.shares} shares, was {self.sent}")
-        for place, price in self.take_limits.items():
+        for place, price in instance_of("take_limits", self.take_limits, Mapping, "prices by name").items():
             one_of("take_limits venue", place, tuple(self.take))
             real_number(f"take limit of {place}", price, above=0)
         if self.recall is not None:
             real_number("recall", self.recall, minimum=0)
-        rule, _, venue = self.rest.partition(":")
+        rule, _, venue = instance_of("rest", self.rest, str, f"one of {', '.join(RESTS)}").partition(":")
         if rule in ("venue", "post"):
             one_of("venue of rest", venue, venues)
         else:
             one_of("rest", self.rest, RESTS)
-        true_or_false("in_turn", self.in_turn)
         true_or_false("trade_through", self.trade_through)
         return self
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.errors import StateError
+from riskroute.errors import InputError, StateError, shown
 from riskroute.learning.plan import Setting
 from riskroute.learning.policy import Policy
 from riskroute.learning.registry import POLICIES, make_policy, restore_policy
@@ -17,7 +17,7 @@ from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.weights import proportional_lots
-from riskroute.validation import one_of, real_number, whole_number
+from riskroute.validation import instance_of, one_of, real_number, whole_number
 
 LEAST_KAPPA = 1e-6
 
@@ -70,7 +70,10 @@ class PolicyRouter(Router):
         whole_number("units", self.units, maximum=1000)
         whole_number("rounds", self.rounds)
         whole_number("seed", self.seed, minimum=0)
-        make_policy(self.policy, **self.parameters_of_policy)
+        given = instance_of("parameters_of_policy", self.parameters_of_policy, dict, "parameters by name")
+        if not all(isinstance(name, str) for name in given):
+            raise InputError(f"parameters_of_policy must be parameters by name, was {shown(given)}")
+        make_policy(self.policy, **given)
 
     def begin(self) -> None:
         self.places: list[list[str]] = []

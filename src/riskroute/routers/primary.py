@@ -9,6 +9,7 @@ from riskroute.errors import InputError
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
+from riskroute.validation import instance_of
 
 
 @dataclass
@@ -30,6 +31,9 @@ class Primary(Router):
 
     name: ClassVar[str] = "primary"
     venue: str = ""
+
+    def check_parameters(self) -> None:
+        instance_of("venue", self.venue, str, "the name of a venue")
 
     def decide(self, context: Context) -> Plan:
         venues = context.books.venues

@@ -36,7 +36,7 @@ def make_router(name: str, **parameters: Any) -> Router:
     >>> make_router("dark-first+sweep", mode="parallel")
     DarkFirst(mode='parallel', memory_weight=0.95, cap=None, min_saving=0.0)
     """
-    if name in POLICIES:
+    if isinstance(name, str) and name in POLICIES:
         return make_router(PolicyRouter.name, policy=name, **parameters)
     kind = ROUTERS[one_of("router", name, (*ROUTERS, *POLICIES))]
     try:

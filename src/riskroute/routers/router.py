@@ -83,6 +83,7 @@ class Router(ABC):
 
     def route(self, context: Context) -> Plan:
         """Return a plan for an order, which must be new."""
+        instance_of("context", context, Context, "a Context")
         if context.order in self._under_way or context.order in self._done:
             raise StateError(f"order must be a new one, was {context.order!r}, which was routed before")
         plan = self.decide(context)

@@ -14,7 +14,7 @@ from riskroute.routers.dark_first import pool_savings, quickest_venue
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.routing.weights import proportional_lots
-from riskroute.validation import real_number
+from riskroute.validation import instance_of, list_of, real_number
 
 
 @dataclass
@@ -46,6 +46,7 @@ class StaticSplit(Router):
     rest: str = ""
 
     def check_parameters(self) -> None:
+        instance_of("rest", self.rest, str, "the name of a venue")
         for name in ("take", "dark"):
             weights = getattr(self, name)
             if not isinstance(weights, Mapping):
@@ -101,9 +102,9 @@ class StaticSweep(Router):
             real_number(name, getattr(self, name), minimum=0, maximum=1)
         if self.rest + self.post > 1:
             raise InputError(f"rest and post must not exceed 1 together, was {self.rest + self.post}")
-        if isinstance(self.pools, str) or not all(isinstance(pool, str) for pool in self.pools):
+        if isinstance(self.pools, str):
             raise InputError(f"pools must be a list of names, was {shown(self.pools)}")
-        self.pools = list(self.pools)
+        self.pools = list_of("pools", self.pools, str, "names")
 
     def decide(self, context: Context) -> Plan:
         savings = {pool: saving for pool, saving in pool_savings(context).items() if saving > 0}

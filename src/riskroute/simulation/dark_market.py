@@ -79,8 +79,11 @@ class PoolModel:
         real_number(f"presence of {self.name}", self.presence, minimum=0, maximum=1)
         real_number(f"rate of {self.name}", self.rate, minimum=0, maximum=1000)
         real_number(f"tail of {self.name}", self.tail, above=0)
-        whole_number(f"smallest of {self.name}", self.smallest)
-        whole_number(f"largest of {self.name}", self.largest, minimum=self.smallest)
+        smallest = whole_number(f"smallest of {self.name}", self.smallest)
+        largest = whole_number(f"largest of {self.name}", self.largest, minimum=smallest)
+        for field, value in (("smallest", smallest), ("largest", largest)):
+            object.__setattr__(self, field, value)
+        self.pool.__post_init__()
         for field in ("spread", "recent", "state", "adverse"):
             real_number(f"{field} of {self.name}", getattr(self, field), minimum=-10, maximum=10)
 

@@ -14,6 +14,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import FEEDBACK, Router
 from riskroute.simulation.checks import CheckError
+from riskroute.validation import instance_of
 
 ORDERS = 60
 
@@ -30,6 +31,7 @@ def check_router(router: Router, *, seed: int = 0) -> None:
     >>> from riskroute.routers.sweep import Sweep
     >>> check_router(Sweep())
     """
+    instance_of("router", router, Router, "a router")
     _hold(router.feedback in FEEDBACK, router, f"feedback is one of {', '.join(FEEDBACK)}")
     fresh = type(router)(**copy.deepcopy(router.parameters))
     _hold(fresh.parameters == router.parameters, router, "is made again from its parameters")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +14,23 @@ from riskroute.errors import InputError
 from riskroute.experiments.backtest.config import DARK_ROUTERS, DEFAULT_ROUTERS, PATIENT_ROUTERS, BacktestConfig
 from riskroute.experiments.backtest.cost_text import router_details, tercile_table, venue_table
 from riskroute.experiments.backtest.costs import router_costs
-from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.markets import MarketDay, market_days
 from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, play_routers, play_tasks
 from riskroute.experiments.backtest.static_fit import fit_static, fit_static_sweep
 from riskroute.experiments.backtest.summary import CLAIRVOYANT, Comparison, choose_bar, compare_routers
 from riskroute.experiments.backtest.tables import Tables
+from riskroute.experiments.backtest.texts import comparison_table
 from riskroute.experiments.backtest.venue_costs import venue_costs
 from riskroute.files import write_json, write_whole
 from riskroute.learning.registry import POLICIES, YARDSTICKS
 from riskroute.records import record_to_plain
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.registry import ROUTERS
+from riskroute.routers.router import Router
+from riskroute.routing.fees import FeeSchedule
+from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine
-from riskroute.validation import one_of
+from riskroute.validation import list_of, one_of, path_of
 
 ALL = "all"
 FITTED = ("static", "static+sweep")
@@ -72,6 +77,21 @@ class BacktestResult:
         }
         found = record_to_plain(self.comparison)
         return {"config": config, **found}
+
+    def __str__(self) -> str:
+        config, found = self.config, self.comparison
+        sizes = " and ".join(f"{size:,}" for size in config.shares)
+        asked = f"{found.orders:,} judged orders of {sizes} shares, {config.horizon:g} s each"
+        lines = [f"{self.market}, {len(self.days)} days: {asked}"]
+        if self.left_out:
+            lines.append(f"{self.left_out:,} orders met no two-sided market and were left out")
+        lines += ["", comparison_table(found).plain(), ""]
+        lines += [
+            "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
+            f"difference: to {found.bar}, order by order, with a 95 % interval over time blocks",
+            self.verdict,
+        ]
+        return "\n".join(lines)
 
     @property
     def left_out(self) -> int:
@@ -159,6 +179,67 @@ def _choice(
     if name == "static+sweep":
         return fit_static_sweep(days, config, engine=engine, cache=cache)
     return RouterChoice(name, name)
+
+
+def backtest(
+    market: str | Path = "dark",
+    *,
+    symbols: Sequence[str] = (),
+    days: int | None = None,
+    shares: int | Sequence[int] = 1000,
+    routers: Sequence[str | Router] = (),
+    fees: FeeSchedule | None = None,
+    pools: Sequence[PoolModel] | None = None,
+    seed: int = 0,
+    kept: str | Path = "out/days",
+    engine: Engine | None = None,
+    **orders: Any,
+) -> BacktestResult:
+    """Play routers on the same books with the same luck, and compare what their orders cost.
+
+    Parameters
+    ----------
+    market : str or Path
+        ``paper``, ``comparable``, ``dark``, or a folder of ``riskroute market import``.
+    symbols, days, fees, pools, seed
+        As `market_days` takes them.
+    shares : int or Sequence[int]
+        Sizes of orders, in turn.
+    routers : Sequence[str or Router]
+        By name, or routers of your own, each of which begins as it is; all that need no learning if empty.
+    kept : str or Path
+        Folder in which days that are ready and what was played are kept.
+    engine : Engine, optional
+        Where days are made and played.
+    **orders
+        Fields of `BacktestConfig`: ``orders``, ``horizon``, ``kappa``, ``side``, ``lot``, ``train``, ``latency_ms``,
+        ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``.
+
+    Examples
+    --------
+    >>> found = backtest("dark", days=4, routers=["sweep"], orders=100)  # doctest: +SKIP
+    >>> print(found)  # doctest: +SKIP
+    """
+    listed = list_of("routers", routers, (str, Router), "names or routers")
+    own = [one for one in listed if isinstance(one, Router)]
+    names = tuple(one for one in listed if isinstance(one, str))
+    known = {item.name for item in dataclasses.fields(BacktestConfig)} - {"shares", "routers", "seed"}
+    for name in orders:
+        one_of("parameter of backtest", name, tuple(sorted(known)))
+    sizes = tuple(list_of("shares", [shares] if isinstance(shares, int) else shares, int, "whole numbers"))
+    config = BacktestConfig(shares=sizes, routers=names, seed=seed, **orders)
+    folder = path_of("kept", kept)
+    ready = market_days(
+        market, symbols=symbols, days=days, seed=seed, kept=folder, fees=fees, pools=pools, engine=engine
+    )
+    cache = TableCache(folder / "played")
+    choices = None
+    if own:
+        asked = names or ("sweep",)
+        rules = router_names(asked, pools=bool(ready[0].pools), horizon=config.horizon)
+        choices = [_choice(name, ready, config, engine, cache) for name in rules]
+        choices += [RouterChoice(one.name, one.name, begins_as=one) for one in own]
+    return run_backtest(str(market), ready, config, engine=engine, cache=cache, choices=choices)
 
 
 def verdict(found: Comparison) -> str:

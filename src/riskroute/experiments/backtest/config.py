@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from riskroute.errors import InputError
 from riskroute.routing.consolidated import SIDES
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
-from riskroute.validation import list_of, one_of, real_number, whole_number
+from riskroute.validation import instance_of, list_of, one_of, real_number, whole_number
 
 KAPPA = 0.05
 """Basis points charged for a squared basis point of unforeseen cost, unless something else is asked for."""
+
+LARGEST_SEED = 2**31 - 1
 
 DEFAULT_ROUTERS = ("sweep", "raw-sweep", "nbbo", "spray", "primary")
 DARK_ROUTERS = ("dark-first+sweep",)
@@ -107,20 +110,22 @@ class BacktestConfig:
     def __post_init__(self) -> None:
         if not self.shares:
             raise InputError("shares must hold at least one size, was empty")
-        for size in list_of("shares", list(self.shares), int, "whole numbers"):
-            whole_number("shares", size, maximum=10**7)
+        store = partial(object.__setattr__, self)
+        sizes = list_of("shares", list(self.shares), int, "whole numbers")
+        store("shares", tuple(whole_number("shares", size, maximum=10**7) for size in sizes))
         one_of("side", self.side, ("both", *SIDES))
-        whole_number("lot", self.lot, maximum=10**7)
-        whole_number("orders", self.orders, maximum=10**6)
-        real_number("horizon", self.horizon, minimum=0, maximum=3600)
-        real_number("kappa", self.kappa, minimum=0, maximum=1000)
+        store("lot", whole_number("lot", self.lot, maximum=10**7))
+        store("orders", whole_number("orders", self.orders, maximum=10**6))
+        store("horizon", real_number("horizon", self.horizon, minimum=0, maximum=3600))
+        store("kappa", real_number("kappa", self.kappa, minimum=0, maximum=1000))
         if self.train is not None:
-            whole_number("train", self.train, minimum=0)
-        real_number("latency_ms", self.latency_ms, minimum=0, maximum=60_000)
-        real_number("dark_latency_ms", self.dark_latency_ms, minimum=0, maximum=60_000)
-        whole_number("seeds", self.seeds, maximum=1000)
-        whole_number("seed", self.seed, minimum=0)
-        real_number("block_minutes", self.block_minutes, above=0, maximum=1440)
+            store("train", whole_number("train", self.train, minimum=0))
+        for name in ("latency_ms", "dark_latency_ms"):
+            store(name, real_number(name, getattr(self, name), minimum=0, maximum=60_000))
+        store("seeds", whole_number("seeds", self.seeds, maximum=1000))
+        store("seed", whole_number("seed", self.seed, minimum=0, maximum=LARGEST_SEED))
+        store("block_minutes", real_number("block_minutes", self.block_minutes, above=0, maximum=1440))
+        instance_of("stress", self.stress, Stress, "a Stress")
 
     @property
     def latency(self) -> Latency:

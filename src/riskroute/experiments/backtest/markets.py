@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from riskroute.arrays import Floats
-from riskroute.errors import DataError, InputError
+from riskroute.errors import DataError, InputError, shown
 from riskroute.files import writable_folder
 from riskroute.market.day_books import day_books
 from riskroute.market.importing import import_files
@@ -30,7 +30,7 @@ from riskroute.seeding import seed_stream, seeding_hash
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine, run_tasks
 from riskroute.simulation.tasks import code_hash
-from riskroute.validation import one_of, whole_number
+from riskroute.validation import function_of, instance_of, list_of, one_of, whole_number
 
 LEVELS = 5
 """Levels a side that are kept; what an order needs beyond is charged an estimate, and counted."""
@@ -210,9 +210,22 @@ def market_days(
     progress : Callable, optional
         Called with a day, and how many of how many are ready.
     """
-    writable_folder("kept", kept)
-    if days is not None:
-        whole_number("days", days)
+    instance_of("market", market, (str, Path), "a name or a folder")
+    kept = writable_folder("kept", kept)
+    symbols = list_of("symbols", [symbols] if isinstance(symbols, str) else symbols, str, "names")
+    if pools is not None:
+        pools = list_of("pools", pools, PoolModel, "pool models")
+    for name, value, kind in (("fees", fees, FeeSchedule), ("engine", engine, Engine)):
+        if value is not None:
+            instance_of(name, value, kind, f"a {kind.__name__}")
+    if progress is not None:
+        function_of("progress", progress)
+    days = None if days is None else whole_number("days", days, maximum=10_000)
+    seed = whole_number("seed", seed, minimum=0)
+    if hours is not None:
+        both = list_of("hours", hours, dt.time, "two times")
+        if len(both) != 2 or both[0] >= both[1]:
+            raise InputError(f"hours must be a time and a later one, was {shown(hours)}")
     if str(market) in MARKETS:
         tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or SYNTHETIC_HOURS, kept)
         own: tuple[PoolModel, ...] = MARKETS[str(market)]

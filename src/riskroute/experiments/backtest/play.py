@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import datetime as dt
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 
 from riskroute.experiments.backtest.config import BacktestConfig
@@ -38,14 +41,17 @@ _LEAST_SESSION = 600 * SECOND
 
 @dataclass(frozen=True)
 class RouterChoice:
-    """A router to be played: what it is called in tables, its name and its parameters."""
+    """A router to be played: what it is called in tables, its name and its parameters, or a router to begin with."""
 
     label: str
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    begins_as: Router | None = None
 
     def make(self) -> Router:
         """Make a new one."""
+        if self.begins_as is not None:
+            return copy.deepcopy(self.begins_as)
         return Clairvoyant() if self.name == Clairvoyant.name else make_router(self.name, **self.parameters)
 
 
@@ -98,6 +104,8 @@ class PlayTask:
         days = [[day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]]
                 for day in self.days]  # fmt: skip
         choice = [self.choice.label, self.choice.name, dict(self.choice.parameters)]
+        if self.choice.begins_as is not None:
+            choice.append(hashlib.sha256(cloudpickle.dumps(self.choice.begins_as)).hexdigest())
         kappa = self.config.kappa if self.choice.name in POLICIES else 0.0  # others do not know it
         config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1))
         return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, code_hash()], 24)

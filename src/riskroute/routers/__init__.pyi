@@ -1,0 +1,26 @@
+"""Public names of the routers room."""
+
+from riskroute.routers.context import Context as Context
+from riskroute.routers.context import Pool as Pool
+from riskroute.routers.context import VenueBooks as VenueBooks
+from riskroute.routers.context import read_context as read_context
+from riskroute.routers.dark_first import DarkFirst as DarkFirst
+from riskroute.routers.dark_first import DarkFirstPost as DarkFirstPost
+from riskroute.routers.decision import Decision as Decision
+from riskroute.routers.decision import price_plan as price_plan
+from riskroute.routers.nbbo import Nbbo as Nbbo
+from riskroute.routers.plan import Plan as Plan
+from riskroute.routers.policy_router import PolicyRouter as PolicyRouter
+from riskroute.routers.primary import Primary as Primary
+from riskroute.routers.registry import ROUTERS as ROUTERS
+from riskroute.routers.registry import make_router as make_router
+from riskroute.routers.registry import restore_router as restore_router
+from riskroute.routers.report import ChildReport as ChildReport
+from riskroute.routers.report import Report as Report
+from riskroute.routers.rest_even import RestEven as RestEven
+from riskroute.routers.router import Router as Router
+from riskroute.routers.spray import Spray as Spray
+from riskroute.routers.static_split import StaticSplit as StaticSplit
+from riskroute.routers.static_split import StaticSweep as StaticSweep
+from riskroute.routers.sweep import RawSweep as RawSweep
+from riskroute.routers.sweep import Sweep as Sweep
