@@ -38,7 +38,7 @@ GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> RouterChoice:
-    """Choose the static split of the least mean cost plus risk on the training days of the first symbol."""
+    """Choose the static split of the least mean cost plus risk on the training days."""
     training = _training(days, config)
     names = tuple(
         name for name in training[0].load().books.venues if all(name in day.load().books.venues for day in training)
@@ -59,8 +59,12 @@ def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> RouterChoic
 
 
 def _training(days: Sequence[MarketDay], config: BacktestConfig) -> list[MarketDay]:
-    mine = [day for day in days if day.symbol == days[0].symbol]
-    return mine[: training_days(len(mine), config.train)] or mine[:1]
+    """Training days of all symbols."""
+    found: list[MarketDay] = []
+    for symbol in dict.fromkeys(day.symbol for day in days):
+        mine = [day for day in days if day.symbol == symbol]
+        found += mine[: max(training_days(len(mine), config.train), 1)]
+    return found
 
 
 def _smaller(config: BacktestConfig) -> BacktestConfig:
