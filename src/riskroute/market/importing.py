@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from riskroute.errors import DataError, InputError
-from riskroute.market.readers.csv_stream import csv_members
+from riskroute.market.readers.csv_stream import csv_header, csv_members
+from riskroute.market.readers.databento import DatabentoReader, is_databento_header
 from riskroute.market.readers.itch import ItchReader
 from riskroute.market.readers.lobster import LobsterReader, is_lobster
 from riskroute.market.readers.reading import ImportOptions, Reader
+from riskroute.market.readers.sniffing import DBN, ITCH, PARQUET, TEXT, ZIP, content_of
 from riskroute.market.readers.table import TableReader
 from riskroute.market.readers.ticks import TickReader, is_ticks
 from riskroute.market.store import Recording, RecordingWriter
@@ -19,6 +22,7 @@ READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
     "itch": ItchReader,
     "lobster": LobsterReader,
     "ticks": TickReader,
+    "databento": DatabentoReader,
     "table": TableReader,
 }
 """Readers by the name of their format."""
@@ -27,18 +31,43 @@ Progress = Callable[[str, int], None]
 """Called with the name of a file and the number of snapshots read so far."""
 
 
+_ITCH_NAME = re.compile(r"_ITCH_?\d|\.itch|-v50", re.IGNORECASE)
+_TEXT_NAME = re.compile(r"\.csv|\.zip$", re.IGNORECASE)
+_EXPECTED = {
+    "itch": "be a whole NASDAQ ITCH 5.0 file, raw or gzip",
+    "table": "hold a Parquet table, as its name says",
+    "": "hold market data (ITCH 5.0, DBN, CSV or Parquet)",
+}
+
+
 def detect_import_kind(path: Path) -> str:
-    """Which reader a file is for, by its name and what archives hold."""
+    """Which reader a file is for: by what it holds, and by its name where several read that."""
     if not path.is_file():
         raise InputError(f"file must be there, was {str(path)!r}")
-    ending = path.suffix.lower()
-    if ending == ".parquet":
+    content = content_of(path)
+    told = "" if _TEXT_NAME.search(path.name) else "itch" if _ITCH_NAME.search(path.name) else ""
+    told = "table" if path.suffix.lower() == ".parquet" else told
+    if content.what == DBN:
+        return "databento"
+    if content.what == ITCH and content.packing != "zstd" and told != "table":
+        return "itch"
+    if content.what == PARQUET and not content.packing:
+        if told != "table":
+            raise DataError(f"{path} must have the ending .parquet, was a Parquet table of another name")
         return "table"
-    if ending == ".zip" or ".csv" in path.name.lower():
-        if not csv_members(path):
-            raise DataError(f"{path} must hold CSV files, was an archive without any")
-        return "lobster" if is_lobster(path) else "ticks" if is_ticks(path) else "table"
-    return "itch"
+    if told or not (content.what in (ZIP, TEXT) or (content.odd and _TEXT_NAME.search(path.name))):
+        raise DataError(f"{path} must {_EXPECTED[told]}, was {content}")
+    return _kind_of_text(path)
+
+
+def _kind_of_text(path: Path) -> str:
+    if not csv_members(path):
+        raise DataError(f"{path} must hold CSV files, was an archive without any")
+    if is_lobster(path):
+        return "lobster"
+    if is_ticks(path):
+        return "ticks"
+    return "databento" if is_databento_header(csv_header(path)) else "table"
 
 
 def import_files(
@@ -119,6 +148,8 @@ def _read(
         writer.recording.references += part.references
         writer.recording.unresolved += part.unresolved
         writer.recording.deeper += part.deeper
+        for what, some in part.notes.items():
+            writer.recording.notes[what] = writer.recording.notes.get(what, 0) + some
         count += part.snapshots.height
         if progress is not None:
             progress(reader.source.name, count)

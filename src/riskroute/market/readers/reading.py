@@ -92,7 +92,7 @@ class ReaderPart:
     """A piece of a recording, in the order of time: snapshots, events if the source has them, and what was counted.
 
     ``references`` counts messages that refer to an order, ``unresolved`` those whose order is not in the file, and
-    ``deeper`` snapshots that had more levels than were kept.
+    ``deeper`` snapshots that had more levels than were kept. ``notes`` counts what else must be said of the part.
     """
 
     venue: str
@@ -102,6 +102,7 @@ class ReaderPart:
     references: int = 0
     unresolved: int = 0
     deeper: int = 0
+    notes: dict[str, int] = field(default_factory=dict)
 
 
 class Reader(Protocol):
