@@ -14,6 +14,7 @@ from riskroute.market.readers.lobster import LobsterReader, is_lobster
 from riskroute.market.readers.reading import ImportOptions, Reader
 from riskroute.market.readers.sniffing import DBN, ITCH, PARQUET, TEXT, ZIP, content_of
 from riskroute.market.readers.table import TableReader
+from riskroute.market.readers.taq import TaqReader, is_taq
 from riskroute.market.readers.ticks import TickReader, is_ticks
 from riskroute.market.store import Recording, RecordingWriter
 from riskroute.validation import function_of, instance_of, list_of, one_of, path_of, real_number
@@ -23,6 +24,7 @@ READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
     "lobster": LobsterReader,
     "ticks": TickReader,
     "databento": DatabentoReader,
+    "taq": TaqReader,
     "table": TableReader,
 }
 """Readers by the name of their format."""
@@ -67,6 +69,8 @@ def _kind_of_text(path: Path) -> str:
         return "lobster"
     if is_ticks(path):
         return "ticks"
+    if is_taq(path):
+        return "taq"
     return "databento" if is_databento_header(csv_header(path)) else "table"
 
 

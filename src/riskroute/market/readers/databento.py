@@ -33,6 +33,7 @@ from riskroute.market.readers.databento_layout import (
 from riskroute.market.readers.itch import one_of_many_itch_files
 from riskroute.market.readers.reading import (
     ITCH_LEVELS,
+    MOST_SYMBOLS,
     ImportOptions,
     ReaderPart,
     reader_events,
@@ -41,9 +42,6 @@ from riskroute.market.readers.reading import (
 )
 from riskroute.market.schema import schema_level_columns, schema_levels_kept
 from riskroute.names import LONGEST_SYMBOL, is_name, name_rule
-
-MOST_SYMBOLS = 200
-"""Symbols of a file that are read without being named."""
 
 ROWS, FEW = 100_000, 10
 """Records that are held at once, about: for books of ``FEW`` levels, and fewer for deeper ones."""

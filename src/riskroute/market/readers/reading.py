@@ -22,6 +22,12 @@ MOST_LEVELS = 1000
 ITCH_LEVELS = 50
 """Levels per side of an ITCH file that are kept at most: itch-book tells no more."""
 
+MOST_SYMBOLS = 200
+"""Symbols of a file that are read without being named."""
+
+LARGEST_LOT = 10_000
+"""Shares that a unit of size may stand for at most."""
+
 
 @dataclass(frozen=True)
 class ImportOptions:
@@ -39,6 +45,8 @@ class ImportOptions:
         If the file does not tell, or to overrule it. ``venue`` is a market identifier code such as XNAS.
     columns : dict[str, str]
         For tables with names of their own: ours to theirs, for example ``{"bid_px_00": "BestBid"}``.
+    lot : int, optional
+        Shares that a unit of size stands for, for quotes of the tape; what the reader assumes if None.
     """
 
     symbols: tuple[str, ...] = ()
@@ -48,10 +56,13 @@ class ImportOptions:
     date: dt.date | None = None
     venue: str | None = None
     columns: dict[str, str] = field(default_factory=dict)
+    lot: int | None = None
 
     def __post_init__(self) -> None:
         if self.depth is not None:
             whole_number("depth", self.depth, maximum=MOST_LEVELS)
+        if self.lot is not None:
+            whole_number("lot", self.lot, maximum=LARGEST_LOT)
         if isinstance(self.symbols, str):
             raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
         names = list_of("symbols", self.symbols, str, "names")
