@@ -51,16 +51,27 @@ def market_generate_command(
 
 @market.command("import")
 def market_import_command(
-    files: Annotated[list[Path], typer.Argument(help="ITCH 5.0, LOBSTER, ticks, or tables of books (CSV, Parquet).")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="ITCH 5.0, LOBSTER, Databento, TAQ or WRDS quotes, ticks, or tables of books."),
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the recordings.")] = Path("out/books"),
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
     depth: Annotated[
-        int | None, typer.Option(help="Levels per side to keep; all of the file if left out, up to 50 of ITCH.")
+        int | None,
+        typer.Option(
+            help="Levels per side to keep; all of the file if left out, up to 50 of ITCH and of orders (mbo)."
+        ),
     ] = None,
     hours: Annotated[str | None, typer.Option(help="New York times, FIRST-LAST; the whole file if left out.")] = None,
     date: DateOption = None,
     venue: Annotated[str | None, typer.Option(help="Market identifier code, if the file does not tell.")] = None,
-    format: Annotated[str | None, typer.Option(help="itch, lobster, ticks or table; found out if left out.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="itch, lobster, ticks, databento, taq or table; found out if left out.")
+    ] = None,
+    lot: Annotated[
+        int | None, typer.Option(help="For TAQ and WRDS: shares per unit of size; 100 for days before 2025-11-03.")
+    ] = None,
     column: Annotated[
         list[str] | None, typer.Option(help="For tables: OURS=THEIRS, such as bid_px_00=BestBid; repeat for more.")
     ] = None,
@@ -94,7 +105,7 @@ def market_import_command(
             raise InputError(f"--column must be OURS=THEIRS, was {text!r}")
         names[ours] = theirs
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
-    options = ImportOptions(tuple(symbol or ()), depth, start, end, market_date(date), venue, names)
+    options = ImportOptions(tuple(symbol or ()), depth, start, end, market_date(date), venue, names, lot)
     with named_as_options(), counting("books") as progress:
         recordings = import_files(
             files, out, options, kind=format, max_unresolved=max_unresolved, max_crossed=max_crossed, progress=progress
@@ -240,8 +251,8 @@ def _say_overview(recordings: list[Any]) -> None:
     ]
     say(TextTable(header, rows).plain())
     for one in recordings:
-        if one.cut:
-            say(one.cut)
+        for text in one.remarks:
+            say(text)
 
 
 def require_market_command() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from riskroute.errors import DataError, InputError
+from riskroute.market.quality import CROSSED_TOO_LONG, check_recorded_day
 from riskroute.market.readers.csv_stream import csv_header, csv_members
 from riskroute.market.readers.databento import DatabentoReader, is_databento_header
 from riskroute.market.readers.itch import ItchReader
@@ -141,6 +142,7 @@ def _read(
                 twice = writers[key].recording
                 raise InputError(f"files must be of different venues, symbols or days, was {twice.stem} twice")
             mine.add(key)
+            check_recorded_day(reader.date, reader.source)
             source = str(reader.source.name)
             writers[key] = RecordingWriter(
                 out, Recording(part.venue, part.symbol, reader.date, reader.depth, source, reader.name)
@@ -184,6 +186,17 @@ def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, fl
                     f"{reader.source} ({one.symbol}) must have at most {limits[name]:.1%} {what}, "
                     f"was {share:.1%} ({some:,} of {of:,}); {higher} goes on all the same"
                 )
+        _judge_stretch(reader, one, limits["crossed"])
+
+
+def _judge_stretch(reader: Reader, one: Recording, limit: float) -> None:
+    """Refuse books that are crossed for long, if that is more of the time than allowed: few may stand for hours."""
+    longest, share = one.notes.get("longest_crossed", 0.0), one.notes.get("crossed_time_share", 0.0)
+    if longest > CROSSED_TOO_LONG and share > limit:
+        raise DataError(
+            f"{reader.source} ({one.symbol}) must have bid at or above ask for at most {limit:.1%} of the time, was "
+            f"{share:.1%}, and {longest:,.0f} s at longest; max_crossed = {_above(share)} goes on all the same"
+        )
 
 
 def _above(share: float) -> str:

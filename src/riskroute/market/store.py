@@ -20,9 +20,10 @@ import polars
 from riskroute.arrays import Integers
 from riskroute.errors import DataError, InputError, one_line_error
 from riskroute.files import write_json
+from riskroute.market.quality import BookWatch, check_prices, quality_remarks
 from riskroute.market.readers.parquet_stream import ParquetStream
 from riskroute.market.readers.reading import ITCH_LEVELS
-from riskroute.market.schema import EVENT_SCHEMA, schema_crossed, schema_levels_used, snapshot_schema
+from riskroute.market.schema import EVENT_SCHEMA, schema_levels_used, snapshot_schema
 from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
 from riskroute.validation import day_of, instance_of, list_of, one_of, path_of, whole_number
 
@@ -34,7 +35,7 @@ class Recording:
     """What is known of one venue, symbol and day.
 
     ``depth`` is the number of levels per side that its table has room for, ``levels`` that of its deepest book.
-    ``deeper`` counts snapshots that had more levels in the file than were kept.
+    ``deeper`` counts snapshots that had more levels in the file than were kept, ``notes`` has what else is odd.
     """
 
     venue: str
@@ -80,6 +81,12 @@ class Recording:
         return f"{some} more levels on a side than were kept ({self.depth})."
 
     @property
+    def remarks(self) -> list[str]:
+        """Sentences about what was left out and what is odd; none of most recordings."""
+        said = [f"{self.stem}: {text}." for text in quality_remarks(self.notes)]
+        return [self.cut, *said] if self.cut else said
+
+    @property
     def crossed_share(self) -> float:
         """Share of snapshots whose best bid is at or above the best ask."""
         return self.crossed / self.snapshots if self.snapshots else 0.0
@@ -91,15 +98,20 @@ class RecordingWriter:
     def __init__(self, folder: Path, recording: Recording) -> None:
         self.folder, self.recording = folder, recording
         self._writers: dict[str, ParquetStream] = {}
+        self._watch = BookWatch(recording.date)
 
     def add_snapshots(self, frame: polars.DataFrame) -> None:
         """Append snapshots, in the order of time."""
         if frame.height:
+            check_prices(frame, self.recording.source)
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
             one.levels = max(one.levels, schema_levels_used(frame))
             one.snapshots += frame.height
-            one.crossed += schema_crossed(frame)
+            crossed = (frame["bid_px_00"] >= frame["ask_px_00"]).fill_null(False).to_numpy()
+            one.crossed += int(crossed.sum())
+            self._watch.look(frame["ts_event"].cast(polars.Int64).to_numpy(), crossed)
+            one.notes |= self._watch.notes()
             one.first = one.first or str(frame["ts_event"][0])
             one.last = str(frame["ts_event"][-1])
 
@@ -107,6 +119,7 @@ class RecordingWriter:
         """Append events, in the order of time."""
         self.recording.has_events = True
         if frame.height:
+            check_prices(frame, self.recording.source)
             self._write(EVENTS, frame.select(list(EVENT_SCHEMA)))
             self.recording.events += frame.height
 
