@@ -138,7 +138,7 @@ def packed(content: bytes) -> bytes:
     return bytes(whole.getvalue())
 
 
-def random_orders(seed: int, count: int = 60) -> list[Order]:
+def random_orders(seed: int, count: int = 60, *, step: int = 1000) -> list[Order]:
     """Orders at five prices per side that never cross: adds, changes, cancels, fills with what follows them, clears."""
     rng = np.random.default_rng(seed)
     live: dict[int, list[Any]] = {}
@@ -149,7 +149,7 @@ def random_orders(seed: int, count: int = 60) -> list[Order]:
         return Order(action, number, side, price, size, time=time)
 
     for k in range(count):
-        time = OPEN + k * 1000
+        time = OPEN + k * step
         kind = str(rng.choice(list("AAACCMMFR"), p=[0.12, 0.12, 0.11, 0.15, 0.1, 0.1, 0.1, 0.18, 0.02]))
         if kind == "R":
             live.clear()

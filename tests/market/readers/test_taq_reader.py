@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars
 import pytest
@@ -19,33 +19,10 @@ from riskroute.market.readers import csv_stream, taq
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.readers.tape import TAPE_VENUES
 from riskroute.market.store import Store
+from taq_files import OPEN, TAQ_NAME, Quote, clock, taq_text, wrds_text
 
-TAQ_NAME = "SPLITS_US_ALL_BBO_A_20190327"
-OPEN = 34_200 * 10**9
 ANY = ImportOptions()
-HEADER = (
-    "Time|Exchange|Symbol|Bid_Price|Bid_Size|Offer_Price|Offer_Size|Quote_Condition|Sequence_Number|National_BBO_Ind|"
-    "FINRA_BBO_Indicator|FINRA_ADF_MPID_Indicator|Quote_Cancel_Correction|Source_Of_Quote"
-)
-WRDS_HEADER = (
-    "DATE,TIME_M,EX,SYM_ROOT,SYM_SUFFIX,BID,BIDSIZ,ASK,ASKSIZ,QU_COND,QU_SEQNUM,NATBBO_IND,QU_CANCEL,QU_SOURCE"
-)
-
 Found = dict[str, list[tuple[int, int, float | None, int, float | None, int]]]
-
-
-class Quote(NamedTuple):
-    """A row; ``time`` in nanoseconds since midnight in New York, sizes in lots."""
-
-    time: int
-    letter: str = "N"
-    bid: float = 10.0
-    bid_size: int = 3
-    ask: float = 10.01
-    ask_size: int = 5
-    condition: str = "R"
-    cancelled: str = "A"
-    symbol: str = "ACME"
 
 
 QUOTES = [
@@ -54,30 +31,6 @@ QUOTES = [
     Quote(OPEN + 10**9, "N", bid_size=0, bid=0.0),
     Quote(OPEN + 2 * 10**9, "T", condition="N"),
 ]
-
-
-def clock(time: int, form: str) -> str:
-    seconds, rest = divmod(time, 10**9)
-    return form.format(seconds // 3600, seconds // 60 % 60, seconds % 60, rest)
-
-
-def taq_text(quotes: list[Quote], *, end: bool = True) -> str:
-    rows = [HEADER]
-    for k, one in enumerate(quotes, start=1):
-        time = clock(one.time, "{:02d}{:02d}{:02d}{:09d}")
-        cells = (time, one.letter, one.symbol, one.bid, one.bid_size, one.ask, one.ask_size, one.condition, k)
-        rows.append("|".join(map(str, cells)) + f"||||{one.cancelled}|C")
-    return "\n".join([*rows, *([f"END|20190327|{len(quotes):09d}||||||||||"] if end else [])]) + "\n"
-
-
-def wrds_text(quotes: list[Quote], day: str = "2019-03-27", *, lower: bool = False) -> str:
-    rows = [WRDS_HEADER.lower() if lower else WRDS_HEADER]
-    for k, one in enumerate(quotes, start=1):
-        root, _, suffix = one.symbol.partition(" ")
-        time = clock(one.time, "{:d}:{:02d}:{:02d}.{:09d}")
-        cells = (day, time, one.letter, root, suffix, one.bid, one.bid_size, one.ask, one.ask_size, one.condition, k)
-        rows.append(",".join(map(str, cells)) + f",,{one.cancelled},C")
-    return "\n".join(rows) + "\n"
 
 
 def naive(quotes: list[Quote], lot: int = 100) -> Found:
