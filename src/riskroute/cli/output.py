@@ -49,6 +49,8 @@ OPTIONS = (
     (r"\bmax_(unresolved|crossed) = ", r"--max-\1 "),
     (r"\bcolumns = \{'(\w+)': NAME\}", r"--column \1=NAME"),
     (r"^out must", "--out must"),
+    (r"^(date|lot|symbol|venue) must be given", r"--\1 must be given"),
+    (r"\b(lot|symbol|venue) = (?=[A-Z\d])", r"--\1 "),
 )
 """How errors of the library name a parameter, and how a command names it."""
 
