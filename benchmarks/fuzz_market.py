@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 import polars
 
-import fuzz_formats
 from riskroute.errors import RiskrouteError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from timing import leave, print_heading, say, sized
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+import fuzz_formats
 from market_files import (
     ITCH_NAME,
     LOBSTER_NAME,

@@ -1,13 +1,9 @@
-"""Small valid inputs of Databento and of TAQ, for `fuzz_market` to damage."""
+"""Small valid inputs of Databento and of TAQ, for ``benchmarks/fuzz_market.py`` to damage."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from databento_files import OPEN, book_record, mbo_file, metadata, packed, random_orders, transcoded
 from taq_files import OPEN as MORNING
 from taq_files import TAQ_NAME, Quote, taq_text, wrds_text
