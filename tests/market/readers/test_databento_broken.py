@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,18 @@ def test_a_dbn_file_cut_off_is_refused(tmp_path: Path, end: int, zstd: bool) -> 
 def test_a_packed_file_cut_off_is_refused(tmp_path: Path, end: int) -> None:
     for name, content in {"a.dbn.zst": mbp(), "a.csv.zst": transcoded(mbp())}.items():
         assert "cut off" in refusal(tmp_path, packed(content * 1)[:end], name=name)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_every_version_reads_the_same(tmp_path: Path, version: int) -> None:
+    records = b"".join(book_record(book, OPEN + k) for k, book in enumerate(BOOKS))
+    one, store = imported(written(tmp_path, metadata("mbp-1", version=version) + records))
+    assert store.snapshots(one)["bid_px_00"].to_list() == [99.99, 100.0, None]
+
+
+def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "databento_dbn", None)
+    assert "DBN files need databento_dbn: pip install 'riskroute[market]'" in refusal(tmp_path, mbp())
 
 
 def test_a_version_to_come_is_refused(tmp_path: Path) -> None:

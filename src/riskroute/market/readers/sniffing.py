@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,8 +81,6 @@ def content_of(path: Path) -> Content:
         packing = "gzip" if start[:2] == GZIP else "zstd" if start == ZSTD else ""
         with unpacked(path) as file:
             head, whole = _head(file)
-        if not packing and zipfile.is_zipfile(path):
-            return Content(ZIP, packing, head)
     return Content(bytes_are(head) if head or whole else DAMAGED, packing, head)
 
 
