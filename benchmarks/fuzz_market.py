@@ -1,6 +1,6 @@
 """Import of damaged market data: an error or a whole result, never a crash, a hang, or a part of an output.
 
-    python benchmarks/fuzz_market.py --count 100000 --seed 0 --kinds itch,lobster,ticks,csv,parquet,tardis,binance
+    python benchmarks/fuzz_market.py --count 100000 --seed 0 --kinds itch,lobster,ticks,csv,parquet,tardis,dbn
 
 Every input is made from the seed and its number. A child process reads them one after another; if it dies or takes too
 long over one, that one is kept, and another child goes on with the next. Exit code 1 if anything failed.
@@ -34,6 +34,7 @@ from riskroute.market.readers.reading import ImportOptions
 from timing import leave, print_heading, say, sized
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+import fuzz_formats
 from market_files import (
     ITCH_NAME,
     LOBSTER_NAME,
@@ -49,7 +50,6 @@ from market_files import (
     tick_text,
     zipped,
 )
-from naive_updates import binance_text, random_updates, tardis_text
 
 SECONDS = 5
 """A tiny input that takes longer hangs."""
@@ -88,8 +88,8 @@ class Case:
 def damaged(kind: str, rng: np.random.Generator) -> Case:
     """A small valid input of a kind with one to three damages, some before it is packed and some after."""
     contents, packed, wanted = VALID[kind](rng)
-    split = _itch_records if kind == "itch" else _lines
-    changes = [*BYTES, *RECORDS * 3, *[_hostile_message if kind == "itch" else _hostile_field] * 8]
+    split = {"itch": _itch_records, "dbn": fuzz_formats.dbn_records}.get(kind, _lines)
+    changes = [*BYTES, *RECORDS * 3, *[_hostile_field if split is _lines else _hostile_message] * 8]
     inside = 0 if kind == "parquet" else _pick(rng, (1, 1, 1, 2, 3) if packed == "plain" else (0, 1))
     for _ in range(inside):
         name = _pick(rng, list(contents))
@@ -169,14 +169,15 @@ def _drop_records(data: bytes, rng: np.random.Generator, split: Splitter) -> byt
 
 def _hostile_field(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
     """A field of some row, or the same field of all rows below the first, becomes what nobody expected."""
-    rows = [line.split(b",") for line in data.split(b"\n")]
+    mark = b"|" if b"|" in data[:200] else b","
+    rows = [line.split(mark) for line in data.split(b"\n")]
     number = int(rng.integers(len(rows)))
     column = int(rng.integers(len(rows[number])))
     text = _pick(rng, NUMBERS).encode()
     for row in rows[1:] if rng.random() < 0.2 else [rows[number]]:
         if column < len(row):
             row[column] = text
-    return b"\n".join(map(b",".join, rows))
+    return b"\n".join(map(mark.join, rows))
 
 
 def _hostile_message(data: bytes, rng: np.random.Generator, split: Splitter) -> bytes:
@@ -251,11 +252,6 @@ def _csv(rng: np.random.Generator) -> Valid:
     return {"books.csv": text.encode()}, _pick(rng, ("plain", "plain", "gzip", "zip")), _some_wanted(rng, (), 50)
 
 
-def _updates(rng: np.random.Generator, name: str, text: str) -> Valid:
-    wanted = ImportOptions((), int(_pick(rng, (1, 2, 5))), unit=0.5)
-    return {name: text.encode()}, _pick(rng, ("plain", "plain", "gzip", "zip")), wanted
-
-
 def _parquet(rng: np.random.Generator) -> Valid:
     """A valid table, whose bytes are damaged later, or one with columns of odd types and extreme numbers."""
     frame = polars.DataFrame(_columns(rng))
@@ -273,18 +269,30 @@ def _parquet(rng: np.random.Generator) -> Valid:
     return {"books.parquet": whole.getvalue()}, "plain" if odd else "parquet", _some_wanted(rng, (), 50)
 
 
+def _made(make: Callable[[np.random.Generator], dict[str, bytes]], packing: str) -> Callable[[Any], Valid]:
+    return lambda rng: (make(rng), _pick(rng, ("plain", "plain", packing)), _some_wanted(rng, (), 10))
+
+
 BYTES = (_flip, _flip, _overwrite, _delete, _insert, _truncate, _repeat, _swap)
 RECORDS = (_swap_records, _repeat_records, _drop_records)
 VALID: dict[str, Callable[[np.random.Generator], Valid]] = {
-    "itch": _itch, "lobster": _lobster, "ticks": _ticks, "csv": _csv, "parquet": _parquet,
-    "tardis": lambda rng: _updates(rng, "books.csv", tardis_text(random_updates(rng), 1_553_644_800_000_000)),
-    "binance": lambda rng: _updates(rng, "books.json", binance_text(random_updates(rng), 1_553_644_800_000)),
-}  # fmt: skip
+    "itch": _itch,
+    "lobster": _lobster,
+    "ticks": _ticks,
+    "csv": _csv,
+    "parquet": _parquet,
+    "dbn": _made(fuzz_formats.databento_binary, "zstd"),
+    "databento": _made(fuzz_formats.databento_text, "zstd"),
+    "taq": _made(fuzz_formats.tape_quotes, "gzip"),
+    "tardis": fuzz_formats.tardis_updates,
+    "binance": fuzz_formats.binance_updates,
+}
 KINDS = tuple(VALID)
 PACKING: dict[str, Callable[[dict[str, bytes]], dict[str, bytes]]] = {
     "plain": dict,
     "parquet": dict,
     "gzip": lambda contents: {f"{name}.gz": gzipped(content) for name, content in contents.items()},
+    "zstd": fuzz_formats.zstd,
     "zip": lambda contents: {next(iter(contents)).replace(".csv", ".zip"): zipped(contents)},
 }
 

@@ -1,7 +1,7 @@
 """Compile what the tests and the demo use, once, into ``NUMBA_CACHE_DIR``: a program for a fresh checkout.
 
 It goes through the motions of all that has compiled code: policies on listed and on implicit sets, designs, a study of
-a synthetic market with limit orders.
+a synthetic market with limit orders, books of other files.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import riskroute as rr
+from riskroute.market.readers.databento_book import OrderBook
+from riskroute.market.readers.itch_stocks import itch_stocks
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 from riskroute.routing.consolidated import ConsolidatedBook
 
@@ -42,7 +44,11 @@ def main() -> None:
     book.take(200)
     flags, numbers = np.array([True]), np.array([1])
     list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, np.ones(1), np.ones(1))))
+    one = np.ones(1, dtype=np.int64)
+    OrderBook(1).apply(one, one * ord("A"), one * ord("B"), one, one, one)
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "empty.itch").write_bytes(bytes(2))
+        itch_stocks(Path(folder) / "empty.itch")
         rr.Study(**STUDY).run(out=Path(folder), engine=rr.Engine(workers=1))
 
 

@@ -52,13 +52,14 @@ def market_generate_command(
 @market.command("import")
 def market_import_command(
     files: Annotated[
-        list[Path], typer.Argument(help="ITCH 5.0, LOBSTER, ticks, book updates, or tables of books (CSV, Parquet).")
+        list[Path],
+        typer.Argument(help="ITCH 5.0, LOBSTER, Databento, TAQ or WRDS quotes, ticks, book updates, or tables."),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the recordings.")] = Path("out/books"),
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
     depth: Annotated[
         int | None,
-        typer.Option(help="Levels per side to keep; all of the file if left out, up to 50 of ITCH and updates."),
+        typer.Option(help="Levels per side to keep; all of the file if left out, up to 50 of ITCH, mbo and updates."),
     ] = None,
     hours: Annotated[
         str | None, typer.Option(help="Times of the zone, FIRST-LAST; the whole file if left out.")
@@ -66,7 +67,11 @@ def market_import_command(
     date: DateOption = None,
     venue: Annotated[str | None, typer.Option(help="Name such as XNAS, if the file does not tell.")] = None,
     format: Annotated[
-        str | None, typer.Option(help="itch, lobster, ticks, deltas or table; found out if left out.")
+        str | None,
+        typer.Option(help="itch, lobster, ticks, databento, taq, deltas or table; found out if left out."),
+    ] = None,
+    lot: Annotated[
+        int | None, typer.Option(help="For TAQ and WRDS: shares per unit of size; 100 for days before 2025-11-03.")
     ] = None,
     column: Annotated[
         list[str] | None,
@@ -110,7 +115,7 @@ def market_import_command(
             raise InputError(f"--column must be OURS=THEIRS, was {text!r}")
         names[ours] = theirs
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
-    options = ImportOptions(tuple(symbol or ()), depth, start, end, market_date(date), venue, names, unit, zone)
+    options = ImportOptions(tuple(symbol or ()), depth, start, end, market_date(date), venue, names, unit, zone, lot)
     with named_as_options(), counting("books") as progress:
         recordings = import_files(
             files, out, options, kind=format, max_unresolved=max_unresolved, max_crossed=max_crossed, progress=progress
@@ -261,8 +266,8 @@ def _say_overview(recordings: list[Any]) -> None:
     ]
     say(TextTable(header, rows).plain())
     for one in recordings:
-        for sentence in one.said:
-            say(sentence)
+        for text in one.remarks:
+            say(text)
 
 
 def require_market_command() -> None:

@@ -23,11 +23,13 @@ SECOND = 1_000_000_000
 YEARS = range(1970, 2262)
 """What 64 bits of nanoseconds can tell, in whole years."""
 
-_DATES = (
-    (r"^(\d{2})(\d{2})(\d{4})\.NASDAQ_ITCH", (3, 1, 2)),
-    (r"^S(\d{2})(\d{2})(\d{2})-v50", (3, 1, 2)),
-    (r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)", (1, 2, 3)),
+_DATES: tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...] = (
+    (r"^(\d{2})(\d{2})(\d{4})\.(?:NASDAQ|BX|PSX)_ITCH", ((3, 1, 2),)),
+    (r"^S(\d{2})(\d{2})(\d{2})-v50", ((3, 1, 2),)),
+    (r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)", ((1, 2, 3),)),
+    (r"(?<!\d)(\d{2})(\d{2})(\d{4})(?!\d)", ((3, 1, 2), (3, 2, 1))),
 )
+"""Where names have a day, and which groups are year, month and day; every way of reading them counts."""
 
 
 def clock_zone(field: str, value: Any) -> str:
@@ -129,20 +131,30 @@ class Window:
 
 
 def clock_date(name: str) -> dt.date | None:
-    """The day that a file name tells, if any.
+    """The day that a file name tells; none if it tells no day, or several.
 
     Examples
     --------
     >>> clock_date("12302019.NASDAQ_ITCH50.gz"), clock_date("20190327.BX_ITCH_50"), clock_date("S081321-v50.txt.gz")
     (datetime.date(2019, 12, 30), datetime.date(2019, 3, 27), datetime.date(2021, 8, 13))
+    >>> clock_date("books_10112012.bin"), clock_date("20190327-20190329.bin")
+    (None, None)
     """
-    for pattern, (year, month, day) in _DATES:
-        for found in re.finditer(pattern, name):
-            full = int(found[year]) + (2000 if len(found[year]) == 2 else 0)
-            try:
-                date = dt.date(full, int(found[month]), int(found[day]))
-            except ValueError:
-                continue
-            if full in YEARS:
-                return date
+    for pattern, readings in _DATES:
+        days = {
+            day
+            for found in re.finditer(pattern, name)
+            for year, month, date in readings
+            if (day := _day(found[year], found[month], found[date])) is not None
+        }
+        if days:
+            return days.pop() if len(days) == 1 else None
     return None
+
+
+def _day(year: str, month: str, day: str) -> dt.date | None:
+    full = int(year) + (2000 if len(year) == 2 else 0)
+    try:
+        return dt.date(full, int(month), int(day)) if full in YEARS else None
+    except ValueError:
+        return None

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from riskroute.errors import DataError, InputError
 from riskroute.market.clock import TRADING_ZONE
-from riskroute.market.readers.csv_stream import csv_members
+from riskroute.market.quality import CROSSED_TOO_LONG, check_recorded_day
+from riskroute.market.readers.csv_stream import csv_header, csv_members
+from riskroute.market.readers.databento import DatabentoReader, is_databento_header
 from riskroute.market.readers.deltas import DeltaReader, is_deltas
 from riskroute.market.readers.itch import ItchReader
 from riskroute.market.readers.lobster import LobsterReader, is_lobster
 from riskroute.market.readers.reading import ImportOptions, Reader
+from riskroute.market.readers.sniffing import DBN, ITCH, PARQUET, TEXT, ZIP, content_of
 from riskroute.market.readers.table import TableReader
+from riskroute.market.readers.taq import TaqReader, is_taq
 from riskroute.market.readers.ticks import TickReader, is_ticks
 from riskroute.market.store import Recording, RecordingWriter
 from riskroute.validation import function_of, instance_of, list_of, one_of, path_of, real_number
@@ -22,6 +27,8 @@ READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
     "lobster": LobsterReader,
     "ticks": TickReader,
     "deltas": DeltaReader,
+    "databento": DatabentoReader,
+    "taq": TaqReader,
     "table": TableReader,
 }
 """Readers by the name of their format."""
@@ -30,20 +37,47 @@ Progress = Callable[[str, int], None]
 """Called with the name of a file and the number of snapshots read so far."""
 
 
+_ITCH_NAME = re.compile(r"_ITCH_?\d|\.itch|-v50", re.IGNORECASE)
+_TEXT_NAME = re.compile(r"\.csv|\.zip$", re.IGNORECASE)
+_EXPECTED = {
+    "itch": "be a whole NASDAQ ITCH 5.0 file, raw or gzip",
+    "table": "hold a Parquet table, as its name says",
+    "": "hold market data (ITCH 5.0, DBN, CSV or Parquet)",
+}
+
+
 def detect_import_kind(path: Path) -> str:
-    """Which reader a file is for, by its name and what archives hold."""
+    """Which reader a file is for: by what it holds, and by its name where several read that."""
     if not path.is_file():
         raise InputError(f"file must be there, was {str(path)!r}")
-    ending = path.suffix.lower()
-    if ending == ".parquet":
+    content = content_of(path)
+    told = "" if _TEXT_NAME.search(path.name) else "itch" if _ITCH_NAME.search(path.name) else ""
+    told = "table" if path.suffix.lower() == ".parquet" else told
+    if content.what == DBN:
+        return "databento"
+    if content.what == ITCH and content.packing != "zstd" and told != "table":
+        return "itch"
+    if content.what == PARQUET and not content.packing:
+        if told != "table":
+            raise DataError(f"{path} must have the ending .parquet, was a Parquet table of another name")
         return "table"
     if is_deltas(path):
         return "deltas"
-    if ending == ".zip" or ".csv" in path.name.lower():
-        if not csv_members(path):
-            raise DataError(f"{path} must hold CSV files, was an archive without any")
-        return "lobster" if is_lobster(path) else "ticks" if is_ticks(path) else "table"
-    return "itch"
+    if told or not (content.what in (ZIP, TEXT) or (content.odd and _TEXT_NAME.search(path.name))):
+        raise DataError(f"{path} must {_EXPECTED[told]}, was {content}")
+    return _kind_of_text(path)
+
+
+def _kind_of_text(path: Path) -> str:
+    if not csv_members(path):
+        raise DataError(f"{path} must hold CSV files, was an archive without any")
+    if is_lobster(path):
+        return "lobster"
+    if is_ticks(path):
+        return "ticks"
+    if is_taq(path):
+        return "taq"
+    return "databento" if is_databento_header(csv_header(path)) else "table"
 
 
 def import_files(
@@ -122,6 +156,7 @@ def _read(
                 twice = writers[key].recording
                 raise InputError(f"files must be of different venues, symbols or days, was {twice.stem} twice")
             mine.add(key)
+            check_recorded_day(reader.date, reader.source)
             source = str(reader.source.name)
             kept = {name: getattr(reader, name) for name in ("unit", "zone") if hasattr(reader, name)}
             writers[key] = RecordingWriter(
@@ -135,6 +170,8 @@ def _read(
         writer.recording.unresolved += part.unresolved
         writer.recording.deeper += part.deeper
         writer.recording.gaps += part.gaps
+        for what, some in part.notes.items():
+            writer.recording.notes[what] = writer.recording.notes.get(what, 0) + some
         count += part.snapshots.height
         if progress is not None:
             progress(reader.source.name, count)
@@ -165,6 +202,17 @@ def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, fl
                     f"{reader.source} ({one.symbol}) must have at most {limits[name]:.1%} {what}, "
                     f"was {share:.1%} ({some:,} of {of:,}); {higher} goes on all the same"
                 )
+        _judge_stretch(reader, one, limits["crossed"])
+
+
+def _judge_stretch(reader: Reader, one: Recording, limit: float) -> None:
+    """Refuse books that are crossed for long, if that is more of the time than allowed: few may stand for hours."""
+    longest, share = one.notes.get("longest_crossed", 0.0), one.notes.get("crossed_time_share", 0.0)
+    if longest > CROSSED_TOO_LONG and share > limit:
+        raise DataError(
+            f"{reader.source} ({one.symbol}) must have bid at or above ask for at most {limit:.1%} of the time, was "
+            f"{share:.1%}, and {longest:,.0f} s at longest; max_crossed = {_above(share)} goes on all the same"
+        )
 
 
 def _above(share: float) -> str:

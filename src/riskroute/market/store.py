@@ -21,10 +21,11 @@ from riskroute.arrays import Integers
 from riskroute.errors import DataError, InputError, one_line_error
 from riskroute.files import write_json
 from riskroute.market.clock import TRADING_ZONE, clock_zone
+from riskroute.market.quality import BookWatch, check_prices, quality_remarks
 from riskroute.market.readers.parquet_stream import ParquetStream
 from riskroute.market.readers.reading import ITCH_LEVELS
 from riskroute.market.readers.sizes import size_text, size_unit
-from riskroute.market.schema import EVENT_SCHEMA, schema_crossed, schema_levels_used, snapshot_schema
+from riskroute.market.schema import EVENT_SCHEMA, schema_levels_used, snapshot_schema
 from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
 from riskroute.validation import day_of, instance_of, list_of, one_of, path_of, whole_number
 
@@ -36,8 +37,9 @@ class Recording:
     """What is known of one venue, symbol and day.
 
     ``depth`` is the number of levels per side that its table has room for, ``levels`` that of its deepest book.
-    ``deeper`` counts snapshots that had more levels in the file than were kept, ``gaps`` stretches in which updates are
+    ``deeper`` counts snapshots that had more levels in the file than were kept, ``gaps`` periods in which updates are
     missing and no book is told. ``zone`` is that of its day and of hours; one share of ours is ``unit`` of the file's.
+    ``notes`` has what else is odd.
     """
 
     venue: str
@@ -88,8 +90,8 @@ class Recording:
         return f"{some} more levels on a side than were kept ({self.depth})."
 
     @property
-    def said(self) -> list[str]:
-        """Sentences about what is not as usual: levels that were not kept, gaps, units, days of another zone."""
+    def remarks(self) -> list[str]:
+        """Sentences about what was left out and what is odd: levels, gaps, units, days of another zone, quality."""
         unit = size_text(self.unit)
         times = "once" if self.gaps == 1 else f"{self.gaps:,} times"
         facts = {
@@ -98,7 +100,8 @@ class Recording:
             f"Sizes of {self.stem} count units of {unit}, and prices are those of one unit.": self.unit != 1,
             f"Days and hours of {self.stem} are those of {self.zone}.": self.zone != TRADING_ZONE,
         }
-        return [sentence for sentence, holds in facts.items() if holds]
+        odd = [f"{self.stem}: {text}." for text in quality_remarks(self.notes)]
+        return [*(sentence for sentence, holds in facts.items() if holds), *odd]
 
     @property
     def crossed_share(self) -> float:
@@ -112,15 +115,20 @@ class RecordingWriter:
     def __init__(self, folder: Path, recording: Recording) -> None:
         self.folder, self.recording = folder, recording
         self._writers: dict[str, ParquetStream] = {}
+        self._watch = BookWatch(recording.date)
 
     def add_snapshots(self, frame: polars.DataFrame) -> None:
         """Append snapshots, in the order of time."""
         if frame.height:
+            check_prices(frame, self.recording.source)
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
             one.levels = max(one.levels, schema_levels_used(frame))
             one.snapshots += frame.height
-            one.crossed += schema_crossed(frame)
+            crossed = (frame["bid_px_00"] >= frame["ask_px_00"]).fill_null(False).to_numpy()
+            one.crossed += int(crossed.sum())
+            self._watch.look(frame["ts_event"].cast(polars.Int64).to_numpy(), crossed)
+            one.notes |= self._watch.notes()
             one.first = one.first or str(frame["ts_event"][0])
             one.last = str(frame["ts_event"][-1])
 
@@ -128,6 +136,7 @@ class RecordingWriter:
         """Append events, in the order of time."""
         self.recording.has_events = True
         if frame.height:
+            check_prices(frame, self.recording.source)
             self._write(EVENTS, frame.select(list(EVENT_SCHEMA)))
             self.recording.events += frame.height
 

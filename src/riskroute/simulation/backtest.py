@@ -233,7 +233,8 @@ def play_day(
         decision_us = 1e6 * (clock.perf_counter() - began)
         explored = math.nan
         if isinstance(router, Oracle):
-            done, foreseen = router.execute(exchange, number, context), float(context.displayed.costs(context.shares))
+            done = router.execute(exchange, number, context)
+            foreseen = done.cost  # nothing surprises it
         else:
             greedy, there = router.greedy(context), exchange.apart()
             done = execute_plan(exchange, number, context, plan.checked(context))

@@ -19,7 +19,7 @@ from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.importing import detect_import_kind, import_files
 from riskroute.market.readers import csv_stream
-from riskroute.market.readers.deltas import DELTA_LEVELS
+from riskroute.market.readers.deltas import DELTA_LEVELS, is_deltas
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 
@@ -141,7 +141,7 @@ def test_rows_before_the_first_snapshot_are_left_out_and_said(tmp_path: Path) ->
     ((one, table),) = imported(written(tmp_path, tardis_text(late, MIDNIGHT)))
     assert (one.gaps, table.height) == (1, len(naive_books_of(UPDATES, 50)))
     assert table["bid_px_07"].null_count() + table["bid_px_07"].count() == table.height
-    assert "Updates of binance_BTCUSDT_2020-01-01 are missing once; no book is told" in " ".join(one.said)
+    assert "Updates of binance_BTCUSDT_2020-01-01 are missing once; no book is told" in " ".join(one.remarks)
     never = [update._replace(reset=False) for update in UPDATES]
     said = refusal(written(tmp_path, tardis_text(never, MIDNIGHT)))
     assert said.endswith("must hold a snapshot of BTCUSDT at binance, was without (is_snapshot true)")
@@ -231,7 +231,7 @@ def test_other_files_are_no_updates(tmp_path: Path) -> None:
         snapshot_text().encode(),
     ):
         path = written(tmp_path, content, "x.csv")
-        assert detect_import_kind(path) != "deltas"
+        assert not is_deltas(path)
         assert str(path) in refusal(path, kind="deltas")
     assert "must have columns for bid_px_00" in refusal(written(tmp_path, TEXT), kind="table")
 

@@ -176,4 +176,4 @@ def _market(data: BookData, side: str) -> StudyMarketFacts:
 
 
 def _recording(one: Recording) -> StudyRecordingFacts:
-    return StudyRecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.said), one.events, one.source)
+    return StudyRecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)

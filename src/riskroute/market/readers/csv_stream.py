@@ -1,4 +1,4 @@
-"""CSV files in pieces that fit into memory: plain, gzip, or inside a zip archive."""
+"""CSV files in pieces that fit into memory: plain, gzip, zstd, or inside a zip archive."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import polars
 
 from riskroute.errors import DataError, one_line_error
 from riskroute.extras import require_extra
+from riskroute.market.readers.packed import unpacked
 
 BLOCK = 4 << 20
 """Bytes per piece."""
@@ -33,13 +34,27 @@ def csv_members(path: Path) -> list[str]:
             return [path.name]
 
 
+def csv_header(path: Path, separator: str = ",") -> list[str]:
+    """Cells of the first line of the first CSV file that a path stands for, without quotes."""
+    members = csv_members(path)
+    with csv_reading(path), _opened(path, members[0]) as file:
+        line = file.read(1 << 16).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace")
+    return [cell.strip().strip('"') for cell in line.split(separator)]
+
+
 def csv_frames(
-    path: Path, member: str, types: Mapping[str, Any], *, header: bool = False
+    path: Path,
+    member: str,
+    types: Mapping[str, Any],
+    *,
+    header: bool = False,
+    separator: str = ",",
+    skips: Callable[[str], bool] | None = None,
 ) -> Iterator[polars.DataFrame]:
     """Pieces of a CSV file with at least a row each.
 
     ``types`` (pyarrow) names all columns where there is no header; with one, only those whose type must not be guessed
-    from the first piece.
+    from the first piece. A line of too many or too few columns is left out where ``skips`` says so of its text.
     """
     require_extra("CSV files", "market", "pyarrow")
     import pyarrow
@@ -50,6 +65,10 @@ def csv_frames(
             f"{path} must be a table of numbers as described, was: {one_line_error(text, 300)} (in {member})"
         )
 
+    def skipped(row: Any) -> str:
+        return "skip" if skips is not None and skips(row.text) else "error"
+
+    parse = csv.ParseOptions(delimiter=separator, invalid_row_handler=skipped if skips is not None else None)
     names = None if header else list(types)
     kinds, rows = dict(types), 0
     with csv_reading(path, member), _opened(path, member) as file:
@@ -58,7 +77,7 @@ def csv_frames(
             read = csv.ReadOptions(block_size=len(block), column_names=names, use_threads=False)
             convert = csv.ConvertOptions(column_types=kinds)
             try:
-                table = csv.read_csv(pyarrow.BufferReader(block), read_options=read, convert_options=convert)
+                table = csv.read_csv(pyarrow.BufferReader(block), read, parse, convert)
                 frame = csv_frame(table)
             except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
                 raise refused(_counted(str(error), rows)) from error
@@ -138,9 +157,7 @@ def _opened(path: Path, member: str) -> Iterator[Any]:
             archive = stack.enter_context(zipfile.ZipFile(path))
             yield stack.enter_context(archive.open(member))
         else:
-            file = stack.enter_context(path.open("rb"))
-            zipped = file.peek(2)[:2] == b"\x1f\x8b"
-            yield gzip.GzipFile(fileobj=file) if zipped else file
+            yield stack.enter_context(unpacked(path))
 
 
 @contextmanager
@@ -156,5 +173,9 @@ def csv_reading(path: Path, member: str = "") -> Iterator[None]:
     except RuntimeError as error:
         raise DataError(f"{path} must be an archive without a password{where}: {error}") from error
     except OSError as error:
+        if error.errno is None:  # from the library that unpacks, not from the system
+            raise DataError(
+                f"{path} must be a whole archive{where}, was damaged or cut off: {one_line_error(error)}"
+            ) from error
         text = error.strerror or one_line_error(error)
         raise DataError(f"{path} must be a file that can be read{where}: {text}") from error

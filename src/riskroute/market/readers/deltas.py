@@ -25,7 +25,7 @@ DELTA_LEVELS = 50
 def is_deltas(path: Path) -> bool:
     """Whether a file begins as one of book updates does, whatever its name."""
     try:
-        return _is_json(path) or is_tardis_updates(_header(path))
+        return _is_binance(path) or is_tardis_updates(_header(path))
     except RiskrouteError:
         return False
 
@@ -75,6 +75,11 @@ class DeltaReader:
 def _first_line(path: Path) -> str:
     """The beginning of a file as text, of its first line that is not empty."""
     return next((line for line in map(str.strip, csv_lines(path)) if line), "")
+
+
+def _is_binance(path: Path) -> bool:
+    """Whether the first line is an object as Binance sends them: an update, a snapshot, or one of several streams."""
+    return _is_json(path) and any(f'"{name}"' in _first_line(path) for name in ("lastUpdateId", "depthUpdate", "data"))
 
 
 def _is_json(path: Path) -> bool:

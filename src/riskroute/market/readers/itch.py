@@ -19,11 +19,15 @@ import polars
 from riskroute.errors import DataError, InputError, RiskrouteError
 from riskroute.extras import require_extra
 from riskroute.market.clock import clock_date, clock_stamp
+from riskroute.market.readers.itch_stocks import itch_stocks
 from riskroute.market.readers.reading import ITCH_LEVELS, ImportOptions, ReaderPart, reader_events, reader_stamped
 from riskroute.market.schema import schema_level_columns, schema_levels_kept
 
 VENUES = {"BX": "XBOS", "PSX": "XPSX", "NASDAQ": "XNAS"}
 """Names of NASDAQ's three exchanges in file names."""
+
+WHOLE_DIRECTORY = 1000
+"""Symbols of a directory that is taken for that of a whole day: no further ones are looked for."""
 
 ROWS, BYTES, FEW = 100_000, 1 << 21, 10
 """Rows per part, about, and bytes read at once: for books of ``FEW`` levels, and less for deeper ones."""
@@ -61,17 +65,31 @@ class ItchReader:
         self._latest: dict[int, dict[str, Any]] = {}
 
     def parts(self) -> Iterator[ReaderPart]:
-        """Parts of all symbols asked for, as they come."""
+        """Parts of all symbols asked for, as they come; first of those in the directory, then of those without."""
         names: dict[int, str] = {}
+        wanted = self.options.symbols
+        yield from self._reading(names, wanted or ("?",))
+        missing = [symbol for symbol in wanted if symbol not in names.values()]
+        if (missing or not wanted) and len(names) < WHOLE_DIRECTORY:
+            columns = list(zip(*itch_stocks(self.source).items(), strict=True)) or [(), ()]
+            self._learn(names, {"locate": columns[0], "symbol": columns[1]})
+            rest = {code: name for code, name in names.items() if name in missing}
+            if rest:
+                yield from self._reading(rest, ())
+        self._check_directory(tuple(dict.fromkeys(names.values())))
+
+    def _reading(self, names: dict[int, str], wanted: tuple[str, ...]) -> Iterator[ReaderPart]:
+        """Parts of symbols that the directory names, or with none ``wanted`` of those that ``names`` has already."""
         latest = clock_stamp(self.date, dt.time(0))
         try:
-            for batch in _ahead(self._batches()):
-                self._learn(names, batch.symbols)
+            for batch in _ahead(self._batches(wanted)):
+                if wanted:
+                    self._learn(names, batch.symbols)
                 depth, messages = polars.DataFrame(self._levels(batch.depth)), batch.messages
                 latest = self._check(messages, latest)
-                self._check_owners(batch.depth["seq"], messages["seq"])
+                alone = len(wanted) == 1
                 for locate in [code for code, name in names.items() if name in self.options.symbols]:
-                    yield self._part(names[locate], locate, depth, messages)
+                    yield self._part(names[locate], locate, depth, messages, alone)
         except (ValueError, RuntimeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
             if isinstance(error, RiskrouteError):
                 raise
@@ -79,9 +97,8 @@ class ItchReader:
             raise DataError(f"{self.source} must be a whole NASDAQ ITCH 5.0 file, raw or gzip, was: {text}") from error
         except OSError as error:
             raise DataError(f"{self.source} must be a file that can be read: {error.strerror or error}") from error
-        self._check_directory(tuple(dict.fromkeys(names.values())))
 
-    def _batches(self) -> Generator[Any, None, None]:
+    def _batches(self, wanted: tuple[str, ...]) -> Generator[Any, None, None]:
         require_extra("ITCH files", "market", "itch_book")
         import itch_book
 
@@ -90,7 +107,7 @@ class ItchReader:
         tables, rows = ("depth", "messages", "symbols"), ROWS * FEW // wide
         with warnings.catch_warnings(), feed:
             warnings.simplefilter("ignore")  # of symbols that are not there; said with more detail here
-            yield from feed.batches(tables=tables, rows=rows, depth=self._known, symbols=self.options.symbols or "?")
+            yield from feed.batches(tables=tables, rows=rows, depth=self._known, symbols=wanted)
         self.stats = feed.stats or {}
         if self.stats.get("malformed") or self.stats.get("unknown"):
             odd = self.stats["malformed"] + self.stats["unknown"]
@@ -142,12 +159,15 @@ class ItchReader:
     def _levels(self, columns: dict[str, Any]) -> dict[str, Any]:
         return {name: values for name, values in columns.items() if "_ct_" not in name}
 
-    def _part(self, symbol: str, locate: int, depth: polars.DataFrame, messages: dict[str, Any]) -> ReaderPart:
+    def _part(
+        self, symbol: str, locate: int, depth: polars.DataFrame, messages: dict[str, Any], alone: bool
+    ) -> ReaderPart:
         mine: Any = slice(None)
-        if len(self.options.symbols) > 1:
+        if not alone:
             depth = depth.filter(polars.col("locate") == locate)
             mine = messages["locate"] == locate
         chosen = {name: values[mine] for name, values in messages.items()}
+        self._check_owners(depth["seq"].to_numpy(), chosen["seq"])
         prices = [name for name in depth.columns if "_px_" in name]
         snapshots = depth.with_columns(
             polars.col("ts_event").cast(polars.Datetime("ns", "UTC")), polars.col(prices).fill_nan(None)

@@ -23,6 +23,12 @@ MOST_LEVELS = 1000
 ITCH_LEVELS = 50
 """Levels per side of an ITCH file that are kept at most: itch-book tells no more."""
 
+MOST_SYMBOLS = 200
+"""Symbols of a file that are read without being named."""
+
+LARGEST_LOT = 10_000
+"""Shares that a unit of size may stand for at most."""
+
 
 @dataclass(frozen=True)
 class ImportOptions:
@@ -46,6 +52,8 @@ class ImportOptions:
         For tables and updates whose sizes are fractions: one share of ours is so much of theirs.
     zone : str, optional
         For tables and updates: whose days and hours are meant; New York's, and UTC for files of coins, if None.
+    lot : int, optional
+        Shares that a unit of size stands for, for quotes of the tape; what the reader assumes if None.
     """
 
     symbols: tuple[str, ...] = ()
@@ -57,10 +65,13 @@ class ImportOptions:
     columns: dict[str, str] = field(default_factory=dict)
     unit: float | None = None
     zone: str | None = None
+    lot: int | None = None
 
     def __post_init__(self) -> None:
         if self.depth is not None:
             whole_number("depth", self.depth, maximum=MOST_LEVELS)
+        if self.lot is not None:
+            whole_number("lot", self.lot, maximum=LARGEST_LOT)
         if isinstance(self.symbols, str):
             raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
         names = list_of("symbols", self.symbols, str, "names")
@@ -103,7 +114,8 @@ class ReaderPart:
     """A piece of a recording, in the order of time: snapshots, events if the source has them, and what was counted.
 
     ``references`` counts messages that refer to an order, ``unresolved`` those whose order is not in the file, and
-    ``deeper`` snapshots that had more levels than were kept, ``gaps`` stretches without the updates that make a book.
+    ``deeper`` snapshots that had more levels than were kept, ``gaps`` periods without the updates that make a book.
+    ``notes`` counts what else must be said of the part.
     """
 
     venue: str
@@ -114,6 +126,7 @@ class ReaderPart:
     unresolved: int = 0
     deeper: int = 0
     gaps: int = 0
+    notes: dict[str, int] = field(default_factory=dict)
 
 
 class Reader(Protocol):

@@ -22,24 +22,9 @@ from riskroute.errors import DataError, InputError
 from riskroute.market.clock import clock_date, clock_stamp
 from riskroute.market.readers.csv_stream import csv_frames, csv_members
 from riskroute.market.readers.reading import ImportOptions, ReaderPart, reader_dollars, reader_snapshots, reader_stamped
+from riskroute.market.readers.tape import TAPE_VENUES
 
-VENUES = {
-    "A": "XASE",
-    "B": "XBOS",
-    "C": "XCIS",
-    "I": "XISE",
-    "J": "EDGA",
-    "K": "EDGX",
-    "M": "XCHI",
-    "N": "XNYS",
-    "P": "ARCX",
-    "Q": "XNAS",
-    "T": "XNAS",
-    "W": "XCBO",
-    "X": "XPSX",
-    "Y": "BATY",
-    "Z": "BATS",
-}
+VENUES = TAPE_VENUES
 """Letters of the tape; NASDAQ has two."""
 
 _CODES = {mic: k for k, mic in enumerate(dict.fromkeys(VENUES.values()))}

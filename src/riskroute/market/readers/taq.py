@@ -1,0 +1,321 @@
+"""Quotes of the consolidated tape, one exchange's best bid and ask per row: NYSE's Daily TAQ, and WRDS's extracts.
+
+Daily TAQ has bars between its columns, a time such as ``093000123456789`` (New York, up to nanoseconds), and a last
+line that begins with ``END``. WRDS has commas, a date, a time such as ``9:30:00.123456789``, and symbols in two
+columns.
+
+Sizes are in round lots of 100 shares. That ended for shares above 250 dollars on `LOTS_CHANGED`; from then on the lot
+must be given. A quote that is not firm (a halt, a closed market) leaves its exchange without a book.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars
+
+from riskroute.errors import DataError, InputError
+from riskroute.market.clock import SECOND, clock_date, clock_stamp
+from riskroute.market.readers.csv_stream import csv_frames, csv_header, csv_members
+from riskroute.market.readers.itch import one_of_many_itch_files
+from riskroute.market.readers.reading import (
+    MOST_SYMBOLS,
+    ImportOptions,
+    ReaderPart,
+    reader_snapshots,
+    reader_stamped,
+)
+from riskroute.market.readers.tape import FINRA, TAPE_VENUES
+from riskroute.names import LONGEST_SYMBOL, is_name, name_rule
+
+ROUND_LOT = 100
+"""Shares in a unit of size, if nothing else is said."""
+
+LOTS_CHANGED = dt.date(2025, 11, 3)
+"""The day from which round lots depend on the price, and sizes may be in shares."""
+
+FIRM = ("", "A", "B", "C", "E", "F", "H", "O", "R", "U", "W", "Y")
+"""Conditions of quotes that somebody can trade with: regular, opening, closing, slow on a side, one-sided."""
+
+ENOUGH = 200
+"""Sizes that make it plain in what unit they are."""
+
+_NEEDED = {
+    "|": ("time", "exchange", "symbol", "bid_price", "bid_size", "offer_price", "offer_size"),
+    ",": ("date", "time_m", "ex", "sym_root", "bid", "bidsiz", "ask", "asksiz"),
+}
+_OURS = {
+    "|": {"exchange": "letter", "bid_price": "bid_px_00", "bid_size": "bid_sz_00"}
+    | {"offer_price": "ask_px_00", "offer_size": "ask_sz_00", "symbol": "name"}
+    | {"quote_condition": "condition", "quote_cancel_correction": "cancelled"},
+    ",": {"time_m": "time", "ex": "letter", "bid": "bid_px_00", "bidsiz": "bid_sz_00"}
+    | {"ask": "ask_px_00", "asksiz": "ask_sz_00", "sym_root": "name", "sym_suffix": "suffix"}
+    | {"qu_cond": "condition", "qu_cancel": "cancelled"},
+}
+_CELLS = ("letter", "name", "suffix", "condition", "cancelled", "date", "time", "time_m_nano")
+_SIDES = ("bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00")
+
+
+def taq_separator(lines: dict[str, list[str]]) -> str:
+    """The separator of a first line, given its cells by separator, if it is one of TAQ or WRDS quotes; else nothing.
+
+    Examples
+    --------
+    >>> line = "DATE,TIME_M,EX,SYM_ROOT,BID,BIDSIZ,ASK,ASKSIZ"
+    >>> taq_separator({mark: line.split(mark) for mark in "|,"})
+    ','
+    """
+    marks = {"|": {"time", "exchange", "symbol"}, ",": {"time_m", "sym_root"}}
+    return next((mark for mark, names in marks.items() if names <= {*map(_plain, lines[mark])}), "")
+
+
+def is_taq(path: Path) -> bool:
+    """Whether a file begins as TAQ or WRDS quotes do."""
+    return bool(taq_separator({mark: csv_header(path, mark) for mark in _NEEDED}))
+
+
+class TaqReader:
+    """The best bid and ask of every exchange, at every quote of that exchange."""
+
+    name = "taq"
+
+    def __init__(self, path: Path, options: ImportOptions) -> None:
+        self.source, self.options, self.depth = path, options, 1
+        members = csv_members(path)
+        if len(members) != 1:
+            raise DataError(f"{path} must hold one file, was {len(members)}")
+        self._member = members[0]
+        heads = {mark: csv_header(path, mark) for mark in _NEEDED}
+        self._mark = taq_separator(heads) or ("|" if len(heads["|"]) > len(heads[","]) else ",")
+        self._header = heads[self._mark]
+        known = {_plain(name): name for name in self._header}
+        missing = [name for name in _NEEDED[self._mark] if name not in known]
+        if missing:
+            raise DataError(f"{path} must hold quotes with columns {', '.join(missing)}, was {', '.join(self._header)}")
+        ours = _OURS[self._mark]
+        self._names = {known[name]: ours.get(name, name) for name in known if name in ours or name in _CELLS}
+        self._best_only = bool({"best_bid_price", "best_bid"} & set(known))
+        self._wanted = {symbol.replace(" ", "."): symbol for symbol in options.symbols}
+        self.date = self._day()
+        if options.lot is None and self.date >= LOTS_CHANGED:
+            raise InputError(
+                f"lot must be given for quotes from {LOTS_CHANGED} on, when round lots came to depend on the price "
+                f"(lot = 1 for sizes in shares), was None for {path.name!r} of {self.date}"
+            )
+        self._lot = options.lot or ROUND_LOT
+        self._latest: dict[tuple[str, str], int] = {}
+        self._rows, self._end = 0, ""
+        self._sizes = self._hundreds = 0
+        self._left_out = {"finra": 0, "other_days": 0, "best_only": int(self._best_only)}
+
+    def _day(self) -> dt.date:
+        day = self.options.date or clock_date(self._member) or clock_date(self.source.name)
+        if self._mark == "," and self.options.date is None:
+            for frame in self._frames():
+                day = _dates(frame["date"].head(1), self.source)[0]
+                break
+        if day is None:
+            raise InputError(
+                f"date must be given where the file name does not tell it, was None for {self.source.name!r}"
+            )
+        return day
+
+    def _frames(self) -> Iterator[polars.DataFrame]:
+        import pyarrow
+
+        def ends(text: str) -> bool:
+            self._end = text if text.startswith("END") else ""
+            return bool(self._end)
+
+        types = dict.fromkeys(self._header, pyarrow.string())
+        found = csv_frames(self.source, self._member, types, header=True, separator=self._mark, skips=ends)
+        for frame in found:
+            missing = set(self._names) - set(frame.columns)
+            if missing:
+                raise DataError(f"{self.source} must have columns {', '.join(missing)}, was {', '.join(frame.columns)}")
+            table = frame.select(polars.col(theirs).alias(ours) for theirs, ours in self._names.items())
+            absent = [polars.lit("").alias(name) for name in _CELLS if name not in table.columns]
+            texts = [polars.col(name).fill_null("").str.strip_chars() for name in table.columns]
+            yield table.with_columns(texts).with_columns(absent)
+
+    def parts(self) -> Iterator[ReaderPart]:
+        """A part per exchange, symbol and piece of the file."""
+        seen: dict[str, None] = {}
+        for frame in self._frames():
+            table = frame.with_row_index("sequence", self._rows + 1)
+            last = table.filter(polars.col("time") == "END")
+            if last.height:
+                self._end = "|".join(["END", last["letter"][0], last["name"][0]])
+                table = table.filter(polars.col("time") != "END")
+            self._rows += table.height
+            named = table.with_columns(symbol=_symbols())
+            seen |= dict.fromkeys(named["symbol"].unique(maintain_order=True))
+            yield from self._venues(self._chosen(named, len(seen)))
+        for symbol in self._wanted:
+            if symbol not in seen:
+                one_of_many_itch_files("symbol", symbol, tuple(seen), self.source.name)
+        yield from self._ended()
+
+    def _chosen(self, table: polars.DataFrame, symbols: int) -> polars.DataFrame:
+        """The rows of the symbols asked for, or of all if those are few."""
+        if self._wanted:
+            return table.filter(polars.col("symbol").is_in(list(self._wanted)))
+        if symbols > MOST_SYMBOLS:
+            raise InputError(
+                f"symbol must be given for a file of many: {self.source.name} has more than {MOST_SYMBOLS}"
+            )
+        for symbol in table["symbol"].unique(maintain_order=True):
+            if not is_name(symbol, longest=LONGEST_SYMBOL):
+                row = table.filter(polars.col("symbol") == symbol)["sequence"][0]
+                rule = name_rule(LONGEST_SYMBOL)
+                raise DataError(f"row {row:,} of {self.source.name} must have as symbol {rule}, was {symbol!r}")
+        return table
+
+    def _venues(self, table: polars.DataFrame) -> Iterator[ReaderPart]:
+        letters = [*TAPE_VENUES, FINRA]
+        self._refuse(table, "letter", f"as exchange one of {''.join(letters)}", ~polars.col("letter").is_in(letters))
+        table = self._of_day(table)
+        self._left_out["finra"] += table.filter(polars.col("letter") == FINRA).height
+        table = table.filter(polars.col("letter") != FINRA).with_columns(
+            polars.col("letter").replace_strict(TAPE_VENUES, return_dtype=polars.String).alias("mic")
+        )
+        for (venue, symbol), rows in table.group_by(["mic", "symbol"], maintain_order=True):
+            if self.options.venue in (None, venue):
+                yield self._part(str(venue), str(symbol), rows)
+
+    def _of_day(self, table: polars.DataFrame) -> polars.DataFrame:
+        """Rows of the day; another day in the file needs one to be named."""
+        if self._mark == "|" or not table.height:
+            return table
+        strange = polars.Series(_dates(table["date"], self.source)) != self.date
+        if strange.any() and self.options.date is None:
+            number, day = table.filter(strange).select("sequence", "date").row(0)
+            raise InputError(
+                f"date must be given for a file of several days, was None for {self.source.name}, which has row "
+                f"{number:,} on {day} and begins on {self.date}"
+            )
+        self._left_out["other_days"] += int(strange.sum())
+        return table.filter(~strange)
+
+    def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
+        rows = rows.with_columns(self._stamps(rows))
+        before = polars.col("stamp").shift(1).fill_null(self._latest.get((venue, symbol), 0))
+        self._refuse(rows, "time", "a time not before that of the row above", polars.col("stamp") < before)
+        self._latest[venue, symbol] = int(rows["stamp"][-1])
+        gone = polars.col("cancelled") == "B"
+        cancelled, rows = rows.filter(gone).height, rows.filter(~gone)
+        numbers = [polars.col(name).cast(polars.Float64, strict=False).alias(f"{name}_number") for name in _SIDES]
+        rows = rows.with_columns(numbers)
+        for name in _SIDES:
+            number = polars.col(f"{name}_number")
+            whole = "a number of 0 or more" if "_px_" in name else "a whole number of lots"
+            odd = number.is_null() | ~number.is_finite() | (number < 0)
+            odd |= (number % 1 != 0) if "_sz_" in name else polars.lit(False)
+            self._refuse(rows, name, f"in {self._theirs(name)} {whole}", odd & (polars.col(name) != ""))
+        firm = polars.col("condition").is_in(FIRM)
+        sizes = rows.filter(firm).select("bid_sz_00_number", "ask_sz_00_number").fill_null(0)
+        shown = polars.concat([sizes.to_series(k).alias("size") for k in range(2)])
+        self._sizes += int((shown > 0).sum())
+        self._hundreds += int(((shown > 0) & (shown % 100 == 0)).sum())
+        books = rows.select(
+            "sequence",
+            polars.col("stamp").cast(polars.Datetime("ns", "UTC")).alias("ts_event"),
+            *(
+                polars.when(firm).then(polars.col(f"{name}_number").fill_null(0)).otherwise(0).alias(name)
+                for name in _SIDES
+            ),
+        ).with_columns(polars.col("bid_sz_00", "ask_sz_00") * self._lot)
+        whole_day = reader_snapshots(reader_stamped(books, venue, symbol), 1)
+        kept = self.options.within(whole_day, self.date)
+        notes = {"cancelled_quotes": cancelled, "not_firm": rows.filter(~firm).height}
+        notes["lots_of_100"] = kept.height if self._lot == ROUND_LOT and self.options.lot is None else 0
+        return ReaderPart(venue, symbol, kept, notes={name: n for name, n in notes.items() if n})
+
+    def _stamps(self, rows: polars.DataFrame) -> polars.Series:
+        """UTC nanoseconds of New York times."""
+        pattern = (
+            r"^(\d{2})(\d{2})(\d{2})(\d*)$" if self._mark == "|" else r"^(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?$"
+        )
+        found = rows["time"].str.extract_groups(pattern).struct.unnest()
+        hours, minutes, seconds = (found.to_series(k).cast(polars.Int64, strict=False) for k in range(3))
+        fraction = found.to_series(3).fill_null("")
+        nanoseconds = fraction.str.pad_end(9, "0").cast(polars.Int64, strict=False)
+        extra = rows["time_m_nano"].replace("", "0").cast(polars.Float64, strict=False).cast(polars.Int64, strict=False)
+        right = (
+            (hours < 24) & (minutes < 60) & (seconds < 60) & fraction.str.len_chars().is_in([0, *_DIGITS[self._mark]])
+        )
+        right &= extra.is_between(0, 999)
+        form = "093000123456789" if self._mark == "|" else "9:30:00.123456789"
+        self._refuse(
+            rows.with_columns(odd=~right.fill_null(False)), "time", f"a time such as {form}", polars.col("odd")
+        )
+        total = ((hours * 60 + minutes) * 60 + seconds) * SECOND + nanoseconds + extra
+        return (total + clock_stamp(self.date, dt.time(0))).alias("stamp")
+
+    def _ended(self) -> Iterator[ReaderPart]:
+        """What is known when the file has been read: whether it was whole, and what was left out of it."""
+        notes = {name: n for name, n in self._left_out.items() if n}
+        if not self._latest:
+            raise DataError(f"{self.source} must hold quotes of {self.date} of an exchange asked for, was without any")
+        if self._sizes >= ENOUGH and self._hundreds == self._sizes and self._lot > 1:
+            raise DataError(
+                f"{self.source} must have sizes in lots of {self._lot} shares, was multiples of 100 throughout; "
+                "lot = 1 takes them for shares"
+            )
+        if self._mark == "|":
+            self._check_end(notes)
+        for venue, symbol in self._latest:
+            yield ReaderPart(venue, symbol, polars.DataFrame(schema={"ts_event": polars.Int64}), notes=dict(notes))
+
+    def _check_end(self, notes: dict[str, int]) -> None:
+        cells = self._end.split("|")
+        if cells[0] != "END":
+            notes["no_last_line"] = 1
+            return
+        day = clock_date(cells[1]) if len(cells) > 1 else None
+        if day not in (None, self.date):
+            raise DataError(f"{self.source} must be of {self.date}, was of {day} by its last line")
+        if len(cells) > 2 and cells[2].strip().isdecimal() and int(cells[2]) != self._rows:
+            raise DataError(f"{self.source} must have {int(cells[2]):,} rows, by its last line, was {self._rows:,}")
+
+    def _theirs(self, name: str) -> str:
+        return next(theirs for theirs, ours in self._names.items() if ours == name)
+
+    def _refuse(self, rows: polars.DataFrame, name: str, expected: str, rule: polars.Expr) -> None:
+        odd = rows.filter(rule)
+        if odd.height:
+            number, was = odd["sequence"][0], odd[name][0]
+            raise DataError(f"row {number:,} of {self.source.name} must have {expected}, was {was!r}")
+
+
+_DIGITS = {"|": (3, 6, 9), ",": range(1, 10)}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W+", "_", name.strip().lower())
+
+
+def _symbols() -> polars.Expr:
+    """Root and suffix with a dot between, whichever way the file writes them."""
+    whole = polars.col("name") + polars.when(polars.col("suffix") != "").then("." + polars.col("suffix")).otherwise(
+        polars.lit("")
+    )
+    return whole.str.to_uppercase().str.replace_all(r"\s+", ".")
+
+
+def _dates(column: polars.Series, source: Path) -> list[dt.date]:
+    """Days as 2018-01-02, 20180102 or 02JAN2018."""
+    days: dict[str, dt.date] = {}
+    for text in column.unique():
+        for form in ("%Y-%m-%d", "%Y%m%d", "%d%b%Y"):
+            try:
+                days[text] = dt.datetime.strptime(text, form).date()
+                break
+            except ValueError:
+                continue
+        else:
+            raise DataError(f"{source} must have dates such as 2018-01-02 or 20180102, was {text!r}")
+    return [days[text] for text in column]

@@ -1,0 +1,336 @@
+"""Databento's files: books against plain dictionaries, both forms of CSV, flags, names, and files that are broken."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from databento_files import (
+    DATE,
+    OPEN,
+    Levels,
+    Order,
+    book_record,
+    dbn,
+    mbo_file,
+    metadata,
+    naive_orders,
+    order_record,
+    packed,
+    random_orders,
+    transcoded,
+)
+from market_files import check_recordings, gzipped, levels_of, visible
+from riskroute.errors import RiskrouteError
+from riskroute.market.importing import detect_import_kind, import_files
+from riskroute.market.readers import databento
+from riskroute.market.readers.databento_layout import GATHERED, PUBLISHERS, record_layout
+from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.store import Recording, Store
+
+ALL = ImportOptions()
+BOOKS: list[Levels] = [
+    [(9_999, 300, 10_001, 200), (9_998, 50, 10_003, 70)],
+    [(10_000, 100, 10_001, 200), (9_999, 300, 10_003, 70)],
+    [(0, 0, 10_001, 200)],
+]
+
+
+def written(folder: Path, content: bytes, name: str = "xnas-itch-20240103.mbo.dbn") -> Path:
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
+def imported(path: Path, wanted: ImportOptions = ALL, **options: Any) -> tuple[Recording, Store]:
+    out = path.parent / f"{path.name}.out"
+    (one,) = import_files([path], out, wanted, **options)
+    check_recordings(out)
+    return one, Store(out)
+
+
+def refusal(folder: Path, content: bytes, wanted: ImportOptions = ALL, name: str = "x.dbn", **options: Any) -> str:
+    with pytest.raises(RiskrouteError) as caught:
+        import_files([written(folder, content, name)], folder / "out", wanted, **options)
+    assert visible(folder / "out") == []
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def mbp(schema: str = "mbp-1", **changes: Any) -> bytes:
+    records = [book_record(book, OPEN + k * 10**9, schema=schema, **changes) for k, book in enumerate(BOOKS)]
+    return metadata(schema) + b"".join(records)
+
+
+def rows_of(one: Recording, store: Store, depth: int) -> list[Any]:
+    table = store.snapshots(one)
+    books = [levels_of(row, depth) for row in table.iter_rows(named=True)]
+    return [(number, book["bid"], book["ask"]) for number, book in zip(table["sequence"], books, strict=True)]
+
+
+def events_of(one: Recording, store: Store) -> list[Any]:
+    names = ("sequence", "action", "side", "price", "size", "remaining", "order_id", "old_order_id")
+    return store.events(one).select(names).rows()
+
+
+@pytest.mark.usefixtures("untraced")
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10_000), depth=st.sampled_from([1, 3, 11]), piece=st.sampled_from([7, 100]))
+def test_orders_make_the_books_and_events_of_a_dictionary(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, depth: int, piece: int
+) -> None:
+    folder, orders = tmp_path_factory.mktemp("mbo"), random_orders(seed)
+    books, events = naive_orders(orders, depth)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(databento, "ROWS", piece * max(depth, 10) // 10)
+        one, store = imported(written(folder, mbo_file(orders)), ImportOptions(depth=depth))
+    assert rows_of(one, store, depth) == books
+    assert events_of(one, store) == events
+    assert (one.unresolved, one.crossed, one.has_events) == (0, 0, True)
+    assert one.references == sum(order.action in "CMF" for order in orders)
+
+
+def test_a_fill_and_its_cancel_are_one_execution_and_a_smaller_size_keeps_the_place(tmp_path: Path) -> None:
+    orders = [
+        Order("A", 1, "B", 9_999, 300),
+        Order("A", 2, "A", 10_001, 200, time=OPEN + 1),
+        Order("T", 0, "A", 9_999, 120, flags=0, time=OPEN + 2),
+        Order("F", 1, "B", 9_999, 120, flags=0, time=OPEN + 2),
+        Order("C", 1, "B", 9_999, 120, time=OPEN + 2),
+        Order("M", 1, "B", 9_999, 100, time=OPEN + 3),
+        Order("F", 2, "A", 10_000, 50, flags=0, time=OPEN + 4),
+        Order("M", 2, "A", 10_001, 120, time=OPEN + 4),
+        Order("M", 1, "B", 9_998, 100, time=OPEN + 5),
+        Order("N", 0, time=OPEN + 6),
+        Order("C", 1, "B", 9_998, 100, time=OPEN + 7),
+    ]
+    one, store = imported(written(tmp_path, mbo_file(orders)))
+    assert events_of(one, store) == [
+        (1, "A", "B", 99.99, 300, 300, 1, 0),
+        (2, "A", "A", 100.01, 200, 200, 2, 0),
+        (5, "F", "B", 99.99, 120, 180, 1, 0),
+        (6, "C", "B", 99.99, 80, 100, 1, 0),
+        (8, "F", "A", 100.0, 50, 150, 2, 0),
+        (8, "C", "A", 100.01, 30, 120, 2, 0),
+        (9, "M", "B", 99.98, 100, 100, 1, 1),
+        (11, "C", "B", 99.98, 100, 0, 1, 0),
+    ]
+    assert store.snapshots(one)["bid_sz_00"].to_list() == [300, 300, 180, 100, 100, 100, 0]
+    assert (one.venue, one.symbol, one.date, one.depth) == ("XNAS", "ACME", DATE, 50)
+
+
+def test_orders_that_are_not_there_are_counted(tmp_path: Path) -> None:
+    orders = [
+        Order("A", 1, "B", 9_999, 300),
+        Order("C", 7, "B", 9_999, 10),
+        Order("C", 1, "B", 9_999, 400),
+        Order("M", 8, "A", 10_001, 5),
+        Order("A", 8, "A", 10_002, 5),
+        Order("F", 9, "A", 10_002, 5),
+    ]
+    one, store = imported(written(tmp_path, mbo_file(orders)), max_unresolved=1)
+    assert (one.references, one.unresolved) == (5, 5)
+    assert [event[1] for event in events_of(one, store)] == ["A", "C", "A", "M"]
+    assert "references to orders not in the file" in refusal(tmp_path, mbo_file(orders))
+
+
+def test_a_snapshot_of_orders_has_the_time_of_the_snapshot(tmp_path: Path) -> None:
+    """Its orders were sent on days before; the book is looked at once, at its end."""
+    old = OPEN - 40 * 86_400 * 10**9
+    records = b"".join(
+        bytes(dbn.MBOMsg(2, 42, old + k, k, price, size, action, side, OPEN - 10**9, flags=flags))
+        for k, (price, size, action, side, flags) in enumerate(
+            [
+                (dbn.UNDEF_PRICE, 0, dbn.Action.CLEAR, dbn.Side.NONE, 40),
+                (99 * 10**9, 10, dbn.Action.ADD, dbn.Side.BID, 40),
+                (101 * 10**9, 20, dbn.Action.ADD, dbn.Side.ASK, 168),
+            ]
+        )
+    )
+    content = metadata("mbo") + records + order_record(Order("A", 9, "B", 9_950, 5))
+    one, store = imported(written(tmp_path, content))
+    table = store.snapshots(one)
+    assert table["ts_event"].cast(polars.Int64).to_list() == [OPEN - 10**9, OPEN]
+    assert table["bid_px_00"].to_list() == [99.0, 99.5]
+    assert one.notes == {}
+
+
+@pytest.mark.parametrize("schema", ["mbp-1", "mbp-10", "bbo-1s", "bbo-1m"])
+def test_records_that_hold_books(tmp_path: Path, schema: str) -> None:
+    one, store = imported(written(tmp_path, mbp(schema)))
+    depth = 10 if schema == "mbp-10" else 1
+    assert (one.depth, one.levels, one.snapshots, one.has_events) == (depth, min(depth, 2), 3, False)
+    table = store.snapshots(one)
+    assert table["bid_px_00"].to_list() == [99.99, 100.0, None]
+    assert table["ask_sz_00"].to_list() == [200, 200, 200]
+    begin = OPEN + 100 * schema.startswith("bbo")
+    assert table["ts_event"].cast(polars.Int64).to_list() == [begin + k * 10**9 for k in range(3)]
+    if depth > 1:
+        assert table["ask_px_01"].to_list() == [100.03, 100.03, None]
+
+
+def test_fewer_levels_are_kept_and_said(tmp_path: Path) -> None:
+    one, _ = imported(written(tmp_path, mbp("mbp-10")), ImportOptions(depth=1))
+    assert (one.depth, one.deeper) == (1, 2)
+    assert "2 of 3 books of XNAS_ACME_2024-01-03 had more levels" in one.cut
+    orders = [Order("A", k, "B", 9_999 - k, 100, time=OPEN + k) for k in range(1, 4)]
+    other, _ = imported(written(tmp_path, mbo_file(orders), "orders.dbn"), ImportOptions(depth=2))
+    assert (other.snapshots, other.deeper, other.levels) == (2, 0, 2)
+    more = [*orders, Order("C", 1, "B", 9_998, 50, time=OPEN + 9)]
+    third, _ = imported(written(tmp_path, mbo_file(more), "more.dbn"), ImportOptions(depth=2))
+    assert (third.snapshots, third.deeper) == (3, 1)
+
+
+@pytest.mark.parametrize("schema", ["mbo", "mbp-1", "mbp-10", "bbo-1s"])
+@pytest.mark.parametrize("pretty", [(True, True), (False, False), (True, False), (False, True)])
+def test_both_forms_of_csv_give_what_dbn_gives(tmp_path: Path, schema: str, pretty: tuple[bool, bool]) -> None:
+    content = mbo_file(random_orders(5, 30)) if schema == "mbo" else mbp(schema)
+    few = ImportOptions(depth=5)
+    whole, store = imported(written(tmp_path, content), few)
+    text = transcoded(content, pretty_px=pretty[0], pretty_ts=pretty[1])
+    for name, some in {"books.csv": text, "books.csv.zst": packed(text), "books.txt.gz": gzipped(text)}.items():
+        path = written(tmp_path, some, name)
+        assert detect_import_kind(path) == "databento"
+        one, other = imported(path, few)
+        assert (one.snapshots, one.venue, one.symbol, one.date) == (whole.snapshots, "XNAS", "ACME", DATE)
+        assert other.snapshots(one).equals(store.snapshots(whole))
+        assert not whole.has_events or other.events(one).equals(store.events(whole))
+
+
+@pytest.mark.parametrize("name", ["a.dbn.zst", "a.dbn", "12302019.NASDAQ_ITCH50", "a.csv", "a.bin"])
+def test_dbn_is_known_by_its_first_bytes(tmp_path: Path, name: str) -> None:
+    content = packed(mbp()) if name.endswith("zst") else mbp()
+    path = written(tmp_path, content, name)
+    assert detect_import_kind(path) == "databento"
+    assert imported(path)[0].snapshots == 3
+
+
+def test_whole_dollars_are_not_taken_for_units(tmp_path: Path) -> None:
+    content = metadata("mbp-1") + book_record([(9_900, 5, 10_100, 5)])
+    text = transcoded(content).decode().replace("99.000000000", "99").replace("101.000000000", "101")
+    one, store = imported(written(tmp_path, text.encode(), "a.csv"))
+    assert store.snapshots(one)["bid_px_00"].to_list() == [99.0]
+
+
+def test_venues_and_symbols_are_recordings_of_their_own(tmp_path: Path) -> None:
+    records = [
+        book_record(BOOKS[0], OPEN + k, number=number, publisher=publisher)
+        for k, (number, publisher) in enumerate([(42, 2), (42, 43), (43, 2), (43, 9)])
+    ]
+    content = metadata("mbp-1", {42: "ACME", 43: "BRK.B"}) + b"".join(records)
+    path = written(tmp_path, content)
+    found = import_files([path], tmp_path / "all", ALL)
+    assert [one.stem[:-11] for one in found] == ["XNAS_ACME", "ARCX_ACME", "XNAS_BRK.B", "XNYS_BRK.B"]
+    found = import_files([path], tmp_path / "some", ImportOptions(("brk.b",), venue="XNYS"))
+    assert [one.stem[:-11] for one in found] == ["XNYS_BRK.B"]
+    assert "nearest are" in refusal(tmp_path, content, ImportOptions(("ACNE",)))
+    twice = content + book_record(BOOKS[0], OPEN + 9, publisher=46)
+    assert "must have one feed of every venue, was publisher_id 2 and 46 of XNAS" in refusal(tmp_path, twice)
+
+
+def test_an_id_without_a_symbol_needs_a_name(tmp_path: Path) -> None:
+    content = metadata("mbp-1", {}) + book_record(BOOKS[0])
+    assert "must have an instrument_id that the file names" in refusal(tmp_path, content)
+    one, _ = imported(written(tmp_path, content), ImportOptions(("ACME",)))
+    assert one.symbol == "ACME"
+    two = content + book_record(BOOKS[0], OPEN + 1, number=43)
+    assert "was 42, 43; symbol = NAME" in refusal(tmp_path, two, ImportOptions(("ACME",)))
+    other = metadata("mbp-1") + book_record(BOOKS[0]) + book_record(BOOKS[0], OPEN + 1, number=99)
+    assert "was 99" in refusal(tmp_path, other)
+    assert imported(written(tmp_path, other, "other.dbn"), ImportOptions(("ACME",)))[0].snapshots == 1
+    odd = metadata("mbp-1", {42: "ABC+"}) + book_record(BOOKS[0])
+    assert "must have as symbol a name" in refusal(tmp_path, odd)
+
+
+def test_a_file_of_many_symbols_needs_a_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(databento, "MOST_SYMBOLS", 1)
+    content = metadata("mbp-1", {1: "A", 2: "B"}) + book_record(BOOKS[0], number=1) + book_record(BOOKS[0], number=2)
+    assert "symbol must be given for a file of many" in refusal(tmp_path, content)
+
+
+@pytest.mark.parametrize("publisher", [1, 95, 999])
+def test_a_publisher_that_is_no_venue_needs_a_name(tmp_path: Path, publisher: int) -> None:
+    content = metadata("mbp-1") + book_record(BOOKS[0], publisher=publisher)
+    said = refusal(tmp_path, content)
+    assert f"must have the publisher_id of a venue of US equities, was {publisher}" in said
+    assert ("gathers" in said) == (publisher in GATHERED)
+    assert imported(written(tmp_path, content), ImportOptions(venue="XOFF"))[0].venue == "XOFF"
+
+
+def test_publishers_are_those_of_the_published_list() -> None:
+    wanted = {2: "XNAS", 3: "XBOS", 4: "XPSX", 5: "BATS", 6: "BATY", 7: "EDGA", 8: "EDGX", 9: "XNYS", 10: "XCIS"}
+    wanted |= {11: "XASE", 12: "XCHI", 15: "MEMX", 16: "EPRL", 38: "IEXG", 43: "ARCX", 80: "LTSE"}
+    assert wanted.items() <= PUBLISHERS.items()
+    assert not set(GATHERED) & set(PUBLISHERS)
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"), [("mbo", dbn.MBOMsg), ("mbp-1", dbn.MBP1Msg), ("mbp-10", dbn.MBP10Msg), ("bbo-1s", dbn.BBOMsg)]
+)
+def test_layouts_are_those_of_databento(schema: str, kind: Any) -> None:
+    theirs, ours = np.dtype(kind._dtypes), record_layout(schema)
+    assert ours.itemsize == theirs.itemsize == kind.size_hint
+    assert ours.fields is not None
+    assert theirs.fields is not None
+    for name, (_, place, *_rest) in theirs.fields.items():
+        if not name.startswith("_"):
+            assert ours.fields[name][1] == place
+
+
+def test_books_in_the_middle_of_an_event_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [
+        book_record(BOOKS[0], OPEN, flags=0),
+        book_record(BOOKS[1], OPEN, flags=0),
+        book_record(BOOKS[0], OPEN, flags=128),
+        book_record(BOOKS[1], OPEN + 1, flags=0),
+        book_record(BOOKS[0], OPEN + 2, flags=0),
+    ]
+    path = written(tmp_path, metadata("mbp-1") + b"".join(records))
+    for rows in (1, 2, 100):
+        monkeypatch.setattr(databento, "ROWS", rows)
+        one, store = imported(path)
+        assert store.snapshots(one)["sequence"].to_list() == [3, 4, 5]
+
+
+def test_doubtful_books_are_left_out_and_counted(tmp_path: Path) -> None:
+    records = [book_record(BOOKS[0], OPEN), book_record(BOOKS[1], OPEN + 1, flags=132), book_record(BOOKS[0], OPEN + 2)]
+    one, store = imported(written(tmp_path, metadata("mbp-1") + b"".join(records)))
+    assert store.snapshots(one)["sequence"].to_list() == [1, 3]
+    assert one.notes == {"maybe_bad_book": 1}
+    seconds = metadata("bbo-1s") + book_record(BOOKS[0], schema="bbo-1s", flags=136)
+    assert imported(written(tmp_path, seconds, "b.dbn"))[0].notes == {"bad_receipt": 1}
+
+
+def test_a_record_a_little_late_has_the_time_of_the_one_before(tmp_path: Path) -> None:
+    times = (OPEN, OPEN + 900, OPEN + 500)
+    content = metadata("mbp-1") + b"".join(book_record(book, time) for book, time in zip(BOOKS, times, strict=True))
+    one, store = imported(written(tmp_path, content))
+    assert store.snapshots(one)["ts_event"].cast(polars.Int64).to_list() == [OPEN, OPEN + 900, OPEN + 900]
+    assert one.notes == {"late": 1}
+    far = metadata("mbp-1") + book_record(BOOKS[0], OPEN + 2 * 10**9) + book_record(BOOKS[1], OPEN)
+    assert "record 2 of" in refusal(tmp_path, far)
+
+
+def test_the_evening_before_makes_the_book_and_is_counted(tmp_path: Path) -> None:
+    evening = OPEN - 14 * 3600 * 10**9
+    orders = [Order("A", 1, "B", 9_999, 300, time=evening), Order("A", 2, "A", 10_001, 100, time=OPEN)]
+    one, store = imported(written(tmp_path, mbo_file(orders)))
+    assert store.snapshots(one).select("bid_px_00", "ask_px_00").rows() == [(99.99, 100.01)]
+    assert one.notes == {"other_days": 1}
+
+
+def test_several_days_need_a_choice(tmp_path: Path) -> None:
+    later = OPEN + 86_400 * 10**9
+    content = metadata("mbp-1") + book_record(BOOKS[0]) + book_record(BOOKS[1], later)
+    assert "date must be given for a file of several days" in refusal(tmp_path, content)
+    one, _ = imported(written(tmp_path, content), ImportOptions(date=DATE))
+    assert (one.date, one.snapshots, one.notes) == (DATE, 1, {"other_days": 1})
+    wrong = ImportOptions(("ACME",), date=dt.date(2023, 5, 4))
+    said = refusal(tmp_path, metadata("mbp-1", {}) + book_record(BOOKS[0]), wrong)
+    assert "must hold books of 2023-05-04, was of 2024-01-03" in said
