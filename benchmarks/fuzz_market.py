@@ -276,17 +276,13 @@ def _made(make: Callable[[np.random.Generator], dict[str, bytes]], packing: str)
 BYTES = (_flip, _flip, _overwrite, _delete, _insert, _truncate, _repeat, _swap)
 RECORDS = (_swap_records, _repeat_records, _drop_records)
 VALID: dict[str, Callable[[np.random.Generator], Valid]] = {
-    "itch": _itch,
-    "lobster": _lobster,
-    "ticks": _ticks,
-    "csv": _csv,
-    "parquet": _parquet,
+    "itch": _itch, "lobster": _lobster, "ticks": _ticks, "csv": _csv, "parquet": _parquet,
     "dbn": _made(fuzz_formats.databento_binary, "zstd"),
     "databento": _made(fuzz_formats.databento_text, "zstd"),
     "taq": _made(fuzz_formats.tape_quotes, "gzip"),
     "tardis": fuzz_formats.tardis_updates,
     "binance": fuzz_formats.binance_updates,
-}
+}  # fmt: skip
 KINDS = tuple(VALID)
 PACKING: dict[str, Callable[[dict[str, bytes]], dict[str, bytes]]] = {
     "plain": dict,

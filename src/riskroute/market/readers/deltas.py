@@ -22,6 +22,10 @@ DELTA_LEVELS = 50
 """Levels per side that are kept if nothing is said: a file of updates has no number of its own."""
 
 
+_BINANCE = ("lastUpdateId", "e", "data", "result")
+"""Names of which the first line of a file of Binance's has one: of a snapshot, an event, a stream, an answer."""
+
+
 def is_deltas(path: Path) -> bool:
     """Whether a file begins as one of book updates does, whatever its name."""
     try:
@@ -79,7 +83,7 @@ def _first_line(path: Path) -> str:
 
 def _is_binance(path: Path) -> bool:
     """Whether the first line is an object as Binance sends them: an update, a snapshot, or one of several streams."""
-    return _is_json(path) and any(f'"{name}"' in _first_line(path) for name in ("lastUpdateId", "depthUpdate", "data"))
+    return _is_json(path) and any(f'"{name}"' in _first_line(path) for name in _BINANCE)
 
 
 def _is_json(path: Path) -> bool:
