@@ -54,7 +54,7 @@ def test_a_page_runs_from_top_to_bottom_and_prints_what_it_says(page: str, tmp_p
 
 def test_every_page_of_the_site_is_run_somewhere_or_a_printout() -> None:
     """test_readme runs the guides; the other pages hold printouts of commands that take long."""
-    elsewhere = {"market.md", "policies.md", "reproduction.md"}
+    elsewhere = {"backtest.md", "market.md", "policies.md", "reproduction.md"}
     printouts = {"evidence.md", "benchmarks.md", "allocations.md", "dependencies.md", "reading-the-paper.md", "api.md"}
     printouts |= {"glossary.md", "cli.md", "configuration.md"}
     assert set(PAGES) >= set(RUN_HERE) | elsewhere

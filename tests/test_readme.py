@@ -19,7 +19,8 @@ from riskroute.simulation.engines import Engine
 README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "docs" / "policies.md").read_text()
 MARKET = (ROOT / "docs" / "market.md").read_text()
-FENCED = re.findall(r"^```(\w*)\n(.*?)^```", README + GUIDE + MARKET, flags=re.DOTALL | re.MULTILINE)
+BACKTEST = (ROOT / "docs" / "backtest.md").read_text()
+FENCED = re.findall(r"^```(\w*)\n(.*?)^```", README + GUIDE + MARKET + BACKTEST, flags=re.DOTALL | re.MULTILINE)
 SNIPPETS = [text for language, text in FENCED if language == "python"]
 REPRODUCTION = (ROOT / "docs" / "reproduction.md").read_text()
 BLOCKS = [
@@ -30,7 +31,13 @@ BLOCKS = [
 """Commands that follow each other in one block, and find what the earlier ones wrote."""
 
 
-SHORTER = {"riskroute simulate": "--horizon 1000", "riskroute reproduce": "--horizon 1000 --workers 1"}
+FEW = "--days 1 --hours 10:30-10:45 --orders 8"
+SHORTER = {
+    "riskroute simulate": "--horizon 1000",
+    "riskroute reproduce": "--horizon 1000 --workers 1",
+    "riskroute backtest": FEW,
+    "riskroute headroom": FEW,
+}
 """Words put behind commands whose runs take long: of an option that is given twice, the last counts."""
 
 
@@ -50,8 +57,8 @@ def test_commands_run(tmp_path: Path) -> None:
 
 
 def test_there_is_something_to_run() -> None:
-    assert len(SNIPPETS) == 7
-    assert [len(commands) for commands in BLOCKS] == [4, 3, 4]
+    assert len(SNIPPETS) == 9
+    assert [len(commands) for commands in BLOCKS] == [4, 3, 4, 1, 1, 1]
 
 
 def test_the_page_on_reproduction_states_every_claim() -> None:

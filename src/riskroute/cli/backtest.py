@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,7 @@ def backtest_command(
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning that are not judged; half if left out.")
     ] = None,
+    hours: Annotated[str | None, typer.Option(help="New York times of orders, FIRST-LAST; all if left out.")] = None,
     shares: Annotated[list[int] | None, typer.Option(help="Size of orders, 1000 if left out; repeat for more.")] = None,
     side: Annotated[str, typer.Option(help="buy, sell, or both in turn.")] = "both",
     lot: Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")] = 1,
@@ -77,6 +79,7 @@ def backtest_command(
         horizon=horizon,
         kappa=kappa,
         routers=tuple(router or ()),
+        hours=hours,
         train=train,
         latency_ms=latency_ms,
         seeds=seeds,
@@ -84,7 +87,7 @@ def backtest_command(
     )
     where = Engine(engine, address=address)
     cache = TableCache(kept / "played")
-    found = market_command_days(market, symbol, days, seed, kept, fees, where)
+    found = market_command_days(market, symbol, days, seed, config.clock_hours, kept, fees, where)
     with track(0, "routers played") as progress:
         result = run_backtest(
             market,
@@ -111,6 +114,7 @@ def market_command_days(
     symbol: list[str] | None,
     days: int | None,
     seed: int,
+    hours: tuple[dt.time, dt.time] | None,
     kept: Path,
     fees: Path | None,
     engine: Engine,
@@ -127,6 +131,7 @@ def market_command_days(
             symbols=tuple(symbol or ()),
             days=days,
             seed=seed,
+            hours=hours,
             kept=kept,
             fees=schedule,
             engine=engine,
@@ -164,6 +169,7 @@ def headroom_command(
     ] = None,
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")] = None,
     days: DaysOption = 4,
+    hours: Annotated[str | None, typer.Option(help="New York times of orders, FIRST-LAST; all if left out.")] = None,
     shares: Annotated[
         list[int] | None, typer.Option(help="Size of orders; 10, 100, 1000 and 5000 if left out.")
     ] = None,
@@ -202,11 +208,11 @@ def headroom_command(
     from riskroute.simulation.engines import Engine
 
     sizes, waits, prices = tuple(shares or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
-    config, engine, found = BacktestConfig(orders=orders, seed=seed), Engine(), []
+    config, engine, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Engine(), []
     names = market or ["paper", "comparable", "dark"]
     with track(len(names) * len(sizes) * len(waits) * len(prices), "cases") as progress:
         for name in names:
-            ready = market_command_days(name, symbol, days, seed, kept, fees, engine)
+            ready = market_command_days(name, symbol, days, seed, config.clock_hours, kept, fees, engine)
             found += market_headroom(
                 *(name, ready, config),
                 sizes=sizes,

@@ -21,7 +21,7 @@ from riskroute.experiments.backtest.summary import CLAIRVOYANT, Comparison, choo
 from riskroute.experiments.backtest.tables import Tables
 from riskroute.experiments.backtest.texts import comparison_table
 from riskroute.experiments.backtest.venue_costs import venue_costs
-from riskroute.files import write_json, write_whole
+from riskroute.files import writable_folder, write_json, write_whole
 from riskroute.learning.registry import POLICIES, YARDSTICKS
 from riskroute.records import record_to_plain
 from riskroute.routers.policy_router import PolicyRouter
@@ -50,8 +50,9 @@ class BacktestResult:
     comparison: Comparison
     tables: Tables
 
-    def write(self, folder: Path) -> list[Path]:
+    def write(self, out: str | Path) -> list[Path]:
         """Write all tables, and the analysis of costs by router, venue and kind of child order as text and JSON."""
+        folder = writable_folder("out", out)
         judged = self.tables.orders.filter(polars.col("judged"))
         key = ["router", "seed", "symbol", "day", "number"]
         children, fills = (
@@ -212,8 +213,8 @@ def backtest(
     engine : Engine, optional
         Where days are made and played.
     **orders
-        Fields of `BacktestConfig`: ``orders``, ``horizon``, ``kappa``, ``side``, ``lot``, ``train``, ``latency_ms``,
-        ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``.
+        Fields of `BacktestConfig`: ``orders``, ``hours``, ``horizon``, ``kappa``, ``side``, ``lot``, ``train``,
+        ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``.
 
     Examples
     --------
@@ -230,7 +231,15 @@ def backtest(
     config = BacktestConfig(shares=sizes, routers=names, seed=seed, **orders)
     folder = path_of("kept", kept)
     ready = market_days(
-        market, symbols=symbols, days=days, seed=seed, kept=folder, fees=fees, pools=pools, engine=engine
+        market,
+        symbols=symbols,
+        days=days,
+        seed=seed,
+        hours=config.clock_hours,
+        kept=folder,
+        fees=fees,
+        pools=pools,
+        engine=engine,
     )
     cache = TableCache(folder / "played")
     choices = None

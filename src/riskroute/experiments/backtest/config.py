@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass, field
 from functools import partial
 
-from riskroute.errors import InputError
+from riskroute.errors import InputError, shown
+from riskroute.market.clock import clock_hours
 from riskroute.routing.consolidated import SIDES
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
@@ -77,6 +79,9 @@ class BacktestConfig:
         Basis points charged for a squared basis point of unforeseen cost.
     routers : tuple[str, ...]
         By name; empty for all that need no learning.
+    hours : str, optional
+        New York times between which orders come, such as ``10:30-11:00``; the whole session if None. A synthetic day
+        then has these hours only.
     train : int, optional
         Days at the beginning that are learned from and not judged; half of them if None. With one day it is the
         morning.
@@ -99,6 +104,7 @@ class BacktestConfig:
     horizon: float = 0.0
     kappa: float = KAPPA
     routers: tuple[str, ...] = ()
+    hours: str | None = None
     train: int | None = None
     latency_ms: float = 1.0
     dark_latency_ms: float = 5.0
@@ -125,7 +131,19 @@ class BacktestConfig:
         store("seeds", whole_number("seeds", self.seeds, maximum=1000))
         store("seed", whole_number("seed", self.seed, minimum=0, maximum=LARGEST_SEED))
         store("block_minutes", real_number("block_minutes", self.block_minutes, above=0, maximum=1440))
+        if self.hours is not None:
+            _ = self.clock_hours
         instance_of("stress", self.stress, Stress, "a Stress")
+
+    @property
+    def clock_hours(self) -> tuple[dt.time, dt.time] | None:
+        """First and last time for orders."""
+        if self.hours is None:
+            return None
+        try:
+            return clock_hours(instance_of("hours", self.hours, str, "two times such as 10:30-11:00"))
+        except ValueError as error:
+            raise InputError(f"hours must be {error}, was {shown(self.hours)}") from None
 
     @property
     def latency(self) -> Latency:

@@ -179,7 +179,7 @@ def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
 def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Orders:
     """Return the orders of a day: at random moments, sizes and sides in turn."""
     rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
-    hours = session(books, day.date)
+    hours = session(books, day.date, config.clock_hours or SESSION)
     plain = spaced_orders(
         books, config.orders, 1, side=config.side, horizon=config.horizon, lot=1, rng=rng, hours=hours
     )
@@ -189,11 +189,13 @@ def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Order
     return dataclasses.replace(plain, signs=signs, shares=sizes, lot=config.lot)
 
 
-def session(books: DayBooks, date: dt.date) -> tuple[int, int]:
-    """First and last moment for orders, UTC nanoseconds: within the trading session if the day has one."""
+def session(books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] = SESSION) -> tuple[int, int]:
+    """First and last moment for orders, UTC nanoseconds: within some hours of New York if the day has them."""
     first, last = int(books.stamps.min()) + WARMING, books.last
-    begin, end = (clock_stamp(date, moment) for moment in SESSION)
-    if min(last, end) - max(first, begin) >= _LEAST_SESSION:
+    begin, end = (clock_stamp(date, moment) for moment in hours)
+    if min(last, end) - max(first, begin) >= _LEAST_SESSION or (
+        hours != SESSION and max(first, begin) < min(last, end)
+    ):
         return max(first, begin), min(last, end)
     return min(first, last), last
 
