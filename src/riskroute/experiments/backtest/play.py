@@ -193,9 +193,8 @@ def session(books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] = SES
     """First and last moment for orders, UTC nanoseconds: within some hours of New York if the day has them."""
     first, last = int(books.stamps.min()) + WARMING, books.last
     begin, end = (clock_stamp(date, moment) for moment in hours)
-    if min(last, end) - max(first, begin) >= _LEAST_SESSION or (
-        hours != SESSION and max(first, begin) < min(last, end)
-    ):
+    least = _LEAST_SESSION if hours == SESSION else 1
+    if min(last, end) - max(first, begin) >= least:
         return max(first, begin), min(last, end)
     return min(first, last), last
 
