@@ -211,7 +211,7 @@ def market_days(
         Called with a day, and how many of how many are ready.
     """
     instance_of("market", market, (str, Path), "a name or a folder")
-    kept = writable_folder("kept", kept)
+    kept = writable_folder("kept", kept).absolute()  # workers may have another working folder
     symbols = list_of("symbols", [symbols] if isinstance(symbols, str) else symbols, str, "names")
     if pools is not None:
         pools = list_of("pools", pools, PoolModel, "pool models")
@@ -292,6 +292,6 @@ def _recorded(
             charged = [fees.fee(one.venue, date) if fees else None for one in some]
             takers = tuple(fee.taker if fee else 0.0 for fee in charged)
             makers = tuple(fee.maker if fee else 0.0 for fee in charged)
-            tasks.append(_RecordedDay(market, some, folder))
+            tasks.append(_RecordedDay(market.absolute(), some, folder))
             found.append((symbol, date, folder, takers, makers))
     return tasks, found
