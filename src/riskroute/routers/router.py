@@ -32,7 +32,8 @@ REMEMBERED = 100_000
 class Public:
     """What everybody could see, some time after a moment: for routers that learn from it (class F3).
 
-    ``outcomes`` holds, by venue and kind of child, what orders of 1, 2, 4 .. lots would have earned, in dollars.
+    ``outcomes`` holds, by venue and kind of child (``take``, ``limit``), what orders of 1, 2, 4 .. lots, up to the size
+    of the order, would have earned in dollars.
     """
 
     context: Context

@@ -6,6 +6,7 @@ import dataclasses
 import heapq
 import math
 import time as clock
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -26,11 +27,15 @@ from riskroute.simulation.clairvoyant import Oracle
 from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Executed, Latency, LimitQueue
 from riskroute.simulation.execution import execute_plan
+from riskroute.simulation.public_outcomes import public_outcomes
 from riskroute.validation import exact_array, real_number, whole_number
 
 STALE = {True: 60.0, False: 5.0}
 """Seconds after which a venue's book is stale, with and without events: a feed of all events is silent when nothing
 happens, one of best prices alone may have moved on."""
+
+PUBLIC_AFTER = SECOND
+"""Nanoseconds after the horizon of an order at which its public outcomes are known."""
 
 REGRET_SECONDS = 10.0
 """How far counterparties in dark pools see ahead."""
@@ -207,10 +212,14 @@ def play_day(
     exchange = Exchange(day.books, day.takers, day.makers, dark, day.queue, latency or Latency(), faded)
     played = PlayedDay(day.name)
     waiting: list[tuple[int, int, Report]] = []
+    shown: deque[tuple[int, Context]] = deque()
+    """Moments whose outcomes everybody will be able to work out, and when."""
     orders = day.orders
     for number, moment in enumerate(orders.times.tolist()):
         while waiting and waiting[0][0] <= moment:
             router.learn(heapq.heappop(waiting)[2])
+        while shown and shown[0][0] <= moment:
+            router.see(public_outcomes(exchange, shown.popleft()[1]))
         books = exchange.venue_books(moment)
         hidden = int(((books.ages > day.books.oldest) | (books.ages < 0)).sum())
         if not np.isfinite(books.mid):
@@ -242,6 +251,8 @@ def play_day(
                 explored = done.cost - execute_plan(there, number, context, greedy.checked(context)).cost
             foreseen = price_plan(context, plan).expected_cost
         played.orders.append(PlayedOrder(number, done, foreseen, hidden, decision_us, explored))
+        if router.feedback == "F3":
+            shown.append((moment + int(horizon * SECOND) + PUBLIC_AFTER, context))
         for report in done.reports():
             heapq.heappush(waiting, (max(child.known for child in report.children), len(played.orders), report))
         if progress is not None:

@@ -28,11 +28,15 @@ from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.registry import ROUTERS
 from riskroute.routers.router import Router
 from riskroute.routing.fees import FeeSchedule
+from riskroute.seeding import seeding_hash
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine
 from riskroute.validation import list_of, one_of, path_of
 
 ALL = "all"
+MOST_OF_DEPTH, MOST_OF_VOLUME = 0.5, 0.1
+"""Shares of the display and of the volume above which a replay that does not react is not to be trusted."""
+
 FITTED = ("static", "static+sweep")
 """Routers whose parameters are chosen on the training days."""
 
@@ -73,6 +77,7 @@ class BacktestResult:
         """Plain values: what was asked for, the number of judged orders, and the routers by name."""
         config = record_to_plain(self.config) | {
             "market": self.market,
+            "fingerprint": seeding_hash([record_to_plain(self.config), [day.folder.name for day in self.days]]),
             "days": [day.name for day in self.days],
             "parameters": {one.label: dict(one.parameters) for one in self.choices if one.parameters},
         }
@@ -86,13 +91,27 @@ class BacktestResult:
         lines = [f"{self.market}, {len(self.days)} days: {asked}"]
         if self.left_out:
             lines.append(f"{self.left_out:,} orders met no two-sided market and were left out")
-        lines += ["", comparison_table(found).plain(), ""]
+        lines += [self.footprint, "", comparison_table(found).plain(), ""]
         lines += [
             "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
             f"difference: to {found.bar}, order by order, with a 95 % interval over time blocks",
             self.verdict,
         ]
         return "\n".join(lines)
+
+    @property
+    def footprint(self) -> str:
+        """How large orders are beside what is displayed and what trades: a replay does not react to them."""
+        judged = self.tables.orders.filter(polars.col("judged"))
+        depth, volume = (
+            judged.select((polars.col("shares") / polars.col(name)).drop_nans().median()).item()
+            for name in ("depth", "volume")
+        )
+        text = f"an order is {depth:.1%} of the displayed depth"
+        if volume is not None:
+            text += f" and {volume:.1%} of what trades in {self.config.block_minutes:g} minutes"
+        large = depth > MOST_OF_DEPTH or (volume or 0.0) > MOST_OF_VOLUME
+        return text + (": too large for a replay, which does not react" if large else "") + " (medians)"
 
     @property
     def left_out(self) -> int:

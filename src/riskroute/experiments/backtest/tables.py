@@ -49,6 +49,7 @@ ORDERS: Schema = _KEY | {
     "cost": polars.Float64,
     "fees": polars.Float64,
     "impact": polars.Float64,
+    "volume": polars.Float64,
     "estimated": polars.Int64,
     "prevented": polars.Int64,
     "through": polars.Int64,
@@ -61,9 +62,9 @@ ORDERS: Schema = _KEY | {
 ``bid``, ``ask`` and ``depth`` are the best prices of all venues and the shares displayed on the side to take from, at
 the decision; ``end_mid`` and ``end_spread`` those at the horizon; ``after_10`` is the mid ten seconds after the last
 fill. ``foreseen`` is what the plan costs if the display holds and nothing else fills; ``impact`` is what the shares
-taken would cost by moving the price, and no part of ``cost``; ``exploration`` what the order cost more than with the
-plan that seemed best, not a number for routers that always send that one. ``block`` counts the time blocks of the day,
-and ``judged`` is false on the training days.
+taken would cost by moving the price, and no part of ``cost``; ``volume`` is what traded in the time block.
+``exploration`` is what the order cost more than with the plan that seemed best, not a number for routers that always
+send that one. ``block`` counts the time blocks of the day, and ``judged`` is false on the training days.
 """
 
 CHILDREN: Schema = _KEY | {
@@ -157,7 +158,8 @@ def day_tables(
         Number of the first order that is judged.
     """
     orders = _orders(played.orders, books, block_seconds, judged_from)
-    orders["impact"] = _impacts(played.orders, books, queue, orders["time"], orders["block"], block_seconds)
+    both = _impacts(played.orders, books, queue, orders["time"], orders["block"], block_seconds)
+    orders["impact"], orders["volume"] = both
     children = _rows(played.orders, _children)
     fills = _rows(played.orders, _fills)
     times = np.array([row[4] for row in fills], dtype=np.int64)
@@ -220,18 +222,18 @@ def _impacts(
     times: Stamps,
     blocks: Integers,
     block_seconds: float,
-) -> Floats:
-    """Dollars that taken shares would cost by moving the price, each volatility times sqrt(taken / volume).
+) -> tuple[Floats, Floats]:
+    """Dollars that taken shares would cost by moving the price, each volatility times sqrt(taken / volume); the volume.
 
     Volatility and volume are those of the order's time block.
     """
     if queue is None or not len(times):
-        return np.full(len(orders), np.nan)
+        return np.full(len(orders), np.nan), np.full(len(orders), np.nan)
     length, first = int(block_seconds * SECOND), int(times.min())
     grid = np.arange(first, first + (int(blocks.max()) + 1) * length, SECOND)
     seconds = length // SECOND
     moves = np.diff(books.mids(grid), append=np.nan)
-    found = np.full(len(orders), np.nan)
+    found, volumes = np.full(len(orders), np.nan), np.full(len(orders), np.nan)
     taken = np.array([
         sum(fill.shares for fill in one.done.fills if fill.kind in ("take", "sweep")) for one in orders
     ])  # fmt: skip
@@ -240,9 +242,10 @@ def _impacts(
         sigma = float(np.sqrt(np.nansum(some**2)))
         volume = queue.volume(first + int(block) * length, first + (int(block) + 1) * length)
         mine = blocks == block
+        volumes[mine] = volume
         if volume > 0:
             found[mine] = taken[mine] * sigma * np.sqrt(taken[mine] / volume)
-    return found
+    return found, volumes
 
 
 def _rows(orders: Sequence[PlayedOrder], make: Any) -> list[tuple[Any, ...]]:

@@ -1,0 +1,67 @@
+"""What everybody could work out after the fact: what market and limit orders of any size would have earned at a venue.
+
+It is computed from public data alone, without our own impact, and told to routers that learn from it (class F3).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from riskroute.arrays import Floats
+from riskroute.market.clock import SECOND
+from riskroute.routers.context import Context
+from riskroute.routers.router import Public
+from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.simulation.exchange import Exchange
+
+
+def outcome_sizes(shares: int, lot: int) -> list[int]:
+    """Sizes that outcomes are told for: one lot, two, four and so on, up to the order's.
+
+    Examples
+    --------
+    >>> outcome_sizes(1000, 100)
+    [100, 200, 400, 800]
+    """
+    sizes, size = [], lot
+    while size <= shares:
+        sizes.append(size)
+        size *= 2
+    return sizes or [shares]
+
+
+def public_outcomes(exchange: Exchange, context: Context) -> Public:
+    """Return what orders at the moment of another one would have earned, in dollars against its arrival mid.
+
+    ``take`` is for shares taken at a venue after the latency. ``limit`` is for shares posted there until the horizon,
+    the remainder taken from all venues then; it is left out where the venue's queue is not known or the order has no
+    time.
+    """
+    sizes = outcome_sizes(context.shares, context.lot)
+    now = context.time + int(exchange.latency.lit * SECOND)
+    end = context.time + int(context.horizon * SECOND)
+    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    closing = _book(exchange, context, end) if end > now and exchange.queue else None
+    for venue, name in enumerate(exchange.books.venues):
+        costs = _book(exchange, context, now, venue).costs(sizes)
+        found[name] = {"take": _profits(costs)}
+        if closing is not None and exchange.queue is not None:
+            price, fills = exchange.queue.fills(venue, context.sign, now, end, sizes[-1])
+            if price == price:  # it could join
+                filled = sum(shares for _, shares in fills)
+                each = context.sign * (price - context.mid) + float(exchange.makers[venue])
+                kept = [min(size, filled) for size in sizes]
+                rest = closing.costs([size - some for size, some in zip(sizes, kept, strict=True)])
+                found[name]["limit"] = _profits(each * np.array(kept, dtype=np.float64) + rest)
+    return Public(context, found)
+
+
+def _book(exchange: Exchange, context: Context, time: int, venue: int | None = None) -> ConsolidatedBook:
+    now = exchange.books.as_of(time)
+    prices, sizes = (now.ask_px, now.ask_sz) if context.sign > 0 else (now.bid_px, now.bid_sz)
+    some = slice(None) if venue is None else slice(venue, venue + 1)
+    return ConsolidatedBook(prices[some], sizes[some], exchange.takers[some], mid=context.mid, side=context.side)
+
+
+def _profits(costs: Floats) -> tuple[float, ...]:
+    return tuple(-float(cost) for cost in costs)

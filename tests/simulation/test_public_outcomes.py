@@ -1,0 +1,89 @@
+"""What everybody could work out: the same as if somebody had sent the order."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import riskroute as rr
+from riskroute.market.clock import SECOND
+from riskroute.market.day_books import DayBooks, day_books
+from riskroute.market.queue_fills import QueueReplay
+from riskroute.routers.context import Context
+from riskroute.routers.plan import Plan
+from riskroute.routers.router import Public, Router
+from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
+from riskroute.simulation.exchange import Exchange, Latency
+from riskroute.simulation.execution import execute_plan
+from riskroute.simulation.public_outcomes import outcome_sizes, public_outcomes
+
+TAKERS, MAKERS = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
+
+
+@pytest.fixture(scope="module")
+def day(half_hour: rr.market.Store) -> tuple[DayBooks, QueueReplay]:
+    recordings = half_hour.of_symbol("QVEX")
+    books = day_books({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
+    return books, QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
+
+
+@pytest.mark.parametrize("horizon", [0.0, 10.0])
+@pytest.mark.parametrize("side", ["buy", "sell"])
+def test_outcomes_are_what_plans_of_those_children_would_have_earned(
+    day: tuple[DayBooks, QueueReplay], horizon: float, side: str
+) -> None:
+    books, queue = day
+    exchange = Exchange(books, TAKERS, MAKERS, None, queue, Latency(0.001, 0.005))
+    compared = 0
+    for moment in np.linspace(books.first + SECOND, books.last - 20 * SECOND, 7).astype(np.int64).tolist():
+        context = Context("a", side, 40, exchange.venue_books(moment), lot=10, horizon=horizon, time=moment)
+        found = public_outcomes(exchange, context).outcomes
+        for venue in books.venues:
+            for kind, profits in found[venue].items():
+                for size, profit in zip(outcome_sizes(40, 10), profits, strict=True):
+                    rest = f"venue:{venue}" if kind == "take" else "sweep"
+                    smaller = dataclasses.replace(context, shares=size)
+                    plan = Plan("a", trade_through=True, rest=rest, **{kind: {venue: size}})  # type: ignore[arg-type]
+                    done = execute_plan(exchange, 0, smaller, plan.checked(smaller))
+                    if not done.estimated:
+                        assert profit == pytest.approx(-done.cost, abs=1e-9)
+                        compared += 1
+        assert ("limit" in found[books.venues[0]]) == (horizon > 0)
+    assert compared > 40
+
+
+@dataclass
+class Watching(Router):
+    """Writes down what everybody could see, and when it was told."""
+
+    name: ClassVar[str] = "watching"
+    feedback: ClassVar[str] = "F3"
+
+    def begin(self) -> None:
+        self.seen: list[tuple[str, int]] = []
+        self.decided: list[tuple[str, int]] = []
+
+    def decide(self, context: Context) -> Plan:
+        self.decided.append((context.order, len(self.seen)))
+        return Plan(context.order)
+
+    def see(self, public: Public) -> None:
+        self.seen.append((public.context.order, len(self.decided)))
+
+
+def test_outcomes_are_told_after_the_horizon_and_never_before(day: tuple[DayBooks, QueueReplay]) -> None:
+    books, queue = day
+    rng = np.random.default_rng(0)
+    orders = spaced_orders(books, 40, 20, horizon=60.0, rng=rng)
+    router = Watching()
+    play_day(router, TradingDay("d", books, orders, TAKERS, MAKERS, (), queue))
+    times = dict(zip((order for order, _ in router.decided), orders.times.tolist(), strict=True))
+    for order, decisions in router.seen:
+        told_at = orders.times[decisions]  # with the decision that follows
+        assert times[order] + 61 * SECOND <= told_at
+    assert [order for order, _ in router.seen] == [order for order, _ in router.decided][: len(router.seen)]
+    assert len(router.seen) > 30
