@@ -1,6 +1,6 @@
 """Write real output into the documentation, by one word after `python docs/refresh.py`.
 
-    readme | reproduction FOLDER | benchmarks | evidence | reference
+    readme | reproduction FOLDER | benchmarks [NAME...] | evidence [NAME...] | reference
 
 ``make readme`` and ``make reproduction`` run what they write down; ``make evidence`` ends with it. After a complete
 ``make bench``, ``benchmarks`` copies its printouts from ``out/bench``. ``make reference`` writes the pages of commands
@@ -84,7 +84,8 @@ def reference() -> None:
     (ROOT / "docs" / "configuration.md").write_text(configuration_page())
 
 
-BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers")
+BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers", "backtest")
+EVIDENCE = {"evidence": "evidence.md", "headroom": "evidence.md", "variants": "policies.md", "study": "study.md"}
 
 if __name__ == "__main__":
     match sys.argv[1:]:
@@ -94,11 +95,10 @@ if __name__ == "__main__":
             reproduction(Path(folder))
         case ["reference"]:
             reference()
-        case ["benchmarks"]:
-            printouts("benchmarks.md", *BENCHMARKS)
-        case ["evidence"]:
-            printouts("evidence.md", "evidence")
-            printouts("policies.md", "variants")
-            printouts("study.md", "study")
+        case ["benchmarks", *names]:
+            printouts("benchmarks.md", *(names or BENCHMARKS))
+        case ["evidence", *names]:
+            for name in names or EVIDENCE:
+                printouts(EVIDENCE[name], name)
         case _:
             sys.exit(__doc__)
