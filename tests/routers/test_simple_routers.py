@@ -131,3 +131,16 @@ def test_a_restored_router_ranks_alike() -> None:
 def test_parameters_that_cannot_be(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_smallest_orders_of_venues_are_kept() -> None:
+    books = {
+        "A": {"bids": [[10.00, 150], [9.98, 500]], "asks": [[10.02, 100]], "taker": 0.003},
+        "B": {"bids": [[10.00, 100], [9.99, 300]], "asks": [[10.02, 100]], "taker": -0.002},
+    }
+    context = read_context({"venues": books}, side="sell", shares=300)
+    assert Sweep().route(context).take == {"A": 150, "B": 150}
+    kept = Sweep(minimums={"A": 200}).route(context).take
+    assert kept == {"B": 300}  # 200 at A would be 50 at 9.98; all at B costs less
+    with pytest.raises(InputError, match="minimum of 'A' must be a non-negative integer, was -1"):
+        Sweep(minimums={"A": -1})

@@ -35,7 +35,8 @@ def backtest_command(
     horizon: Annotated[float, typer.Option(help="Seconds that every order has; 0 is at once.")] = 0.0,
     kappa: Annotated[float, typer.Option(help="Bps charged for a squared bp of unforeseen cost.")] = 0.05,
     router: Annotated[
-        list[str] | None, typer.Option(help="Router to play; repeat for more; all for every one there is.")
+        list[str] | None,
+        typer.Option(help="Router to play, NAME or NAME:KEY=VALUE; repeat for more, or all."),
     ] = None,
     latency_ms: Annotated[float, typer.Option(help="Milliseconds on the way to a lit venue.")] = 1.0,
     fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,

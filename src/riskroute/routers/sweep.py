@@ -8,14 +8,18 @@ https://www.ecfr.gov/current/title-17/section-242.611
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
+from riskroute.errors import shown
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
-from riskroute.routing.consolidated import Taken
-from riskroute.validation import whole_number
+from riskroute.routing.consolidated import ConsolidatedBook, Taken
+from riskroute.validation import instance_of, whole_number
 
 
 @dataclass
@@ -27,6 +31,8 @@ class Sweep(Router):
     discretion : int
         Ticks by which the price limits of its children are worse than what was displayed: more of them then survive
         the latency.
+    minimums : Mapping[str, int]
+        The smallest order that a venue accepts, by its name.
 
     Examples
     --------
@@ -42,12 +48,21 @@ class Sweep(Router):
 
     name: ClassVar[str] = "sweep"
     discretion: int = 0
+    minimums: Mapping[str, int] = field(default_factory=dict)
 
     def check_parameters(self) -> None:
         whole_number("discretion", self.discretion, minimum=0, maximum=1000)
+        for venue, least in instance_of("minimums", self.minimums, Mapping, "shares by venue").items():
+            whole_number(f"minimum of {shown(venue)}", least, minimum=0, maximum=10**9)
 
     def decide(self, context: Context) -> Plan:
-        return taking_plan(context, context.displayed.take(context.shares, lot=context.lot), self.discretion)
+        return taking_plan(context, self.taken(context, context.displayed), self.discretion)
+
+    def taken(self, context: Context, book: ConsolidatedBook) -> Taken:
+        """Return what is taken of a book, where venues have smallest orders too."""
+        least = [self.minimums.get(name, 0) for name in context.books.venues] if self.minimums else []
+        minimums = np.array(least, dtype=np.int64) if any(least) else None
+        return book.take(context.shares, lot=context.lot, minimums=minimums)
 
 
 @dataclass
@@ -57,7 +72,7 @@ class RawSweep(Sweep):
     name: ClassVar[str] = "raw-sweep"
 
     def decide(self, context: Context) -> Plan:
-        return taking_plan(context, context.consolidated(fees=False).take(context.shares, lot=context.lot), 0)
+        return taking_plan(context, self.taken(context, context.consolidated(fees=False)), self.discretion)
 
 
 def taking_plan(context: Context, taken: Taken, discretion: int = 0) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +144,9 @@ def router_names(asked: Sequence[str], *, pools: bool, horizon: float) -> list[s
     if not asked:
         return [*simple, *patient, *FITTED, CLAIRVOYANT]
     bars = ["sweep", *(DARK_ROUTERS if pools else ()), *patient]
-    return list(dict.fromkeys([*bars, *(one_of("router", name, NAMES) for name in asked)]))
+    for text in asked:
+        one_of("router", text.partition(":")[0], NAMES)
+    return list(dict.fromkeys([*bars, *asked]))
 
 
 def run_backtest(
@@ -198,7 +201,30 @@ def _choice(
         return fit_static(days, config)
     if name == "static+sweep":
         return fit_static_sweep(days, config, engine=engine, cache=cache)
-    return RouterChoice(name, name)
+    return named_choice(name)
+
+
+def named_choice(text: str) -> RouterChoice:
+    """Return a router by its name, with parameters behind a colon if there are some.
+
+    Examples
+    --------
+    >>> named_choice("dark-first+sweep:mode=parallel,cap=500").parameters
+    {'mode': 'parallel', 'cap': 500}
+    """
+    name, _, given = text.partition(":")
+    parameters: dict[str, Any] = {}
+    for part in given.split(",") if given else []:
+        key, equals, value = part.partition("=")
+        if not (key and equals and value):
+            raise InputError(f"parameters of a router must be NAME=VALUE with commas between, was {part!r}")
+        try:
+            parameters[key.strip()] = json.loads(value)
+        except ValueError:
+            parameters[key.strip()] = value.strip()
+    choice = RouterChoice(text, name, parameters)
+    choice.make()
+    return choice
 
 
 def backtest(
