@@ -260,11 +260,6 @@ def backtest(
     **orders
         Fields of `BacktestConfig`: ``orders``, ``hours``, ``horizon``, ``kappa``, ``side``, ``lot``, ``train``,
         ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``.
-
-    Examples
-    --------
-    >>> found = backtest("dark", days=4, routers=["sweep"], orders=100)  # doctest: +SKIP
-    >>> print(found)  # doctest: +SKIP
     """
     listed = list_of("routers", routers, (str, Router), "names or routers")
     own = [one for one in listed if isinstance(one, Router)]
