@@ -58,7 +58,7 @@ def test_commands_run(tmp_path: Path) -> None:
 
 def test_there_is_something_to_run() -> None:
     assert len(SNIPPETS) == 9
-    assert [len(commands) for commands in BLOCKS] == [4, 3, 4, 1, 1, 1]
+    assert [len(commands) for commands in BLOCKS] == [4, 3, 2, 4, 1, 1, 1]
 
 
 def test_the_page_on_reproduction_states_every_claim() -> None:
