@@ -25,7 +25,7 @@ HERE = Engine("local", 1)
 def short_market(minutes: int = 20) -> Iterator[None]:
     """Synthetic days are short, and engines that do not say otherwise have one core: this process."""
     hours = (dt.time(10, 30), dt.time(10, 30 + minutes))
-    with mock.patch.object(markets, "SYNTHETIC_HOURS", hours), mock.patch.object(engines, "_cores", lambda: 1):
+    with mock.patch.object(markets, "SYNTHETIC_HOURS", hours), mock.patch.object(engines, "_cores", return_value=1):
         yield
 
 

@@ -219,7 +219,8 @@ def play_day(
         plan = router.route(context if view is None else view(number, context))
         decision_us = 1e6 * (clock.perf_counter() - began)
         if isinstance(router, Oracle):
-            done, foreseen = router.execute(exchange, number, context), float(context.displayed.costs(context.shares))
+            done = router.execute(exchange, number, context)
+            foreseen = done.cost  # who knows everything is not surprised
         else:
             done = execute_plan(exchange, number, context, plan.checked(context))
             foreseen = price_plan(context, plan).expected_cost

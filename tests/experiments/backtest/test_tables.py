@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +102,7 @@ def test_the_impact_is_that_of_the_block(dark_days: list[MarketDay], result: Bac
     for row in mine.head(8).to_dicts():
         begin = first + row["block"] * 120 * SECOND
         mids = [float(prepared.books.mids(np.array([begin + k * SECOND]))[0]) for k in range(121)]
-        moves = [b - a for a, b in zip(mids, mids[1:], strict=False)]
+        moves = [b - a for a, b in itertools.pairwise(mids)]
         if any(np.isnan(moves)) or begin + 120 * SECOND > prepared.books.last:
             continue
         sigma = sum(move * move for move in moves) ** 0.5
