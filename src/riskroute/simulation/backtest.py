@@ -223,7 +223,7 @@ def play_day(
             foreseen = done.cost  # who knows everything is not surprised
         else:
             done = execute_plan(exchange, number, context, plan.checked(context))
-            foreseen = price_plan(context, plan).expected_cost
+            foreseen = price_plan(context, plan, protected=True).expected_cost
         played.orders.append(PlayedOrder(number, done, foreseen, hidden, decision_us))
         for report in done.reports():
             heapq.heappush(waiting, (max(child.known for child in report.children), len(played.orders), report))
