@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from riskroute.errors import DataError
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.tables import Tables, day_tables
@@ -115,7 +116,7 @@ def _placebo_view(placebo: str, day: TradingDay, seed: int) -> View:
     if placebo == "shuffled":
         others = np.random.default_rng(seed_stream(seed, "shuffled contexts", day.name)).permutation(times)
     else:
-        others = np.maximum(times - LAG, day.books.first)
+        others = np.minimum(np.maximum(times - LAG, day.books.first), times)
 
     def view(number: int, context: Context) -> Context:
         now, books = day.books.as_of(int(others[number])), context.books
@@ -205,8 +206,11 @@ class TableCache:
         result.write(self.folder / task.identity)
 
     def get(self, task: PlayTask) -> Tables | None:
-        """Return the tables of a task."""
-        return Tables.read(self.folder / task.identity) if self.has(task) else None
+        """Return the tables of a task; None if they are not there, or no tables any more."""
+        try:
+            return Tables.read(self.folder / task.identity) if self.has(task) else None
+        except DataError:
+            return None
 
 
 def play_routers(
