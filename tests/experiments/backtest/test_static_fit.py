@@ -156,7 +156,7 @@ def test_a_split_that_sends_a_few_shares_far_away_loses_at_every_moment(tmp_path
     orders = play_routers([split, RouterChoice("sweep", "sweep")], days, config, engine=HERE).orders
     wide = orders.pivot("router", index=["day", "number"], values="cost")
     assert wide.height == 120
-    assert (wide["split"] - wide["sweep"]).min() > 30 * 0.4
+    assert (wide["split"] - wide["sweep"]).to_numpy().min() > 30 * 0.4
     result = run_backtest("far", days, config, engine=HERE)
     assert result.verdict.startswith("Use sweep:")
     assert result.choices[[one.label for one in result.choices].index("static")].parameters["take"] == {"XNAS": 10.0}

@@ -14,7 +14,7 @@ import pytest
 from riskroute.experiments.backtest.backtest import BacktestResult, router_names, run_backtest, verdict
 from riskroute.experiments.backtest.config import BacktestConfig, risk_tolerance
 from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import TableCache, play_tasks, training_days
+from riskroute.experiments.backtest.play import PlayTask, TableCache, play_tasks, training_days
 from riskroute.experiments.backtest.summary import (
     Comparison,
     choose_bar,
@@ -68,7 +68,7 @@ def test_a_small_table_by_hand() -> None:
     assert other.objective_bps == pytest.approx(2.5 + 0.1 * values.var(ddof=1))
     assert other.unforeseen_sd_bps == pytest.approx(values.std(ddof=1))
     assert other.es95_bps == 4.0
-    assert (other.fees_bps, other.decision_us) == (pytest.approx(0.2), 3.0)
+    assert (other.fees_bps, other.decision_us) == pytest.approx((0.2, 3.0))
     assert (other.dark_share, other.limit_share, other.taken_share, other.estimated_share) == (0.25, 0.25, 0.5, 0.5)
 
 
@@ -239,7 +239,8 @@ def test_two_processes_find_the_same(result: BacktestResult) -> None:
 
 
 def test_what_was_played_is_not_played_again(dark_days: list[MarketDay], tmp_path: Path) -> None:
-    cache, played = TableCache(tmp_path), []
+    cache = TableCache(tmp_path)
+    played: list[PlayTask] = []
     config = BacktestConfig(orders=8, routers=("static", "uniform"))
     first = run_backtest("dark", dark_days, config, engine=HERE, cache=cache, finished=played.append)
     count = len(played)
