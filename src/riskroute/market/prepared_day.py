@@ -72,9 +72,8 @@ def read_prepared_day(folder: Path) -> PreparedDay:
         flows = {
             (venue, sign): QueueEvents(*_mapped(folder / f"flow_{venue}_{sign}.npy")) for venue, sign in record["flows"]
         }
-        if flows and len(record["pro_rata"]) != len(books.venues):
-            raise ValueError(f"pro_rata must have a rule for each of {len(books.venues)} venues")
-        queue = QueueReplay.of_flows(books, flows, record["pro_rata"]) if flows else None
+        rules = [rule for _, rule in zip(books.venues, record["pro_rata"], strict=bool(flows))]
+        queue = QueueReplay.of_flows(books, flows, rules) if flows else None
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
         text = one_line_error(error)
         raise DataError(f"{folder} must hold a day that was made ready for backtests: {text}") from error

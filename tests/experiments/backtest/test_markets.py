@@ -109,7 +109,7 @@ def test_a_folder_of_recordings_is_a_market(recorded: Path, tmp_path: Path) -> N
 
 def test_markets_that_cannot_be(recorded: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    with pytest.raises(InputError, match="market must be one of paper, comparable, dark or a folder of .* was 'drak'"):
+    with pytest.raises(InputError, match=r"market must be one of paper, comparable, dark or a folder of .* was 'drak'"):
         market_days("drak", kept=kept, engine=HERE)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty' without recordings"):

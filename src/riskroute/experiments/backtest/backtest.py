@@ -16,6 +16,7 @@ from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCac
 from riskroute.experiments.backtest.static_fit import fit_static, fit_static_sweep
 from riskroute.experiments.backtest.summary import CLAIRVOYANT, Comparison, choose_bar, compare_routers
 from riskroute.experiments.backtest.tables import Tables
+from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.registry import POLICIES, YARDSTICKS
 from riskroute.records import record_to_plain
 from riskroute.routers.policy_router import PolicyRouter
@@ -27,7 +28,12 @@ ALL = "all"
 FITTED = ("static", "static+sweep")
 """Routers whose parameters are chosen on the training days."""
 
-NAMES = (*(name for name in ROUTERS if name != PolicyRouter.name), CLAIRVOYANT, *POLICIES)
+NAMES = (
+    *(name for name in ROUTERS if name != PolicyRouter.name),
+    CLAIRVOYANT,
+    *(name for name in POLICIES if name != Oracle.name),
+)
+"""Routers that can be asked for; the policy that is told the best split would have to be told."""
 
 
 @dataclass(frozen=True, eq=False)
