@@ -130,6 +130,10 @@ def headroom_words(found: Sequence[Headroom]) -> list[str]:
                 text = f"learning cannot pay: at most {most:.2f} bps are left after the best fixed rule"
             elif len(pays) == len(sizes):
                 text = f"learning can pay at every size: up to {most:.2f} bps are left after the best fixed rule"
+            elif not never:
+                text = (
+                    f"learning can pay at some prices of risk: up to {most:.2f} bps are left after the best fixed rule"
+                )
             else:
                 some = ", ".join(f"{size:,}" for size in sizes if size not in never)
                 text = f"learning can pay for orders of {some} shares only, up to {most:.2f} bps"
