@@ -78,12 +78,10 @@ def spaced_orders(
     hours : tuple[int, int], optional
         First and last moment, UTC nanoseconds; from when all venues show books to the last snapshot if None.
     """
-    first, last = hours or (books.first, books.last)
-    last -= int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
+    first, close = hours or (books.first, books.last)
+    last = close - int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
     if last <= first:
-        raise InputError(
-            f"horizon must leave some of the day, {(books.last - books.first) / SECOND:g} s, was {horizon}"
-        )
+        raise InputError(f"horizon must leave some of the day, {max(close - first, 0) / SECOND:g} s, was {horizon}")
     edges = np.linspace(first, last, whole_number("count", count) + 1).astype(np.int64)
     times = rng.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
     signs = np.where(np.arange(count) % 2 == 0, 1, -1) if side == "both" else np.full(count, 1 if side == "buy" else -1)
