@@ -17,7 +17,8 @@ from riskroute.cli.app import run
 from riskroute.experiments.backtest.markets import MarketDay
 from small_days import short_market
 
-ASKED = ["--days", "2", "--orders", "20", "--shares", "300", "--shares", "5000", "--horizon", "20", "--seeds", "2"]
+ASKED = ["--days", "2", "--orders", "12", "--shares", "300", "--shares", "5000", "--horizon", "20", "--seeds", "2"]
+ASKED += ["--router", "spray", "--router", "static", "--router", "clairvoyant"]
 
 
 class Printed(NamedTuple):
@@ -62,7 +63,7 @@ def test_anybody_can_recompute_the_costs(backtest: Printed) -> None:
 
 def test_what_is_printed(backtest: Printed) -> None:
     text = "\n".join(backtest.lines)
-    assert backtest.lines[0] == "dark, 2 days: 20 judged orders of 300 and 5,000 shares, 20 s each"
+    assert backtest.lines[0] == "dark, 2 days: 12 judged orders of 300 and 5,000 shares, 20 s each"
     routers = backtest.found["routers"]
     rows = [line.split()[0] for line in backtest.lines[4 : 4 + len(routers)]]
     assert sorted(rows) == sorted(routers)
@@ -79,7 +80,7 @@ def test_what_is_printed(backtest: Printed) -> None:
 
 
 def test_stresses_and_placebos_follow(kept_days: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--days", "2", "--orders", "6", "--router", "sweep", "--stresses", "--placebos", "--kept", str(kept_days)]
+    words = ["--days", "1", "--orders", "6", "--router", "sweep", "--stresses", "--placebos", "--kept", str(kept_days)]
     assert run(["backtest", *words]) == 0
     said = capsys.readouterr().out
     for text in ("Harder worlds", "latency 100 ms", "half as much in pools", "The yardstick itself", "empty pools"):

@@ -16,6 +16,7 @@ from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.registry import make_router, restore_router
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.static_split import StaticSplit, StaticSweep
+from riskroute.simulation import router_checks
 from riskroute.simulation.router_checks import check_router
 from router_books import TWO_VENUES, sale
 
@@ -30,15 +31,23 @@ STATIC = [
 ]
 
 
+@pytest.fixture
+def _fewer_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many routers are checked: 24 orders each will do."""
+    monkeypatch.setattr(router_checks, "ORDERS", 24)
+
+
+@pytest.mark.usefixtures("_fewer_orders")
 @pytest.mark.parametrize("router", STATIC, ids=lambda router: f"{router.name} {router.parameters}")
 def test_fixed_splits_pass_the_checks(router: StaticSplit | StaticSweep) -> None:
     check_router(router)
 
 
+@pytest.mark.usefixtures("_fewer_orders")
 @pytest.mark.parametrize("name", [name for name in POLICIES if name != "oracle"])
 def test_every_policy_passes_the_checks_as_a_router(name: str) -> None:
-    """Thirty rounds for sixty orders: it explores, and then sends what it recommends."""
-    check_router(make_router(name, units=3, rounds=30))
+    """Twelve rounds for twice as many orders: it explores, and then sends what it recommends."""
+    check_router(make_router(name, units=3, rounds=12))
 
 
 def test_shares_are_in_proportion_and_whole_lots() -> None:
@@ -184,7 +193,7 @@ def test_venues_that_come_and_go() -> None:
     router = PolicyRouter("uniform", units=6, rounds=1000)
     first = router.route(order(0))
     router.learn(told(order(0), first, 1.0))
-    fewer = {"venues": {"A": TWO_VENUES["venues"]["A"], "NEW": TWO_VENUES["venues"]["B"]}, "pools": {}}
+    fewer: dict[str, Any] = {"venues": {"A": TWO_VENUES["venues"]["A"], "NEW": TWO_VENUES["venues"]["B"]}, "pools": {}}
     sent = []
     for number in range(1, 30):
         context = order(number, **fewer)

@@ -23,7 +23,7 @@ SPLITS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", [name for name in ROUTERS if name != "policy"])
 def test_nothing_unforeseen_happens(name: str, shares: int, dark_days: list[MarketDay]) -> None:
     """nbbo takes one price after the other, at venues as they come: what it does after the first is not in its plan."""
-    config = BacktestConfig(orders=20, shares=(shares,), stress=Stress(presence=0.0))
+    config = BacktestConfig(orders=10, shares=(shares,), stress=Stress(presence=0.0))
     day = trading_day(dark_days[0], config)
     played = play_day(make_router(name, **SPLITS.get(name, {})), day, latency=Latency(0.0, 0.0), leak=0.0)
     for one in played.orders:

@@ -69,7 +69,7 @@ def test_a_leak_takes_the_far_touch_away_for_a_second() -> None:
     assert traded(waited) == traded(play(quiet, dark={"P": 300}))
     soon = play(leaky, horizon=10.0, dark_rest={"P": 300}, recall=0.5)
     assert traded(soon) == [("B", 300, 9.99)]
-    assert traded(play(leaky, **{"take": {"A": 150}, "rest": "sweep"}))[0] == ("A", 150, 10.0)  # nobody was told
+    assert traded(play(leaky, take={"A": 150}))[0] == ("A", 150, 10.0)  # nobody was told
 
 
 def test_leaks_are_as_likely_as_said_and_the_same_for_all() -> None:

@@ -32,15 +32,15 @@ def same_books(one: DayBooks, other: DayBooks) -> bool:
                for name in ARRAYS)  # fmt: skip
 
 
-def test_a_seed_makes_a_day_and_another_one_another(dark_days: list[MarketDay], tmp_path: Path) -> None:
-    (again,) = short_days(tmp_path, days=1)
-    (other,) = short_days(tmp_path, days=1, seed=1)
-    first, second = dark_days
+def test_a_seed_makes_a_day_and_another_one_another(tmp_path: Path) -> None:
+    first, second = short_days(tmp_path / "a", minutes=3)
+    (again,) = short_days(tmp_path / "b", days=1, minutes=3)
+    (other,) = short_days(tmp_path / "b", days=1, seed=1, minutes=3)
     assert again.folder.name == first.folder.name != other.folder.name
     assert same_books(again.load().books, first.load().books)
     assert not same_books(other.load().books, first.load().books)
     assert not np.array_equal(first.load().books.bid_px[:50, 0], second.load().books.bid_px[:50, 0])
-    assert [day.date for day in dark_days] == business_days(2)
+    assert [first.date, second.date] == business_days(2)
     assert first.name == "LUMO 2019-03-04"
 
 

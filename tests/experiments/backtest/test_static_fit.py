@@ -131,7 +131,7 @@ def test_without_training_days_nothing_is_chosen(tmp_path: Path) -> None:
 def test_the_best_before_a_sweep_is_the_best_of_the_grid(tmp_path: Path) -> None:
     """Played again one by one on the training day."""
     days = two_days(tmp_path, {"A": (4, 300), "B": (5, 300)}, pools=POOLS)
-    config = BacktestConfig(orders=12, shares=(800,), horizon=10.0, kappa=0.05)
+    config = BacktestConfig(orders=8, shares=(800,), horizon=10.0, kappa=0.05)
     chosen = fit_static_sweep(days, config, engine=HERE)
     values = {}
     for pools in ([], ["P", "Q"]):

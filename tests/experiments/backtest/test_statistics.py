@@ -87,21 +87,22 @@ def test_runs_are_geometric_and_wrap_around() -> None:
     assert len(np.unique(stationary_draws(7, 1.0, 1, np.random.default_rng(1)))) < 7  # all on their own
 
 
-@pytest.mark.parametrize(("n", "memory", "least", "most"), [(40, 0.0, 0.92, 1.0), (150, 0.0, 0.92, 0.98),
-                                                            (40, 0.5, 0.87, 0.97), (150, 0.5, 0.87, 0.97)])  # fmt: skip
-def test_intervals_hold_the_true_mean_about_as_often_as_they_say(
-    n: int, memory: float, least: float, most: float
-) -> None:
+@pytest.mark.parametrize(
+    ("n", "memory", "coverage"), [(40, 0.0, 0.96), (150, 0.0, 0.945), (40, 0.5, 0.90), (150, 0.5, 0.915)]
+)
+def test_intervals_hold_the_true_mean_about_as_often_as_they_say(n: int, memory: float, coverage: float) -> None:
     """95 % of the time where blocks are alone; some per cent less where they are alike, as bootstraps are.
 
-    Of 400 series the share has a standard error of 1.1 %.
+    The coverages are those of 2,000 other series each; the share of 250 is within four standard errors of them. These
+    250 are unlucky ones: intervals of the known deviation hold the mean of 150 in 93.6 % of them. Bootstrap quantiles
+    alone, without the correction for few blocks, hold it for 40 in 89 % and 81 %, which is outside.
     """
     held = 0
-    for seed in range(400):
+    for seed in range(250):
         rng = np.random.default_rng([7, seed])
-        found = bootstrap_difference(series(rng, n, memory), np.arange(n), rng, resamples=300)
+        found = bootstrap_difference(series(rng, n, memory), np.arange(n), rng, resamples=200)
         held += found.low <= 0 <= found.high
-    assert least <= held / 400 <= most
+    assert held / 250 == pytest.approx(coverage, abs=4 * math.sqrt(coverage * (1 - coverage) / 250))
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.6])
@@ -117,13 +118,13 @@ def test_standard_errors_are_those_of_another_implementation(memory: float) -> N
 
 
 def test_power_is_what_it_says() -> None:
-    """A true difference of 2.8 standard errors is found four times out of five: 0.8 within 3 s.e. of 400 series."""
+    """A true difference of 2.8 standard errors is found four times out of five: 0.8 within 3 s.e. of 250 series."""
     n, seen = 200, 0
     true = POWER / math.sqrt(n)
-    for seed in range(400):
+    for seed in range(250):
         rng = np.random.default_rng([9, seed])
         seen += bootstrap_difference(rng.standard_normal(n) + true, np.arange(n), rng, resamples=200).low > 0
-    assert seen / 400 == pytest.approx(0.8, abs=0.06)
+    assert seen / 250 == pytest.approx(0.8, abs=0.076)
 
 
 def test_blocks_count_by_their_orders() -> None:

@@ -116,17 +116,18 @@ def test_queues_without_luck_fill_less(dark_days: list[MarketDay]) -> None:
 
 
 def test_the_yardstick_finds_what_it_must_find(dark_days: list[MarketDay]) -> None:
-    config = BacktestConfig(orders=200, shares=(300,), block_minutes=1)
+    """With 400 orders a day it did for six other seeds; with 200, lagged books were unclear for half of them."""
+    config = BacktestConfig(orders=400, shares=(300,), block_minutes=1)
     found = run_placebos(dark_days, config, engine=HERE)
     assert [(one.expected, one.holds) for one in found] == [
         ("above 0", True), ("above 0", True), ("below 0", True), ("0", True),
     ]  # fmt: skip
     table = placebo_table(found).plain()
     assert "NO" not in table.split()
-    few = run_placebos(dark_days, BacktestConfig(orders=4, block_minutes=1), engine=HERE)
+    few = run_placebos(dark_days, BacktestConfig(orders=6, block_minutes=1), engine=HERE)
     assert few[0].answer == "too few orders to tell"
     assert dataclasses.replace(few[2], expected="above 0", holds=False).answer in ("NO", "too few orders to tell")
-    assert len(run_placebos([dataclasses.replace(day, pools=()) for day in dark_days], config, engine=HERE)) == 3
+    assert len(run_placebos([dataclasses.replace(dark_days[0], pools=())], BacktestConfig(orders=4), engine=HERE)) == 3
 
 
 def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> None:
@@ -134,17 +135,18 @@ def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> 
     found = market_headroom(
         "dark",
         dark_days,
-        BacktestConfig(orders=16, block_minutes=2),
+        BacktestConfig(orders=10, block_minutes=2),
         sizes=(500,),
-        horizons=(0.0, 20.0),
+        horizons=(0.0,),
         kappas=(0.0, 0.2),
         engine=HERE,
         progress=lambda *words: told.append(words),
     )
     assert [(one.shares, one.horizon, one.kappa) for one in found] == [
-        (500, 0.0, 0.0), (500, 0.0, 0.2), (500, 20.0, 0.0), (500, 20.0, 0.2),
-    ]  # fmt: skip
-    assert [done for _, done, _ in told] == [1, 2, 3, 4]
+        (500, 0.0, 0.0),
+        (500, 0.0, 0.2),
+    ]
+    assert [done for _, done, _ in told] == [1, 2]
     for one in found:
         assert one.dark_first is not None
         rules = (one.static, one.sweep, one.dark_first, one.static_sweep)

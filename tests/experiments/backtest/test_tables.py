@@ -23,7 +23,7 @@ from riskroute.market.queue_fills import QueueReplay
 from small_days import HERE
 
 KEY = ["router", "seed", "symbol", "day", "number"]
-ALL = ("primary", "nbbo", "spray", "raw-sweep", "static", "static+sweep", "clairvoyant", "uniform")
+ALL = ("primary", "nbbo", "spray", "raw-sweep", "static", "clairvoyant", "uniform")
 
 
 @pytest.fixture(scope="module", params=[0.0, 20.0])
