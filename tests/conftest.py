@@ -6,6 +6,7 @@ import datetime as dt
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from hypothesis import settings
 
 from numbered import numbered_routing_problem
 from riskroute import Actions, Problem, random_problem
+from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.market import ImportOptions, Store, generate_market, import_files
+from small_days import short_days
 
 settings.register_profile("riskroute", deadline=None, derandomize=True)
 settings.load_profile("riskroute")
@@ -39,6 +42,18 @@ def half_hour(tmp_path_factory: pytest.TempPathFactory) -> Store:
     files = generate_market(out, seed=3, symbols=("QVEX",), hours=(dt.time(10, 55), dt.time(11, 25)))
     import_files(files, out / "books", ImportOptions(("QVEX",)))
     return Store(out / "books")
+
+
+@pytest.fixture(scope="session")
+def kept_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder in which short days of the synthetic markets are kept for all tests."""
+    return tmp_path_factory.mktemp("kept_days")
+
+
+@pytest.fixture(scope="session")
+def dark_days(kept_days: Path) -> list[MarketDay]:
+    """Two short days of five venues that take turns at the best price, and three pools."""
+    return short_days(kept_days)
 
 
 @pytest.fixture

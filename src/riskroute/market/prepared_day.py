@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.errors import DataError
+from riskroute.errors import DataError, one_line_error
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.queue_position import QueueEvents
@@ -72,9 +72,11 @@ def read_prepared_day(folder: Path) -> PreparedDay:
         flows = {
             (venue, sign): QueueEvents(*_mapped(folder / f"flow_{venue}_{sign}.npy")) for venue, sign in record["flows"]
         }
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder} must hold a day that was made ready for backtests: {error}") from error
-    queue = QueueReplay.of_flows(books, flows, record["pro_rata"]) if flows else None
+        rules = [rule for _, rule in zip(books.venues, record["pro_rata"], strict=bool(flows))]
+        queue = QueueReplay.of_flows(books, flows, rules) if flows else None
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        text = one_line_error(error)
+        raise DataError(f"{folder} must hold a day that was made ready for backtests: {text}") from error
     return PreparedDay(books, queue)
 
 

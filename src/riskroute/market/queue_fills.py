@@ -110,6 +110,10 @@ class QueueReplay:
         replay.flows, replay.pro_rata = dict(flows), list(pro_rata)
         return replay
 
+    def on_books(self, books: DayBooks) -> Self:
+        """Return the same queues, which orders join by other books of the same snapshots, such as `DayBooks.aged`."""
+        return self.of_flows(books, self.flows, self.pro_rata)
+
     def pessimistic(self) -> Self:
         """Return the same queues, in which nobody who cancels makes room: only trades bring an order forward."""
         kept = {

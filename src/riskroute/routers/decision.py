@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from riskroute.arrays import Matrix
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routing.consolidated import ConsolidatedBook
@@ -41,8 +42,14 @@ class Decision:
         }
 
 
-def price_plan(context: Context, plan: Plan) -> Decision:
+def price_plan(context: Context, plan: Plan, *, protected: bool = False) -> Decision:
     """Return a plan with what it costs on the displayed books.
+
+    Parameters
+    ----------
+    protected : bool
+        Whether venues send back what a better quote elsewhere forbids, unless the plan trades through; else every
+        child takes what its limit allows.
 
     Examples
     --------
@@ -56,28 +63,56 @@ def price_plan(context: Context, plan: Plan) -> Decision:
     """
     instance_of("context", context, Context, "a Context")
     instance_of("plan", plan, Plan, "a Plan").checked(context)
-    cost = _taking_cost(context, plan) if plan.take else float(context.displayed.costs(context.shares))
+    plain = not plan.take and not plan.rest.startswith("venue:")
+    cost = float(context.displayed.costs(context.shares)) if plain else _taking_cost(context, plan, protected)
     money = context.mid * context.shares
     return Decision(context, plan, cost, money + context.sign * cost)
 
 
-def _taking_cost(context: Context, plan: Plan) -> float:
-    """Cost of the shares that a plan takes at venues it names, and of all others where they are cheapest then."""
+def _taking_cost(context: Context, plan: Plan, protected: bool) -> float:
+    """Cost of the shares that a plan takes at venues it names, and of all others as the plan says for the rest."""
     book, left, cost = context.displayed, context.shares, 0.0
     sizes = book.sizes.copy()
     for name, shares in plan.take.items():
         venue = context.books.venues.index(name)
         each = context.sign * (book.prices[venue] - context.mid) + book.takers[venue]
-        for level in np.flatnonzero(sizes[venue] > 0):
+        allowed = _signed(context)[venue] <= _worst(context, plan, name, protected and not plan.trade_through)
+        for level in np.flatnonzero((sizes[venue] > 0) & allowed):
             taken = min(shares, int(sizes[venue, level]))
             cost += taken * float(each[level])
             sizes[venue, level] -= taken
             shares, left = shares - taken, left - taken
     if left == 0:
         return cost
+    rule, _, at = plan.rest.partition(":")
+    if rule == "venue":
+        one = slice(venue := context.books.venues.index(at), venue + 1)
+        alone = ConsolidatedBook(book.prices[one], sizes[one], book.takers[one], mid=context.mid, side=context.side)
+        further = book.costs(book.depth + left) - book.costs(book.depth)
+        return cost + float(alone.costs(left) if alone.depth else further)
     rest = ConsolidatedBook(book.prices, sizes, book.takers, mid=context.mid, side=context.side)
     beyond = max(left - rest.depth, 0)
     cost += float(rest.costs(left - beyond))
     if beyond:
         cost += float(book.costs(book.depth + beyond) - book.costs(book.depth))
     return cost
+
+
+def _signed(context: Context) -> Matrix:
+    """Displayed prices to take from, the less the better."""
+    prices: Matrix = context.sign * context.displayed.prices
+    return prices
+
+
+def _worst(context: Context, plan: Plan, name: str, protected: bool) -> float:
+    """The worst signed price that a child takes: its limit, or the best quote elsewhere that other children leave."""
+    limit = context.sign * plan.take_limits[name] if name in plan.take_limits else np.inf
+    if not protected:
+        return float(limit)
+    tops = context.displayed.sizes[:, 0]
+    left = [
+        _signed(context)[v, 0]
+        for v, other in enumerate(context.books.venues)
+        if other != name and tops[v] >= 1 and plan.take.get(other, 0) < tops[v]
+    ]
+    return float(min([limit, *left]))

@@ -35,7 +35,7 @@ class Plan:
     take : Mapping[str, int]
         Shares taken at once, by venue.
     take_limits : Mapping[str, float]
-        Worst prices for them; the worst displayed price that they count on if none is given.
+        Worst prices for them; any price if none is given.
     rest : str
         What becomes of shares that came back, and of those that no child holds. ``sweep``: taken over all venues where
         they are cheapest. ``touch``: taken at the best displayed price alone, every millisecond, until they are done.

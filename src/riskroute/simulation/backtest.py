@@ -84,12 +84,10 @@ def spaced_orders(
     hours : tuple[int, int], optional
         First and last moment, UTC nanoseconds; from when all venues show books to the last snapshot if None.
     """
-    first, last = hours or (books.first, books.last)
-    last -= int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
+    first, close = hours or (books.first, books.last)
+    last = close - int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
     if last <= first:
-        raise InputError(
-            f"horizon must leave some of the day, {(books.last - books.first) / SECOND:g} s, was {horizon}"
-        )
+        raise InputError(f"horizon must leave some of the day, {max(close - first, 0) / SECOND:g} s, was {horizon}")
     edges = np.linspace(first, last, whole_number("count", count) + 1).astype(np.int64)
     times = rng.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
     signs = np.where(np.arange(count) % 2 == 0, 1, -1) if side == "both" else np.full(count, 1 if side == "buy" else -1)
@@ -249,7 +247,7 @@ def play_day(
             done = execute_plan(exchange, number, context, plan.checked(context))
             if greedy is not None:
                 explored = done.cost - execute_plan(there, number, context, greedy.checked(context)).cost
-            foreseen = price_plan(context, plan).expected_cost
+            foreseen = price_plan(context, plan, protected=True).expected_cost
         played.orders.append(PlayedOrder(number, done, foreseen, hidden, decision_us, explored))
         if router.feedback == "F3":
             shown.append((moment + int(horizon * SECOND) + PUBLIC_AFTER, context))

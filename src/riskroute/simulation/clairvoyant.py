@@ -2,7 +2,8 @@
 
 It knows what every pool holds, who will come to it, how every queue will move and what the books will show. All of
 that is shares at a price, so it takes the cheapest ones: from pools at the mid, now or when a counterparty comes; from
-limit orders as far as they are filled; from the displayed books now, or at the horizon.
+limit orders as far as they are filled; from the displayed books now, after as long as it takes to try the pools, or at
+the horizon.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from riskroute.arrays import Integers
 from riskroute.market.clock import SECOND
-from riskroute.routers.context import Context
+from riskroute.routers.context import Context, Pool
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
@@ -46,7 +47,8 @@ class Clairvoyant(Oracle):
     """Takes the cheapest shares of all that will be on offer until the horizon.
 
     Shares that rest in a pool or wait in a queue are the very ones that will be filled there, so that none is missing
-    elsewhere. What a venue displays now and at the horizon counts as two offers if its book changed in between.
+    elsewhere. What a venue displays at one price now and a moment later is one offer, the larger of the two; at the
+    horizon it is a second one if its book has changed since.
     """
 
     name: ClassVar[str] = "clairvoyant"
@@ -91,29 +93,44 @@ class Clairvoyant(Oracle):
 
     def _offers(self, exchange: Exchange, number: int, context: Context) -> list[_Offer]:
         end = context.time + int(context.horizon * SECOND)
-        now = context.time + int(exchange.latency.lit * SECOND)
-        offers = self._displayed(exchange, context, now)
-        if end > now + SECOND:
-            offers += self._displayed(exchange, context, end, exchange.books.as_of(now).rows)
+        lit = int(exchange.latency.lit * SECOND)
+        detours = self._detours(exchange, context)
+        now = context.time + lit
+        soon = sorted({context.time + detour + ways * lit for detour in detours for ways in (1, 2)})
+        later = end > soon[-1] + SECOND
+        offers = self._displayed(exchange, context, soon if later or end <= now else [*soon, end])
+        if later:
+            offers += self._displayed(exchange, context, [end], exchange.books.as_of(soon[-1]).rows)
+        if end > now:
             offers += self._queued(exchange, context, now, end)
-        return offers + self._dark(exchange, number, context)
+        return offers + self._dark(exchange, number, context, detours)
+
+    @staticmethod
+    def _detours(exchange: Exchange, context: Context) -> list[int]:
+        """Nanoseconds that may pass while none, one, two .. of the pools are tried."""
+        return [pools * int(exchange.latency.dark * SECOND) for pools in range(len(context.pools) + 1)]
 
     def _offer(self, context: Context, fill: Fill) -> _Offer:
         return _Offer(context.sign * (fill.price - context.mid) + fill.fee, fill.shares, fill)
 
-    def _displayed(self, exchange: Exchange, context: Context, time: int, seen: Integers | None = None) -> list[_Offer]:
-        """Shares displayed at a time, but for venues whose snapshot was seen already."""
-        books = exchange.books.as_of(time)
-        prices, sizes = (books.ask_px, books.ask_sz) if context.sign > 0 else (books.bid_px, books.bid_sz)
+    def _displayed(
+        self, exchange: Exchange, context: Context, times: list[int], seen: Integers | None = None
+    ) -> list[_Offer]:
+        """Shares displayed at some times, at most once at a price, but for venues whose snapshot was seen already."""
+        most: dict[tuple[int, float], tuple[int, int]] = {}
+        for time in times:
+            books = exchange.books.as_of(time)
+            prices, sizes = (books.ask_px, books.ask_sz) if context.sign > 0 else (books.bid_px, books.bid_sz)
+            if seen is not None:
+                sizes[books.rows == seen] = 0.0
+            for v, level in zip(*np.nonzero(sizes >= 1), strict=True):
+                place, size = (int(v), float(prices[v, level])), int(sizes[v, level])
+                if size > most.get(place, (0, 0))[0]:
+                    most[place] = (size, time)
         names, fees = exchange.books.venues, exchange.takers
-        if seen is not None:
-            sizes[books.rows == seen] = 0.0
         return [
-            self._offer(
-                context,
-                Fill(0, "take", names[v], time, int(sizes[v, level]), float(prices[v, level]), float(fees[v])),
-            )
-            for v, level in zip(*np.nonzero(sizes >= 1), strict=True)
+            self._offer(context, Fill(0, "take", names[v], time, size, price, float(fees[v])))
+            for (v, price), (size, time) in most.items()
         ]
 
     def _queued(self, exchange: Exchange, context: Context, begin: int, end: int) -> list[_Offer]:
@@ -126,18 +143,25 @@ class Clairvoyant(Oracle):
             offers += [self._offer(context, Fill(0, "limit", name, time, shares, price, fee)) for time, shares in fills]
         return offers
 
-    def _dark(self, exchange: Exchange, number: int, context: Context) -> list[_Offer]:
+    def _dark(self, exchange: Exchange, number: int, context: Context, detours: list[int]) -> list[_Offer]:
         if exchange.dark is None:
             return []
         offers = []
         for pool in context.pools:
             recent = exchange.filled_recently(pool.name, context.time)
-            came = [("dark", context.time, exchange.dark.hidden(number, pool.name, recent=recent))]
-            for seconds, size in exchange.dark.arrivals(number, pool.name, context.horizon, recent=recent):
-                came.append(("dark_rest", context.time + int(seconds * SECOND), size))
-            for kind, time, size in came:
-                if size:
-                    mid, half = exchange.mid_and_half_spread(time, context)
-                    price = mid - context.sign * pool.improvement * half
-                    offers.append(self._offer(context, Fill(0, kind, pool.name, time, size, price, pool.fee)))
+            if size := exchange.dark.hidden(number, pool.name, recent=recent):
+                tries = [
+                    self._at_mid(exchange, context, pool, "dark", context.time + detour, size)
+                    for detour in detours[:-1]
+                ]
+                offers.append(min(tries, key=lambda offer: offer.cost))
+            offers += [
+                self._at_mid(exchange, context, pool, "dark_rest", context.time + int(seconds * SECOND), size)
+                for seconds, size in exchange.dark.arrivals(number, pool.name, context.horizon, recent=recent)
+            ]
         return offers
+
+    def _at_mid(self, exchange: Exchange, context: Context, pool: Pool, kind: str, time: int, size: int) -> _Offer:
+        mid, half = exchange.mid_and_half_spread(time, context)
+        price = mid - context.sign * pool.improvement * half
+        return self._offer(context, Fill(0, kind, pool.name, time, size, price, pool.fee))

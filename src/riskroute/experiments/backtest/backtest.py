@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from riskroute.experiments.backtest.tables import Tables
 from riskroute.experiments.backtest.texts import comparison_table
 from riskroute.experiments.backtest.venue_costs import venue_costs
 from riskroute.files import writable_folder, write_json, write_whole
+from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.registry import POLICIES, YARDSTICKS
 from riskroute.records import record_to_plain
 from riskroute.routers.policy_router import PolicyRouter
@@ -41,7 +43,12 @@ MOST_OF_DEPTH, MOST_OF_VOLUME = 0.5, 0.1
 FITTED = ("static", "static+sweep")
 """Routers whose parameters are chosen on the training days."""
 
-NAMES = (*(name for name in ROUTERS if name != PolicyRouter.name), CLAIRVOYANT, *POLICIES)
+NAMES = (
+    *(name for name in ROUTERS if name != PolicyRouter.name),
+    CLAIRVOYANT,
+    *(name for name in POLICIES if name != Oracle.name),
+)
+"""Routers that can be asked for; the policy that is told the best split would have to be told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +134,10 @@ class BacktestResult:
         return verdict(self.comparison)
 
 
-def router_names(asked: Sequence[str], *, pools: bool, horizon: float) -> list[str]:
+def router_names(asked: Sequence[str], *, pools: bool, horizon: float, train: int | None = None) -> list[str]:
     """Return the routers to be played: those asked for and the bar, or all that need no learning if none is.
+
+    Without training days, those that are chosen on them are left out unless they are asked for.
 
     Examples
     --------
@@ -137,12 +146,13 @@ def router_names(asked: Sequence[str], *, pools: bool, horizon: float) -> list[s
     """
     simple = [*DEFAULT_ROUTERS, *(DARK_ROUTERS if pools else ())]
     patient = [name for name in PATIENT_ROUTERS if pools or name != "rest-even+sweep"] if horizon > 0 else []
+    fitted = FITTED if train != 0 else ()
     if list(asked) == [ALL]:
         known = [name for name in ROUTERS if name not in (*simple, *patient, *FITTED, PolicyRouter.name)]
         learning = [name for name in POLICIES if name not in YARDSTICKS]
-        return [*simple, *patient, *FITTED, *known, *learning, CLAIRVOYANT]
+        return [*simple, *patient, *fitted, *known, *learning, CLAIRVOYANT]
     if not asked:
-        return [*simple, *patient, *FITTED, CLAIRVOYANT]
+        return [*simple, *patient, *fitted, CLAIRVOYANT]
     bars = ["sweep", *(DARK_ROUTERS if pools else ()), *patient]
     for text in asked:
         one_of("router", text.partition(":")[0], NAMES)
@@ -179,9 +189,10 @@ def run_backtest(
     """
     if not days:
         raise InputError("days must hold at least one day, was empty")
+    _check_training(days, config)
     pools = bool(days[0].pools)
     if choices is None:
-        names = router_names(config.routers, pools=pools, horizon=config.horizon)
+        names = router_names(config.routers, pools=pools, horizon=config.horizon, train=config.train)
         choices = [_choice(name, days, config, engine, cache) for name in names]
     if planned is not None:
         planned(len(play_tasks(choices, days, config)))
@@ -192,6 +203,14 @@ def run_backtest(
     impact = config.stress.impact
     found = compare_routers(tables, bar, feedback, kappa=config.kappa, impact=impact, seed=config.seed)
     return BacktestResult(market, tuple(days), config, tuple(choices), found, tables)
+
+
+def _check_training(days: Sequence[MarketDay], config: BacktestConfig) -> None:
+    """Refuse to train on all days: the last one is for judging; the only one may be divided."""
+    counts = Counter(day.symbol for day in days)
+    most = max(max(counts.values()) - 1, 1)
+    if config.train is not None and config.train > most:
+        raise InputError(f"train must be at most {most}, which leaves days to judge, was {config.train}")
 
 
 def _choice(
@@ -308,12 +327,10 @@ def verdict(found: Comparison) -> str:
         saved = -pair.difference_bps if pair else 0.0
         tested = f", p = {found.p_value:.3f} for the best of {len(others)}" if found.p_value is not None else ""
         text = f"Use {best}: it saves {saved:.2f} bps an order against {found.bar} ({low:.2f} to {high:.2f}{tested})."
+    elif not others:
+        text = f"Use {found.bar}: no other router was played."
     else:
-        none = (
-            f"none of the {len(others)} others beats"
-            if len(others) > 1
-            else f"{next(iter(others), 'nothing')} does not beat"
-        )
+        none = f"none of the {len(others)} others beats" if len(others) > 1 else f"{next(iter(others))} does not beat"
         text = f"Use {found.bar}: {none} it clearly."
     if CLAIRVOYANT in found.routers:
         room = bar.cost_bps - found.routers[CLAIRVOYANT].cost_bps

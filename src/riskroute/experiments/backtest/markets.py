@@ -25,6 +25,7 @@ from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.presets import PRESETS, MarketPreset
+from riskroute.names import in_file_name
 from riskroute.routing.fees import FeeSchedule
 from riskroute.seeding import seed_stream, seeding_hash
 from riskroute.simulation.dark_market import PoolModel
@@ -202,7 +203,7 @@ def market_days(
     kept : Path
         Folder in which days that are ready are kept.
     fees : FeeSchedule, optional
-        Of the venues; a synthetic market has its own, and a folder none.
+        Of the venues of a folder, which has none of its own; a synthetic market has.
     pools : Sequence[PoolModel], optional
         Dark pools; those of the market if None.
     engine : Engine, optional
@@ -227,6 +228,8 @@ def market_days(
         if len(both) != 2 or both[0] >= both[1]:
             raise InputError(f"hours must be a time and a later one, was {shown(hours)}")
     if str(market) in MARKETS:
+        if fees is not None:
+            raise InputError("fees must be left out for a synthetic market, which has its own, were given")
         tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or SYNTHETIC_HOURS, kept)
         own: tuple[PoolModel, ...] = MARKETS[str(market)]
     else:
@@ -261,9 +264,7 @@ def _synthetic(
     found: list[_Found] = []
     for symbol in symbols or preset.symbols[:1]:
         for date in business_days(days):
-            key = seeding_hash(
-                [name, symbol, str(date), whole_number("seed", seed, minimum=0), code_hash("market")], 12
-            )
+            key = seeding_hash([name, symbol, str(date), seed, LEVELS, *map(str, hours), code_hash("market")], 12)
             folder = kept / f"{name}-{symbol}-{date}-{key}"
             tasks.append(_SyntheticDay(name, symbol, date, seed, hours, folder))
             found.append((symbol, date, folder, takers, makers))
@@ -287,8 +288,8 @@ def _recorded(
         for date in sorted({one.date for one in mine})[:days]:
             some = tuple(one for one in mine if one.date == date)
             stamp = [[one.stem, one.snapshots, one.events, one.first, one.last] for one in some]
-            key = seeding_hash([str(market.resolve()), stamp, code_hash("market")], 12)
-            folder = kept / f"{symbol}-{date}-{key}"
+            key = seeding_hash([str(market.resolve()), stamp, LEVELS, code_hash("market")], 12)
+            folder = kept / f"{in_file_name(symbol)}-{date}-{key}"
             charged = [fees.fee(one.venue, date) if fees else None for one in some]
             takers = tuple(fee.taker if fee else 0.0 for fee in charged)
             makers = tuple(fee.maker if fee else 0.0 for fee in charged)

@@ -14,6 +14,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from riskroute.errors import DataError
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.tables import Tables, day_tables
@@ -123,7 +124,7 @@ def _placebo_view(placebo: str, day: TradingDay, seed: int) -> View:
     if placebo == "shuffled":
         others = np.random.default_rng(seed_stream(seed, "shuffled contexts", day.name)).permutation(times)
     else:
-        others = np.maximum(times - LAG, day.books.first)
+        others = np.minimum(np.maximum(times - LAG, day.books.first), times)
 
     def view(number: int, context: Context) -> Context:
         now, books = day.books.as_of(int(others[number])), context.books
@@ -165,6 +166,7 @@ def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
         queue = queue.pessimistic()
     orders = day_orders(day, prepared.books, config)
     books = prepared.books.aged(STALE[queue is not None])
+    queue = queue.on_books(books) if queue is not None else None
     return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue)
 
 
@@ -214,8 +216,11 @@ class TableCache:
         result.write(self.folder / task.identity)
 
     def get(self, task: PlayTask) -> Tables | None:
-        """Return the tables of a task."""
-        return Tables.read(self.folder / task.identity) if self.has(task) else None
+        """Return the tables of a task; None if they are not there, or no tables any more."""
+        try:
+            return Tables.read(self.folder / task.identity) if self.has(task) else None
+        except DataError:
+            return None
 
 
 def play_routers(

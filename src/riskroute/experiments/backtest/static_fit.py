@@ -15,13 +15,14 @@ import numpy as np
 import polars
 
 from riskroute.arrays import Floats
+from riskroute.errors import InputError
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, trading_day, training_days
 from riskroute.market.clock import SECOND
 from riskroute.routing.consolidated import SIDES, ConsolidatedBook
 from riskroute.routing.separable import separable_table_maximum
-from riskroute.simulation.backtest import TradingDay
+from riskroute.simulation.backtest import Orders, TradingDay
 from riskroute.simulation.engines import Engine, run_tasks
 
 UNITS = 10
@@ -40,10 +41,12 @@ GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> RouterChoice:
     """Choose the static split of the least mean cost plus risk on the training days."""
     training = _training(days, config)
+    smaller = _smaller(config)
+    count = _training_orders(days, smaller)
     names = tuple(
         name for name in training[0].load().books.venues if all(name in day.load().books.venues for day in training)
     )
-    parts = [_unit_costs(trading_day(day, _smaller(config)), names, config) for day in training]
+    parts = [_unit_costs(_first(trading_day(day, smaller), count), names, config) for day in training]
     costs, fills = (np.concatenate(some) for some in zip(*parts, strict=True))
     pools = [pool.name for pool in training[0].pools]
     alone = costs[:, : len(names), UNITS].mean(axis=0)
@@ -63,12 +66,26 @@ def _training(days: Sequence[MarketDay], config: BacktestConfig) -> list[MarketD
     found: list[MarketDay] = []
     for symbol in dict.fromkeys(day.symbol for day in days):
         mine = [day for day in days if day.symbol == symbol]
-        found += mine[: max(training_days(len(mine), config.train), 1)]
+        if not (train := training_days(len(mine), config.train)):
+            raise InputError("train must be at least 1 for static and static+sweep, which are chosen there, was 0")
+        found += mine[:train]
     return found
 
 
 def _smaller(config: BacktestConfig) -> BacktestConfig:
     return dataclasses.replace(config, orders=min(config.orders, MOST_ORDERS))
+
+
+def _training_orders(days: Sequence[MarketDay], config: BacktestConfig) -> int:
+    """Orders of a training day that are not judged: those of the morning if it is the only day."""
+    return max(config.orders // 2, 1) if sum(day.symbol == days[0].symbol for day in days) == 1 else config.orders
+
+
+def _first(day: TradingDay, count: int) -> TradingDay:
+    """The same day with the first of its orders alone."""
+    some = day.orders
+    kept = Orders(some.times[:count], some.signs[:count], some.shares[:count], some.horizons[:count], some.lot)
+    return dataclasses.replace(day, orders=kept)
 
 
 def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats]:
@@ -81,7 +98,7 @@ def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -
     parts = np.arange(UNITS + 1) / UNITS
     found = np.full((len(orders.times), len(names) + len(day.pools), UNITS + 1), np.nan)
     dark_fills = np.zeros((len(orders.times), len(day.pools), UNITS + 1))
-    mids = books.mids(orders.times)
+    mids, spreads = books.mids(orders.times), books.spreads(orders.times)
     for number, time in enumerate((orders.times + int(config.latency.lit * SECOND)).tolist()):
         mid, sign, shares = float(mids[number]), int(orders.signs[number]), int(orders.shares[number])
         if not np.isfinite(mid):
@@ -97,8 +114,11 @@ def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -
         for j, pool in enumerate(day.pools):
             filled = np.minimum(amounts, dark.hidden(number, pool.name) if dark else 0)
             dark_fills[number, j] = filled / shares
-            found[number, len(names) + j] = 1e4 * filled * pool.fee / notional
-    worst = np.nan_to_num(np.fmax.reduce(found, axis=0), nan=HOPELESS)
+            each = pool.fee - pool.improvement * float(spreads[number]) / 2
+            found[number, len(names) + j] = 1e4 * filled * each / notional
+    met = np.isfinite(mids)  # others are played by nobody
+    found, dark_fills = found[met], dark_fills[met]
+    worst = np.nan_to_num(np.fmax.reduce(found, axis=0, initial=-np.inf), nan=HOPELESS, neginf=HOPELESS)
     return np.where(np.isnan(found), worst, found), dark_fills
 
 
@@ -113,11 +133,12 @@ def fit_static_sweep(
     from riskroute.experiments.backtest.summary import objective_bps
 
     training = tuple(_training(days, config))
-    smaller = dataclasses.replace(_smaller(config), train=0)
+    smaller = _smaller(config)
+    count = _training_orders(days, smaller)
     choices = [RouterChoice(f"candidate {k}", "static+sweep", one) for k, one in enumerate(_grid(training, config))]
     tasks = [PlayTask(choice, training, 0, smaller, config.seed) for choice in choices]
     values = [
-        objective_bps(tables.orders.filter(polars.col("judged")), config.kappa)
+        objective_bps(tables.orders.filter(polars.col("number") < count), config.kappa)
         for tables in run_tasks(tasks, engine or Engine(), cache=cache)
     ]
     best = choices[int(np.argmin(values))]

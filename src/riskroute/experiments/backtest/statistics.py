@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from riskroute.arrays import Floats, Integers, Vector
 from riskroute.errors import InputError
@@ -51,28 +52,26 @@ def stationary_draws(count: int, mean_length: float, resamples: int, rng: np.ran
 def block_length(values: Vector) -> float:
     """Mean run length for a stationary bootstrap of a series ``(n,)``, from its autocorrelations.
 
-    Those that matter reach as far as five in a row within ``2 sqrt(log10(n) / n)`` follow; a flat-top window weighs
-    twice as many. At least 1, at most ``min(3 sqrt(n), n / 3)``.
+    Those that matter end where five in a row are within ``2 sqrt(log10(n) / n)``; a flat-top window reaches to twice
+    the lag at which these begin. At least 1, at most ``min(3 sqrt(n), n / 3)``.
     """
     n = len(exact_array("values", values, np.float64, (None,)))
     deviations = values - values.mean()
     variance = float(deviations @ deviations) / n
     if n < 8 or variance <= 0:
         return 1.0
-    most = math.ceil(math.sqrt(n)) + max(5, int(math.log10(n)))
-    band = 2 * math.sqrt(math.log10(n) / n)
-    lags = [float(deviations[k:] @ deviations[: n - k]) / n for k in range(min(most, n - 1) + 1)]
-    quiet = np.abs(np.array(lags[1:]) / variance) < band
     few = max(5, int(math.log10(n)))
-    runs = [k for k in range(len(quiet) - few + 1) if quiet[k : k + few].all()]
-    last = runs[0] if runs else int(np.flatnonzero(~quiet).max(initial=-1)) + 1
-    window = min(2 * max(last, 1), len(lags) - 1)
+    most = min(math.ceil(math.sqrt(n)) + few, n - 1)
+    lags = [float(deviations[k:] @ deviations[: n - k]) / n for k in range(most + 1)]
+    quiet = np.abs(np.array(lags) / variance) < 2 * math.sqrt(math.log10(n) / n)
+    begins = next((k for k in range(1, most - few + 1) if quiet[k : k + few].all()), most)
+    window = min(2 * begins, most)
     weights = [1.0 if k / window <= 0.5 else 2 * (1 - k / window) for k in range(window + 1)]
     spectrum = lags[0] + 2 * sum(w * lag for w, lag in zip(weights[1:], lags[1:], strict=False))
     slope = 2 * sum(w * k * lag for k, (w, lag) in enumerate(zip(weights, lags, strict=False)))
     if spectrum == 0:
         return 1.0
-    length = (2 * slope**2 / (2 * spectrum**2) * n) ** (1 / 3)
+    length = ((slope / spectrum) ** 2 * n) ** (1 / 3)
     return float(min(max(length, 1.0), math.ceil(min(3 * math.sqrt(n), n / 3))))
 
 
@@ -121,13 +120,31 @@ def bootstrap_difference(
     count = len(sums)
     if count < 2:
         return Difference(mean, math.nan, math.nan, math.nan, count, 1.0, math.nan)
-    series = sums / counts
-    length = min(max(block_length(series), LEAST_LENGTH), max(count / 4, 1.0))
+    length = min(max(block_length(sums / counts), LEAST_LENGTH), max(count / 4, 1.0))
     drawn = stationary_draws(count, length, resamples, rng)
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    low, high = (2 * mean - float(q) for q in np.quantile(means, (0.975, 0.025)))
-    error = float(means.std(ddof=1)) * math.sqrt(count / (count - 1))
+    wider, freedom = small_sample(count, length)
+    error = wider * float(means.std(ddof=1))
+    wider *= float(stdtrit(freedom, 0.975) / ndtri(0.975))
+    low, high = (mean - wider * (float(q) - mean) for q in np.quantile(means, (0.975, 0.025)))
     return Difference(mean, low, high, error, count, length, POWER * error)
+
+
+def small_sample(count: int, length: float) -> tuple[float, float]:
+    """By how much the spread of bootstrap means of few blocks is too small, and its degrees of freedom.
+
+    Autocovariances ``k`` apart are taken from the mean of the very same blocks, which makes each of them ``1 / count``
+    of the variance too small; the bootstrap gives them the weights ``(1 - 1 / length) ** k``.
+
+    Examples
+    --------
+    >>> [round(value, 2) for value in small_sample(40, 1.0)]  # blocks on their own: the usual n / (n - 1), and n
+    [1.01, 40.0]
+    >>> [round(value, 2) for value in small_sample(40, 5.0)]
+    [1.14, 8.78]
+    """
+    kept = (1 - 1 / length) ** 2
+    return math.sqrt(count / (count - 2 * length + 1)), count * (1 - kept) / (1 + kept)
 
 
 def superior_pvalue(

@@ -96,6 +96,12 @@ class PlaceboResult:
     difference: Difference
     holds: bool
 
+    @property
+    def answer(self) -> str:
+        """Whether the difference is what it must be: ``yes``, ``NO``, or ``too few orders to tell``."""
+        unclear = not (self.difference.low > 0 or self.difference.high < 0) and self.expected != "0"
+        return "yes" if self.holds else "too few orders to tell" if unclear else "NO"
+
 
 def run_placebos(
     days: Sequence[MarketDay],
@@ -142,7 +148,7 @@ def placebo_table(found: Sequence[PlaceboResult]) -> TextTable:
             f"{one.difference.mean:+.3f}",
             f"{one.difference.low:+.3f} to {one.difference.high:+.3f}",
             one.expected,
-            "yes" if one.holds else "NO",
+            one.answer,
         ]
         for one in found
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars
@@ -17,6 +16,9 @@ from riskroute.seeding import seed_stream
 
 ORDER = ("symbol", "day", "number")
 CLAIRVOYANT = "clairvoyant"
+
+ROUNDING = 1e-9
+"""Basis points; costs that differ by less are the same, added up in another order."""
 
 BARS = ("dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep", "sweep")
 """Rules without learning that a router must beat, where orders have time: the best of them on the training days."""
@@ -133,9 +135,15 @@ def compare_routers(
         rng = np.random.default_rng(seed_stream(seed, "bootstrap", name))
         values = wide[name].to_numpy()
         own = bootstrap_difference(values, blocks, rng)
-        pair = None if name == bar else bootstrap_difference(values - wide[bar].to_numpy(), blocks, rng)
+        pair = None if name == bar else bootstrap_difference(_gaps(wide, name, bar), blocks, rng)
         results[name] = _router_result(mine, filled[name], own, pair, bar, feedback.get(name, ""), kappa, impact)
     return Comparison(wide.height, bar, _p_value(wide, blocks, bar, names, seed), results)
+
+
+def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
+    """Cost of a router less that of another, order by order; 0 where they differ by the rounding of sums alone."""
+    gaps = wide[name].to_numpy() - wide[bar].to_numpy()
+    return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
 
 def _block_numbers(wide: polars.DataFrame) -> Integers:
@@ -216,14 +224,13 @@ def expected_shortfall(costs: Vector, share: float = 0.05) -> float:
 
 def _p_value(wide: polars.DataFrame, blocks: Integers, bar: str, names: Sequence[str], seed: int) -> float | None:
     others = [name for name in names if name not in (bar, CLAIRVOYANT)]
-    means: dict[str, Any] = {}
-    for name in (bar, *others):
-        sums, counts = block_means(wide[name].to_numpy(), blocks)
-        means[name] = sums / counts
-    count = len(means[bar])
+    columns = []
+    for name in others:
+        sums, counts = block_means(_gaps(wide, name, bar), blocks)
+        columns.append(sums / counts)
+    count = len(np.unique(blocks))
     if not others or count < 8:
         return None
-    losses = np.column_stack([means[name] for name in others])
     rng = np.random.default_rng(seed_stream(seed, "superior"))
     length = min(5.0, count / 4)
-    return superior_pvalue(means[bar], losses, rng, length=length)
+    return superior_pvalue(np.zeros(count), np.column_stack(columns), rng, length=length)

@@ -80,7 +80,7 @@ CHILDREN: Schema = _KEY | {
     "last": polars.Int64,
     "known": polars.Int64,
 }
-"""Columns of the child orders; ``displayed`` are shares at the venue within the child's limit, at the decision."""
+"""Columns of the child orders; ``displayed`` are shares at the venue at the decision, no more than were sent."""
 
 FILLS: Schema = _KEY | {
     "child": polars.Int64,

@@ -1,0 +1,178 @@
+"""The commands that judge routers on recorded days."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+
+from riskroute.cli.app import run
+from riskroute.experiments.backtest.markets import MarketDay
+from small_days import short_market
+
+ASKED = ["--days", "2", "--orders", "12", "--shares", "300", "--shares", "5000", "--horizon", "20", "--seeds", "2"]
+ASKED += ["--router", "spray", "--router", "static", "--router", "clairvoyant"]
+
+
+class Printed(NamedTuple):
+    """What a command said and wrote."""
+
+    lines: list[str]
+    found: Any
+    out: Path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short() -> Iterator[None]:
+    with short_market():
+        yield
+
+
+@pytest.fixture(scope="module")
+def backtest(kept_days: Path, dark_days: list[MarketDay], tmp_path_factory: pytest.TempPathFactory) -> Printed:
+    """A backtest of two days, which are kept already."""
+
+    out, said = tmp_path_factory.mktemp("backtest"), io.StringIO()
+    where = ["--kept", str(kept_days), "--out", str(out / "tables"), "--json", str(out / "found.json")]
+    with contextlib.redirect_stdout(said):
+        assert run(["backtest", "--market", "dark", *ASKED, *where]) == 0
+    return Printed(said.getvalue().splitlines(), json.loads((out / "found.json").read_text()), out / "tables")
+
+
+def test_anybody_can_recompute_the_costs(backtest: Printed) -> None:
+    """Ten plain lines from the files, which know nothing of this package."""
+    orders = pl.read_parquet(backtest.out / "orders.parquet")
+    fills = pl.read_parquet(backtest.out / "fills.parquet")
+    key = ["router", "seed", "symbol", "day", "number"]
+    both = fills.join(orders.select(*key, "sign", "judged", arrival="mid", ordered="shares"), on=key)
+    paid = pl.col("shares") * (pl.col("sign") * (pl.col("price") - pl.col("arrival")) + pl.col("fee"))
+    costs = both.filter("judged").group_by(*key, "arrival", "ordered").agg(paid=paid.sum())
+    bps = costs.with_columns(bps=1e4 * pl.col("paid") / (pl.col("ordered") * pl.col("arrival")))
+    means = dict(bps.group_by("router").agg(pl.col("bps").mean()).iter_rows())
+    assert means.keys() == backtest.found["routers"].keys()
+    for name, found in backtest.found["routers"].items():
+        assert means[name] == pytest.approx(found["cost_bps"], abs=1e-9)
+
+
+def test_what_is_printed(backtest: Printed) -> None:
+    text = "\n".join(backtest.lines)
+    assert backtest.lines[0] == "dark, 2 days: 12 judged orders of 300 and 5,000 shares, 20 s each"
+    routers = backtest.found["routers"]
+    rows = [line.split()[0] for line in backtest.lines[4 : 4 + len(routers)]]
+    assert sorted(rows) == sorted(routers)
+    assert rows == sorted(routers, key=lambda name: float(routers[name]["objective_bps"]))
+    bar = backtest.found["bar"]
+    assert f"difference: to {bar}, order by order, with a 95 % interval over time blocks" in text
+    assert any(line.startswith("Use ") for line in backtest.lines)
+    assert [f"wrote {backtest.out / name}.parquet" for name in ("orders", "children", "fills")] == backtest.lines[-4:-1]
+    assert backtest.found["config"]["market"] == "dark"
+    assert backtest.found["config"]["seeds"] == 2
+    for one in routers.values():
+        assert one["dark_share"] + one["limit_share"] + one["taken_share"] == pytest.approx(1)
+        assert one["seed_se_bps"] >= 0
+
+
+def test_stresses_and_placebos_follow(kept_days: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--days", "1", "--orders", "6", "--router", "sweep", "--stresses", "--placebos", "--kept", str(kept_days)]
+    assert run(["backtest", *words]) == 0
+    said = capsys.readouterr().out
+    for text in ("Harder worlds", "latency 100 ms", "half as much in pools", "The yardstick itself", "empty pools"):
+        assert text in said
+
+
+def test_headroom(kept_days: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "--market",
+        "dark",
+        "--days",
+        "2",
+        "--orders",
+        "10",
+        "--shares",
+        "400",
+        "--horizon",
+        "0",
+        "--kappa",
+        "0.05",
+    ]
+    assert run(["headroom", *words, "--kept", str(kept_days), "--json", str(tmp_path / "room.json")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:4] == ["market", "shares", "seconds", "kappa"]
+    assert lines[2].split()[:4] == ["dark", "400", "0", "0.05"]
+    assert "dark, orders to be done at once: learning" in lines[-2]
+    (found,) = json.loads((tmp_path / "room.json").read_text())
+    assert found["clairvoyant"] <= min(found[name] for name in ("static", "sweep", "dark_first", "static_sweep"))
+
+
+MISTAKES = {
+    "--router swep": "router must be one of .*was 'swep'.*did you mean sweep",
+    "--router oracle": "router must be one of .*was 'oracle'",
+    "--router policy": "router must be one of .*was 'policy'",
+    "--market drak": "market must be one of paper, comparable, dark or a folder .* was 'drak'",
+    "--market no/such/folder": "market must be .* was 'no/such/folder'",
+    "--symbol lumo!": "symbols must have .* was 'lumo!'",
+    "--shares -5": "shares must be a positive integer, was -5",
+    "--shares 0": "shares must be a positive integer, was 0",
+    "--shares many": "--shares.*was 'many'",
+    "--side short": "side must be one of both, buy, sell, was 'short'",
+    "--lot 0": "lot must be a positive integer, was 0",
+    "--orders 0": "orders must be a positive integer, was 0",
+    "--kappa much": "--kappa.*was 'much'",
+    "--kappa -1": "kappa must be .* was -1",
+    "--kappa nan": "kappa must be .* was nan",
+    "--horizon -1": "horizon must be .* was -1",
+    "--horizon 3000": "horizon must leave some of the day, .* was 3000",
+    "--latency-ms -1": "latency_ms must be .* was -1",
+    "--train 2": "train must be at most 1, which leaves days to judge, was 2",
+    "--train -1": "train must be .* was -1",
+    "--days 0": "days must be a positive integer, was 0",
+    "--seeds 0": "seeds must be a positive integer, was 0",
+    "--seed -1": "seed must be .* was -1",
+    "--engine spark": "engine must be one of local, dask, ray, was 'spark'",
+    "--json found.txt": "--json file ending must be .*was '.txt'",
+    "--fees no_such.toml": "no_such.toml",
+    "--kept pyproject.toml": "kept must be a folder|--kept must be in a folder",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_mistakes_are_said_in_one_line(
+    words: str, kept_days: Path, dark_days: list[MarketDay], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """The option, what it was given, and what it should have been; nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("")
+    asked = ["backtest", "--days", "2", "--orders", "4", "--kept", str(kept_days), *words.split()]
+    assert run(asked) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert line.startswith("riskroute: ")
+    assert re.search(MISTAKES[words], line), line
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "pyproject.toml"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--market drak", "market must be one of paper, comparable, dark or a folder"),
+        ("--shares -1", "shares must be a positive integer, was -1"),
+        ("--horizon 3000", "horizon must leave some of the day, .* was 3000"),
+        ("--kappa -0.1", "kappa must be .* was -0.1"),
+    ],
+)
+def test_mistakes_about_headroom(
+    words: str, message: str, kept_days: Path, dark_days: list[MarketDay], capsys: pytest.CaptureFixture[str]
+) -> None:
+    market = [] if "market" in words else ["--market", "dark"]
+    assert run(["headroom", *market, "--days", "2", "--orders", "4", "--kept", str(kept_days), *words.split()]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(message, line), line

@@ -1,0 +1,42 @@
+"""What a plan costs if the display holds: without time on the way and with empty pools, it is what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from riskroute.experiments.backtest.config import BacktestConfig, Stress
+from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.play import trading_day
+from riskroute.routers.registry import ROUTERS, make_router
+from riskroute.simulation.backtest import play_day
+from riskroute.simulation.exchange import Latency
+
+SPLITS: dict[str, dict[str, Any]] = {
+    "static": {"take": {"XNAS": 2, "EDGA": 1}, "dark": {"POOL1": 2}, "rest": "EDGA"},
+    "static+sweep": {"pools": ["POOL2", "POOL1"]},
+}
+
+
+@pytest.mark.parametrize("shares", [100, 1500, 30_000])
+@pytest.mark.parametrize("name", [name for name in ROUTERS if name != "policy"])
+def test_nothing_unforeseen_happens(name: str, shares: int, dark_days: list[MarketDay]) -> None:
+    """nbbo takes one price after the other, at venues as they come: what it does after the first is not in its plan."""
+    config = BacktestConfig(orders=10, shares=(shares,), stress=Stress(presence=0.0))
+    day = trading_day(dark_days[0], config)
+    played = play_day(make_router(name, **SPLITS.get(name, {})), day, latency=Latency(0.0, 0.0), leak=0.0)
+    for one in played.orders:
+        if name != "nbbo" or {fill.kind for fill in one.done.fills} == {"take"}:
+            assert one.done.cost == pytest.approx(one.foreseen, rel=1e-9), one.number
+
+
+def test_two_splits_of_the_same_places_are_foreseen_alike(dark_days: list[MarketDay]) -> None:
+    """What comes back to one venue is priced there, whether it was sent there or to a pool first."""
+    config = BacktestConfig(orders=10, shares=(600,), stress=Stress(presence=0.0))
+    day = trading_day(dark_days[0], config)
+    found = []
+    for split in ({"take": {"EDGA": 1}}, {"dark": {"POOL1": 1}, "rest": "EDGA"}):
+        router = make_router("static", **split)
+        found.append([one.foreseen for one in play_day(router, day, leak=0.0).orders])
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
