@@ -73,7 +73,8 @@ class RouterResult:
     """What the orders of one router cost, in basis points of the arrival mid, fees included.
 
     ``se_bps`` is the standard error of the mean by time blocks, ``seed_se_bps`` that over seeds (None with one);
-    ``es95_bps`` is the mean of the worst twentieth of the orders; ``objective_bps`` adds the charge for unforeseen variance.
+    ``es95_bps`` is the mean of the worst twentieth of the orders; ``objective_bps`` adds the charge for variance that
+    was not foreseen.
     """
 
     feedback: str
