@@ -65,13 +65,15 @@ def test_what_is_printed(backtest: Printed) -> None:
     text = "\n".join(backtest.lines)
     assert backtest.lines[0] == "dark, 2 days: 12 judged orders of 300 and 5,000 shares, 20 s each"
     routers = backtest.found["routers"]
-    rows = [line.split()[0] for line in backtest.lines[4 : 4 + len(routers)]]
+    rows = [line.split()[0] for line in backtest.lines[5 : 5 + len(routers)]]
     assert sorted(rows) == sorted(routers)
     assert rows == sorted(routers, key=lambda name: float(routers[name]["objective_bps"]))
     bar = backtest.found["bar"]
     assert f"difference: to {bar}, order by order, with a 95 % interval over time blocks" in text
     assert any(line.startswith("Use ") for line in backtest.lines)
-    assert [f"wrote {backtest.out / name}.parquet" for name in ("orders", "children", "fills")] == backtest.lines[-4:-1]
+    files = ("orders.parquet", "children.parquet", "fills.parquet", "costs.json", "costs.txt")
+    assert [f"wrote {backtest.out / name}" for name in files] == backtest.lines[-6:-1]
+    assert backtest.lines[1].startswith("an order is ")
     assert backtest.found["config"]["market"] == "dark"
     assert backtest.found["config"]["seeds"] == 2
     for one in routers.values():

@@ -86,7 +86,7 @@ def test_before_a_sweep_orders_without_time_only_try() -> None:
         (lambda: StaticSweep(rest=0.6, post=0.6), "rest and post must not exceed 1 together, was 1.2"),
         (lambda: StaticSweep(rest=-0.1), "rest must be"),
         (lambda: StaticSweep("POOL"), "pools must be a list of names, was 'POOL'"),
-        (lambda: StaticSweep([3]), r"pools must be a list of names, was \[3\]"),  # type: ignore[list-item]
+        (lambda: StaticSweep([3]), r"pools must be a list of names, was 3 at \[0\]"),  # type: ignore[list-item]
         (lambda: PolicyRouter("rize"), "did you mean rise"),
         (lambda: PolicyRouter("rise", kappa=-1.0), "kappa must be"),
         (lambda: PolicyRouter("rise", units=0), "units must be a positive integer, was 0"),

@@ -102,9 +102,9 @@ def test_only_training_days_and_mornings_are_looked_at(tmp_path: Path) -> None:
     """Prices of the judged part are turned around: A was the cheapest venue and is now the most expensive one."""
     config = BacktestConfig(orders=40, shares=(1000,))
     cheap = handmade_day(tmp_path, {"A": (2, 900), "B": (6, 900)}, seed=1)
-    dear = handmade_day(tmp_path, {"A": (6, 900), "B": (2, 900)}, seed=2, date=SECOND_DAY)
-    assert fit_static([cheap, dear], config).parameters["take"] == {"A": 10.0}
-    one, other = cheap.load().books, dear.load().books
+    costly = handmade_day(tmp_path, {"A": (6, 900), "B": (2, 900)}, seed=2, date=SECOND_DAY)
+    assert fit_static([cheap, costly], config).parameters["take"] == {"A": 10.0}
+    one, other = cheap.load().books, costly.load().books
     half = one.stamps > np.median(one.stamps)
     columns = {
         name: np.where(half[:, None], getattr(other, name), getattr(one, name))

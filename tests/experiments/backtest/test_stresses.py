@@ -170,7 +170,7 @@ def test_words_about_headroom() -> None:
         "up to 0.50 bps are left after the best fixed rule."
     ]
     assert headroom_words([room(10, 0.05), room(100, 0.2)]) == [
-        "m, orders to be done at once: learning can pay for orders of 100 shares only, up to 0.20 bps."
+        "m, orders to be done at once: learning can pay for orders of 100 shares only: up to 0.20 bps are left."
     ]
     assert headroom_words([room(10, 0.05), room(10, 0.2, 0.2)]) == [
         "m, orders to be done at once: learning can pay at some prices of risk: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def tables(costs: dict[str, list[list[float]]], *, shares: int = 100, foreseen: 
                 orders.append(key | {
                     "shares": shares, "mid": MID, "cost": cost * dollars, "foreseen": foreseen * dollars,
                     "impact": 0.5 * dollars, "fees": 0.2 * dollars, "block": number // block, "judged": True,
-                    "decision_us": 3.0,
+                    "decision_us": 3.0, "exploration": math.nan,
                 })  # fmt: skip
                 parts = (("dark", 0.25), ("limit", 0.25), ("take", 0.5))
                 fills += [key | {"kind": kind, "shares": int(part * shares), "estimated": kind == "take"}

@@ -119,7 +119,7 @@ def test_tables_have_their_columns_and_survive_their_files(result: BacktestResul
         assert dict(frame.schema) == schema
         assert frame.equals(getattr(result.tables, name), null_equal=True)
     (tmp_path / "t" / "fills.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(DataError, match="must hold the tables of `riskroute backtest --out`") as said:
+    with pytest.raises(DataError, match="must hold the tables of `riskroute backtest`") as said:
         Tables.read(tmp_path / "t")
     assert "\n" not in str(said.value)
     with pytest.raises(DataError, match="must hold the tables"):

@@ -124,7 +124,7 @@ class Tables:
             ]
         except (OSError, polars.exceptions.PolarsError) as error:
             text = one_line_error(error)
-            raise DataError(f"{folder} must hold the tables of `riskroute backtest --out`: {text}") from error
+            raise DataError(f"{folder} must hold the tables of `riskroute backtest`: {text}") from error
         return cls(*frames)
 
     @classmethod
