@@ -246,3 +246,13 @@ def test_every_share_ends_up_somewhere(shares: int, horizon: float, parts: list[
     sign = 1 if side == "buy" else -1
     again = -sum(c.filled * sign * (c.price - done.context.mid) + c.fee for c in children if c.filled)
     assert reports[-1].profit == pytest.approx(again, abs=1e-6)
+
+
+def test_less_than_a_lot_elsewhere_is_no_protected_quote() -> None:
+    """Fifty shares left at the better price hold a child back that counts single shares, not one that counts lots."""
+    market = exchange()
+    for lot, prevented in ((1, 100), (100, 0)):
+        context = Context("a", "sell", 300, market.venue_books(SECOND), lot=lot, time=SECOND)
+        done = execute_plan(market, 0, context, Plan("a", take={"A": 100, "B": 200}).checked(context))
+        assert done.prevented == prevented
+        assert done.filled == 300

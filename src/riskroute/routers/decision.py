@@ -105,7 +105,7 @@ def _signed(context: Context) -> Matrix:
 
 
 def _worst(context: Context, plan: Plan, name: str, protected: bool) -> float:
-    """The worst signed price that a child takes: its limit, or the best quote elsewhere that other children leave."""
+    """The worst signed price that a child takes: its limit, or the best quote elsewhere that others leave a lot of."""
     limit = context.sign * plan.take_limits[name] if name in plan.take_limits else np.inf
     if not protected:
         return float(limit)
@@ -113,6 +113,6 @@ def _worst(context: Context, plan: Plan, name: str, protected: bool) -> float:
     left = [
         _signed(context)[v, 0]
         for v, other in enumerate(context.books.venues)
-        if other != name and tops[v] >= 1 and plan.take.get(other, 0) < tops[v]
+        if other != name and tops[v] - plan.take.get(other, 0) >= context.lot
     ]
     return float(min([limit, *left]))

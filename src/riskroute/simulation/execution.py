@@ -193,10 +193,10 @@ class _Execution:
     def _protected(
         self, signed: Matrix, sizes: Matrix, venue: int, take: Mapping[str, int], venues: tuple[str, ...]
     ) -> float:
-        """The worst signed price at which a child may trade: the best quote elsewhere that our own children leave."""
+        """The worst signed price at which a child may trade: the best quote elsewhere of which ours leave a lot."""
         best = np.inf
         for other, name in enumerate(venues):
-            if other != venue and sizes[other, 0] >= 1 and take.get(name, 0) < sizes[other, 0]:
+            if other != venue and sizes[other, 0] - take.get(name, 0) >= self.context.lot:
                 best = min(best, signed[other, 0])
         return float(best)
 
