@@ -105,3 +105,19 @@ def test_pools_that_cannot_be(values: dict[str, Any], message: str) -> None:
     plain: dict[str, Any] = {"name": "P", "presence": 0.5}
     with pytest.raises(InputError, match=message):
         PoolModel(**plain | values)
+
+
+def test_counterparties_come_more_often_before_moves_that_are_regretted() -> None:
+    """Twice as often by e to the power of twice the adverse selection; four standard errors of the ratio of counts."""
+    times = np.arange(COUNT) * 100 * SECOND
+    moments = DarkMoments(times, np.ones(COUNT), np.zeros(COUNT, dtype=np.int64))
+    pool = PoolModel("P", presence=0.3, rate=0.2, spread=0.0, recent=0.0, state=0.0, adverse=0.5)
+
+    def regret(order: int, later: Any) -> Any:
+        return np.where((later - times[order]) // SECOND % 2 == 0, 1, -1)
+
+    one = DarkMarket([pool], moments, seed=0, day="d", regret=regret)
+    came = [seconds for k in range(COUNT) for seconds, _ in one.arrivals(k, "P", 40.0)]
+    before, after = (sum(int(seconds) % 2 == parity for seconds in came) for parity in (0, 1))
+    assert np.log(before / after) == pytest.approx(1.0, abs=4 * np.sqrt(1 / before + 1 / after))
+    assert before + after == pytest.approx(COUNT * 40 * 0.2 * np.cosh(0.5), rel=0.02)

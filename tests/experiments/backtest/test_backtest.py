@@ -1,0 +1,91 @@
+"""Backtests from Python: routers of one's own, what exploring costs, hours, and how large orders are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import pytest
+
+import riskroute as rr
+from riskroute.errors import InputError
+from riskroute.experiments.backtest.backtest import named_choice
+from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.play import RouterChoice, play_routers, trading_day
+from riskroute.market.clock import clock_hours, clock_stamp
+from riskroute.routers.context import Context
+from riskroute.routers.plan import Plan
+from riskroute.routers.primary import Primary
+from riskroute.routers.router import Router
+from riskroute.routers.sweep import Sweep
+from small_days import HERE
+
+
+@dataclass
+class Curious(Router):
+    """Sends all to one venue, although it believes in the sweep."""
+
+    name: ClassVar[str] = "curious"
+
+    def decide(self, context: Context) -> Plan:
+        return Primary().decide(context)
+
+    def greedy(self, context: Context) -> Plan:
+        return Sweep().decide(context)
+
+
+def test_exploration_is_the_cost_over_the_plan_that_seemed_best(dark_days: list[MarketDay]) -> None:
+    config = BacktestConfig(orders=30)
+    choices = [RouterChoice("curious", "curious", begins_as=Curious())]
+    choices += [RouterChoice(name, name) for name in ("primary", "sweep")]
+    orders = play_routers(choices, dark_days, config, engine=HERE).orders
+    curious, primary, sweep = (orders.filter(pl.col("router") == name) for name in ("curious", "primary", "sweep"))
+    np.testing.assert_array_equal(curious["cost"], primary["cost"])
+    np.testing.assert_allclose(curious["exploration"], primary["cost"] - sweep["cost"], atol=1e-12)
+    assert curious["exploration"].sum() > 0
+    assert primary["exploration"].is_nan().all()
+
+
+def test_a_router_of_your_own_stands_in_the_table(kept_days: Path) -> None:
+    words = {"days": 1, "hours": "10:30-10:45", "orders": 10, "kept": kept_days, "engine": HERE}
+    found = rr.backtest("comparable", routers=[Curious(), "spray"], **words)  # type: ignore[arg-type]
+    assert list(found.comparison.routers) == ["sweep", "spray", "curious"]
+    assert found.comparison.routers["curious"].exploration_bps is not None
+    assert found.comparison.routers["spray"].exploration_bps is None
+    assert str(found).splitlines()[-1] == found.verdict
+    again = rr.backtest("comparable", routers=[Curious(), "spray"], **words)  # type: ignore[arg-type]
+    assert again.tables.orders.drop("decision_us").equals(found.tables.orders.drop("decision_us"))
+
+
+def test_orders_come_within_hours(dark_days: list[MarketDay]) -> None:
+    for hours in ("10:33-10:40", "10:40-10:41"):
+        first, last = (clock_stamp(dark_days[0].date, moment) for moment in clock_hours(hours))
+        times = trading_day(dark_days[0], BacktestConfig(orders=20, hours=hours)).orders.times
+        assert first <= times.min() <= times.max() <= last
+    with pytest.raises(InputError, match=r"hours must be two times such as .*, was 'noon'"):
+        BacktestConfig(hours="noon")
+
+
+def test_orders_too_large_for_a_replay_are_named(kept_days: Path) -> None:
+    words = {"days": 1, "hours": "10:30-10:45", "orders": 4, "kept": kept_days, "engine": HERE, "routers": ["sweep"]}
+    small, large = (rr.backtest("comparable", shares=shares, **words) for shares in (100, 50_000))  # type: ignore[arg-type]
+    assert "too large" not in small.footprint
+    assert "too large for a replay, which does not react" in large.footprint
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sweep:discretion", "parameters of a router must be NAME=VALUE with commas between, was 'discretion'"),
+        ("sweep:pace=3", "parameters of sweep must be among discretion, minimums, was pace"),
+        ("sweep:discretion=-1", "discretion must be a non-negative integer, was -1"),
+        ("sweeep", "router must be one of"),
+    ],
+)
+def test_parameters_on_the_command_line_that_cannot_be(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        named_choice(text)
