@@ -13,7 +13,13 @@ from typing import Any
 import polars
 
 from riskroute.errors import InputError
-from riskroute.experiments.backtest.config import DARK_ROUTERS, DEFAULT_ROUTERS, PATIENT_ROUTERS, BacktestConfig
+from riskroute.experiments.backtest.config import (
+    DARK_ROUTERS,
+    DEFAULT_ROUTERS,
+    PATIENT_ROUTERS,
+    BacktestConfig,
+    risk_tolerance,
+)
 from riskroute.experiments.backtest.cost_text import router_details, tercile_table, venue_table
 from riskroute.experiments.backtest.costs import router_costs
 from riskroute.experiments.backtest.markets import MarketDay, market_days
@@ -87,6 +93,7 @@ class BacktestResult:
             "market": self.market,
             "fingerprint": seeding_hash([record_to_plain(self.config), [day.folder.name for day in self.days]]),
             "days": [day.name for day in self.days],
+            "risk_tolerance": self._tolerances(),
             "parameters": {one.label: dict(one.parameters) for one in self.choices if one.parameters},
         }
         found = record_to_plain(self.comparison)
@@ -106,6 +113,12 @@ class BacktestResult:
             self.verdict,
         ]
         return "\n".join(lines)
+
+    def _tolerances(self) -> dict[str, float]:
+        """The paper's risk tolerance in dollars that charges a risk as kappa does, by size; none at kappa 0."""
+        price = float(self.tables.orders.select(polars.col("mid").mean()).item())
+        sizes = self.config.shares if self.config.kappa > 0 else ()
+        return {str(size): risk_tolerance(self.config.kappa, size * price) for size in sizes}
 
     @property
     def footprint(self) -> str:
