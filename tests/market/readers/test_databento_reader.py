@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from databento_files import (
     DATE,
     OPEN,
-    Levels,
     Order,
     book_record,
     dbn,
@@ -27,45 +26,13 @@ from databento_files import (
     random_orders,
     transcoded,
 )
-from market_files import check_recordings, gzipped, levels_of, visible
-from riskroute.errors import RiskrouteError
+from databento_imports import ALL, BOOKS, imported, mbp, refusal, written
+from market_files import gzipped, levels_of
 from riskroute.market.importing import detect_import_kind, import_files
 from riskroute.market.readers import databento
 from riskroute.market.readers.databento_layout import GATHERED, PUBLISHERS, record_layout
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
-
-ALL = ImportOptions()
-BOOKS: list[Levels] = [
-    [(9_999, 300, 10_001, 200), (9_998, 50, 10_003, 70)],
-    [(10_000, 100, 10_001, 200), (9_999, 300, 10_003, 70)],
-    [(0, 0, 10_001, 200)],
-]
-
-
-def written(folder: Path, content: bytes, name: str = "xnas-itch-20240103.mbo.dbn") -> Path:
-    (folder / name).write_bytes(content)
-    return folder / name
-
-
-def imported(path: Path, wanted: ImportOptions = ALL, **options: Any) -> tuple[Recording, Store]:
-    out = path.parent / f"{path.name}.out"
-    (one,) = import_files([path], out, wanted, **options)
-    check_recordings(out)
-    return one, Store(out)
-
-
-def refusal(folder: Path, content: bytes, wanted: ImportOptions = ALL, name: str = "x.dbn", **options: Any) -> str:
-    with pytest.raises(RiskrouteError) as caught:
-        import_files([written(folder, content, name)], folder / "out", wanted, **options)
-    assert visible(folder / "out") == []
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
-def mbp(schema: str = "mbp-1", **changes: Any) -> bytes:
-    records = [book_record(book, OPEN + k * 10**9, schema=schema, **changes) for k, book in enumerate(BOOKS)]
-    return metadata(schema) + b"".join(records)
 
 
 def rows_of(one: Recording, store: Store, depth: int) -> list[Any]:

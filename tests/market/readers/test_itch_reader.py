@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Any
 
 import itch_book
 import polars
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from itch_imports import ACME, imported, real, refusal, written
 from market_files import (
     ITCH_NAME,
     MIDNIGHT,
@@ -28,16 +28,14 @@ from market_files import (
     random_messages,
     visible,
 )
-from places import SHARED_DATA
-from riskroute.errors import DataError, InputError
+from riskroute.errors import DataError
 from riskroute.market.clock import clock_date
 from riskroute.market.importing import import_files
 from riskroute.market.readers import itch
 from riskroute.market.readers.itch import ItchReader, itch_venue
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store
+from riskroute.market.store import Store
 
-ACME = ImportOptions(("ACME",))
 EVERY_KIND = [
     Message("A", OPEN, 1, "B", 300, 999_900),
     Message("A", OPEN + 1, 2, "S", 200, 1_000_100),
@@ -50,33 +48,6 @@ EVERY_KIND = [
     Message("D", OPEN + 8, 1, "B", 180, 999_900),
     Message("E", OPEN + 9, 5, "B", 80, 999_950),
 ]
-
-
-def written(folder: Path, content: bytes, name: str = ITCH_NAME) -> Path:
-    path = folder / name
-    path.write_bytes(content)
-    return path
-
-
-def imported(path: Path, out: Path, wanted: ImportOptions = ACME, **options: Any) -> tuple[Recording, Store]:
-    (one,) = import_files([path], out, wanted, **options)
-    return one, Store(out)
-
-
-def refusal(path: Path, wanted: ImportOptions = ACME, **options: Any) -> str:
-    """What the error says; nothing may be left of the import."""
-    out = path.parent / "out"
-    with pytest.raises((DataError, InputError)) as caught:
-        import_files([path], out, wanted, **options)
-    assert visible(out) == []
-    return str(caught.value)
-
-
-def real(name: str) -> Path:
-    path = SHARED_DATA / "itch" / name
-    if not path.is_file():
-        pytest.skip(f"no {path}")
-    return path
 
 
 def assert_books_are_naive(snapshots: polars.DataFrame, messages: list[Message], depth: int) -> None:

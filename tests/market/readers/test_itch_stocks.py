@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from itch_imports import imported, real, refusal, written
 from market_files import (
     ITCH_NAME,
     OPEN,
@@ -18,45 +18,13 @@ from market_files import (
     itch_directory,
     itch_order,
     random_messages,
-    visible,
 )
-from places import SHARED_DATA
-from riskroute.errors import DataError, InputError
 from riskroute.market.clock import clock_date
 from riskroute.market.importing import import_files
 from riskroute.market.readers import itch_stocks
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store
 
-ACME = ImportOptions(("ACME",))
 ORDERS = [Message("A", OPEN + 1, 2, "S", 200, 1_000_100), Message("F", OPEN + 2, 3, "B", 100, 999_900)]
-
-
-def written(folder: Path, content: bytes, name: str = ITCH_NAME) -> Path:
-    path = folder / name
-    path.write_bytes(content)
-    return path
-
-
-def imported(path: Path, out: Path, wanted: ImportOptions = ACME, **options: Any) -> tuple[Recording, Store]:
-    (one,) = import_files([path], out, wanted, **options)
-    return one, Store(out)
-
-
-def refusal(path: Path, wanted: ImportOptions = ACME, **options: Any) -> str:
-    """What the error says; nothing may be left of the import."""
-    out = path.parent / "out"
-    with pytest.raises((DataError, InputError)) as caught:
-        import_files([path], out, wanted, **options)
-    assert visible(out) == []
-    return str(caught.value)
-
-
-def real(name: str) -> Path:
-    path = SHARED_DATA / "itch" / name
-    if not path.is_file():
-        pytest.skip(f"no {path}")
-    return path
 
 
 def without_directory(content: bytes) -> bytes:
