@@ -1,6 +1,6 @@
 """Write real output into the documentation, by one word after `python docs/refresh.py`.
 
-    readme | reproduction FOLDER | benchmarks [NAME...] | evidence [NAME...] | reference
+    readme | guide | reproduction FOLDER | benchmarks [NAME...] | evidence [NAME...] | reference
 
 ``make readme`` and ``make reproduction`` run what they write down; ``make evidence`` ends with it. After a complete
 ``make bench``, ``benchmarks`` copies its printouts from ``out/bench``. ``make reference`` writes the pages of commands
@@ -45,6 +45,16 @@ def readme() -> None:
     words = "\n".join(line for line in said.splitlines() if not line.startswith("wrote "))
     for page in (ROOT / "README.md", ROOT / "docs" / "study.md"):
         between_markers(page, "study", f"```text\n{words.strip()}\n```")
+    guide()
+
+
+def guide() -> None:
+    """Run the first command of the page on routers; what it prints goes there, but for the time that decisions took."""
+    page = ROOT / "docs" / "backtest.md"
+    (command,) = re.findall(r"^riskroute (backtest .*) --out \S+$", page.read_text(), flags=re.MULTILINE)[:1]
+    with tempfile.TemporaryDirectory() as folder:
+        said = _printed("-m", "riskroute", *command.split(), "--kept", folder)
+    between_markers(page, "backtest", f"```text\n{said.strip()}\n```")
 
 
 def _printed(*words: str) -> str:
@@ -93,6 +103,8 @@ if __name__ == "__main__":
             readme()
         case ["reproduction", folder]:
             reproduction(Path(folder))
+        case ["guide"]:
+            guide()
         case ["reference"]:
             reference()
         case ["benchmarks", *names]:

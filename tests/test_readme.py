@@ -56,6 +56,19 @@ def test_commands_run(tmp_path: Path) -> None:
         run_command(f"{command} {more}", tmp_path)
 
 
+@pytest.mark.usefixtures("untraced")
+def test_the_guide_to_routers_prints_what_its_first_command_does(tmp_path: Path) -> None:
+    """All but the last column, which is the time that decisions took."""
+    shown = re.search(r"<!-- backtest -->\n```text\n(.*?)```\n<!-- /backtest -->", BACKTEST, flags=re.DOTALL)
+    command = re.search(r"^riskroute backtest .*$", BACKTEST, flags=re.MULTILINE)
+    assert shown is not None
+    assert command is not None
+    printed = run_command(command[0], tmp_path)
+    lines = [line for line in printed.splitlines() if not line.startswith("wrote ")]
+    timed = re.compile(r" +\d+$|-+$")
+    assert [timed.sub("", line) for line in shown[1].splitlines()] == [timed.sub("", line) for line in lines]
+
+
 def test_there_is_something_to_run() -> None:
     assert len(SNIPPETS) == 9
     assert [len(commands) for commands in BLOCKS] == [4, 3, 2, 4, 1, 1, 1]
