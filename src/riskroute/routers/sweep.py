@@ -47,7 +47,7 @@ class Sweep(Router):
         whole_number("discretion", self.discretion, minimum=0, maximum=1000)
 
     def decide(self, context: Context) -> Plan:
-        return taking_plan(context, context.displayed.take(context.shares, lot=context.lot), self.discretion)
+        return sweeping_plan(context, self.discretion)
 
 
 @dataclass
@@ -69,3 +69,8 @@ def taking_plan(context: Context, taken: Taken, discretion: int = 0) -> Plan:
         take={venues[v]: int(taken.shares[v]) for v in chosen},
         take_limits={venues[v]: float(taken.limits[v] + worse) for v in chosen},
     )
+
+
+def sweeping_plan(context: Context, discretion: int = 0) -> Plan:
+    """Return the plan that takes the cheapest displayed shares, as `Sweep` does."""
+    return taking_plan(context, context.displayed.take(context.shares, lot=context.lot), discretion)
