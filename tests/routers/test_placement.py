@@ -41,7 +41,8 @@ def mean_cost(market: int, limit: int, prices: PlacementPrices, queue: int = QUE
 
 @lru_cache(maxsize=4096)
 def fill_mass(limit: int) -> Floats:
-    return np.bincount(np.clip(OUTFLOW - QUEUE, 0, limit), MASS, minlength=limit + 1)
+    mass: Floats = np.bincount(np.clip(OUTFLOW - QUEUE, 0, limit), MASS, minlength=limit + 1).astype(np.float64)
+    return mass
 
 
 def mean_cost_of_two(market: int, one: int, two: int, prices: PlacementPrices) -> float:

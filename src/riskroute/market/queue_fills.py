@@ -7,7 +7,7 @@ every order has a time of its own, and tells when it was filled.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import polars
@@ -70,6 +70,19 @@ def queue_flow(events: polars.DataFrame, direction: int) -> QueueEvents:
     keep = ours | arrives
     columns = (stamps, sequences, actions, prices, sizes, *gone)
     return QueueEvents(*(np.ascontiguousarray(column[keep]) for column in columns))
+
+
+class QueueDrain(NamedTuple):
+    """What happened to a queue that an order could have joined.
+
+    ``price`` is that of the queue, not a number where there is none to join. ``ahead`` shares were displayed there, and
+    ``outflow`` shares were gone until the end: those ahead that traded or were cancelled, and what traded beyond them.
+    An order of ``n`` shares behind them fills the part of the outflow between ``ahead`` and ``ahead + n``.
+    """
+
+    price: float
+    ahead: int
+    outflow: int
 
 
 class QueueReplay:
@@ -144,19 +157,39 @@ class QueueReplay:
         """
         if shares < 0:
             raise InputError(f"shares must not be negative, was {shares}")
+        joined = self._joined(venue, sign, begin, end)
+        if joined is None:
+            return float("nan"), []
+        flow, price, rows, sequence, whole, shown = joined
+        times, some = _fills(flow, *rows, sequence, whole, shown, shares, self.pro_rata[venue])
+        return price, list(zip(times.tolist(), some.tolist(), strict=True))
+
+    def drain(self, venue: int, sign: int, begin: int, end: int) -> QueueDrain:
+        """Return how much left the queue that an order joins as of ``begin``, before ``end``, reached or not.
+
+        A venue that shares by size is followed as if it served who came first, which is on the safe side.
+        """
+        joined = self._joined(venue, sign, begin, end)
+        if joined is None:
+            return QueueDrain(float("nan"), 0, 0)
+        flow, price, rows, sequence, whole, shown = joined
+        return QueueDrain(price, shown, int(_outflow(flow, *rows, sequence, whole, shown)))
+
+    def _joined(
+        self, venue: int, sign: int, begin: int, end: int
+    ) -> tuple[QueueEvents, float, tuple[int, int], int, int, int] | None:
+        """The flow of a queue, its price, rows between two times, sequence of joining, whole price and shares shown."""
         flow = self.flows.get((venue, sign))
         now = self.books.as_of(begin)
         prices, sizes = (now.bid_px, now.bid_sz) if sign > 0 else (now.ask_px, now.ask_sz)
         price = float(prices[venue, 0])
         if flow is None or not np.isfinite(price) or sizes[venue, 0] <= 0:
-            return float("nan"), []
+            return None
         sequence = int(self.books.sequences[now.rows[venue]])
         first = int(np.searchsorted(flow.sequences, sequence, side="right"))
         last = max(first, int(np.searchsorted(flow.stamps, end)))
         whole = int(queue_prices(np.array([price]), -sign)[0])
-        shown = int(sizes[venue, 0])
-        times, some = _fills(flow, first, last, sequence, whole, shown, shares, self.pro_rata[venue])
-        return price, list(zip(times.tolist(), some.tolist(), strict=True))
+        return flow, price, (first, last), sequence, whole, int(sizes[venue, 0])
 
 
 @njit(cache=True)
@@ -228,3 +261,14 @@ def _ahead_after(flow: QueueEvents, row: int, sequence: int, price: int, ahead: 
     if pro_rata and action in (ADDED, REPLACED) and flow.prices[row] == price:
         ahead += flow.sizes[row]
     return ahead
+
+
+@njit(cache=True)
+def _outflow(flow: QueueEvents, begin: int, end: int, sequence: int, price: int, shown: int) -> int:
+    """Shares ahead of an order that went, and those that it would have got, whatever its size."""
+    ahead, better, reached = shown, 0, 0
+    for row in range(begin, end):
+        volume, better = _reaches_us(flow, row, sequence, price, ahead, better)
+        reached += volume
+        ahead = _ahead_after(flow, row, sequence, price, ahead, False)
+    return shown - ahead + reached

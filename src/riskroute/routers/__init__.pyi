@@ -1,5 +1,7 @@
 """Public names of the routers room."""
 
+from riskroute.routers.cont_kukanov import ContKukanov as ContKukanov
+from riskroute.routers.cont_kukanov import DarkFirstContKukanov as DarkFirstContKukanov
 from riskroute.routers.context import Context as Context
 from riskroute.routers.context import Pool as Pool
 from riskroute.routers.context import VenueBooks as VenueBooks

@@ -248,7 +248,7 @@ def _posted(placed: Floats, room: float, raised: float) -> float:
 @njit(cache=True)
 def _raise(placed: Floats, room: float) -> float:
     """How far limits are raised so that they hold at least ``room`` shares together."""
-    low, high = 0.0, room - placed[1:].min()
+    low, high = 0.0, room - float(placed[1:].min())
     if _posted(placed, room, 0.0) >= room:
         return 0.0
     for _ in range(_BISECTIONS):
@@ -265,7 +265,7 @@ def _distance(placed: Floats, shares: float, market: float) -> float:
     """Squared distance to the nearest placement that takes ``market`` shares."""
     room = shares - market
     raised = _raise(placed, room)
-    total = (market - placed[0]) ** 2
+    total = float((market - placed[0]) ** 2)
     for k in range(1, len(placed)):
         total += (min(max(placed[k] + raised, 0.0), room) - placed[k]) ** 2
     return total

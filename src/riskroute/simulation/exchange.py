@@ -59,6 +59,9 @@ class LimitQueue(Protocol):
         The price is not a number where it could not join.
         """
 
+    def drain(self, venue: int, sign: int, begin: int, end: int) -> tuple[float, int, int]:
+        """Return the price of the queue to join as of ``begin``, the shares displayed there, and how many left it."""
+
     def outflow(self, venue: int, sign: int, time: int) -> float:
         """Return the shares a second that traded with orders of our side in the minutes before a time."""
 
