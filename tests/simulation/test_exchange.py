@@ -52,6 +52,9 @@ class Queue:
     def drain(self, venue: int, sign: int, begin: int, end: int) -> tuple[float, int, int]:
         raise NotImplementedError
 
+    def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
+        raise NotImplementedError
+
     def outflow(self, venue: int, sign: int, time: int) -> float:
         return 1.0
 

@@ -18,6 +18,7 @@ from riskroute.errors import InputError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.limit_orders import RULES
+from riskroute.market.public_trades import PublicTrades, hidden_trades, public_trades
 from riskroute.market.queue_position import (
     ADDED,
     CANCELLED,
@@ -109,6 +110,8 @@ class QueueReplay:
         self.books = books
         self._traded: dict[tuple[int, int], Integers] = {}
         self.pro_rata = [rules.get(name) == "pro-rata" for name in books.venues]
+        self._trades: dict[tuple[int, int], PublicTrades] = {}
+        self.hidden = {venue: hidden_trades(events[name]) for venue, name in enumerate(books.venues) if name in events}
         self.flows = {
             (venue, sign): queue_flow(events[name], -sign)
             for venue, name in enumerate(books.venues)
@@ -117,10 +120,16 @@ class QueueReplay:
         }
 
     @classmethod
-    def of_flows(cls, books: DayBooks, flows: Mapping[tuple[int, int], QueueEvents], pro_rata: Sequence[bool]) -> Self:
-        """Put together what was coded before: flows by number of the venue and sign of our orders."""
+    def of_flows(
+        cls,
+        books: DayBooks,
+        flows: Mapping[tuple[int, int], QueueEvents],
+        pro_rata: Sequence[bool],
+        hidden: Mapping[int, Integers] | None = None,
+    ) -> Self:
+        """Put together what was coded before: flows by number of the venue and sign of our orders, hidden trades."""
         replay = cls(books, {})
-        replay.flows, replay.pro_rata = dict(flows), list(pro_rata)
+        replay.flows, replay.pro_rata, replay.hidden = dict(flows), list(pro_rata), dict(hidden or {})
         return replay
 
     def pessimistic(self) -> Self:
@@ -129,7 +138,7 @@ class QueueReplay:
             key: flow._replace(gone_sizes=np.where(np.isin(flow.actions, (CANCELLED, REPLACED)), 0, flow.gone_sizes))
             for key, flow in self.flows.items()
         }
-        return self.of_flows(self.books, kept, self.pro_rata)
+        return self.of_flows(self.books, kept, self.pro_rata, self.hidden)
 
     def volume(self, begin: int, end: int) -> int:
         """Shares that traded with displayed orders of all venues between two times."""
@@ -140,6 +149,14 @@ class QueueReplay:
         if (venue, sign) not in self.flows:
             return 0.0
         return self._traded_between((venue, sign), time - OUTFLOW_SECONDS * SECOND, time) / OUTFLOW_SECONDS
+
+    def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
+        """Shares of the trades on the side that an order takes from, and the shares displayed before each."""
+        key = venue, sign
+        if key not in self._trades:
+            flow = self.flows.get((venue, -sign))
+            self._trades[key] = public_trades(self.books, venue, sign, flow, self.hidden.get(venue))
+        return self._trades[key].between(begin, end)
 
     def _traded_between(self, key: tuple[int, int], begin: int, end: int) -> int:
         flow = self.flows[key]

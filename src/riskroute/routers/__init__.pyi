@@ -11,6 +11,7 @@ from riskroute.routers.dark_first import DarkFirstPost as DarkFirstPost
 from riskroute.routers.decision import Decision as Decision
 from riskroute.routers.decision import price_plan as price_plan
 from riskroute.routers.delay import Delay as Delay
+from riskroute.routers.hidden import Hidden as Hidden
 from riskroute.routers.nbbo import Nbbo as Nbbo
 from riskroute.routers.plan import Plan as Plan
 from riskroute.routers.policy_router import PolicyRouter as PolicyRouter

@@ -3,7 +3,9 @@
 References
 ----------
 C. Maglaras, C. Moallemi, H. Zheng, "Queueing dynamics and state space collapse in fragmented limit order book
-markets", Operations Research 69 (2021), https://doi.org/10.1287/opre.2020.1983
+markets", Operations Research (2021)
+J. Muhle-Karbe, E. Neuman, Y. Shadmi, "Fluid-limits of fragmented limit-order markets" (2024), on the same model,
+https://arxiv.org/abs/2407.04354
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from riskroute.learning.registry import POLICIES
 from riskroute.routers.cont_kukanov import ContKukanov, DarkFirstContKukanov
 from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
 from riskroute.routers.delay import Delay
+from riskroute.routers.hidden import Hidden
 from riskroute.routers.nbbo import Nbbo
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.primary import Primary
@@ -24,7 +25,7 @@ ROUTERS: dict[str, type[Router]] = {
     for kind in (
         *(Sweep, RawSweep, Primary, Spray, Nbbo),
         *(DarkFirst, DarkFirstPost, RestEven),
-        *(Delay, ContKukanov, DarkFirstContKukanov),
+        *(Hidden, Delay, ContKukanov, DarkFirstContKukanov),
         *(StaticSplit, StaticSweep, PolicyRouter),
     )
 }

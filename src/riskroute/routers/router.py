@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -68,13 +68,15 @@ class Public:
     ``outcomes`` holds, by venue and kind of child (``take``, ``limit``), what orders of 1, 2, 4 .. lots, up to the size
     of the order, would have earned in dollars. ``queues`` holds what became of the queues that limit orders could have
     joined, and ``later`` what the market was like at the horizon; both are empty for an order without time, or where
-    events are not known.
+    events are not known. ``trades`` holds all trades since what was told before, by venue and side of the resting order
+    (``bid``, ``ask``): shares, and the shares displayed at that price before.
     """
 
     context: Context
     outcomes: dict[str, dict[str, tuple[float, ...]]]
     queues: Mapping[str, QueueOutcome] = field(default_factory=dict)
     later: Later | None = None
+    trades: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]] = field(default_factory=dict)
 
 
 @dataclass

@@ -58,6 +58,16 @@ def public_outcomes(exchange: Exchange, context: Context) -> Public:
     return Public(context, found, queues, _later(exchange, context, end, closing))
 
 
+def public_trades_since(exchange: Exchange, begin: int, end: int) -> dict[str, dict[str, list[tuple[int, int]]]]:
+    """Return the trades from one time to before another, by venue and side of the resting orders."""
+    if exchange.queue is None:
+        return {}
+    return {
+        name: {side: exchange.queue.trades(venue, sign, begin, end) for side, sign in (("ask", 1), ("bid", -1))}
+        for venue, name in enumerate(exchange.books.venues)
+    }
+
+
 def _later(exchange: Exchange, context: Context, end: int, closing: ConsolidatedBook | None) -> Later | None:
     """The market at the horizon; None where it shows nothing."""
     if closing is None or closing.depth == 0:
