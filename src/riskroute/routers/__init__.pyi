@@ -1,5 +1,6 @@
 """Public names of the routers room."""
 
+from riskroute.routers.bayes_fill import BayesFill as BayesFill
 from riskroute.routers.cont_kukanov import ContKukanov as ContKukanov
 from riskroute.routers.cont_kukanov import DarkFirstContKukanov as DarkFirstContKukanov
 from riskroute.routers.context import Context as Context

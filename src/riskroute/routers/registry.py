@@ -6,6 +6,7 @@ from typing import Any
 
 from riskroute.errors import InputError, StateError, described
 from riskroute.learning.registry import POLICIES
+from riskroute.routers.bayes_fill import BayesFill
 from riskroute.routers.cont_kukanov import ContKukanov, DarkFirstContKukanov
 from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
 from riskroute.routers.delay import Delay
@@ -25,7 +26,7 @@ ROUTERS: dict[str, type[Router]] = {
     for kind in (
         *(Sweep, RawSweep, Primary, Spray, Nbbo),
         *(DarkFirst, DarkFirstPost, RestEven),
-        *(Hidden, Delay, ContKukanov, DarkFirstContKukanov),
+        *(Hidden, Delay, ContKukanov, DarkFirstContKukanov, BayesFill),
         *(StaticSplit, StaticSweep, PolicyRouter),
     )
 }
