@@ -47,13 +47,13 @@ def dirichlet_moments(weights: Vector) -> tuple[float, float]:
 
 
 class Drift(NamedTuple):
-    """A Normal-inverse-gamma belief about price moves: their mean is ``mean`` as if seen ``count`` times.
+    """A Normal-inverse-gamma belief about price moves: their mean is ``mean`` as if seen so many ``times``.
 
     ``shape`` and ``scale`` are those of the inverse gamma belief about their variance.
     """
 
     mean: float
-    count: float
+    times: float
     shape: float
     scale: float
 
@@ -63,29 +63,25 @@ class Drift(NamedTuple):
         Examples
         --------
         >>> Drift(0.0, 1.0, 2.0, 1.0).after(2, 2 + 4, 2**2 + 4**2)
-        Drift(mean=2.0, count=3.0, shape=3.0, scale=5.0)
+        Drift(mean=2.0, times=3.0, shape=3.0, scale=5.0)
         """
         if number <= 0:
             return self
-        mean, count = total / number, self.count + number
+        mean, times = total / number, self.times + number
         spread = max(squares - number * mean**2, 0.0)
-        between = self.count * number * (mean - self.mean) ** 2 / count
-        return Drift(
-            (self.count * self.mean + total) / count,
-            count,
-            self.shape + number / 2,
-            self.scale + (spread + between) / 2,
-        )
+        between = self.times * number * (mean - self.mean) ** 2 / times
+        centre, scale = (self.times * self.mean + total) / times, self.scale + (spread + between) / 2
+        return Drift(centre, times, self.shape + number / 2, scale)
 
     @property
     def variance(self) -> float:
         """Predictive variance of the next move: that of a Student distribution with ``2 shape`` degrees of freedom."""
-        return self.scale / (self.shape - 1) * (1 + 1 / self.count)
+        return self.scale / (self.shape - 1) * (1 + 1 / self.times)
 
     def drawn(self, rng: np.random.Generator) -> tuple[float, float]:
         """A mean and a variance of moves, drawn from the belief."""
         variance = self.scale / rng.gamma(self.shape)
-        return float(rng.normal(self.mean, np.sqrt(variance / self.count))), float(variance)
+        return float(rng.normal(self.mean, np.sqrt(variance / self.times))), float(variance)
 
 
 def pooled_weights(levels: list[Floats], strength: float) -> Floats:
