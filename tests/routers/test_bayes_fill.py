@@ -112,12 +112,12 @@ def test_moves_are_those_against_the_order() -> None:
 
 
 def test_frequencies_converge_on_books_that_stand() -> None:
-    """Fills of A are in the classes 0, 2 and 5 with chances 1/2, 1/4 and 1/4: 4,000 orders, four standard errors."""
+    """Fills of A are in the classes 0, 2 and 5 with chances 1/2, 1/4 and 1/4: 1,000 orders, four standard errors."""
     rng, router = np.random.default_rng(2), BayesFill(decay=1.0)
-    for number, outflow in enumerate(rng.choice([50, 50, 250, 900], 4000).tolist()):
+    for number, outflow in enumerate(rng.choice([50, 50, 250, 900], 1000).tolist()):
         router.see(public(order(number), A=outflow, B=0))
     weights = router.weights("A", venue_state(order(0), "A"), 400)
-    assert weights / weights.sum() == pytest.approx([0.5, 0, 0.25, 0, 0, 0.25], abs=4 * np.sqrt(0.25 / 4000))
+    assert weights / weights.sum() == pytest.approx([0.5, 0, 0.25, 0, 0, 0.25], abs=4 * np.sqrt(0.25 / 1000))
 
 
 def test_with_one_state_the_choice_is_the_static_optimum_of_the_tables() -> None:

@@ -35,14 +35,14 @@ def test_the_recursion() -> None:
 def test_the_recursion_is_a_discounted_sum() -> None:
     """Worked out the other way round, and its mean for independent excesses: mean excess over 1 - delta."""
     rng = np.random.default_rng(0)
-    sizes, shown = rng.integers(1, 500, 4000), rng.integers(1, 500, 4000)
+    sizes, shown = rng.integers(1, 500, 2000), rng.integers(1, 500, 2000)
     router, excess = Hidden(delta=0.98), np.maximum(sizes - shown, 0)
     reached = []
     for size, displayed in zip(sizes.tolist(), shown.tolist(), strict=True):
         router.see(trades(ask=[(size, displayed)]))
         reached.append(router.reserves["A"]["ask"])
-    assert reached[-1] == pytest.approx(float(excess @ 0.98 ** np.arange(3999, -1, -1)))
-    assert np.mean(reached[500:]) == pytest.approx(excess.mean() / 0.02, rel=0.05)
+    assert reached[-1] == pytest.approx(float(excess @ 0.98 ** np.arange(1999, -1, -1)))
+    assert np.mean(reached[500:]) == pytest.approx(excess.mean() / 0.02, rel=0.1)
 
 
 def test_sides_and_venues_are_apart() -> None:

@@ -136,7 +136,7 @@ def test_conditions_of_first_order_hold_at_what_is_found() -> None:
 
 
 @given(queue=st.integers(1900, 2250), under=st.floats(0.024, 0.2), more=st.integers(1, 60))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_limits_fall_with_the_queue_and_with_the_price_of_missing(queue: int, under: float, more: int) -> None:
     _, limit = one_exchange_placement(SHARES, queue, poisson(RATE).cdf, example(under))
     _, longer = one_exchange_placement(SHARES, queue + more, poisson(RATE).cdf, example(under))
@@ -153,7 +153,7 @@ def test_limits_at_the_ends() -> None:
 
 
 @given(st.lists(st.floats(-500, 1500), min_size=2, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_projections_are_the_nearest_points(values: list[float]) -> None:
     """A general optimiser finds nothing nearer."""
     start = np.array(values)
