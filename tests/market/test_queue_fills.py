@@ -8,6 +8,7 @@ import numpy as np
 import polars
 import pytest
 
+from naive_queue import Flow, naive_outflow
 from riskroute.errors import InputError
 from riskroute.market import Store
 from riskroute.market.clock import SECOND, Window
@@ -84,6 +85,38 @@ def test_an_order_that_moves_meets_us_once() -> None:
         [5, "A", "B", 10.02, 1, 1, 13, 0],
     )
     assert QueueReplay(books, {"XNAS": events}).fills(0, -1, 1, 9, 10)[1] == [(3, 2), (5, 1)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_outflows_are_those_of_a_book_replayed_by_name(seed: int) -> None:
+    """Every fourth snapshot that shows both sides, until the next edges; queues that are not reached count too."""
+    flow = Flow(seed, 200)
+    snapshots, events = flow.tables()
+    replay = QueueReplay(day_books({"XNAS": snapshots}), {"XNAS": events})
+    last = {row[0]: row[1] for row in flow.snapshots}  # of equal stamps the last is seen
+    reached = kept = 0
+    for stamp, sequence in list(last.items())[4:-8:4]:
+        for end in (stamp + 12, stamp + 90):
+            for side, sign in (("sell", -1), ("buy", 1)):
+                found = replay.drain(0, sign, stamp, end)
+                if found.price != found.price:
+                    continue
+                assert found[1:] == naive_outflow(flow, side, sequence, end)
+                fills = replay.fills(0, sign, stamp, end, 10**6)[1]
+                assert max(found.outflow - found.ahead, 0) == sum(some for _, some in fills)
+                reached += found.outflow > found.ahead
+                kept += 0 < found.outflow < found.ahead
+    assert reached > 5
+    assert kept > 0
+
+
+def test_a_cancellation_ahead_is_an_outflow() -> None:
+    """Five shares stand before us; two are cancelled, one trades. An order of one share would not have been reached."""
+    books, events = one_book([2, "C", "A", 10.02, 2, 3, 7, 0], [3, "F", "A", 10.02, 1, 2, 7, 0])
+    replay = QueueReplay(books, {"XNAS": events})
+    assert replay.drain(0, -1, 1, 9) == (10.02, 5, 3)
+    assert replay.drain(0, -1, 1, 3) == (10.02, 5, 2)
+    assert np.isnan(QueueReplay(books, {}).drain(0, -1, 1, 9).price)
 
 
 def test_a_venue_without_events_takes_no_limit_orders() -> None:

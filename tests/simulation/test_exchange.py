@@ -49,6 +49,12 @@ class Queue:
     def fills(self, venue: int, sign: int, begin: int, end: int, shares: int) -> tuple[float, list[tuple[int, int]]]:
         return (10.02 if sign < 0 else 10.0), [((begin + end) // 2, min(self.filled, shares))]
 
+    def drain(self, venue: int, sign: int, begin: int, end: int) -> tuple[float, int, int]:
+        raise NotImplementedError
+
+    def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
+        raise NotImplementedError
+
     def outflow(self, venue: int, sign: int, time: int) -> float:
         return 1.0
 
@@ -209,6 +215,20 @@ def test_what_pools_return_may_be_posted() -> None:
     assert traded(done) == [("limit", "A", 50, 10.02)]
 
 
+def test_pools_tried_before_all_else_see_the_whole_order() -> None:
+    """P fills 180 of 300 in the second turn: 50 that no child holds, 100 to take, and 30 of those to post."""
+    market = exchange(pools=(EMPTY, FULL), queue=Queue(500))
+    plan: dict[str, Any] = {"dark": {"Q": 300, "P": 180}, "in_turn": True, "take": {"A": 100}, "limit": {"B": 150}}
+    done = play(market, 300, horizon=10.0, before=True, **plan)
+    sent = [(child.kind, child.place, child.sent, child.filled) for child in done.children]
+    assert sent == [("dark", "Q", 300, 0), ("dark", "P", 180, 180), ("limit", "B", 120, 120)]
+    assert done.children[2].posted == SECOND + 11 * MILLISECOND
+    done = play(exchange(pools=(EMPTY,), queue=Queue(500)), 300, horizon=10.0, before=True, **plan | {"dark": {"Q": 9}})
+    shares = [(child.kind, child.place, child.sent) for child in done.children]
+    assert shares == [("dark", "Q", 9), ("take", "A", 100), ("sweep", "B", 50), ("limit", "B", 150)]
+    assert [done.children[k].posted for k in (1, 3)] == [SECOND + 6 * MILLISECOND] * 2
+
+
 def test_without_time_or_a_queue_nothing_is_posted() -> None:
     assert traded(play(exchange(queue=Queue(50)), 50, rest="post:A")) == [("sweep", "B", 50, 10.0)]
     assert traded(play(exchange(), 50, horizon=5.0, limit={"A": 50})) == [("sweep", "B", 50, 10.0)]
@@ -227,14 +247,17 @@ def test_buying_is_the_mirror_image() -> None:
     st.lists(st.integers(0, 300), min_size=5, max_size=5),
     st.sampled_from(["sweep", "touch", "venue:A", "post:B"]),
     st.sampled_from(["buy", "sell"]),
+    st.sampled_from([{}, {"in_turn": True}, {"in_turn": True, "before": True}]),
 )
-def test_every_share_ends_up_somewhere(shares: int, horizon: float, parts: list[int], rest: str, side: str) -> None:
+def test_every_share_ends_up_somewhere(
+    shares: int, horizon: float, parts: list[int], rest: str, side: str, turns: dict[str, bool]
+) -> None:
     """Fills are those of the children, and the profit told is that of the fills."""
     scale = min(1.0, shares / max(sum(parts), 1))
     p, q, rests, posts, takes = (int(part * scale) for part in parts)
     market = exchange(pools=(PoolModel("P", 0.6), PoolModel("Q", 0.2)), queue=Queue(40))
     plan: dict[str, Any] = {"dark": {"P": p, "Q": q}, "dark_rest": {"P": rests}, "limit": {"B": posts}}
-    done = play(market, shares, side=side, horizon=horizon, take={"A": takes}, rest=rest, **plan)
+    done = play(market, shares, side=side, horizon=horizon, take={"A": takes}, rest=rest, **plan, **turns)
     for child in done.children:
         fills = [fill for fill in done.fills if fill.child == child.child]
         assert sum(fill.shares for fill in fills) == child.filled

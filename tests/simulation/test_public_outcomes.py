@@ -56,6 +56,32 @@ def test_outcomes_are_what_plans_of_those_children_would_have_earned(
     assert compared > 40
 
 
+def test_queues_say_what_any_order_behind_them_would_have_filled(day: tuple[DayBooks, QueueReplay]) -> None:
+    """At venues that serve who came first; the market at the horizon is what a late sweep would have met."""
+    books, queue = day
+    exchange = Exchange(books, TAKERS, MAKERS, None, queue, Latency(0.001, 0.005))
+    reached = 0
+    for moment in np.linspace(books.first + SECOND, books.last - 70 * SECOND, 20).astype(np.int64).tolist():
+        context = Context("a", "buy", 40, exchange.venue_books(moment), horizon=60.0, time=moment)
+        public = public_outcomes(exchange, context)
+        for v, venue in enumerate(books.venues):
+            one = public.queues[venue]
+            price, fills = queue.fills(v, 1, moment + SECOND // 1000, moment + 60 * SECOND, 40)
+            assert one.price == price
+            if not queue.pro_rata[v]:
+                assert one.filled(40) == sum(some for _, some in fills)
+            reached += one.filled(40) > 0
+        later = dataclasses.replace(context, time=moment + 60 * SECOND, horizon=0.0)
+        assert public.later is not None
+        assert public.later.mid == pytest.approx(float(books.mids(np.array([later.time]))[0]))
+        done = execute_plan(dataclasses.replace(exchange, latency=Latency(0.0, 0.0)), 0, later, Plan("a"))
+        assert public.later.sweep == pytest.approx(done.cost / 40)
+    assert reached > 5
+    none = dataclasses.replace(context, horizon=0.0)
+    assert public_outcomes(exchange, none).queues == {}
+    assert public_outcomes(exchange, none).later is None
+
+
 @dataclass
 class Watching(Router):
     """Writes down what everybody could see, and when it was told."""

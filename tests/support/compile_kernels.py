@@ -6,15 +6,19 @@ a synthetic market with limit orders, books of other files.
 
 from __future__ import annotations
 
+import datetime as dt
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
 import riskroute as rr
+from riskroute.market.day_books import day_books
+from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.databento_book import OrderBook
 from riskroute.market.readers.itch_stocks import itch_stocks
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
+from riskroute.routers.placement import PlacementPrices, stochastic_placement
 from riskroute.routing.consolidated import ConsolidatedBook
 
 STUDY = {
@@ -42,6 +46,8 @@ def main() -> None:
     book = ConsolidatedBook(np.full((2, 1), 10.0), np.full((2, 1), 300.0), np.zeros(2), mid=9.99, side="buy")
     book.take(200, lot=100)
     book.take(200)
+    prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
+    stochastic_placement(10, np.ones(1), np.ones((1, 1)), prices, mode="overbook")
     flags, numbers = np.array([True]), np.array([1])
     list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, np.ones(1), np.ones(1))))
     one = np.ones(1, dtype=np.int64)
@@ -49,6 +55,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "empty.itch").write_bytes(bytes(2))
         itch_stocks(Path(folder) / "empty.itch")
+        files = rr.market.generate_market(
+            Path(folder) / "files", symbols=("QVEX",), hours=(dt.time(11), dt.time(11, 1)), rate=0.2
+        )
+        rr.market.import_files(files[:1], Path(folder) / "books", rr.market.ImportOptions(("QVEX",)))
+        store = rr.market.Store(Path(folder) / "books")
+        (recording,) = store.of_symbol("QVEX")
+        books = day_books({"XNAS": store.snapshots(recording)})
+        queue = QueueReplay(books, {"XNAS": store.events(recording)})
+        queue.fills(0, 1, books.first, books.last, 10)
+        queue.drain(0, 1, books.first, books.last)
         rr.Study(**STUDY).run(out=Path(folder), engine=rr.Engine(workers=1))
 
 

@@ -255,3 +255,43 @@ def naive_profit(flow: Flow, side: str, sequence: int, end: int, filled: int, qu
 def levels_of(row: Row, letter: str) -> list[tuple[float, int]]:
     begin = 4 if letter == "B" else 6
     return [(row[k], row[k + 1]) for k in range(begin, len(row), 4) if row[k] is not None]
+
+
+def naive_outflow(flow: Flow, side: str, sequence: int, end: int) -> tuple[int, int]:
+    """Shares at the best price after ``sequence``, and how many left: those that stood there, and those that followed.
+
+    Who stood there is listed by name. What trades once they are gone, and whoever comes to our price from the other
+    side and was not there before, is for us.
+    """
+    letter, first, step = ("A", 101, 1) if side == "sell" else ("B", 100, -1)
+    book, there, theirs = NaiveBook(), dict[int, int](), dict[int, tuple[int, int]]()
+    touch = shown = reached = 0
+    before: tuple[int, str, str, int] = (0, "", "", 0)
+    for stamp, number, _, _, action, where, dollars, size, _, order, old in flow.events:
+        if stamp >= end:
+            break
+        if number > sequence and not shown:
+            touch = book.levels()[0][0]
+            there = {one: shares for one, price, shares in book.orders if price == touch}
+            shown = sum(there.values())
+        price = round((dollars * 100 - first) * step)
+        if where != letter and action in "AM":
+            replaced = before[3] if action == "A" and before[:3] == (stamp, where, "C") else old
+            old_price, came = theirs.get(replaced, (-99, 0))
+            theirs[order] = price, number
+            if shown and price >= touch and not (old_price >= touch and came > sequence):
+                better = sum(shares for _, at, shares in book.orders if at < touch)
+                reached += max(size - sum(there.values()) - better, 0)
+        elif where == letter and action in "AM":
+            book.remove(old)
+            book.add(order, price, size)
+            there.pop(old, None)
+        elif where == letter:
+            at = next(price for one, price, _ in book.orders if one == order)
+            book.cancel(order, size)
+            if order in there:
+                there[order] -= size
+            elif shown and action == "F" and at >= touch:  # others have traded in our turn
+                there, reached = {}, reached + size
+        before = (stamp, where, action, order)
+    return shown, shown - sum(there.values()) + reached

@@ -22,7 +22,7 @@ from riskroute.market.queue_position import QueueEvents
 from riskroute.market.schema import LEVEL_FIELDS
 
 RECORD = "day.json"
-FORMAT = 1
+FORMAT = 2
 _BOOK_ARRAYS = ("offsets", "stamps", "sequences", *LEVEL_FIELDS)
 
 
@@ -44,10 +44,14 @@ def write_prepared_day(folder: Path, day: PreparedDay) -> Path:
     flows = day.queue.flows if day.queue else {}
     for (venue, sign), flow in flows.items():
         np.save(beside / f"flow_{venue}_{sign}.npy", np.stack(flow))
+    hidden = day.queue.hidden if day.queue else {}
+    for venue, trades in hidden.items():
+        np.save(beside / f"hidden_{venue}.npy", trades)
     record = {
         "format": FORMAT,
         "venues": list(day.books.venues),
         "flows": [list(key) for key in flows],
+        "hidden": list(hidden),
         "pro_rata": day.queue.pro_rata if day.queue else [],
     }
     (beside / RECORD).write_text(json.dumps(record))
@@ -73,7 +77,8 @@ def read_prepared_day(folder: Path) -> PreparedDay:
             (venue, sign): QueueEvents(*_mapped(folder / f"flow_{venue}_{sign}.npy")) for venue, sign in record["flows"]
         }
         rules = [rule for _, rule in zip(books.venues, record["pro_rata"], strict=bool(flows))]
-        queue = QueueReplay.of_flows(books, flows, rules) if flows else None
+        hidden = {int(venue): _mapped(folder / f"hidden_{venue}.npy") for venue in record["hidden"]}
+        queue = QueueReplay.of_flows(books, flows, rules, hidden) if flows else None
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
         text = one_line_error(error)
         raise DataError(f"{folder} must hold a day that was made ready for backtests: {text}") from error

@@ -7,7 +7,7 @@ every order has a time of its own, and tells when it was filled.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import polars
@@ -18,6 +18,7 @@ from riskroute.errors import InputError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.limit_orders import RULES
+from riskroute.market.public_trades import PublicTrades, hidden_trades, public_trades
 from riskroute.market.queue_position import (
     ADDED,
     CANCELLED,
@@ -72,6 +73,19 @@ def queue_flow(events: polars.DataFrame, direction: int) -> QueueEvents:
     return QueueEvents(*(np.ascontiguousarray(column[keep]) for column in columns))
 
 
+class QueueDrain(NamedTuple):
+    """What happened to a queue that an order could have joined.
+
+    ``price`` is that of the queue, not a number where there is none to join. ``ahead`` shares were displayed there, and
+    ``outflow`` shares were gone until the end: those ahead that traded or were cancelled, and what traded beyond them.
+    An order of ``n`` shares behind them fills the part of the outflow between ``ahead`` and ``ahead + n``.
+    """
+
+    price: float
+    ahead: int
+    outflow: int
+
+
 class QueueReplay:
     """Limit orders on the recorded queues of a day.
 
@@ -96,6 +110,8 @@ class QueueReplay:
         self.books = books
         self._traded: dict[tuple[int, int], Integers] = {}
         self.pro_rata = [rules.get(name) == "pro-rata" for name in books.venues]
+        self._trades: dict[tuple[int, int], PublicTrades] = {}
+        self.hidden = {venue: hidden_trades(events[name]) for venue, name in enumerate(books.venues) if name in events}
         self.flows = {
             (venue, sign): queue_flow(events[name], -sign)
             for venue, name in enumerate(books.venues)
@@ -104,10 +120,16 @@ class QueueReplay:
         }
 
     @classmethod
-    def of_flows(cls, books: DayBooks, flows: Mapping[tuple[int, int], QueueEvents], pro_rata: Sequence[bool]) -> Self:
-        """Put together what was coded before: flows by number of the venue and sign of our orders."""
+    def of_flows(
+        cls,
+        books: DayBooks,
+        flows: Mapping[tuple[int, int], QueueEvents],
+        pro_rata: Sequence[bool],
+        hidden: Mapping[int, Integers] | None = None,
+    ) -> Self:
+        """Put together what was coded before: flows by number of the venue and sign of our orders, hidden trades."""
         replay = cls(books, {})
-        replay.flows, replay.pro_rata = dict(flows), list(pro_rata)
+        replay.flows, replay.pro_rata, replay.hidden = dict(flows), list(pro_rata), dict(hidden or {})
         return replay
 
     def on_books(self, books: DayBooks) -> Self:
@@ -120,7 +142,7 @@ class QueueReplay:
             key: flow._replace(gone_sizes=np.where(np.isin(flow.actions, (CANCELLED, REPLACED)), 0, flow.gone_sizes))
             for key, flow in self.flows.items()
         }
-        return self.of_flows(self.books, kept, self.pro_rata)
+        return self.of_flows(self.books, kept, self.pro_rata, self.hidden)
 
     def volume(self, begin: int, end: int) -> int:
         """Shares that traded with displayed orders of all venues between two times."""
@@ -131,6 +153,14 @@ class QueueReplay:
         if (venue, sign) not in self.flows:
             return 0.0
         return self._traded_between((venue, sign), time - OUTFLOW_SECONDS * SECOND, time) / OUTFLOW_SECONDS
+
+    def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
+        """Shares of the trades on the side that an order takes from, and the shares displayed before each."""
+        key = venue, sign
+        if key not in self._trades:
+            flow = self.flows.get((venue, -sign))
+            self._trades[key] = public_trades(self.books, venue, sign, flow, self.hidden.get(venue))
+        return self._trades[key].between(begin, end)
 
     def _traded_between(self, key: tuple[int, int], begin: int, end: int) -> int:
         flow = self.flows[key]
@@ -148,19 +178,39 @@ class QueueReplay:
         """
         if shares < 0:
             raise InputError(f"shares must not be negative, was {shares}")
+        joined = self._joined(venue, sign, begin, end)
+        if joined is None:
+            return float("nan"), []
+        flow, price, rows, sequence, whole, shown = joined
+        times, some = _fills(flow, *rows, sequence, whole, shown, shares, self.pro_rata[venue])
+        return price, list(zip(times.tolist(), some.tolist(), strict=True))
+
+    def drain(self, venue: int, sign: int, begin: int, end: int) -> QueueDrain:
+        """Return how much left the queue that an order joins as of ``begin``, before ``end``, reached or not.
+
+        A venue that shares by size is followed as if it served who came first, which is on the safe side.
+        """
+        joined = self._joined(venue, sign, begin, end)
+        if joined is None:
+            return QueueDrain(float("nan"), 0, 0)
+        flow, price, rows, sequence, whole, shown = joined
+        return QueueDrain(price, shown, int(_outflow(flow, *rows, sequence, whole, shown)))
+
+    def _joined(
+        self, venue: int, sign: int, begin: int, end: int
+    ) -> tuple[QueueEvents, float, tuple[int, int], int, int, int] | None:
+        """The flow of a queue, its price, rows between two times, sequence of joining, whole price and shares shown."""
         flow = self.flows.get((venue, sign))
         now = self.books.as_of(begin)
         prices, sizes = (now.bid_px, now.bid_sz) if sign > 0 else (now.ask_px, now.ask_sz)
         price = float(prices[venue, 0])
         if flow is None or not np.isfinite(price) or sizes[venue, 0] <= 0:
-            return float("nan"), []
+            return None
         sequence = int(self.books.sequences[now.rows[venue]])
         first = int(np.searchsorted(flow.sequences, sequence, side="right"))
         last = max(first, int(np.searchsorted(flow.stamps, end)))
         whole = int(queue_prices(np.array([price]), -sign)[0])
-        shown = int(sizes[venue, 0])
-        times, some = _fills(flow, first, last, sequence, whole, shown, shares, self.pro_rata[venue])
-        return price, list(zip(times.tolist(), some.tolist(), strict=True))
+        return flow, price, (first, last), sequence, whole, int(sizes[venue, 0])
 
 
 @njit(cache=True)
@@ -232,3 +282,14 @@ def _ahead_after(flow: QueueEvents, row: int, sequence: int, price: int, ahead: 
     if pro_rata and action in (ADDED, REPLACED) and flow.prices[row] == price:
         ahead += flow.sizes[row]
     return ahead
+
+
+@njit(cache=True)
+def _outflow(flow: QueueEvents, begin: int, end: int, sequence: int, price: int, shown: int) -> int:
+    """Shares ahead of an order that went, and those that it would have got, whatever its size."""
+    ahead, better, reached = shown, 0, 0
+    for row in range(begin, end):
+        volume, better = _reaches_us(flow, row, sequence, price, ahead, better)
+        reached += volume
+        ahead = _ahead_after(flow, row, sequence, price, ahead, False)
+    return shown - ahead + reached

@@ -1,5 +1,8 @@
 """Public names of the routers room."""
 
+from riskroute.routers.bayes_fill import BayesFill as BayesFill
+from riskroute.routers.cont_kukanov import ContKukanov as ContKukanov
+from riskroute.routers.cont_kukanov import DarkFirstContKukanov as DarkFirstContKukanov
 from riskroute.routers.context import Context as Context
 from riskroute.routers.context import Pool as Pool
 from riskroute.routers.context import VenueBooks as VenueBooks
@@ -8,6 +11,8 @@ from riskroute.routers.dark_first import DarkFirst as DarkFirst
 from riskroute.routers.dark_first import DarkFirstPost as DarkFirstPost
 from riskroute.routers.decision import Decision as Decision
 from riskroute.routers.decision import price_plan as price_plan
+from riskroute.routers.delay import Delay as Delay
+from riskroute.routers.hidden import Hidden as Hidden
 from riskroute.routers.nbbo import Nbbo as Nbbo
 from riskroute.routers.plan import Plan as Plan
 from riskroute.routers.policy_router import PolicyRouter as PolicyRouter

@@ -26,6 +26,9 @@ class Plan:
     in_turn : bool
         Whether pools are tried one after the other, in this order, each with all that no other child holds, up to its
         shares; else all at once.
+    before : bool
+        Whether pools in turn are tried with the whole order before shares are taken or posted. What they fill comes off
+        shares that no child holds, then off those to take, then off the limit orders.
     dark_rest : Mapping[str, int]
         Shares that rest in a pool until they are filled, recalled, or the horizon ends.
     recall : float, optional
@@ -52,6 +55,7 @@ class Plan:
     order: str
     dark: Mapping[str, int] = field(default_factory=dict)
     in_turn: bool = False
+    before: bool = False
     dark_rest: Mapping[str, int] = field(default_factory=dict)
     recall: float | None = None
     limit: Mapping[str, int] = field(default_factory=dict)
@@ -66,6 +70,22 @@ class Plan:
         tried = 0 if self.in_turn else sum(self.dark.values())
         return tried + sum(self.dark_rest.values()) + sum(self.limit.values()) + sum(self.take.values())
 
+    def within(self, shares: int) -> tuple[dict[str, int], dict[str, int]]:
+        """Shares to take and to post if pools have left only so many: limit orders are kept first.
+
+        Examples
+        --------
+        >>> Plan("a", take={"A": 100, "B": 50}, limit={"A": 200}).within(270)
+        ({'A': 70, 'B': 0}, {'A': 200})
+        """
+        limit: dict[str, int] = {}
+        take: dict[str, int] = {}
+        for kept, children in ((limit, self.limit), (take, self.take)):
+            for place, wanted in children.items():
+                kept[place] = min(wanted, shares)
+                shares -= kept[place]
+        return take, limit
+
     def checked(self, context: Context) -> Plan:
         """Return the plan if the order of ``context`` can be split so, or raise `InputError`."""
         if not isinstance(self.order, str) or self.order != context.order:
@@ -76,6 +96,8 @@ class Plan:
                 one_of(f"{name} place", place, places)
                 whole_number(f"{name} shares of {place}", shares, minimum=0)
         true_or_false("in_turn", self.in_turn)
+        if true_or_false("before", self.before) and not self.in_turn:
+            raise InputError("pools must be tried in turn to be tried before all else, were not")
         if self.sent > context.shares:
             raise InputError(f"child orders must hold at most {context.shares} shares, was {self.sent}")
         for place, price in instance_of("take_limits", self.take_limits, Mapping, "prices by name").items():

@@ -6,7 +6,11 @@ from typing import Any
 
 from riskroute.errors import InputError, StateError, described
 from riskroute.learning.registry import POLICIES
+from riskroute.routers.bayes_fill import BayesFill
+from riskroute.routers.cont_kukanov import ContKukanov, DarkFirstContKukanov
 from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
+from riskroute.routers.delay import Delay
+from riskroute.routers.hidden import Hidden
 from riskroute.routers.nbbo import Nbbo
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.primary import Primary
@@ -22,6 +26,7 @@ ROUTERS: dict[str, type[Router]] = {
     for kind in (
         *(Sweep, RawSweep, Primary, Spray, Nbbo),
         *(DarkFirst, DarkFirstPost, RestEven),
+        *(Hidden, Delay, ContKukanov, DarkFirstContKukanov, BayesFill),
         *(StaticSplit, StaticSweep, PolicyRouter),
     )
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self
 
 from riskroute.errors import RiskrouteError, StateError, described
 from riskroute.routers.context import Context
@@ -28,16 +29,54 @@ REMEMBERED = 100_000
 """Orders that are done with and still known, so that a report that comes twice is not learned twice."""
 
 
+class QueueOutcome(NamedTuple):
+    """A queue at the best own-side price of a venue: its price, the shares displayed, and how many went until later.
+
+    ``outflow`` counts executions and cancellations of what was displayed, and executions beyond; an order of ``n``
+    shares at its end fills what of the outflow lies between ``ahead`` and ``ahead + n``.
+    """
+
+    price: float
+    ahead: int
+    outflow: int
+
+    def filled(self, shares: int) -> int:
+        """Shares of an order at the end of the queue that are filled.
+
+        Examples
+        --------
+        >>> QueueOutcome(10.0, ahead=300, outflow=450).filled(1000)
+        150
+        """
+        return min(max(self.outflow - self.ahead, 0), shares)
+
+
+class Later(NamedTuple):
+    """The market at the horizon of an order: its mid, and what taking the whole order then costs.
+
+    ``sweep`` is in dollars a share against the arrival mid, fees included.
+    """
+
+    mid: float
+    sweep: float
+
+
 @dataclass(frozen=True)
 class Public:
     """What everybody could see, some time after a moment: for routers that learn from it (class F3).
 
     ``outcomes`` holds, by venue and kind of child (``take``, ``limit``), what orders of 1, 2, 4 .. lots, up to the size
-    of the order, would have earned in dollars.
+    of the order, would have earned in dollars. ``queues`` holds what became of the queues that limit orders could have
+    joined, and ``later`` what the market was like at the horizon; both are empty for an order without time, or where
+    events are not known. ``trades`` holds all trades since what was told before, by venue and side of the resting order
+    (``bid``, ``ask``): shares, and the shares displayed at that price before.
     """
 
     context: Context
     outcomes: dict[str, dict[str, tuple[float, ...]]]
+    queues: Mapping[str, QueueOutcome] = field(default_factory=dict)
+    later: Later | None = None
+    trades: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]] = field(default_factory=dict)
 
 
 @dataclass

@@ -84,3 +84,8 @@ def taking_plan(context: Context, taken: Taken, discretion: int = 0) -> Plan:
         take={venues[v]: int(taken.shares[v]) for v in chosen},
         take_limits={venues[v]: float(taken.limits[v] + worse) for v in chosen},
     )
+
+
+def sweeping_plan(context: Context, discretion: int = 0) -> Plan:
+    """Return the plan that takes the cheapest displayed shares, as `Sweep` does."""
+    return taking_plan(context, context.displayed.take(context.shares, lot=context.lot), discretion)

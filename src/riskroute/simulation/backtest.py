@@ -27,7 +27,7 @@ from riskroute.simulation.clairvoyant import Oracle
 from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Executed, Latency, LimitQueue
 from riskroute.simulation.execution import execute_plan
-from riskroute.simulation.public_outcomes import public_outcomes
+from riskroute.simulation.public_outcomes import public_outcomes, public_trades_since
 from riskroute.validation import exact_array, real_number, whole_number
 
 STALE = {True: 60.0, False: 5.0}
@@ -212,12 +212,13 @@ def play_day(
     waiting: list[tuple[int, int, Report]] = []
     shown: deque[tuple[int, Context]] = deque()
     """Moments whose outcomes everybody will be able to work out, and when."""
-    orders = day.orders
+    orders, told = day.orders, 0
     for number, moment in enumerate(orders.times.tolist()):
         while waiting and waiting[0][0] <= moment:
             router.learn(heapq.heappop(waiting)[2])
         while shown and shown[0][0] <= moment:
-            router.see(public_outcomes(exchange, shown.popleft()[1]))
+            trades, told = public_trades_since(exchange, told, moment), moment
+            router.see(dataclasses.replace(public_outcomes(exchange, shown.popleft()[1]), trades=trades))
         books = exchange.venue_books(moment)
         hidden = int(((books.ages > day.books.oldest) | (books.ages < 0)).sum())
         if not np.isfinite(books.mid):

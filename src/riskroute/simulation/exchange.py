@@ -59,6 +59,12 @@ class LimitQueue(Protocol):
         The price is not a number where it could not join.
         """
 
+    def drain(self, venue: int, sign: int, begin: int, end: int) -> tuple[float, int, int]:
+        """Return the price of the queue to join as of ``begin``, the shares displayed there, and how many left it."""
+
+    def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
+        """Return shares, and shares displayed before, of trades on the side that an order of a sign takes from."""
+
     def outflow(self, venue: int, sign: int, time: int) -> float:
         """Return the shares a second that traded with orders of our side in the minutes before a time."""
 

@@ -73,16 +73,24 @@ class _Execution:
 
     def run(self) -> Executed:
         time, plan = self.context.time, self.plan
+        take, limit, sent_at = plan.take, plan.limit, time
+        if plan.before:
+            self.back += sum(take.values()) + sum(limit.values())
         rounds = self._ping(time)
+        if plan.before:
+            take, limit = plan.within(self.back)
+            self.back -= sum(take.values()) + sum(limit.values())
+            sent_at += rounds * self.dark_way
         for pool, shares in plan.dark_rest.items():
             self._leak(pool, shares, time)
-        if plan.take:
-            self._take(time + self.lit, plan.take, plan.take_limits)
-        again = time + max(rounds * self.dark_way, self.lit if plan.take else 0) + self.lit
+        taking = any(take.values())
+        if taking:
+            self._take(sent_at + self.lit, take, plan.take_limits)
+        again = max(time + rounds * self.dark_way, sent_at + self.lit if taking else 0) + self.lit
         self._rest(again)
-        for venue, shares in plan.limit.items():
+        for venue, shares in limit.items():
             if shares:
-                self._post(venue, shares, time + self.lit)
+                self._post(venue, shares, sent_at + self.lit)
         self._wait_in_pools(time)
         if self.later:
             self._sweep(max(self.end, again), self.later, last=True)

@@ -10,7 +10,7 @@ import numpy as np
 from riskroute.arrays import Floats
 from riskroute.market.clock import SECOND
 from riskroute.routers.context import Context
-from riskroute.routers.router import Public
+from riskroute.routers.router import Later, Public, QueueOutcome
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.exchange import Exchange
 
@@ -41,6 +41,7 @@ def public_outcomes(exchange: Exchange, context: Context) -> Public:
     now = context.time + int(exchange.latency.lit * SECOND)
     end = context.time + int(context.horizon * SECOND)
     found: dict[str, dict[str, tuple[float, ...]]] = {}
+    queues: dict[str, QueueOutcome] = {}
     closing = _book(exchange, context, end) if end > now and exchange.queue else None
     for venue, name in enumerate(exchange.books.venues):
         costs = _book(exchange, context, now, venue).costs(sizes)
@@ -53,7 +54,26 @@ def public_outcomes(exchange: Exchange, context: Context) -> Public:
                 kept = [min(size, filled) for size in sizes]
                 rest = closing.costs([size - some for size, some in zip(sizes, kept, strict=True)])
                 found[name]["limit"] = _profits(each * np.array(kept, dtype=np.float64) + rest)
-    return Public(context, found)
+                queues[name] = QueueOutcome(*exchange.queue.drain(venue, context.sign, now, end))
+    return Public(context, found, queues, _later(exchange, context, end, closing))
+
+
+def public_trades_since(exchange: Exchange, begin: int, end: int) -> dict[str, dict[str, list[tuple[int, int]]]]:
+    """Return the trades from one time to before another, by venue and side of the resting orders."""
+    if exchange.queue is None:
+        return {}
+    return {
+        name: {side: exchange.queue.trades(venue, sign, begin, end) for side, sign in (("ask", 1), ("bid", -1))}
+        for venue, name in enumerate(exchange.books.venues)
+    }
+
+
+def _later(exchange: Exchange, context: Context, end: int, closing: ConsolidatedBook | None) -> Later | None:
+    """The market at the horizon; None where it shows nothing."""
+    if closing is None or closing.depth == 0:
+        return None
+    mid, _ = exchange.mid_and_half_spread(end, context)
+    return Later(mid, float(closing.costs(context.shares)) / context.shares)
 
 
 def _book(exchange: Exchange, context: Context, time: int, venue: int | None = None) -> ConsolidatedBook:

@@ -1,0 +1,1 @@
+"""Experiments of the literature on order routing, remade."""

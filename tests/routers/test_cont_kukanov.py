@@ -1,0 +1,203 @@
+"""Market against limit orders from the outflows of past moments."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import poisson
+
+import riskroute as rr
+from riskroute.errors import InputError, StateError
+from riskroute.market.day_books import DayBooks, day_books
+from riskroute.market.queue_fills import QueueReplay
+from riskroute.routers.cont_kukanov import ContKukanov, DarkFirstContKukanov, _nearest, queues_now
+from riskroute.routers.context import Context, read_context
+from riskroute.routers.placement import one_exchange_placement
+from riskroute.routers.plan import Plan
+from riskroute.routers.router import Later, Public, QueueOutcome, Router
+from riskroute.routers.sweep import Sweep
+from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
+from router_books import sale
+
+ONE: dict[str, Any] = {
+    "venues": {"A": {"bids": [[10.00, 2000]], "asks": [[10.04, 5000]], "taker": 0.003, "maker": -0.002}},
+}
+
+
+def order(number: int = 0, **more: Any) -> Context:
+    given: dict[str, Any] = {"side": "buy", "shares": 1000, "horizon": 60.0, "order": f"o{number}"}
+    return read_context(ONE, **given | more)
+
+
+def seen(context: Context, *outflows: int, sweep: float = 0.026) -> Public:
+    """What became of the queues at the best prices, and of a sweep at the horizon."""
+    queues = {
+        venue: QueueOutcome(10.0, int(ahead), outflow)
+        for (venue, (_, ahead, _)), outflow in zip(queues_now(context).items(), outflows, strict=True)
+    }
+    return Public(context, {}, queues, Later(context.mid, sweep))
+
+
+def test_the_papers_example_from_samples() -> None:
+    """Outflows are Poisson(2200) and missing shares have cost 2.6 cents: 728 are taken, 272 posted, but for noise.
+
+    300 samples put the quantile within 12 shares of where it is, three standard errors.
+    """
+    router = ContKukanov(steps=50_000)
+    outflows = np.random.default_rng(0).poisson(2200, 300)
+    for number, outflow in enumerate(outflows.tolist()):
+        router.see(seen(order(number), outflow))
+    context = order()
+    prices = router.prices(context, {"A": 0.022})
+    assert (prices.taking, prices.under, prices.over) == pytest.approx((0.023, 0.026, 0.026))
+    plan = router.route(context)
+    assert plan.limit["A"] == pytest.approx(272, abs=12)
+    assert plan.take["A"] == 1000 - plan.limit["A"]
+    samples = np.sort(outflows)
+    exact = one_exchange_placement(1000, 2000, lambda x: float((samples <= x).mean()), prices)
+    assert plan.limit["A"] == pytest.approx(exact[1], abs=4)
+    assert one_exchange_placement(1000, 2000, poisson(2200).cdf, prices) == (728, 272)
+
+
+def test_missing_shares_cost_more_than_taking_or_half_a_tick() -> None:
+    router = ContKukanov(memory_weight=0.5)
+    router.see(seen(order(0), 100, sweep=0.020))
+    assert router.prices(order(), {"A": 0.022}).under == pytest.approx(0.023 + 0.005)
+    router.see(seen(order(1), 100, sweep=0.035))  # weights 1/2 and 1: (-0.0015 + 0.012) / 1.5 more
+    assert router.prices(order(), {"A": 0.022}).under == pytest.approx(0.023 + 0.007)
+    assert router.missing == pytest.approx([1.5, 0.0105])
+    router.see(seen(order(2), 2250, sweep=0.023))  # a quarter was filled
+    assert router.missing == pytest.approx([1.5, 0.00525])
+
+
+def test_adverse_moves_of_filled_orders_can_be_charged() -> None:
+    router = ContKukanov(adverse=1.0)
+    public = seen(order(0), 2500)
+    router.see(dataclasses.replace(public, later=Later(10.01, 0.03)))  # bought half, and the mid is a cent lower
+    assert router.moves["A"] == pytest.approx([0.5, 0.005])
+    assert router.prices(order(), {"A": 0.022}).rebates == pytest.approx((0.002 - 0.01,))
+
+
+def test_samples_are_scaled_to_the_trading_and_the_horizon() -> None:
+    router = ContKukanov()
+    router.see(seen(order(0, features={"outflow A": 4.0}), 600))
+    now = order(1, features={"outflow A": 8.0}, horizon=30.0)
+    assert router._outflows(now, "A", 0) == pytest.approx([600 * 2 / 2])
+    assert ContKukanov.restore(router.state())._outflows(order(2), "A", 0) == pytest.approx([600])
+    assert router._outflows(now, "A", 1) is None
+    lively = order(3, features={"outflow A": 400.0})
+    assert router._outflows(lively, "A", 0) == pytest.approx([2400])  # four times at most
+
+
+def test_a_venue_that_stood_otherwise_counts_as_at_the_nearest_moment() -> None:
+    assert _nearest(np.array([1, 4]), 6).tolist() == [0, 0, 0, 1, 1, 1]
+    assert _nearest(np.array([2]), 3).tolist() == [0, 0, 0]
+
+
+def test_queues_are_those_of_our_side() -> None:
+    """Selling: A offers 100 and B 300 at 10.02, a cent above the mid; B charges 0.1 cents."""
+    found = queues_now(sale())
+    assert found["A"] == pytest.approx((0, 100.0, 0.01))
+    assert found["B"] == pytest.approx((0, 300.0, 0.009))
+
+
+def test_without_time_or_samples_it_sweeps() -> None:
+    router = ContKukanov()
+    assert router.route(sale(300, horizon=60, order="a")) == Sweep().route(sale(300, order="a"))
+    for number in range(30):
+        router.see(seen(sale(300, horizon=60, order=f"past {number}"), 500, 500))
+    assert router.route(sale(300, order="b")) == Sweep().route(sale(300, order="b"))
+    assert router.route(sale(300, order="c", horizon=60)).limit
+
+
+def test_a_quick_queue_gets_more() -> None:
+    router = ContKukanov()
+    for number in range(30):
+        router.see(seen(sale(300, horizon=60, order=f"past {number}"), 90 + number, 600))
+    plan = router.route(sale(300, horizon=60))
+    assert plan.limit["B"] > 250
+
+
+def test_moments_and_state_are_bounded_and_go_on() -> None:
+    router = ContKukanov(remembered=25)
+    rng = np.random.default_rng(2)
+    for number in range(60):
+        router.see(seen(order(number, features={"outflow A": float(rng.integers(1, 9))}), int(rng.poisson(2200))))
+    assert len(router.moments) == 25
+    again = ContKukanov.restore(json.loads(json.dumps(router.state())))
+    assert again.route(order(99)) == router.route(order(99))
+    assert again.state() == router.state()
+    broken = router.state()
+    broken["memory"] = broken["memory"] | {"missing": ["much", 0.0]}
+    with pytest.raises(StateError, match="weight must be a finite number, was 'much'"):
+        ContKukanov.restore(broken)
+
+
+def test_pools_are_tried_with_the_whole_order_before() -> None:
+    router = DarkFirstContKukanov()
+    for number in range(30):
+        router.see(seen(sale(300, horizon=60, order=f"past {number}"), 90, 600))
+    plan = router.route(sale(300, horizon=60))
+    assert (plan.dark, plan.in_turn, plan.before) == ({"P": 300, "Q": 300}, True, True)
+    assert plan.limit["B"] > 250
+    assert plan.take == {}  # shares to take are the remainder, which is swept
+    again = DarkFirstContKukanov.restore(json.loads(json.dumps(router.state())))
+    assert again.route(sale(300, horizon=60, order="z")) == router.route(sale(300, horizon=60, order="z"))
+    assert DarkFirstContKukanov().route(sale(300)).rest == "sweep"
+
+
+def test_what_pools_leave_is_posted_first() -> None:
+    plan = Plan("a", dark={"P": 10}, in_turn=True, before=True, take={"A": 100}, limit={"A": 150, "B": 50})
+    assert plan.within(400) == ({"A": 100}, {"A": 150, "B": 50})
+    assert plan.within(250) == ({"A": 50}, {"A": 150, "B": 50})
+    assert plan.within(170) == ({"A": 0}, {"A": 150, "B": 20})
+    with pytest.raises(InputError, match="pools must be tried in turn to be tried before all else, were not"):
+        Plan("order", dark={"P": 10}, before=True).checked(sale())
+
+
+@pytest.mark.parametrize("kind", [ContKukanov, DarkFirstContKukanov])
+def test_they_are_routers_like_all_others(kind: type[Router]) -> None:
+    rr.check_router(kind())
+
+
+@pytest.fixture(scope="module")
+def day(half_hour: rr.market.Store) -> TradingDay:
+    recordings = half_hour.of_symbol("QVEX")
+    books: DayBooks = day_books({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
+    queue = QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
+    orders = spaced_orders(books, 60, 20, horizon=30.0, rng=np.random.default_rng(0))
+    fees = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
+    pools = (rr.PoolModel("P", 0.5), rr.PoolModel("Q", 0.2))
+    return TradingDay("d", books, orders, *fees, pools, queue)
+
+
+@pytest.mark.parametrize("kind", [ContKukanov, DarkFirstContKukanov])
+def test_on_a_recorded_day_it_learns_and_posts(kind: type[Router], day: TradingDay) -> None:
+    router = kind(least=5)  # type: ignore[call-arg]
+    played = play_day(router, day)
+    posted = sum(child.sent for one in played.executed for child in one.children if child.kind == "limit")
+    assert posted > 100
+    assert all(one.filled == 20 for one in played.executed)
+    lit = router.lit if isinstance(router, DarkFirstContKukanov) else router
+    assert isinstance(lit, ContKukanov)
+    assert len(lit.moments) > 40
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"steps": 0}, "steps must be a positive integer, was 0"),
+        ({"least": 400}, "least must be at most 300, was 400"),
+        ({"memory_weight": 1.0}, "memory_weight must be a number of at least 0 and below 1, was 1"),
+        ({"impact": -1.0}, "impact must be a number of at least 0"),
+        ({"behind": 3}, "behind must be at most 2, was 3"),
+        ({"scaled": 1}, "scaled must be True or False, was 1"),
+    ],
+)
+def test_parameters_that_cannot_be(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ContKukanov(**parameters)

@@ -1,0 +1,93 @@
+"""Routers that learn from public data, on a recorded day: saved in between they go on alike, and nothing is early."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import riskroute as rr
+from riskroute.market.clock import SECOND
+from riskroute.market.day_books import day_books
+from riskroute.market.queue_fills import QueueReplay
+from riskroute.routers.context import Context
+from riskroute.routers.plan import Plan
+from riskroute.routers.registry import make_router, restore_router
+from riskroute.routers.router import Public, Router
+from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
+
+
+@pytest.fixture(scope="module")
+def day(half_hour: rr.market.Store) -> TradingDay:
+    recordings = half_hour.of_symbol("QVEX")
+    books = day_books({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
+    queue = QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
+    orders = spaced_orders(books, 80, 40, horizon=20.0, rng=np.random.default_rng(5))
+    fees = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
+    return TradingDay("d", books, orders, *fees, (rr.PoolModel("P", 0.5),), queue)
+
+
+def part(day: TradingDay, name: str, some: slice) -> TradingDay:
+    orders = day.orders
+    fields = {field: getattr(orders, field)[some] for field in ("times", "signs", "shares", "horizons")}
+    return dataclasses.replace(day, name=name, orders=dataclasses.replace(orders, **fields))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("cont-kukanov", {"least": 5}),
+        ("dark-first+cont-kukanov", {"least": 5}),
+        ("hidden+sweep", {}),
+        ("bayes-fill", {}),
+        ("bayes-fill", {"sample": True}),
+        ("delay+sweep", {}),
+    ],
+)
+def test_saved_at_noon_it_decides_alike(name: str, parameters: dict[str, int], day: TradingDay) -> None:
+    router = make_router(name, **parameters)
+    play_day(router, part(day, "morning", slice(0, 40)))
+    again = restore_router(json.loads(json.dumps(router.state())))
+    afternoon = part(day, "afternoon", slice(40, 80))
+    played = [[one.children for one in play_day(one, afternoon).executed] for one in (router, again)]
+    assert played[0] == played[1]
+    assert again.state() == router.state()
+
+
+@dataclass
+class Reading(Router):
+    """Writes down the trades that it is told, and when."""
+
+    name: ClassVar[str] = "reading"
+    feedback: ClassVar[str] = "F3"
+
+    def begin(self) -> None:
+        self.told: list[tuple[int, int]] = []
+        self.decided = 0
+
+    def decide(self, context: Context) -> Plan:
+        self.decided += 1
+        return Plan(context.order)
+
+    def see(self, public: Public) -> None:
+        trades = public.trades["XNAS"]["ask"]
+        self.told.append((self.decided, len(trades)))
+
+
+def test_trades_are_told_once_and_never_before_they_happen(day: TradingDay) -> None:
+    """With every decision, the number told so far is that of all trades before it."""
+    router = Reading()
+    play_day(router, day)
+    assert day.queue is not None
+    venue, times = day.books.venues.index("XNAS"), day.orders.times
+    total = 0
+    for decided, count in router.told:
+        total += count
+        assert total == len(day.queue.trades(venue, 1, 0, int(times[decided])))
+    assert total > 5
+    assert len(router.told) > 60
+    assert times[router.told[0][0]] > times[0] + 20 * SECOND
