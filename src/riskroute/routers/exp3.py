@@ -133,8 +133,12 @@ def draw_units(weights: Matrix, mixing: float, rng: np.random.Generator) -> Draw
     return DrawnUnits(floors.astype(np.int64) + up, floors.astype(np.int64), chances, lower)
 
 
-def estimate_gradient(units: int, floor: int, sent: int, filled: int, chance: float, lower: int) -> Floats:
-    """Estimate of how much more of one pool would have filled, ``(units,)``, right on average over the draw.
+def estimate_gradient(
+    units: int, floor: int | Units, sent: int | Units, filled: int | Units, chance: float | Vector, lower: int | Units
+) -> Floats:
+    """Estimate of how much more of a pool would have filled, ``(units,)``, right on average over the draw.
+
+    With arrays ``(K,)`` those of several pools, ``(units, K)``.
 
     Parameters
     ----------
@@ -152,7 +156,8 @@ def estimate_gradient(units: int, floor: int, sent: int, filled: int, chance: fl
     >>> estimate_gradient(4, 1, 2, 1, 0.5, 2).tolist(), estimate_gradient(4, 1, 2, 2, 0.5, 2).tolist()
     ([-1.0, -1.0, 0.0, 0.0], [1.0, 1.0, 2.0, 2.0])
     """
-    more = sent > floor
-    certain = float(filled >= floor) - (float(filled == floor) / chance if more else 0.0)
-    beyond = float(filled > floor) / chance if more else 0.0
-    return np.where(np.arange(units) < lower, certain, beyond)
+    weight = np.divide(1.0, chance, out=np.zeros(np.shape(chance)), where=np.greater(sent, floor))
+    certain = np.greater_equal(filled, floor) - np.equal(filled, floor) * weight
+    beyond = np.greater(filled, floor) * weight
+    unit = np.arange(units).reshape(-1, *(1,) * np.ndim(lower))
+    return np.where(unit < lower, certain, beyond)
