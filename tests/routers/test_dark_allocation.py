@@ -28,10 +28,11 @@ from riskroute.routers.expgrad import ExpGrad
 from riskroute.routers.kaplan_meier import KaplanMeier
 from riskroute.routers.lagrangian import Lagrangian
 from riskroute.routers.parml import ParMl
+from riskroute.routers.ra_ucb import RaUcb
 from riskroute.routers.reinforcement import Reinforcement
 from riskroute.routers.report import Report
 
-KINDS: list[type[DarkAllocation]] = [KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab]
+KINDS: list[type[DarkAllocation]] = [KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab, RaUcb]
 VARIANTS: list[DarkAllocation] = [
     *(kind() for kind in KINDS),
     KaplanMeier(mode="discounted", delay_cost=0.001),

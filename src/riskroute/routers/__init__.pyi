@@ -18,6 +18,7 @@ from riskroute.routers.parml import ParMl as ParMl
 from riskroute.routers.plan import Plan as Plan
 from riskroute.routers.policy_router import PolicyRouter as PolicyRouter
 from riskroute.routers.primary import Primary as Primary
+from riskroute.routers.ra_ucb import RaUcb as RaUcb
 from riskroute.routers.registry import ROUTERS as ROUTERS
 from riskroute.routers.registry import make_router as make_router
 from riskroute.routers.registry import restore_router as restore_router

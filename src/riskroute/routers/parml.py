@@ -73,12 +73,15 @@ class ParMl(DarkAllocation):
         kept = self.counts.get(f"{pool} {task.unit}")
         if kept is None:
             return np.ones(task.units)
-        some, logs, full = kept["some"], kept["logs"], np.array(kept["full"])
-        children = kept["empty"] + some + full.sum()
-        empty = min(kept["empty"] / children, (children + 1) / (children + 2))  # never given up for good
-        largest = max(len(full), task.units)
-        exponent = fit_exponent(some, logs, np.pad(full, (0, largest - len(full))), largest)
-        return power_tails(float(empty), exponent, largest)[: task.units]
+        largest = max(len(kept["full"]), task.units)
+        full = np.pad(np.array(kept["full"], dtype=float), (0, largest - len(kept["full"])))
+        children = kept["empty"] + kept["some"] + float(full.sum())
+        return self.fitted(children, kept["empty"], kept["some"], kept["logs"], full)[: task.units]
+
+    def fitted(self, children: float, empty: float, some: float, logs: float, full: Vector) -> Vector:
+        """Tails ``(V,)`` fitted to children, of which some got nothing and some a part."""
+        nothing = min(empty / children, (children + 1) / (children + 2))  # never given up for good
+        return power_tails(nothing, fit_exponent(some, logs, full, len(full)), len(full))
 
     def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: int) -> None:
         first: dict[str, Any] = {"empty": 0, "some": 0, "logs": 0.0, "full": []}
@@ -115,7 +118,7 @@ def power_tails(empty: float, exponent: float, largest: int) -> Vector:
     return np.asarray((1 - empty) * np.cumsum(power_sizes(exponent, largest)[::-1])[::-1])
 
 
-def fit_exponent(some: float, logs: float, full: Floats, largest: int) -> float:
+def fit_exponent(some: float, logs: float, full: Floats, largest: int, less: float = 0.0) -> float:
     """The most likely exponent of a power law over 1 .. ``largest``, from sizes that are known or cut off.
 
     Parameters
@@ -126,6 +129,8 @@ def fit_exponent(some: float, logs: float, full: Floats, largest: int) -> float:
         ``(largest,)``, number of children of 1, 2 .. units that got all: sizes of at least as much.
     largest : int
         The largest size.
+    less : float
+        The smallest exponent whose log-likelihood is at most so much less than the greatest is returned instead.
 
     Examples
     --------
@@ -136,7 +141,8 @@ def fit_exponent(some: float, logs: float, full: Floats, largest: int) -> float:
     """
     tails = _log_tails(largest)
     likelihood = -EXPONENTS * logs - (some + full.sum()) * tails[:, 0] + tails @ full
-    return round(float(EXPONENTS[int(np.argmax(likelihood))]), 6)
+    chosen = int(np.argmax(likelihood >= likelihood.max() - less))
+    return round(float(EXPONENTS[chosen]), 6)
 
 
 @lru_cache(maxsize=8)

@@ -16,6 +16,7 @@ from riskroute.routers.nbbo import Nbbo
 from riskroute.routers.parml import ParMl
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.primary import Primary
+from riskroute.routers.ra_ucb import RaUcb
 from riskroute.routers.reinforcement import Reinforcement
 from riskroute.routers.rest_even import RestEven
 from riskroute.routers.router import Router
@@ -29,7 +30,7 @@ ROUTERS: dict[str, type[Router]] = {
     for kind in (
         *(Sweep, RawSweep, Primary, Spray, Nbbo),
         *(DarkFirst, DarkFirstPost, RestEven),
-        *(KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab),
+        *(KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab, RaUcb),
         *(StaticSplit, StaticSweep, PolicyRouter),
     )
 }
