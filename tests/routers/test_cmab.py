@@ -108,7 +108,7 @@ def test_with_one_price_it_converges_to_the_greedy_split(index: str, pools: Any)
 @pytest.mark.parametrize("pools", [TWO_POOLS, THREE_POOLS])
 def test_sharing_what_fills_reveal_learns_faster(pools: Any) -> None:
     _, best = best_on_grid(pools)
-    sizes, context = draw_pools(pools, 500, seed=3), pools_context(len(pools), 100)
+    sizes, context = draw_pools(pools, 300, seed=3), pools_context(len(pools), 100)
     alone, together = (
         np.mean([expected_fill(pools, some) for some in play_pools(Coarse(share=share), sizes, context)])
         for share in (False, True)

@@ -36,10 +36,8 @@ KINDS: list[type[DarkAllocation]] = [KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangi
 VARIANTS: list[DarkAllocation] = [
     *(kind() for kind in KINDS),
     KaplanMeier(mode="discounted", delay_cost=0.001),
-    *(Cmab(index=index, share=False) for index in ("ucb", "bayes-ucb")),
+    Cmab(index="bayes-ucb", share=False),
     Exp3(rounds=60, printed=True),
-    Lagrangian(constant_step=0.02),
-    Reinforcement(weighted=False),
 ]
 everyone = pytest.mark.parametrize("kind", KINDS)
 

@@ -120,7 +120,7 @@ def test_estimates_are_right_on_average(size: int, mixing: float) -> None:
     weights = rng.dirichlet(np.ones(3), 5)
     drawn = draw_units(weights, mixing, rng)
     for k in range(3):
-        total, count = np.zeros(5), 2000
+        total, count = np.zeros(5), 1000
         for start in (np.arange(count) + 0.5) / count:
             units = int(drawn.floors[k] + comb_sample(drawn.chances, start)[k])
             sizes = (int(drawn.floors[k]), units, min(units, size), float(drawn.chances[k]), int(drawn.lower[k]))
@@ -149,9 +149,9 @@ def test_whole_units_need_no_draw() -> None:
 
 @pytest.mark.parametrize("kind", [ExpGrad, Exp3])
 def test_the_better_pool_gets_more_and_a_change_is_followed(kind: Any) -> None:
-    sizes = np.array([[40, 4]] * 300 + [[4, 40]] * 500)
-    sent = play_pools(kind(rounds=800), sizes, pools_context(2, 20))
-    assert sent[250:300, 0].mean() > 12
+    sizes = np.array([[40, 4]] * 200 + [[4, 40]] * 300)
+    sent = play_pools(kind(rounds=500), sizes, pools_context(2, 20))
+    assert sent[150:200, 0].mean() > 12
     assert sent[-50:, 1].mean() > 12
 
 
