@@ -1,6 +1,7 @@
 """Public names of the routers room."""
 
 from riskroute.routers.bayes_fill import BayesFill as BayesFill
+from riskroute.routers.cmab import Cmab as Cmab
 from riskroute.routers.cont_kukanov import ContKukanov as ContKukanov
 from riskroute.routers.cont_kukanov import DarkFirstContKukanov as DarkFirstContKukanov
 from riskroute.routers.context import Context as Context
@@ -12,14 +13,21 @@ from riskroute.routers.dark_first import DarkFirstPost as DarkFirstPost
 from riskroute.routers.decision import Decision as Decision
 from riskroute.routers.decision import price_plan as price_plan
 from riskroute.routers.delay import Delay as Delay
+from riskroute.routers.exp3 import Exp3 as Exp3
+from riskroute.routers.expgrad import ExpGrad as ExpGrad
 from riskroute.routers.hidden import Hidden as Hidden
+from riskroute.routers.kaplan_meier import KaplanMeier as KaplanMeier
+from riskroute.routers.lagrangian import Lagrangian as Lagrangian
 from riskroute.routers.nbbo import Nbbo as Nbbo
+from riskroute.routers.parml import ParMl as ParMl
 from riskroute.routers.plan import Plan as Plan
 from riskroute.routers.policy_router import PolicyRouter as PolicyRouter
 from riskroute.routers.primary import Primary as Primary
+from riskroute.routers.ra_ucb import RaUcb as RaUcb
 from riskroute.routers.registry import ROUTERS as ROUTERS
 from riskroute.routers.registry import make_router as make_router
 from riskroute.routers.registry import restore_router as restore_router
+from riskroute.routers.reinforcement import Reinforcement as Reinforcement
 from riskroute.routers.report import ChildReport as ChildReport
 from riskroute.routers.report import Report as Report
 from riskroute.routers.rest_even import RestEven as RestEven

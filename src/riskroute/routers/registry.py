@@ -7,13 +7,21 @@ from typing import Any
 from riskroute.errors import InputError, StateError, described
 from riskroute.learning.registry import POLICIES
 from riskroute.routers.bayes_fill import BayesFill
+from riskroute.routers.cmab import Cmab
 from riskroute.routers.cont_kukanov import ContKukanov, DarkFirstContKukanov
 from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
 from riskroute.routers.delay import Delay
+from riskroute.routers.exp3 import Exp3
+from riskroute.routers.expgrad import ExpGrad
 from riskroute.routers.hidden import Hidden
+from riskroute.routers.kaplan_meier import KaplanMeier
+from riskroute.routers.lagrangian import Lagrangian
 from riskroute.routers.nbbo import Nbbo
+from riskroute.routers.parml import ParMl
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.primary import Primary
+from riskroute.routers.ra_ucb import RaUcb
+from riskroute.routers.reinforcement import Reinforcement
 from riskroute.routers.rest_even import RestEven
 from riskroute.routers.router import Router
 from riskroute.routers.spray import Spray
@@ -27,6 +35,7 @@ ROUTERS: dict[str, type[Router]] = {
         *(Sweep, RawSweep, Primary, Spray, Nbbo),
         *(DarkFirst, DarkFirstPost, RestEven),
         *(Hidden, Delay, ContKukanov, DarkFirstContKukanov, BayesFill),
+        *(KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab, RaUcb),
         *(StaticSplit, StaticSweep, PolicyRouter),
     )
 }

@@ -79,6 +79,8 @@ class PlayTask:
             choice = dataclasses.replace(
                 choice, parameters={"kappa": config.kappa, "rounds": rounds, "seed": self.seed, **choice.parameters}
             )
+        elif choice.begins_as is None and "seed" in choice.make().parameters:
+            choice = dataclasses.replace(choice, parameters={"seed": self.seed, **choice.parameters})
         router = choice.make()
         parts = []
         for place, day in enumerate(self.days):

@@ -1,1 +1,1 @@
-"""Experiments of the literature on order routing, remade."""
+"""Experiments of the papers that routers are taken from, as far as they can be remade without the authors' data."""

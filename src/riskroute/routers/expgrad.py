@@ -1,0 +1,167 @@
+"""Exponentiated gradient: a split over dark pools that does well against any sequence of sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from riskroute.arrays import Floats, Matrix, Units, Vector
+from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, systematic_units
+from riskroute.validation import whole_number
+
+
+@dataclass
+class ExpGrad(DarkAllocation):
+    """Split every unit of an order over pools, with weights that grow for pools whose children are filled in full.
+
+    Nothing is assumed about sizes: against any sequence of ``T`` orders of up to ``V`` units over ``K`` pools it fills
+    less than the best fixed list of pools, unit by unit, by at most ``3 V sqrt(T ln K)`` units. Parts of units are
+    rounded up or down by chance, which leaves the expected fill as it is. Gradients are weighed with what a fill saves.
+
+    Parameters
+    ----------
+    rounds : int, optional
+        Orders that there will be (T), which says how fast to learn; None: as many as there were so far.
+    seed : int
+        Of the rounding.
+
+    References
+    ----------
+    Agarwal, Bartlett and Dama (2010), `Optimal Allocation Strategies for the Dark Pool Problem
+    <https://arxiv.org/abs/1003.2245>`_.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}, "Q": {}}}
+    >>> ExpGrad().route(read_context(books, side="sell", shares=200, lot=100)).dark
+    {'P': 100, 'Q': 100}
+    """
+
+    name: ClassVar[str] = "expgrad+sweep"
+    memory: ClassVar[tuple[str, ...]] = ("waiting", "gradients", "played")
+    rounds: int | None = None
+    seed: int = 0
+    gradients: dict[str, dict[str, list[float]]] = field(init=False, repr=False)
+    """By shares in a unit and by pool: sums of gradients of unit 1, 2 .."""
+    played: dict[str, int] = field(init=False, repr=False)
+    """Orders so far, by shares in a unit."""
+
+    def check_parameters(self) -> None:
+        if self.rounds is not None:
+            self.rounds = whole_number("rounds", self.rounds, maximum=10**12)
+        whole_number("seed", self.seed, minimum=0)
+
+    def begin(self) -> None:
+        super().begin()
+        self.gradients, self.played = {}, {}
+
+    def rate(self, pools: int, units: int, rounds: int) -> float:
+        """How fast weights grow (eta)."""
+        return expgrad_rate(pools, rounds)
+
+    def allocate(self, task: DarkRound) -> tuple[Units, dict[str, Any]]:
+        _, weights = self.weights(task)
+        given = systematic_units(weights.sum(axis=0), task.rng)
+        for pool, units, worth in zip(task.pools, given, _relative(task), strict=True):
+            if units == 0:  # nothing sent, all of it filled
+                self.move(str(task.unit), pool, np.full(task.units, worth))
+        return given, {}
+
+    def weights(self, task: DarkRound) -> tuple[float, Matrix]:
+        """The rate and the weights of pools, ``(units, K)``."""
+        key = str(task.unit)
+        self.played[key] = self.played.get(key, 0) + 1
+        rate = self.rate(len(task.pools), task.units, self.rounds or self.played[key])
+        known = self.gradients.setdefault(key, {})
+        long = max([task.units, *map(len, known.values())])
+        sums = {pool: np.pad(np.array(some), (0, long - len(some))) for pool, some in known.items()}
+        for pool in task.pools:
+            if pool not in known:  # as heavy as the others on average
+                known[pool] = mean_gradient(rate, list(sums.values()), long).tolist()
+        for pool, some in known.items():
+            known[pool] = some + [0.0] * (long - len(some))
+        return rate, softmax_weights(rate, np.array([known[pool][: task.units] for pool in task.pools]).T)
+
+    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: int) -> None:
+        worth = order["savings"][pool] / max(order["savings"].values())
+        if filled == sent:
+            self.move(str(order["unit"]), pool, np.full(order["units"], worth))
+
+    def move(self, key: str, pool: str, gradient: Vector) -> None:
+        """Add to the gradients of a pool."""
+        sums = self.gradients[key][pool]
+        for unit, some in enumerate(gradient.tolist()):
+            sums[unit] += some
+
+
+def _relative(task: DarkRound) -> Vector:
+    return np.asarray(task.savings / task.savings.max())
+
+
+def expgrad_rate(pools: int, rounds: int) -> float:
+    """The rate eta for ``rounds`` rounds: ``sqrt(ln K / ((e - 2) T))``.
+
+    Examples
+    --------
+    >>> round(expgrad_rate(2, 100), 7)
+    0.0982348
+    """
+    return math.sqrt(math.log(pools) / ((math.e - 2) * rounds))
+
+
+def softmax_weights(rate: float, gradients: Floats) -> Matrix:
+    """Weights of pools, ``(units, K)``, from sums of gradients of the same shape.
+
+    Examples
+    --------
+    >>> softmax_weights(expgrad_rate(2, 100), np.array([[1.0, 0.0]])).round(7).tolist()  # the first pool filled
+    [[0.524539, 0.475461]]
+    """
+    scaled = rate * gradients
+    grown = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    return np.asarray(grown / grown.sum(axis=1, keepdims=True))
+
+
+def mean_gradient(rate: float, gradients: list[Vector], units: int) -> Vector:
+    """Gradients ``(units,)`` with which a new pool gets as much as the others on average."""
+    if not gradients:
+        return np.zeros(units)
+    if rate == 0:
+        return np.asarray(np.mean(gradients, axis=0))
+    highest = np.max(gradients, axis=0)
+    grown = np.mean([np.exp(rate * (one - highest)) for one in gradients], axis=0)
+    return np.asarray(highest + np.log(grown) / rate)
+
+
+def full_fills(parts: Floats, sizes: Floats) -> Floats:
+    """Gradients of what is filled: 1 for pools that fill all of their part, 0 for others; works on any shape.
+
+    Examples
+    --------
+    >>> full_fills(np.array([1.5, 0.5]), np.array([2.0, 0.0])).tolist()
+    [1.0, 0.0]
+    """
+    return np.asarray(sizes >= parts, dtype=np.float64)
+
+
+def play_expgrad(sizes: Floats, units: Units, rate: float) -> Floats:
+    """Fractional units that the algorithm sends to pools of known ``sizes (T, K)``, ``(T, K)``.
+
+    ``units (T,)`` are those of each order. It learns from full fills alone.
+
+    Examples
+    --------
+    >>> play_expgrad(np.array([[2.0, 0.0], [2.0, 0.0]]), np.array([2, 2]), expgrad_rate(2, 100)).round(6).tolist()
+    [[1.0, 1.0], [1.049078, 0.950922]]
+    """
+    rounds, pools = sizes.shape
+    gradients, sent = np.zeros((int(units.max(initial=0)), pools)), np.zeros((rounds, pools))
+    for t in range(rounds):
+        sent[t] = softmax_weights(rate, gradients[: units[t]]).sum(axis=0)
+        gradients[: units[t]] += full_fills(sent[t], sizes[t])
+    return sent

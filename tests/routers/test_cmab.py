@@ -1,0 +1,129 @@
+"""The combinatorial bandit: its oracle against brute force, what fills reveal, and where it converges."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
+from riskroute.errors import InputError
+from riskroute.routers.cmab import Cmab, best_super_arm, fill_index, revealed_fills
+
+GRID = 10
+"""Orders of 100 are cut into multiples of 10."""
+
+
+class Coarse(Cmab):
+    """With units of a tenth of an order of 100, as in the test's own table."""
+
+    def unit_of(self, context: Any) -> int:
+        return 10
+
+
+def best_on_grid(pools: Any) -> tuple[tuple[int, ...], float]:
+    """The best split in multiples of 10, by trying all."""
+    splits = [some for some in itertools.product(range(0, 101, 10), repeat=len(pools)) if sum(some) == 100]
+    best = max(splits, key=lambda split: expected_fill(pools, split))
+    return best, expected_fill(pools, best)
+
+
+@given(st.integers(1, 3), st.integers(1, 2), st.integers(1, 4), st.integers(1, 6), st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_the_oracle_is_exact(pools: int, prices: int, sizes: int, units: int, seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=(pools, prices, sizes))
+    price, size = best_super_arm(values, units)
+
+    def worth(ps: Any, ss: Any) -> float:
+        return float(sum(values[k, p, s - 1] for k, (p, s) in enumerate(zip(ps, ss, strict=True)) if s))
+
+    options = [
+        (ps, ss)
+        for ss in itertools.product(range(sizes + 1), repeat=pools)
+        if sum(ss) <= units
+        for ps in itertools.product(range(prices), repeat=pools)
+    ]
+    assert size.sum() <= units
+    assert worth(price, size) == pytest.approx(max(worth(*option) for option in options))
+
+
+@given(st.integers(1, 5), st.integers(0, 8), st.integers(0, 2), st.lists(st.integers(0, 3), min_size=3, max_size=3))
+@settings(max_examples=100, deadline=None)
+def test_what_is_revealed_is_true(sent: int, held: int, price: int, more: list[int]) -> None:
+    """Pools hold more at more aggressive prices; whatever a fill is said to reveal must agree with what was held."""
+    there = [max(held + sum(more[: p + 1]) - sum(more[: price + 1]), 0) for p in range(3)]
+    filled = min(sent, there[price])
+    told = list(revealed_fills(price, sent, filled, prices=3, sizes=5))
+    assert (price, sent, filled) in told
+    assert len({arm[:2] for arm in told}) == len(told)
+    for other, size, got in told:
+        assert got == min(size, there[other])
+
+
+def test_means_over_all_that_is_revealed_are_biased() -> None:
+    """Of sizes 0 or 4 with even chances, 4 units are filled with 2 on average; children of 2 tell of the empty half."""
+    rng = np.random.default_rng(0)
+    shares = []
+    for held in rng.choice([0, 4], 400):
+        told = revealed_fills(0, 2, min(2, int(held)), prices=1, sizes=4)
+        shares += [got / size for _, size, got in told if size == 4]
+    assert set(shares) == {0.0}
+
+
+def test_indices_are_optimistic_and_fall_with_observations() -> None:
+    rng = np.random.default_rng(1)
+    few, many = np.array([4.0]), np.array([400.0])
+    for index in ("ucb", "bayes-ucb"):
+        wide, narrow = fill_index(index, few, few / 4, 100, rng), fill_index(index, many, many / 4, 100, rng)
+        assert wide > narrow > 0.25
+    draws = np.array([fill_index("ts", many, many / 4, 100, rng)[0] for _ in range(400)])
+    assert draws.mean() == pytest.approx(101 / 402, abs=0.006)  # 5 s.e.
+    assert fill_index("ucb", np.zeros(1), np.zeros(1), 1, rng).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("index", ["ts", "bayes-ucb", "ucb"])
+@pytest.mark.parametrize("pools", [TWO_POOLS, THREE_POOLS])
+def test_with_one_price_it_converges_to_the_greedy_split(index: str, pools: Any) -> None:
+    """The best split in multiples of 10 is within 1 % of that in single units.
+
+    What seems best after 900 orders is within 2 % of it, and what is sent within 5 % for draws from the belief. Bounds
+    are wider, and explore for thousands of orders.
+    """
+    _, best = best_on_grid(pools)
+    assert best > 0.99 * {2: 20.7976, 3: 16.4079}[len(pools)]
+    router, context = Coarse(index=index), pools_context(len(pools), 100)
+    sent = play_pools(router, draw_pools(pools, 900, seed=2), context)
+    late = np.mean([expected_fill(pools, some) for some in sent[700:]])
+    assert late > {"ts": 0.95, "bayes-ucb": 0.8, "ucb": 0.75}[index] * best
+    plan = router.greedy(context)
+    assert plan is not None
+    chosen = [plan.dark.get(f"P{k}", 0) for k in range(len(pools))]
+    assert expected_fill(pools, chosen) > {"ts": 0.98, "bayes-ucb": 0.98, "ucb": 0.94}[index] * best
+
+
+@pytest.mark.parametrize("pools", [TWO_POOLS, THREE_POOLS])
+def test_sharing_what_fills_reveal_learns_faster(pools: Any) -> None:
+    _, best = best_on_grid(pools)
+    sizes, context = draw_pools(pools, 300, seed=3), pools_context(len(pools), 100)
+    alone, together = (
+        np.mean([expected_fill(pools, some) for some in play_pools(Coarse(share=share), sizes, context)])
+        for share in (False, True)
+    )
+    assert alone < together < best, "regret is what is missing to the best"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Cmab(index="best"), "index must be one of ts, bayes-ucb, ucb, was 'best'"),
+        (lambda: Cmab(grid=0), "grid must be a positive integer, was 0"),
+        (lambda: Cmab(share=None), "share must be True or False, was None"),  # type: ignore[arg-type]
+    ],
+)
+def test_parameters_that_cannot_be(make: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()

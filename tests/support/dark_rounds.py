@@ -1,0 +1,68 @@
+"""Routers that split orders over dark pools, played against sizes that are known to the test."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.arrays import Units
+from riskroute.routers.context import Context, read_context
+from riskroute.routers.dark_allocation import DarkAllocation
+from riskroute.routers.parml import power_sizes, power_tails
+from riskroute.routers.plan import Plan
+from riskroute.routers.report import ChildReport, Report
+
+TWO_POOLS = ((0.6, 0.1), (0.7, 1.2))
+THREE_POOLS = ((0.7, 0.5), (0.6, 1.2), (0.8, 0.3))
+"""Zero bins and exponents of pools whose best splits were worked out by hand; sizes of 1 to 100."""
+
+
+def pools_context(pools: int, shares: int, lot: int = 1, fees: tuple[float, ...] = (), **more: Any) -> Context:
+    """An order to sell where a fill at the mid saves a cent, less the fee of the pool."""
+    venues = {"A": {"bids": [[10.0, 10_000]], "asks": [[10.02, 10_000]]}}
+    listed = {f"P{k}": {"fee": fees[k] if fees else 0.0} for k in range(pools)}
+    return read_context({"venues": venues, "pools": listed}, side="sell", shares=shares, lot=lot, **more)
+
+
+def reported(context: Context, plan: Plan, sizes: NDArray[Any]) -> Report:
+    """What comes of a plan if pools hold ``sizes (K,)`` shares."""
+    children: list[ChildReport] = []
+    for pool, sent in plan.dark.items():
+        filled = int(min(sent, sizes[int(pool[1:])]))
+        children.append(ChildReport(len(children), "dark", pool, sent, filled, 10.01 if filled else 0.0, 0.0, 0, 1))
+    return Report(context.order, tuple(children), complete=True, profit=0.0)
+
+
+def play_pools(router: DarkAllocation, sizes: NDArray[Any], context: Context, *, saved_at: int = -1) -> Units:
+    """Shares that a router sends to pools which hold ``sizes (T, K)``, ``(T, K)``; saved and restored if asked for."""
+    sent = np.zeros(sizes.shape, dtype=np.int64)
+    for t, row in enumerate(sizes):
+        if t == saved_at:
+            router = type(router).restore(json.loads(json.dumps(router.state())))
+        now = dataclasses.replace(context, order=f"o{t}", time=t * 10**9)
+        vars(now)["displayed"] = context.displayed  # the books are the same, and sorting them takes time
+        plan = router.route(now).checked(now)
+        for pool, shares in plan.dark.items():
+            sent[t, int(pool[1:])] = shares
+        router.learn(reported(now, plan, row))
+    return sent
+
+
+def draw_pools(pools: tuple[tuple[float, float], ...], rounds: int, seed: int, largest: int = 100) -> Units:
+    """Sizes ``(rounds, K)`` of pools with a zero bin and a power law."""
+    rng = np.random.default_rng(seed)
+    columns = []
+    for empty, exponent in pools:
+        drawn = rng.choice(np.arange(1, largest + 1), size=rounds, p=power_sizes(exponent, largest))
+        columns.append(np.where(rng.random(rounds) < empty, 0, drawn))
+    return np.array(columns, dtype=np.int64).T
+
+
+def expected_fill(pools: tuple[tuple[float, float], ...], split: Any, largest: int = 100) -> float:
+    """Units that whole parts of an order are filled with on average."""
+    tails = [power_tails(empty, exponent, largest) for empty, exponent in pools]
+    return float(sum(tail[: int(units)].sum() for tail, units in zip(tails, split, strict=True)))
