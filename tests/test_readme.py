@@ -31,7 +31,7 @@ BLOCKS = [
 """Commands that follow each other in one block, and find what the earlier ones wrote."""
 
 
-FEW = "--days 1 --hours 10:30-10:45 --orders 8"
+FEW = "--days 1 --hours 10:30-10:45 --orders 4"
 SHORTER = {
     "riskroute simulate": "--horizon 1000",
     "riskroute reproduce": "--horizon 1000 --workers 1",

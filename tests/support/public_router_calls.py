@@ -88,7 +88,7 @@ def of_markets(folder: Path) -> dict[str, Call]:
     days: dict[str, Any] = {"market": folder / "books", "symbols": ["QVEX"], "days": 1, "seed": 1, "hours": None}
     days |= {"kept": folder / "kept", "fees": None, "pools": [rr.PoolModel("P", 0.3)], "progress": None}
     engine = rr.Engine("local", 1)
-    played = days | {"engine": engine, "shares": 10, "routers": ["sweep"], "orders": 2, "horizon": 1.0, "kappa": 0.05}
+    played = days | {"engine": engine, "shares": 10, "routers": ["sweep"], "orders": 2, "horizon": 0.0, "kappa": 0.05}
     for name in ("hours", "progress"):
         del played[name]
     return {

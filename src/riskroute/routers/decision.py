@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.arrays import Matrix
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routing.consolidated import ConsolidatedBook
@@ -63,27 +62,38 @@ def price_plan(context: Context, plan: Plan, *, protected: bool = False) -> Deci
     """
     instance_of("context", context, Context, "a Context")
     instance_of("plan", plan, Plan, "a Plan").checked(context)
-    plain = not plan.take and not plan.rest.startswith("venue:")
-    cost = float(context.displayed.costs(context.shares)) if plain else _taking_cost(context, plan, protected)
+    cost = displayed_cost(context, plan, protected=protected)
     money = context.mid * context.shares
     return Decision(context, plan, cost, money + context.sign * cost)
+
+
+def displayed_cost(context: Context, plan: Plan, *, protected: bool) -> float:
+    """Return the cost of `price_plan` for a plan that was checked."""
+    plain = not plan.take and not plan.rest.startswith("venue:")
+    return float(context.displayed.costs(context.shares)) if plain else _taking_cost(context, plan, protected)
 
 
 def _taking_cost(context: Context, plan: Plan, protected: bool) -> float:
     """Cost of the shares that a plan takes at venues it names, and of all others as the plan says for the rest."""
     book, left, cost = context.displayed, context.shares, 0.0
-    sizes = book.sizes.copy()
+    signed, rows = (context.sign * book.prices).tolist(), book.sizes.tolist()
+    tops = [(prices[0], sizes[0]) for prices, sizes in zip(signed, rows, strict=True)]
+    held = protected and not plan.trade_through
     for name, shares in plan.take.items():
         venue = context.books.venues.index(name)
-        each = context.sign * (book.prices[venue] - context.mid) + book.takers[venue]
-        allowed = _signed(context)[venue] <= _worst(context, plan, name, protected and not plan.trade_through)
-        for level in np.flatnonzero((sizes[venue] > 0) & allowed):
-            taken = min(shares, int(sizes[venue, level]))
-            cost += taken * float(each[level])
-            sizes[venue, level] -= taken
-            shares, left = shares - taken, left - taken
+        worst = context.sign * plan.take_limits[name] if name in plan.take_limits else np.inf
+        worst = min(worst, _protected_quote(context, plan, name, tops)) if held else worst
+        fixed = float(book.takers[venue]) - context.sign * context.mid
+        for level, price in enumerate(signed[venue]):
+            there = int(rows[venue][level])
+            if there and price <= worst:
+                taken = min(shares, there)
+                cost += taken * (price + fixed)
+                rows[venue][level] -= taken
+                shares, left = shares - taken, left - taken
     if left == 0:
         return cost
+    sizes = np.array(rows)
     rule, _, at = plan.rest.partition(":")
     if rule == "venue":
         one = slice(venue := context.books.venues.index(at), venue + 1)
@@ -98,21 +108,11 @@ def _taking_cost(context: Context, plan: Plan, protected: bool) -> float:
     return cost
 
 
-def _signed(context: Context) -> Matrix:
-    """Displayed prices to take from, the less the better."""
-    prices: Matrix = context.sign * context.displayed.prices
-    return prices
-
-
-def _worst(context: Context, plan: Plan, name: str, protected: bool) -> float:
-    """The worst signed price that a child takes: its limit, or the best quote elsewhere that others leave a lot of."""
-    limit = context.sign * plan.take_limits[name] if name in plan.take_limits else np.inf
-    if not protected:
-        return float(limit)
-    tops = context.displayed.sizes[:, 0]
-    left = [
-        _signed(context)[v, 0]
-        for v, other in enumerate(context.books.venues)
-        if other != name and tops[v] - plan.take.get(other, 0) >= context.lot
-    ]
-    return float(min([limit, *left]))
+def _protected_quote(context: Context, plan: Plan, name: str, tops: list[tuple[float, float]]) -> float:
+    """The best signed price elsewhere of which other children leave a lot: ours may not trade through it."""
+    prices = (
+        price
+        for (price, size), other in zip(tops, context.books.venues, strict=True)
+        if other != name and size - plan.take.get(other, 0) >= context.lot
+    )
+    return min(prices, default=np.inf)

@@ -18,7 +18,7 @@ from riskroute.errors import InputError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context
-from riskroute.routers.decision import price_plan
+from riskroute.routers.decision import displayed_cost
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
 from riskroute.routing.consolidated import SIDES
@@ -244,11 +244,12 @@ def play_day(
             done = router.execute(exchange, number, context)
             foreseen = done.cost  # nothing surprises it
         else:
-            greedy, there = router.greedy(context), exchange.apart()
+            greedy = router.greedy(context)
+            there = exchange.apart() if greedy is not None else exchange
             done = execute_plan(exchange, number, context, plan.checked(context))
             if greedy is not None:
                 explored = done.cost - execute_plan(there, number, context, greedy.checked(context)).cost
-            foreseen = price_plan(context, plan, protected=True).expected_cost
+            foreseen = displayed_cost(context, plan, protected=True)
         played.orders.append(PlayedOrder(number, done, foreseen, hidden, decision_us, explored))
         if router.feedback == "F3":
             shown.append((moment + int(horizon * SECOND) + PUBLIC_AFTER, context))
