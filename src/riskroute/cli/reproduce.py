@@ -28,6 +28,7 @@ AddressOption = Annotated[
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on from the tasks that an earlier run finished.")]
 
 BOOKS = ("figure1", "figure3", "figure5", "table")
+LITERATURE = "literature"
 PLAYED = ("figure2", "figure4", "nonstationary", "autocorrelation", "instances")
 
 
@@ -35,7 +36,7 @@ def reproduce_command(
     experiment: Annotated[
         str,
         typer.Argument(
-            help="figure1 to figure5, table, nonstationary, autocorrelation, instances, or all. "
+            help="figure1 to figure5, table, nonstationary, autocorrelation, instances, all, or literature. "
             "Figures 1, 3, 5 and the table are made from order books."
         ),
     ] = "all",
@@ -62,6 +63,8 @@ def reproduce_command(
 ) -> None:
     """Make the paper's figures and tables again, and put our evidence beside the paper's.
 
+    literature remakes the experiments of the papers that routers are taken from, in a minute or so.
+
     Writes, per experiment: a figure (.png), a page with the same curves to hover over (.html), the tidy table
     (.parquet), a summary (.json) and the exact configuration (.config.json).
     Example:
@@ -72,13 +75,16 @@ def reproduce_command(
     from riskroute.extras import require_report_extra
 
     check_outputs({"--out": out / "tasks" / "x"})
-    one_of("experiment", experiment, (*BOOKS, *PLAYED, "all"))
+    one_of("experiment", experiment, (*BOOKS, *PLAYED, "all", LITERATURE))
     played = {"--panel": panel, "--runs": runs, "--horizon": horizon, "--policy": policy}
     read = {"--data": data, "--symbol": symbol, "--date": date}
     for options, elsewhere in ((played, BOOKS), (read, PLAYED)):
         for option, value in options.items():
             if value is not None and experiment in elsewhere:
                 raise InputError(f"{option} must be left out for {experiment}, was {str(value)!r}")
+    if experiment == LITERATURE:
+        _remake_literature({**played, **read}, out, seed)
+        return
     require_report_extra("matplotlib", "plotly")
     summaries: dict[str, dict[str, Any]] = {}
     if experiment not in BOOKS:
@@ -95,6 +101,30 @@ def reproduce_command(
         summaries |= _from_play(plans, where, out, resume)
     if summaries:
         _compare_with_paper(summaries, (out if experiment == "all" else out / experiment) / "claims.md")
+
+
+def _remake_literature(options: dict[str, Any], out: Path, seed: int) -> None:
+    """Remake the experiments of the papers that routers are taken from, and say which of their statements hold."""
+    from riskroute.cli.output import say, track
+    from riskroute.experiments.literature.literature import (
+        PAPERS,
+        literature_rows,
+        literature_table,
+        remake_literature,
+    )
+    from riskroute.files import write_json
+    from riskroute.records import record_to_plain
+
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(f"{option} must be left out for {LITERATURE}, was {str(value)!r}")
+    with track(len(PAPERS), "papers") as progress:
+        found = remake_literature(seed=seed, progress=progress)
+    say(literature_table(found).plain())
+    rows = literature_rows(found)
+    say(f"{sum(one.holds for _, one in rows)} of {len(rows)} statements hold here")
+    plain = {paper: record_to_plain(result.statements) for paper, result in found.items()}
+    say(f"wrote {write_json(out / 'literature.json', plain)}")
 
 
 def _from_books(

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.stats import poisson
 
 from riskroute.arrays import Floats
+from riskroute.experiments.literature.statements import Statement
 from riskroute.routers.placement import (
     PlacementPrices,
     one_exchange_placement,
@@ -37,15 +38,6 @@ QUEUES = (1950, 2000, 2050, 2100)
 
 
 @dataclass(frozen=True)
-class ContKukanovStatement:
-    """A statement: in words, what was measured here, and whether it holds."""
-
-    name: str
-    measured: str
-    holds: bool
-
-
-@dataclass(frozen=True)
 class ContKukanovResult:
     """What the example gave.
 
@@ -61,7 +53,7 @@ class ContKukanovResult:
         Shares posted by the price of a missing share, and by the shares in the queue.
     two : tuple[float, float, float]
         Shares taken and posted at two exchanges, with impact, by stochastic approximation.
-    statements : tuple[ContKukanovStatement, ...]
+    statements : tuple[Statement, ...]
         What is said of it.
     """
 
@@ -71,7 +63,7 @@ class ContKukanovResult:
     by_under: dict[float, int]
     by_queue: dict[int, int]
     two: tuple[float, float, float]
-    statements: tuple[ContKukanovStatement, ...]
+    statements: tuple[Statement, ...]
 
 
 def remake_cont_kukanov(*, quick: bool = False, seed: int = 0) -> ContKukanovResult:
@@ -162,5 +154,5 @@ def _exact(prices: PlacementPrices, queue: int = QUEUE) -> tuple[int, int]:
     return one_exchange_placement(SHARES, queue, poisson(OUTFLOW).cdf, prices)
 
 
-def _said(name: str, measured: str, holds: bool) -> ContKukanovStatement:
-    return ContKukanovStatement(name, measured, bool(holds))
+def _said(name: str, measured: str, holds: bool) -> Statement:
+    return Statement(name, measured, bool(holds))
