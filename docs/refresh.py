@@ -95,7 +95,13 @@ def reference() -> None:
 
 
 BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers", "backtest")
-EVIDENCE = {"evidence": "evidence.md", "headroom": "evidence.md", "variants": "policies.md", "study": "study.md"}
+EVIDENCE = {
+    "evidence": "evidence.md",
+    "headroom": "evidence.md",
+    "routers": "routers.md",
+    "variants": "policies.md",
+    "study": "study.md",
+}
 
 if __name__ == "__main__":
     match sys.argv[1:]:

@@ -1,0 +1,59 @@
+"""All routers side by side: every one on every synthetic market, orders of 100 and 1,000 shares, urgent and patient.
+
+Static splits are chosen, and routers learn, on the first days; the last ones are judged. A folder of recordings that
+the environment variable ``RISKROUTE_TAPE`` names is judged too, for urgent orders.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from riskroute.experiments.backtest.backtest import ALL, run_backtest
+from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.markets import MARKETS, market_days
+from riskroute.experiments.backtest.play import TableCache
+from riskroute.experiments.backtest.texts import comparison_table
+from riskroute.simulation.engines import Engine
+from timing import leave, print_heading, progress, say, sized, verdict
+
+TAPE = os.environ.get("RISKROUTE_TAPE")
+NAMES = sized((*MARKETS, *([TAPE] if TAPE else [])), ("dark",))
+SIZES, WAITS, DAYS, ORDERS = sized(((100, 1000), (0.0, 60.0), 5, 100), ((100,), (0.0,), 1, 6))
+HOURS = sized(None, (dt.time(11), dt.time(11, 15)))
+ROUTERS = sized((ALL,), ("kaplan-meier+sweep", "delay+sweep", "adaptive"))
+LONGEST = 300.0
+"""Seconds for all routers on all synthetic markets at 1,000 shares."""
+
+
+def main() -> None:
+    """Print a table per market, size and time."""
+    print_heading("Routers", ["riskroute", "numpy", "numba", "polars"])
+    seconds = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        for name in NAMES:
+            days = market_days(name, days=DAYS, hours=HOURS, kept=Path(folder))
+            for shares in SIZES:
+                for horizon in WAITS if name in MARKETS else WAITS[:1]:
+                    config = BacktestConfig(shares=(shares,), orders=ORDERS, horizon=horizon, routers=ROUTERS)
+                    began = time.perf_counter()
+                    engine, cache = Engine("local", sized(None, 1)), TableCache(Path(folder) / "played")
+                    found = run_backtest(Path(name).name, days, config, engine=engine, cache=cache)
+                    if name in MARKETS and shares == SIZES[-1] and horizon == 0:
+                        seconds += time.perf_counter() - began
+                    progress(f"{name} {shares} {horizon:g}")
+                    market = "the tape" if name == TAPE else name
+                    say(f"{market}: {found.comparison.orders:,} orders of {shares:,} shares, {horizon:g} s each")
+                    say(comparison_table(found.comparison).plain())
+                    say(found.verdict)
+                    say("")
+    text = f"all routers on all synthetic markets, {SIZES[-1]:,} shares, {DAYS} days took {seconds:.0f} s"
+    say(f"{text}, target at most {LONGEST:.0f}: {verdict(seconds <= LONGEST)}")
+    leave([], [seconds <= LONGEST])
+
+
+if __name__ == "__main__":
+    main()
