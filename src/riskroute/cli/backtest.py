@@ -66,7 +66,7 @@ def backtest_command(
     from riskroute.cli.market import require_market_command
 
     require_market_command()
-    from riskroute.experiments.backtest.backtest import run_backtest
+    from riskroute.experiments.backtest.backtest import router_names, run_backtest
     from riskroute.experiments.backtest.config import BacktestConfig
     from riskroute.experiments.backtest.play import TableCache
     from riskroute.files import write_json
@@ -89,7 +89,8 @@ def backtest_command(
     where = Engine(engine, address=address)
     cache = TableCache(kept / "played")
     found = market_command_days(market, symbol, days, seed, config.clock_hours, kept, fees, where)
-    with track(0, "routers played") as progress:
+    names = router_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
+    with track(len(names) * len({day.symbol for day in found}) * seeds, "plays") as progress:
         result = run_backtest(
             market,
             found,

@@ -225,3 +225,11 @@ def greedy_units(values: Floats, units: int, rng: np.random.Generator | None = N
     best = np.lexsort((np.repeat(lots, sizes), place.ravel(), -values.ravel()))[:units]
     worth = best[values.ravel()[best] >= 0]
     return np.bincount(worth // sizes, minlength=pools)
+
+
+def tail_units(task: DarkRound, tails: Floats, delay_cost: float) -> Units:
+    """Give units greedily by what they save, from the chance ``tails (K, V)`` that a pool takes its first, second ..
+
+    A unit that finds nobody costs ``delay_cost`` a share.
+    """
+    return greedy_units(task.savings[:, None] * tails - delay_cost * (1 - tails), task.units, task.rng)

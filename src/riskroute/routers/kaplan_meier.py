@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.arrays import Floats, Units, Vector
-from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, greedy_units
+from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, tail_units
 from riskroute.validation import one_of, real_number, whole_number
 
 MODES = ("theory", "practical", "discounted")
@@ -91,8 +91,7 @@ class KaplanMeier(DarkAllocation):
     def allocate(self, task: DarkRound) -> tuple[Units, dict[str, Any]]:
         self.played += 1
         tails = np.array([self.tail(pool, task) for pool in task.pools])
-        values = task.savings[:, None] * tails - self.delay_cost * (1 - tails)
-        return greedy_units(values, task.units, task.rng), {}
+        return tail_units(task, tails, self.delay_cost), {}
 
     def tail(self, pool: str, task: DarkRound) -> Vector:
         """The probability that a pool holds at least 1, 2 .. units, optimistic, ``(units,)``."""

@@ -15,8 +15,8 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
+from riskroute.routers.static_split import split_plan
 from riskroute.routing.allocations import Allocations
-from riskroute.routing.weights import proportional_lots
 from riskroute.validation import instance_of, one_of, real_number, whole_number
 
 LEAST_KAPPA = 1e-6
@@ -110,13 +110,7 @@ class PolicyRouter(Router):
         return self._plan(context, [int(units) for units in np.atleast_1d(best)]) if best is not None else None
 
     def _plan(self, context: Context, action: list[int]) -> Plan:
-        there = [("take", name) for name in context.books.venues] + [("dark", pool.name) for pool in context.pools]
-        shares = proportional_lots(np.array(action, dtype=float), context.shares, context.lot)
-        sent: dict[str, dict[str, int]] = {"take": {}, "dark": {}}
-        for (kind, place), some in zip(self.places, shares, strict=True):
-            if some and (kind, place) in there:
-                sent[kind][place] = int(some)
-        return Plan(context.order, take=sent["take"], dark=sent["dark"], trade_through=True)
+        return split_plan(context, [(kind, place) for kind, place in self.places], action)
 
     def _actions(self) -> Allocations:
         return Allocations(shares=self.units, slots=len(self.places))

@@ -59,15 +59,25 @@ class StaticSplit(Router):
     def decide(self, context: Context) -> Plan:
         take = self.take if self.take or self.dark else dict.fromkeys(context.books.venues, 1.0)
         places = [("take", place) for place in take] + [("dark", place) for place in self.dark]
-        weights = np.array([*take.values(), *self.dark.values()], dtype=float)
-        shares = proportional_lots(weights, context.shares, context.lot)
-        sent: dict[str, dict[str, int]] = {"take": {}, "dark": {}}
-        there = {"take": context.books.venues, "dark": tuple(pool.name for pool in context.pools)}
-        for (kind, place), some in zip(places, shares, strict=True):
-            if some and place in there[kind]:
-                sent[kind][place] = int(some)
+        weights = [*take.values(), *self.dark.values()]
         rest = f"venue:{self.rest}" if self.rest in context.books.venues else "sweep"
-        return Plan(context.order, take=sent["take"], dark=sent["dark"], rest=rest, trade_through=True)
+        return split_plan(context, places, weights, rest)
+
+
+def split_plan(
+    context: Context, places: Sequence[tuple[str, str]], weights: Sequence[float], rest: str = "sweep"
+) -> Plan:
+    """Return the plan that sends an order in proportion to weights, at any price.
+
+    ``places`` are pairs of ``take`` or ``dark`` and a name; shares of one that is not there today go with the rest.
+    """
+    shares = proportional_lots(np.array(weights, dtype=float), context.shares, context.lot)
+    there = {"take": context.books.venues, "dark": tuple(pool.name for pool in context.pools)}
+    sent: dict[str, dict[str, int]] = {"take": {}, "dark": {}}
+    for (kind, place), some in zip(places, shares, strict=True):
+        if some and place in there[kind]:
+            sent[kind][place] = int(some)
+    return Plan(context.order, take=sent["take"], dark=sent["dark"], rest=rest, trade_through=True)
 
 
 @dataclass

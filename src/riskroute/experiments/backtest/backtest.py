@@ -23,7 +23,7 @@ from riskroute.experiments.backtest.config import (
 from riskroute.experiments.backtest.cost_text import router_details, tercile_table, venue_table
 from riskroute.experiments.backtest.costs import router_costs
 from riskroute.experiments.backtest.markets import MarketDay, market_days
-from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, play_routers, play_tasks
+from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, play_routers
 from riskroute.experiments.backtest.static_fit import fit_static, fit_static_sweep
 from riskroute.experiments.backtest.summary import CLAIRVOYANT, Comparison, choose_bar, compare_routers
 from riskroute.experiments.backtest.tables import Tables
@@ -180,7 +180,6 @@ def run_backtest(
     engine: Engine | None = None,
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
-    planned: Callable[[int], None] | None = None,
     choices: Sequence[RouterChoice] | None = None,
 ) -> BacktestResult:
     """Play routers on the days of a market and compare what their orders cost.
@@ -195,8 +194,6 @@ def run_backtest(
         What was played before is not played again.
     finished : Callable, optional
         Called with every task that is done.
-    planned : Callable, optional
-        Called with the number of tasks before the first of them.
     choices : Sequence[RouterChoice], optional
         Routers with their parameters; those that the configuration names, fitted where they must be, if None.
     """
@@ -207,8 +204,6 @@ def run_backtest(
     if choices is None:
         names = router_names(config.routers, pools=pools, horizon=config.horizon, train=config.train)
         choices = [_choice(name, days, config, engine, cache) for name in names]
-    if planned is not None:
-        planned(len(play_tasks(choices, days, config)))
     tables = play_routers(choices, days, config, engine=engine, cache=cache, finished=finished)
     played = tables.orders["router"].unique(maintain_order=True).to_list()
     bar = choose_bar(tables.orders, played, pools=pools, horizon=config.horizon, kappa=config.kappa)

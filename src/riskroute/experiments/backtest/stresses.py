@@ -20,7 +20,7 @@ from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import PLACEBOS, RouterChoice, TableCache, play_routers
 from riskroute.experiments.backtest.statistics import Difference, bootstrap_difference
-from riskroute.experiments.backtest.summary import CLAIRVOYANT, ORDER, costs_in_bps
+from riskroute.experiments.backtest.summary import CLAIRVOYANT, ORDER, block_numbers, costs_in_bps
 from riskroute.seeding import seed_stream
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.engines import Engine
@@ -136,8 +136,7 @@ def _difference(one: polars.DataFrame, other: polars.DataFrame, config: Backtest
     key = ["seed", *ORDER]
     joined = costs_in_bps(one).join(costs_in_bps(other).select(*key, "cost_bps"), on=key, suffix="_other").sort(key)
     gaps = (joined["cost_bps"] - joined["cost_bps_other"]).to_numpy()
-    blocks = joined.select(polars.struct("symbol", "day", "block").rank("dense")).to_series().cast(polars.Int64)
-    return bootstrap_difference(gaps, blocks.to_numpy(), np.random.default_rng(seed_stream(config.seed, "placebo")))
+    return bootstrap_difference(gaps, block_numbers(joined), np.random.default_rng(seed_stream(config.seed, "placebo")))
 
 
 def placebo_table(found: Sequence[PlaceboResult]) -> TextTable:

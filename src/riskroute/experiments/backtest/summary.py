@@ -127,7 +127,7 @@ def compare_routers(
     names = orders["router"].unique(maintain_order=True).to_list()
     per_order = orders.group_by("router", *ORDER, "block", maintain_order=True).agg(polars.col("cost_bps").mean())
     wide = per_order.pivot("router", index=[*ORDER, "block"], values="cost_bps").drop_nulls().sort(ORDER)
-    blocks = _block_numbers(wide)
+    blocks = block_numbers(wide)
     filled = _filled(tables, orders)
     results = {}
     for name in names:
@@ -146,9 +146,10 @@ def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
 
-def _block_numbers(wide: polars.DataFrame) -> Integers:
-    """Time blocks, numbered through symbols and days."""
-    return wide.select(polars.struct("symbol", "day", "block").rank("dense")).to_series().cast(polars.Int64).to_numpy()
+def block_numbers(orders: polars.DataFrame) -> Integers:
+    """Time blocks of orders ``(n,)``, numbered through symbols and days."""
+    numbered = orders.select(polars.struct("symbol", "day", "block").rank("dense").cast(polars.Int64))
+    return numbered.to_series().to_numpy()
 
 
 def _filled(tables: Tables, orders: polars.DataFrame) -> dict[str, dict[str, float]]:
