@@ -152,9 +152,9 @@ def test_pools_are_tried_with_the_whole_order_before() -> None:
 
 def test_what_pools_leave_is_posted_first() -> None:
     plan = Plan("a", dark={"P": 10}, in_turn=True, before=True, take={"A": 100}, limit={"A": 150, "B": 50})
-    assert plan.within(400) == ({"A": 100}, {"A": 150, "B": 50})
-    assert plan.within(250) == ({"A": 50}, {"A": 150, "B": 50})
-    assert plan.within(170) == ({"A": 0}, {"A": 150, "B": 20})
+    assert plan.within(400) == ({"A": 100}, {}, {"A": 150, "B": 50})
+    assert plan.within(250) == ({"A": 50}, {}, {"A": 150, "B": 50})
+    assert plan.within(170) == ({"A": 0}, {}, {"A": 150, "B": 20})
     with pytest.raises(InputError, match="pools must be tried in turn to be tried before all else, were not"):
         Plan("order", dark={"P": 10}, before=True).checked(sale())
 

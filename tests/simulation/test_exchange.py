@@ -195,6 +195,16 @@ def test_resting_shares_wait_for_counterparties_and_the_rest_is_swept_at_the_hor
     assert max(fill.time for fill in recalled.fills) == 11 * SECOND
 
 
+def test_shares_that_pools_did_not_take_at_once_rest_there_afterwards() -> None:
+    busy = PoolModel("P", 1.0, rate=0.5, smallest=100, largest=100)
+    plan: dict[str, Any] = {"dark": {"P": 1000}, "in_turn": True, "before": True, "dark_rest": {"P": 1000}}
+    done = play(exchange(pools=(busy,)), 1000, horizon=10.0, **plan)
+    tried, rested = done.children[:2]
+    assert (tried.kind, tried.sent, tried.filled) == ("dark", 1000, 100)
+    assert (rested.kind, rested.sent, rested.posted) == ("dark_rest", 900, SECOND + 5 * MILLISECOND)
+    assert rested.filled > 0
+
+
 def test_a_fill_that_lies_ahead_is_not_recent() -> None:
     market = exchange(pools=(FULL,))
     market.note_dark_fill("P", 100 * SECOND)

@@ -27,8 +27,8 @@ class Plan:
         Whether pools are tried one after the other, in this order, each with all that no other child holds, up to its
         shares; else all at once.
     before : bool
-        Whether pools in turn are tried with the whole order before shares are taken or posted. What they fill comes off
-        shares that no child holds, then off those to take, then off the limit orders.
+        Whether pools in turn are tried with the whole order before shares are taken, rested or posted. What they fill
+        comes off shares that no child holds, then off those to take, then off those to rest, then off the limit orders.
     dark_rest : Mapping[str, int]
         Shares that rest in a pool until they are filled, recalled, or the horizon ends.
     recall : float, optional
@@ -70,21 +70,22 @@ class Plan:
         tried = 0 if self.in_turn else sum(self.dark.values())
         return tried + sum(self.dark_rest.values()) + sum(self.limit.values()) + sum(self.take.values())
 
-    def within(self, shares: int) -> tuple[dict[str, int], dict[str, int]]:
-        """Shares to take and to post if pools have left only so many: limit orders are kept first.
+    def within(self, shares: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        """Shares to take, to rest and to post if pools have left only so many: limit orders are kept first.
 
         Examples
         --------
-        >>> Plan("a", take={"A": 100, "B": 50}, limit={"A": 200}).within(270)
-        ({'A': 70, 'B': 0}, {'A': 200})
+        >>> Plan("a", take={"A": 100, "B": 50}, dark_rest={"P": 80}, limit={"A": 200}).within(330)
+        ({'A': 50, 'B': 0}, {'P': 80}, {'A': 200})
         """
-        limit: dict[str, int] = {}
         take: dict[str, int] = {}
-        for kept, children in ((limit, self.limit), (take, self.take)):
+        rest: dict[str, int] = {}
+        limit: dict[str, int] = {}
+        for kept, children in ((limit, self.limit), (rest, self.dark_rest), (take, self.take)):
             for place, wanted in children.items():
                 kept[place] = min(wanted, shares)
                 shares -= kept[place]
-        return take, limit
+        return take, rest, limit
 
     def checked(self, context: Context) -> Plan:
         """Return the plan if the order of ``context`` can be split so, or raise `InputError`."""

@@ -73,16 +73,16 @@ class _Execution:
 
     def run(self) -> Executed:
         time, plan = self.context.time, self.plan
-        take, limit, sent_at = plan.take, plan.limit, time
+        take, resting, limit, sent_at = plan.take, plan.dark_rest, plan.limit, time
         if plan.before:
-            self.back += sum(take.values()) + sum(limit.values())
+            self.back = self.context.shares
         rounds = self._ping(time)
         if plan.before:
-            take, limit = plan.within(self.back)
-            self.back -= sum(take.values()) + sum(limit.values())
+            take, resting, limit = plan.within(self.back)
+            self.back -= sum(take.values()) + sum(resting.values()) + sum(limit.values())
             sent_at += rounds * self.dark_way
-        for pool, shares in plan.dark_rest.items():
-            self._leak(pool, shares, time)
+        for pool, shares in resting.items():
+            self._leak(pool, shares, sent_at)
         taking = any(take.values())
         if taking:
             self._take(sent_at + self.lit, take, plan.take_limits)
@@ -91,7 +91,7 @@ class _Execution:
         for venue, shares in limit.items():
             if shares:
                 self._post(venue, shares, sent_at + self.lit)
-        self._wait_in_pools(time)
+        self._wait_in_pools(resting, sent_at)
         if self.later:
             self._sweep(max(self.end, again), self.later, last=True)
         return self.done
@@ -135,10 +135,11 @@ class _Execution:
                 self.exchange.note_dark_fill(pool, time)
         self._report(child, kind, pool, sent, int(total), money, one.fee * total, int(last), known, posted)
 
-    def _wait_in_pools(self, time: int) -> None:
-        plan = self.plan
+    def _wait_in_pools(self, resting: Mapping[str, int], begin: int) -> None:
+        """Rest shares in pools from a time on, until they are filled, recalled, or the horizon ends."""
+        plan, time = self.plan, self.context.time
         wait = self.context.horizon if plan.recall is None else min(plan.recall, self.context.horizon)
-        for pool, shares in plan.dark_rest.items():
+        for pool, shares in resting.items():
             if not shares:
                 continue
             left, fills = shares, []
@@ -146,13 +147,12 @@ class _Execution:
             came = (
                 dark.arrivals(self.number, pool, wait, recent=self.exchange.filled_recently(pool, time)) if dark else []
             )
-            for seconds, size in came:
-                if left == 0:
-                    break
-                fills.append((time + int(seconds * SECOND), min(size, left)))
-                left -= min(size, left)
+            for when, size in ((time + int(seconds * SECOND), size) for seconds, size in came):
+                if left and when >= begin:
+                    fills.append((when, min(size, left)))
+                    left -= min(size, left)
             recalled = time + int(wait * SECOND) + self.dark_way
-            self._dark_child("dark_rest", pool, shares, fills, time, fills[-1][0] if not left else recalled)
+            self._dark_child("dark_rest", pool, shares, fills, begin, fills[-1][0] if not left else recalled)
             if left and recalled < self.end:
                 self._sweep(recalled + self.lit, left, last=False)
             else:
