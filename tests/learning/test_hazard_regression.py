@@ -26,7 +26,7 @@ def bin_of(unit: int) -> int:
 
 
 def hidden(rng: np.random.Generator, x: Matrix) -> Integers:
-    """Hidden sizes at some moments, unit by unit, up to 40."""
+    """Hidden sizes given covariates, unit by unit, up to 40."""
     sizes, alive = np.zeros(len(x), dtype=np.int64), np.ones(len(x), dtype=bool)
     for unit in range(1, 41):
         alive &= rng.random(len(x)) >= expit(LEVELS[bin_of(unit)] + x @ SLOPES)
@@ -89,10 +89,10 @@ def test_without_covariates_it_counts_as_kaplan_and_meier_do(trials: Trials) -> 
     assert model.hazards([]).tolist() == pytest.approx((counts.events / counts.at_risk).tolist(), abs=1e-6)
 
 
-def test_sizes_chosen_from_the_moment_bias_plain_counts_and_not_the_regression() -> None:
+def test_sizes_chosen_from_covariates_bias_plain_counts_and_not_the_regression() -> None:
     """Many units are tried for where they are likely: plain counts take deep units to be likelier than they are.
 
-    The chance of at least eight units, on average over moments, is known by drawing moments. Counts miss it by more
+    The chance of at least eight units, on average over covariates, is known by drawing them. Counts miss it by more
     than six standard errors of themselves, the regression by less than three.
     """
     rng = np.random.default_rng(2)

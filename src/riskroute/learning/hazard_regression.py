@@ -1,4 +1,4 @@
-"""Hazards that depend on the moment: pooled logistic regression over the units that trials had at risk.
+"""Hazards given covariates: pooled logistic regression over the units that trials had at risk.
 
 The hazard of a unit in bin ``b`` given covariates ``x`` is ``h``, with ``logit h = a_b + beta' x``. Given ``x`` it is
 the same however many units were tried for, so trials whose size was chosen by looking at ``x`` cause no bias; plain
@@ -123,15 +123,15 @@ class HazardRegression:
         return f"HazardRegression({len(self.edges)} bins, {self.covariates} covariates, {len(self)} trials)"
 
     def add(self, tried: int, reached: int, x: Sequence[float] | Vector, weight: float = 1.0) -> None:
-        """Keep a trial for ``tried`` units of which ``reached`` were there, at a moment ``x``; `refresh` learns it."""
+        """Keep a trial for ``tried`` units of which ``reached`` were there, given ``x``; `refresh` learns it."""
         tried = whole_number("tried", tried, minimum=0)
         reached = whole_number("reached", reached, minimum=0, maximum=tried)
-        row = self._moment(x)
+        row = self._covariates_of(x)
         self._news.append((row, tried, reached, real_number("weight", weight, minimum=0)))
         if len(self._news) >= self.capacity:
             self._gather()
 
-    def _moment(self, x: Any) -> Vector:
+    def _covariates_of(self, x: Any) -> Vector:
         if self.covariates == 0 and len(x) == 0:
             return np.zeros(0)
         return np.array(finite_array("x", x, ndim=1, length=self.covariates, largest=LARGEST))
@@ -218,13 +218,13 @@ class HazardRegression:
         return np.asarray(self.coef + real_number("scale", scale, minimum=0) * (self._root @ noise))
 
     def hazards(self, x: Sequence[float] | Vector, coef: Vector | None = None) -> Vector:
-        """Hazards per unit of every bin at a moment, under the mode or given coefficients, ``(B,)``."""
+        """Hazards per unit of every bin given ``x``, under the mode or other coefficients, ``(B,)``."""
         given = self.coef if coef is None else exact_array("coef", coef, np.float64, self.coef.shape)
         bins = len(self.edges)
-        return np.asarray(expit(given[:bins] + self._moment(x) @ given[bins:]))
+        return np.asarray(expit(given[:bins] + self._covariates_of(x) @ given[bins:]))
 
     def tails(self, x: Sequence[float] | Vector, units: int, coef: Vector | None = None) -> Vector:
-        """Probability of at least 1, 2 .. ``units`` units at a moment, ``(units,)``."""
+        """Probability of at least 1, 2 .. ``units`` units given ``x``, ``(units,)``."""
         return np.asarray(hazard_tails(self.edges, self.hazards(x, coef)[None, :], units)[0])
 
     def state(self) -> dict[str, Any]:
