@@ -18,6 +18,7 @@ from riskroute.learning.regret import RegretBlocks, block_regret_curves
 from riskroute.learning.tally import Tallies, merge_into_tally, merge_tally_groups
 from riskroute.market.queue_position import QueueEvents, queue_shared_volume, queue_volume_behind
 from riskroute.market.synthetic.order_flow import FlowCharacter, simulate_compiled
+from riskroute.routing.group_search import group_minimum, group_profile
 from riskroute.routing.search import search_descend, search_walk
 from riskroute.routing.separable import (
     convolve_separable,
@@ -101,6 +102,11 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         minimise_separable,
         {"alpha": REAL, "beta": REAL, "units": 4, "lows": np.zeros(3, np.int64), "highs": np.full(3, 4)},
     ),
+    "group_minimum": (
+        group_minimum,
+        {"tables": np.zeros((3, 3)), "groups": np.array([0, 1, 0]), "joint": np.zeros((3, 3))},
+    ),
+    "group_profile": (group_profile, {"tables": np.zeros((3, 3))}),
     "one_concave": (separable_one_concave, {"alpha": REAL, "beta": -REAL, "units": 4, "lows": np.zeros(3, np.int64)}),
     "walk": (
         search_walk,
@@ -158,8 +164,9 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
         if not isinstance(value, np.ndarray):
             continue
         for what, wrong in spoiled(value).items():
-            any_length = ("convolve", "first"), ("convolve", "second"), ("shared_volume", "quantities")
-            if (name, field) in (*any_length, ("basic_weights", "columns")) and what in ("shorter", "longer"):
+            any_length = [("convolve", "first"), ("convolve", "second"), ("shared_volume", "quantities")]
+            any_length += [("basic_weights", "columns"), ("group_profile", "tables")]
+            if (name, field) in any_length and what in ("shorter", "longer"):
                 continue
             with pytest.raises(InputError) as error:
                 kernel(**arguments | {field: wrong})
@@ -232,6 +239,7 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
         ("riskroute.learning.tally", "merge_tallies_compiled"),  # refuses lengths and places itself
         ("riskroute.learning.tally", "merge_moments_compiled"),  # takes numbers only, no arrays
         ("riskroute.learning.design.vertex_exchange", "exchange_step_compiled"),  # the same
+        ("riskroute.routing.separable", "convolve_compiled"),  # looks at the lengths itself
     }
 
 

@@ -20,6 +20,7 @@ from riskroute.market.readers.itch_stocks import itch_stocks
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 from riskroute.routers.placement import PlacementPrices, stochastic_placement
 from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.routing.group_search import group_minimum, group_profile
 
 STUDY = {
     "shares": 4,
@@ -48,6 +49,8 @@ def main() -> None:
     book.take(200)
     prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
     stochastic_placement(10, np.ones(1), np.ones((1, 1)), prices, mode="overbook")
+    group_minimum(np.zeros((1, 2)), np.zeros(1, dtype=np.int64), np.zeros((2, 2)))
+    group_profile(np.zeros((1, 2)))
     flags, numbers = np.array([True]), np.array([1])
     list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, np.ones(1), np.ones(1))))
     one = np.ones(1, dtype=np.int64)

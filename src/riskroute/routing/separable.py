@@ -44,12 +44,13 @@ def convolve_separable(first: Vector, second: Vector, limit: int) -> tuple[Vecto
     """(max, +) convolution: ``out[n] = max_j first[j] + second[n - j]`` for ``n <= limit``, and the smallest such j."""
     check_array("first", first, np.float64, (None,))
     check_array("second", second, np.float64, (None,))
-    best, choice = _convolve(first, second, limit)
+    best, choice = convolve_compiled(first, second, limit)
     return best, choice
 
 
 @njit(cache=True)
-def _convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, NDArray[np.int32]]:
+def convolve_compiled(first: Vector, second: Vector, limit: int) -> tuple[Vector, NDArray[np.int32]]:
+    """`convolve_separable` for other compiled code: vectors of any lengths, of which no entry beyond is read."""
     best = np.full(limit + 1, -np.inf)
     choice = np.zeros(limit + 1, dtype=np.int32)
     for start in range(0, limit + 1, BLOCK):  # a block of results at a time: all it needs stays in the nearest cache

@@ -1,0 +1,260 @@
+"""Hazards given covariates: pooled logistic regression over the units that trials had at risk.
+
+The hazard of a unit in bin ``b`` given covariates ``x`` is ``h``, with ``logit h = a_b + beta' x``. Given ``x`` it is
+the same however many units were tried for, so trials whose size was chosen by looking at ``x`` cause no bias; plain
+counts of ends would be biased by them. Bins next to each other hold each other near the prior's shape by a ridge on
+the steps of ``a``, and ``beta`` is held near zero. The mode is found by Newton's method, and around it the belief is
+Gaussian (Laplace's approximation).
+
+Trials are kept, the last ``capacity`` of them, each with a weight that discounting reduces. Adding one costs next to
+nothing; `HazardRegression.refresh` fits, and belongs outside of decisions.
+
+References
+----------
+P. Allison, "Discrete-time methods for the analysis of event histories", Sociological Methodology 13 (1982),
+https://doi.org/10.2307/270718
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, logit
+
+from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.errors import InputError, StateError, described
+from riskroute.learning.hazards import hazard_edges, hazard_tails
+from riskroute.learning.state import decode_state, encode_state
+from riskroute.seeding import checked_seed
+from riskroute.validation import LARGEST, exact_array, finite_array, real_number, whole_number
+
+_STEPS = 50
+_HALVINGS = 30
+_NEAR = 1e-9  # a step this long, relative to the coefficients' deviations, ends the search
+_LEAST_WEIGHT = 1e-6  # trials that count less are forgotten
+_PARAMETERS = ("edges", "covariates", "prior_hazards", "level_sd", "step_sd", "slope_sd", "capacity")
+_ROWS = ("x", "tried", "reached", "weights")
+
+
+class HazardRegression:
+    """Belief about hazards given covariates, from the last trials.
+
+    Parameters
+    ----------
+    edges : sequence of int
+        The last unit of every bin, as for `riskroute.learning.hazards.Hazards`.
+    covariates : int
+        Length of ``x``; of the order of one in size, and zero on average, if the prior is to mean what it says.
+    prior_hazards : sequence of float, optional
+        Hazard per unit and bin at ``x = 0`` before any trial; 0.2 unless given.
+    level_sd, step_sd, slope_sd : float
+        Prior standard deviations of the first ``a_b``, of steps between neighbours, and of ``beta``.
+    capacity : int
+        Trials kept.
+
+    Attributes
+    ----------
+    coef : Vector
+        Mode after the last `refresh`, ``(B + covariates,)``: ``a``, then ``beta``.
+    covariance : Matrix
+        Of Laplace's approximation there.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> model = HazardRegression([1, 4], covariates=1)
+    >>> for x in rng.standard_normal(2000):
+    ...     model.add(1, int(rng.random() < 1 / (1 + np.exp(x))), [x])  # empty with log-odds x
+    >>> model.refresh()
+    >>> model.coef[[0, 2]].round(1).tolist()
+    [0.0, 1.0]
+    >>> model.tails([2.0], 1).round(2).tolist()
+    [0.12]
+    """
+
+    def __init__(
+        self,
+        edges: Sequence[int] | Integers,
+        covariates: int,
+        *,
+        prior_hazards: Sequence[float] | Vector | None = None,
+        level_sd: float = 2.0,
+        step_sd: float = 1.0,
+        slope_sd: float = 1.0,
+        capacity: int = 2000,
+    ) -> None:
+        self.edges = hazard_edges(edges)
+        bins = len(self.edges)
+        self.covariates = whole_number("covariates", covariates, minimum=0, maximum=1000)
+        given = np.full(bins, 0.2) if prior_hazards is None else prior_hazards
+        self.prior_hazards = np.array(finite_array("prior_hazards", given, ndim=1, length=bins))
+        if not (self.prior_hazards.min() > 0 and self.prior_hazards.max() < 1):
+            raise InputError("prior_hazards must be between 0 and 1, and were not")
+        self.level_sd = real_number("level_sd", level_sd, above=0)
+        self.step_sd = real_number("step_sd", step_sd, above=0)
+        self.slope_sd = real_number("slope_sd", slope_sd, above=0)
+        self.capacity = whole_number("capacity", capacity, maximum=10**6)
+        self._center = np.concatenate([logit(self.prior_hazards), np.zeros(self.covariates)])
+        self._known = self._prior_precision()
+        self.x: Matrix = np.zeros((0, self.covariates))
+        self.tried, self.reached = np.zeros((2, 0), dtype=np.int64)
+        self.weights = np.zeros(0)
+        self._news: list[tuple[Vector, int, int, float]] = []
+        self.coef = self._center.copy()
+        self._settle(self._known)
+
+    def _prior_precision(self) -> Matrix:
+        """Precision of independent steps between neighbours, of the level, and of the slopes."""
+        bins = len(self.edges)
+        steps = np.eye(bins) - np.eye(bins, k=-1)
+        sizes = np.full(bins, self.step_sd)
+        sizes[0] = self.level_sd
+        known = np.zeros((bins + self.covariates,) * 2)
+        known[:bins, :bins] = (steps / sizes[:, None] ** 2).T @ steps
+        known[np.arange(bins, len(known)), np.arange(bins, len(known))] = self.slope_sd**-2
+        return known
+
+    def __len__(self) -> int:
+        return min(len(self.weights) + len(self._news), self.capacity)
+
+    def __repr__(self) -> str:
+        return f"HazardRegression({len(self.edges)} bins, {self.covariates} covariates, {len(self)} trials)"
+
+    def add(self, tried: int, reached: int, x: Sequence[float] | Vector, weight: float = 1.0) -> None:
+        """Keep a trial for ``tried`` units of which ``reached`` were there, given ``x``; `refresh` learns it."""
+        tried = whole_number("tried", tried, minimum=0)
+        reached = whole_number("reached", reached, minimum=0, maximum=tried)
+        row = self._covariates_of(x)
+        self._news.append((row, tried, reached, real_number("weight", weight, minimum=0)))
+        if len(self._news) >= self.capacity:
+            self._gather()
+
+    def _covariates_of(self, x: Any) -> Vector:
+        if self.covariates == 0 and len(x) == 0:
+            return np.zeros(0)
+        return np.array(finite_array("x", x, ndim=1, length=self.covariates, largest=LARGEST))
+
+    def _gather(self) -> None:
+        """Put new trials beside the old ones and forget what is too old or counts for nothing."""
+        if self._news:
+            x, tried, reached, weights = zip(*self._news, strict=True)
+            self.x = np.vstack([self.x, np.array(x).reshape(len(x), self.covariates)])
+            self.tried = np.concatenate([self.tried, np.array(tried, dtype=np.int64)])
+            self.reached = np.concatenate([self.reached, np.array(reached, dtype=np.int64)])
+            self.weights = np.concatenate([self.weights, np.array(weights)])
+            self._news = []
+        kept = np.flatnonzero(self.weights > _LEAST_WEIGHT)[-self.capacity :]
+        for name in _ROWS:
+            setattr(self, name, getattr(self, name)[kept])
+
+    def discount(self, factor: float) -> None:
+        """Count everything seen so far ``factor`` times."""
+        factor = real_number("factor", factor, minimum=0, maximum=1)
+        self._gather()
+        self.weights = self.weights * factor
+
+    def refresh(self) -> None:
+        """Fit mode and covariance to the trials kept, by Newton's method from where the mode was."""
+        self._gather()
+        events, at_risk = self._exposures()
+        value = self._loss(self.coef, events, at_risk)
+        for _ in range(_STEPS):
+            gradient, curvature = self._derivatives(self.coef, events, at_risk)
+            step = np.linalg.solve(curvature, gradient)
+            length = float(gradient @ step)
+            scale = 1.0
+            for _ in range(_HALVINGS):
+                candidate = self.coef - scale * step
+                found = self._loss(candidate, events, at_risk)
+                if found <= value:
+                    break
+                scale /= 2
+            else:
+                break  # no better within rounding
+            self.coef, value = candidate, found
+            if length < _NEAR**2:
+                break
+        self._settle(self._derivatives(self.coef, events, at_risk)[1])
+
+    def _settle(self, precision: Matrix) -> None:
+        self.covariance = np.linalg.inv(precision)
+        self._root = np.linalg.cholesky(self.covariance)
+
+    def _exposures(self) -> tuple[Matrix, Matrix]:
+        """Weighted ends and units at risk of every trial and bin, ``(n, B)`` each."""
+        low = np.concatenate([[0], self.edges[:-1]])
+        last = np.minimum(self.reached + 1, self.tried)[:, None]
+        at_risk = np.clip(last - low, 0, self.edges - low)
+        events = (self.reached < self.tried)[:, None] & (last > low) & (last <= self.edges)
+        return events * self.weights[:, None], at_risk * self.weights[:, None]
+
+    def _scores(self, coef: Vector) -> Matrix:
+        bins = len(self.edges)
+        return np.asarray(coef[:bins] + (self.x @ coef[bins:])[:, None])
+
+    def _loss(self, coef: Vector, events: Matrix, at_risk: Matrix) -> float:
+        """Negative log-posterior."""
+        scores, away = self._scores(coef), coef - self._center
+        return float(np.sum(at_risk * np.logaddexp(0, scores) - events * scores) + away @ self._known @ away / 2)
+
+    def _derivatives(self, coef: Vector, events: Matrix, at_risk: Matrix) -> tuple[Vector, Matrix]:
+        bins = len(self.edges)
+        hazards = expit(self._scores(coef))
+        missed, weights = at_risk * hazards - events, at_risk * hazards * (1 - hazards)
+        gradient = np.concatenate([missed.sum(axis=0), self.x.T @ missed.sum(axis=1)])
+        curvature = self._known.copy()
+        curvature[np.arange(bins), np.arange(bins)] += weights.sum(axis=0)
+        mixed = weights.T @ self.x
+        curvature[:bins, bins:] += mixed
+        curvature[bins:, :bins] += mixed.T
+        curvature[bins:, bins:] += (self.x * weights.sum(axis=1)[:, None]).T @ self.x
+        return gradient + self._known @ (coef - self._center), curvature
+
+    def draw(self, rng: np.random.Generator, scale: float = 1.0) -> Vector:
+        """Coefficients drawn from Laplace's approximation, with ``scale`` times its deviations."""
+        noise = checked_seed(rng).standard_normal(len(self.coef))
+        return np.asarray(self.coef + real_number("scale", scale, minimum=0) * (self._root @ noise))
+
+    def hazards(self, x: Sequence[float] | Vector, coef: Vector | None = None) -> Vector:
+        """Hazards per unit of every bin given ``x``, under the mode or other coefficients, ``(B,)``."""
+        given = self.coef if coef is None else exact_array("coef", coef, np.float64, self.coef.shape)
+        bins = len(self.edges)
+        return np.asarray(expit(given[:bins] + self._covariates_of(x) @ given[bins:]))
+
+    def tails(self, x: Sequence[float] | Vector, units: int, coef: Vector | None = None) -> Vector:
+        """Probability of at least 1, 2 .. ``units`` units given ``x``, ``(units,)``."""
+        return np.asarray(hazard_tails(self.edges, self.hazards(x, coef)[None, :], units)[0])
+
+    def state(self) -> dict[str, Any]:
+        """Everything, as plain JSON values."""
+        self._gather()
+        parameters = {name: encode_state(getattr(self, name)) for name in _PARAMETERS}
+        rows = {name: encode_state(getattr(self, name)) for name in (*_ROWS, "coef", "covariance")}
+        return {"parameters": parameters, "learned": rows}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Self:
+        """Rebuild the belief of a saved state."""
+        try:
+            parameters, learned = (decode_state(dict(state[name])) for name in ("parameters", "learned"))
+            model = cls(parameters.pop("edges"), parameters.pop("covariates"), **parameters)
+            model._load(learned)
+        except (KeyError, TypeError, ValueError, InputError, np.linalg.LinAlgError) as error:
+            what = error if isinstance(error, InputError) else described(state)
+            raise StateError(f"state of a hazard regression must be one that state() returned: {what}") from error
+        return model
+
+    def _load(self, learned: dict[str, Any]) -> None:
+        n, size = len(learned["weights"]), len(self.coef)
+        shapes = {"x": (n, self.covariates), "weights": (n,), "coef": (size,), "covariance": (size, size)}
+        for name, shape in shapes.items():
+            setattr(self, name, exact_array(name, learned[name], np.float64, shape))
+            if not np.isfinite(getattr(self, name)).all():
+                raise InputError(f"{name} must be finite, and was not")
+        for name in ("tried", "reached"):
+            setattr(self, name, exact_array(name, learned[name], np.int64, (n,)))
+        if n and (self.weights.min() < 0 or self.reached.min() < 0 or (self.reached > self.tried).any()):
+            raise InputError("trials must have weights and units of at least 0, and reach what they tried at most")
+        self._root = np.linalg.cholesky(self.covariance)

@@ -1,0 +1,312 @@
+"""How far a hidden whole number reaches, learned from trials that see no more of it than they try for.
+
+A trial for ``tried`` units finds ``reached = min(tried, V)`` of a hidden ``V``: if all were there, it does not tell how
+many more. The chance that unit ``s`` is missing although all before it were there is its hazard. Hazards are constant
+within bins of units, and each has a beta belief: a trial that reaches bin ``b`` and passes ``n`` of its units without
+an end adds ``n`` to the one parameter, and an end adds one to the other. That is exact, whatever was tried for: with
+bins of one unit it is the estimator of Kaplan and Meier, with wider ones its discrete-time form.
+
+Given the hazards, the tail ``P(V >= s)`` falls by a constant factor per unit between two edges, and beyond the last
+edge it goes on falling as within the last bin. What to expect of a trial follows from it:
+``E min(d, V) = sum_{s <= d} P(V >= s)``.
+
+References
+----------
+E. Kaplan, P. Meier, "Nonparametric estimation from incomplete observations", Journal of the American Statistical
+Association 53 (1958), https://doi.org/10.1080/01621459.1958.10501452
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+
+from riskroute.arrays import Floats, Integers, Matrix, Vector
+from riskroute.errors import InputError, StateError, described
+from riskroute.learning.state import decode_state, encode_state
+from riskroute.seeding import checked_seed
+from riskroute.validation import check_array, exact_array, finite_array, instance_of, list_of, real_number, whole_number
+
+MOST_UNITS = 10**6
+"""Tails are not tabulated beyond this many units."""
+
+_FIELDS = ("edges", "alpha", "beta", "events", "at_risk")
+
+
+class Hazards:
+    """Beta beliefs about the hazards of bins of units.
+
+    Parameters
+    ----------
+    edges : sequence of int
+        The last unit of every bin, ``0 < k_1 < .. < k_B``: bin ``b`` holds the units ``k_{b-1} + 1 .. k_b``. Begin
+        with 1 if nothing at all is often there.
+    alpha, beta : float or sequence of float
+        Prior ends, and units passed without one, for all bins or bin by bin.
+
+    Attributes
+    ----------
+    events : Vector
+        Trials that ended in each bin, discounted, ``(B,)``.
+    at_risk : Vector
+        Units of each bin that were tried for and reached for sure or found to be the end, discounted, ``(B,)``.
+
+    Examples
+    --------
+    >>> belief = Hazards([1, 2, 4])
+    >>> for tried, reached in ((3, 3), (3, 1), (5, 0), (2, 2), (5, 3)):
+    ...     belief.add(tried, reached)
+    >>> belief.events.tolist(), belief.at_risk.tolist()
+    ([1.0, 1.0, 1.0], [5.0, 4.0, 3.0])
+    >>> belief.tails(4).round(4).tolist()
+    [0.7143, 0.4762, 0.2857, 0.1905]
+    >>> belief.expected(4).round(4).tolist()
+    [0.0, 0.7143, 1.1905, 1.4762, 1.6667]
+    """
+
+    def __init__(
+        self,
+        edges: Sequence[int] | Integers,
+        alpha: float | Sequence[float] | Vector = 1.0,
+        beta: float | Sequence[float] | Vector = 1.0,
+    ) -> None:
+        self.edges = hazard_edges(edges)
+        self.alpha, self.beta = (self._prior(name, value) for name, value in (("alpha", alpha), ("beta", beta)))
+        self.events, self.at_risk = np.zeros(len(self.edges)), np.zeros(len(self.edges))
+
+    def _prior(self, name: str, value: Any) -> Vector:
+        given = np.full(len(self.edges), float(value)) if isinstance(value, int | float) else value
+        prior = np.array(finite_array(name, given, ndim=1, length=len(self.edges)))
+        if prior.min() <= 0:
+            raise InputError(f"{name} must be positive, was {prior.min():g}")
+        return prior
+
+    @classmethod
+    def from_tails(cls, edges: Sequence[int] | Integers, tails: Sequence[float] | Vector, strength: float) -> Self:
+        """Begin with a prior that is as firm as ``strength`` trials to the end of each bin.
+
+        ``tails`` are the prior ``P(V >= k_b)`` at the edges, falling and between 0 and 1, ``(B,)``.
+
+        Examples
+        --------
+        >>> prior = Hazards.from_tails([1, 2, 4], [0.5, 0.25, 0.125], strength=2)
+        >>> prior.alpha.round(3).tolist(), prior.beta.round(3).tolist()
+        ([1.0, 1.0, 1.0], [1.0, 1.0, 2.414])
+        """
+        ends = hazard_edges(edges)
+        given = np.concatenate([[1.0], finite_array("tails", tails, ndim=1, length=len(ends))])
+        if not (given[-1] > 0 and (np.diff(given) < 0).all()):
+            raise InputError("tails must fall from below 1 and stay above 0, and did not")
+        width = np.diff(ends, prepend=0)
+        chance = 1 - given[1:] / given[:-1]
+        hazard = 1 - (1 - chance) ** (1 / width)
+        alpha = real_number("strength", strength, above=0) * chance
+        return cls(ends, alpha, alpha * (1 - hazard) / hazard)
+
+    def __repr__(self) -> str:
+        return f"Hazards({len(self.edges)} bins up to {self.edges[-1]}, {self.at_risk[0]:g} trials)"
+
+    def add(self, tried: int, reached: int, weight: float = 1.0) -> None:
+        """Learn from a trial for ``tried`` units of which ``reached`` were there, counted ``weight`` times.
+
+        A trial that reached everything was cut off: no end was seen. Units beyond the last edge are left out.
+        """
+        events, passed = trial_exposure(self.edges, tried, reached)
+        weight = real_number("weight", weight, minimum=0)
+        self.events += weight * events
+        self.at_risk += weight * passed
+
+    def discount(self, factor: float) -> None:
+        """Count everything seen so far ``factor`` times; the prior stays."""
+        factor = real_number("factor", factor, minimum=0, maximum=1)
+        self.events *= factor
+        self.at_risk *= factor
+
+    def weakened(self, factor: float) -> Self:
+        """Return the same belief with everything seen counted ``factor`` times: yesterday's, for today."""
+        copy = self.merged(self, 0.0)
+        copy.discount(factor)
+        return copy
+
+    def merged(self, other: Hazards, weight: float = 1.0) -> Self:
+        """Return a belief from what both have seen, the other's counted ``weight`` times, with the prior of this one.
+
+        A weight below one lets a belief with few trials borrow from one with many.
+        """
+        instance_of("other", other, Hazards, "a Hazards")
+        if not np.array_equal(self.edges, other.edges):
+            raise InputError(f"edges must be equal to be merged, were {self.edges.tolist()} and {other.edges.tolist()}")
+        weight = real_number("weight", weight, minimum=0)
+        both = type(self)(self.edges, self.alpha, self.beta)
+        both.events = self.events + weight * other.events
+        both.at_risk = self.at_risk + weight * other.at_risk
+        return both
+
+    @property
+    def posterior(self) -> tuple[Vector, Vector]:
+        """Parameters of the beta belief about the hazard of every bin."""
+        return self.alpha + self.events, self.beta + (self.at_risk - self.events)
+
+    @property
+    def hazards(self) -> Vector:
+        """Mean hazard per unit of every bin, ``(B,)``."""
+        alpha, beta = self.posterior
+        return np.asarray(alpha / (alpha + beta))
+
+    def draw(self, rng: np.random.Generator) -> Vector:
+        """Hazards of all bins, drawn from the belief, ``(B,)``."""
+        return np.asarray(checked_seed(rng).beta(*self.posterior))
+
+    def tails(self, units: int, hazards: Vector | None = None) -> Vector:
+        """Probability of at least 1, 2 .. ``units``, ``(units,)``: the mean of the belief, or under given hazards."""
+        units = whole_number("units", units, minimum=0, maximum=MOST_UNITS)
+        if hazards is not None:
+            drawn = exact_array("hazards", hazards, np.float64, (None,))[None, :]
+            return np.asarray(hazard_tails(self.edges, drawn, units)[0])
+        alpha, beta = self.posterior
+        tails: Vector = _mean_tails(self.edges, alpha, beta, units)
+        return tails
+
+    def expected(self, units: int, hazards: Vector | None = None) -> Vector:
+        """``E min(d, V)`` of trials for ``d = 0 .. units`` units, ``(units + 1,)``."""
+        return capped_moments(self.tails(units, hazards))[0]
+
+    def state(self) -> dict[str, Any]:
+        """Everything, as plain JSON values."""
+        return {name: encode_state(getattr(self, name)) for name in _FIELDS}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Self:
+        """Rebuild the belief of a saved state."""
+        if not isinstance(state, dict) or set(state) != set(_FIELDS):
+            raise StateError(f"state of hazards must hold {', '.join(_FIELDS)}, was {described(state)}")
+        try:
+            edges, alpha, beta, events, at_risk = (decode_state(state[name]) for name in _FIELDS)
+            belief = cls(edges, alpha, beta)
+            for name, counts in (("events", events), ("at_risk", at_risk)):
+                setattr(belief, name, np.array(finite_array(name, counts, ndim=1, length=len(belief.edges))))
+        except InputError as error:
+            raise StateError(f"state of hazards must be one that state() returned: {error}") from error
+        if belief.events.min() < 0 or (belief.at_risk - belief.events).min() < -1e-9 * belief.at_risk.max():
+            raise StateError("state of hazards must have events from 0 to what was at risk, and had not")
+        return belief
+
+
+def hazard_edges(edges: Any) -> Integers:
+    """Return the last unit of every bin as an array, or raise `InputError`."""
+    given = np.array(exact_array("edges", edges, np.int64, (None,)))
+    if not (len(given) and given[0] > 0 and (np.diff(given) > 0).all() and given[-1] <= MOST_UNITS):
+        raise InputError(f"edges must rise from at least 1 to at most {MOST_UNITS:,}, was {given.tolist()[:6]}")
+    return given
+
+
+def trial_exposure(edges: Integers, tried: int, reached: int) -> tuple[Vector, Vector]:
+    """Ends seen and units at risk in every bin by one trial, each ``(B,)``.
+
+    Examples
+    --------
+    >>> events, at_risk = trial_exposure(np.array([1, 2, 4, 8]), 7, 5)
+    >>> events.tolist(), at_risk.tolist()
+    ([0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 2.0, 2.0])
+    """
+    check_array("edges", edges, np.int64, (None,))
+    tried = whole_number("tried", tried, minimum=0)
+    reached = whole_number("reached", reached, minimum=0, maximum=tried)
+    events, at_risk = np.zeros(len(edges)), np.zeros(len(edges))
+    _expose(edges, tried, reached, events, at_risk)
+    return events, at_risk
+
+
+def hazard_tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
+    """Probability of at least 1, 2 .. ``units`` units under hazards per unit ``(m, B)``: ``(m, units)``.
+
+    Examples
+    --------
+    >>> hazard_tails(np.array([1, 3]), np.array([[0.5, 0.1]]), 4).round(5).tolist()
+    [[0.5, 0.45, 0.405, 0.3645]]
+    """
+    check_array("edges", edges, np.int64, (None,))
+    if len(edges) == 0:
+        raise InputError("edges must not be empty")
+    check_array("hazards", hazards, np.float64, (None, len(edges)))
+    tails: Matrix = _tails(edges, hazards, whole_number("units", units, minimum=0, maximum=MOST_UNITS))
+    return tails
+
+
+def draw_hazard_tails(beliefs: Sequence[Hazards], rng: np.random.Generator, units: int) -> Matrix:
+    """Tails of several beliefs over the same bins, each under hazards drawn from it, ``(m, units)``.
+
+    Examples
+    --------
+    >>> seen = Hazards([1, 2])
+    >>> for _ in range(1000):
+    ...     seen.add(2, 1)
+    >>> draw_hazard_tails([seen, seen], np.random.default_rng(1), 2).round(2).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    """
+    beliefs = list_of("beliefs", beliefs, Hazards, "Hazards")
+    if not beliefs:
+        raise InputError("no beliefs given")
+    if len({belief.edges.tobytes() for belief in beliefs}) > 1:
+        raise InputError("beliefs must have the same edges, and had not")
+    alpha, beta = np.array([belief.posterior for belief in beliefs]).transpose(1, 0, 2)
+    return hazard_tails(beliefs[0].edges, checked_seed(rng).beta(alpha, beta), units)
+
+
+def capped_moments(tails: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of ``min(d, V)`` for ``d = 0 .. U`` from tails ``(.., U)``, each ``(.., U + 1)``.
+
+    Examples
+    --------
+    >>> mean, variance = capped_moments(np.array([0.5, 0.5]))  # nothing or at least two
+    >>> mean.tolist(), variance.tolist()
+    ([0.0, 0.5, 1.0], [0.0, 0.25, 1.0])
+    """
+    tails = np.asarray(tails, dtype=np.float64)
+    mean, square = np.zeros((2, *tails.shape[:-1], tails.shape[-1] + 1))
+    np.cumsum(tails, axis=-1, out=mean[..., 1:])
+    np.cumsum(tails * (2 * np.arange(tails.shape[-1]) + 1), axis=-1, out=square[..., 1:])
+    return mean, np.maximum(square - mean**2, 0.0)
+
+
+@njit(cache=True)
+def _expose(edges: Integers, tried: int, reached: int, events: Vector, at_risk: Vector) -> None:
+    last = min(reached + 1, tried)  # the last unit of which something was learned
+    below = 0
+    for b in range(len(edges)):
+        if last <= below:
+            break
+        at_risk[b] = min(last, edges[b]) - below
+        if reached < tried and below < last <= edges[b]:
+            events[b] = 1.0
+        below = edges[b]
+
+
+@njit(cache=True)
+def _tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
+    tails = np.empty((len(hazards), units))
+    for i in range(len(hazards)):
+        tail, b = 1.0, 0
+        for s in range(units):
+            if s == edges[b] and b < len(edges) - 1:
+                b += 1
+            tail *= 1 - hazards[i, b]
+            tails[i, s] = tail
+    return tails
+
+
+@njit(cache=True)
+def _mean_tails(edges: Integers, alpha: Vector, beta: Vector, units: int) -> Vector:
+    """Means of products of survivals: of ``(1 - h)^i`` under a beta law, unit by unit."""
+    tails = np.empty(units)
+    tail, b, i = 1.0, 0, 0
+    for s in range(units):
+        if s == edges[b] and b < len(edges) - 1:
+            b, i = b + 1, 0
+        tail *= (beta[b] + i) / (alpha[b] + beta[b] + i)
+        tails[s] = tail
+        i += 1
+    return tails
