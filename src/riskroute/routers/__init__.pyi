@@ -8,6 +8,9 @@ from riskroute.routers.context import Context as Context
 from riskroute.routers.context import Pool as Pool
 from riskroute.routers.context import VenueBooks as VenueBooks
 from riskroute.routers.context import read_context as read_context
+from riskroute.routers.contextual import Contextual as Contextual
+from riskroute.routers.contextual import ContextualGreedy as ContextualGreedy
+from riskroute.routers.contextual_ids import ContextualIds as ContextualIds
 from riskroute.routers.dark_first import DarkFirst as DarkFirst
 from riskroute.routers.dark_first import DarkFirstPost as DarkFirstPost
 from riskroute.routers.decision import Decision as Decision

@@ -9,6 +9,8 @@ from riskroute.learning.registry import POLICIES
 from riskroute.routers.bayes_fill import BayesFill
 from riskroute.routers.cmab import Cmab
 from riskroute.routers.cont_kukanov import ContKukanov, DarkFirstContKukanov
+from riskroute.routers.contextual import Contextual, ContextualGreedy
+from riskroute.routers.contextual_ids import ContextualIds
 from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
 from riskroute.routers.delay import Delay
 from riskroute.routers.exp3 import Exp3
@@ -36,6 +38,7 @@ ROUTERS: dict[str, type[Router]] = {
         *(DarkFirst, DarkFirstPost, RestEven),
         *(Hidden, Delay, ContKukanov, DarkFirstContKukanov, BayesFill),
         *(KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab, RaUcb),
+        *(Contextual, ContextualGreedy, ContextualIds),
         *(StaticSplit, StaticSweep, PolicyRouter),
     )
 }

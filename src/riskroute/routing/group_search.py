@@ -97,18 +97,14 @@ def group_profile(tables: Matrix) -> tuple[Vector, Choices]:
     """
     check_array("tables", tables, np.float64, (None, None))
     _check_tables(tables)
-    best, choices = _profile(tables, np.arange(len(tables)))
+    best, choices = group_profile_compiled(tables)
     return best, choices
 
 
 def group_units(choices: Choices, total: int) -> Units:
     """Return the units of every slot that `group_profile` found best for a total that has a finite cost, ``(m,)``."""
     check_array("choices", choices, np.int32, (None, None))
-    total = whole_number("total", total, minimum=0, maximum=choices.shape[1] - 1)
-    units = np.zeros(len(choices), dtype=np.int64)
-    for k, row in enumerate(choices):
-        units[k] = row[total]
-        total -= int(units[k])
+    units: Units = group_units_compiled(choices, whole_number("total", total, minimum=0, maximum=choices.shape[1] - 1))
     return units
 
 
@@ -146,6 +142,22 @@ def _profile(tables: Matrix, rows: Integers) -> tuple[Vector, Choices]:
     for v in range(width):
         suffix[v] = -suffix[v] + 0.0  # no negative zero
     return suffix, choices
+
+
+@njit(cache=True)
+def group_profile_compiled(tables: Matrix) -> tuple[Vector, Choices]:
+    """`group_profile` for other compiled code."""
+    return _profile(tables, np.arange(len(tables)))
+
+
+@njit(cache=True)
+def group_units_compiled(choices: Choices, total: int) -> Units:
+    """`group_units` for other compiled code."""
+    if total < 0 or total >= choices.shape[1]:
+        raise InputError("total must be one of those that the choices are for, was not")
+    units = np.zeros(len(choices), dtype=np.int64)
+    _trace(choices, np.arange(len(choices)), total, units)
+    return units
 
 
 @njit(cache=True)

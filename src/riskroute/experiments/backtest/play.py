@@ -79,8 +79,10 @@ class PlayTask:
             choice = dataclasses.replace(
                 choice, parameters={"kappa": config.kappa, "rounds": rounds, "seed": self.seed, **choice.parameters}
             )
-        elif choice.begins_as is None and "seed" in choice.make().parameters:
-            choice = dataclasses.replace(choice, parameters={"seed": self.seed, **choice.parameters})
+        elif known := self._told:
+            given = {"seed": self.seed, "kappa": config.kappa}
+            told = {name: given[name] for name in known}
+            choice = dataclasses.replace(choice, parameters={**told, **choice.parameters})
         router = choice.make()
         parts = []
         for place, day in enumerate(self.days):
@@ -102,6 +104,13 @@ class PlayTask:
         return Tables.together(parts)
 
     @property
+    def _told(self) -> tuple[str, ...]:
+        """Parameters that a router is given by the backtest, unless it begins as it is."""
+        if self.choice.begins_as is not None or self.choice.name in POLICIES:
+            return ()
+        return tuple(name for name in ("seed", "kappa") if name in self.choice.make().parameters)
+
+    @property
     def identity(self) -> str:
         """Hash of everything that the result depends on."""
         days = [[day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]]
@@ -109,7 +118,8 @@ class PlayTask:
         choice = [self.choice.label, self.choice.name, dict(self.choice.parameters)]
         if self.choice.begins_as is not None:
             choice.append(hashlib.sha256(cloudpickle.dumps(self.choice.begins_as)).hexdigest())
-        kappa = self.config.kappa if self.choice.name in POLICIES else 0.0  # others do not know it
+        knows = self.choice.name in POLICIES or "kappa" in self._told
+        kappa = self.config.kappa if knows else 0.0
         config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1))
         return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, code_hash()], 24)
 

@@ -1,0 +1,343 @@
+"""The router that looks at the books, learns from every child order, and weighs waiting against doing it now."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from riskroute.arrays import Floats, Matrix, Units
+from riskroute.routers.context import Context
+from riskroute.routers.dark_allocation import unit_shares
+from riskroute.routers.dark_belief import DarkBelief
+from riskroute.routers.dark_first import quickest_venue
+from riskroute.routers.lit_belief import LitBelief
+from riskroute.routers.moment import Moment, horizon_class, moment_of
+from riskroute.routers.patience import Outlook, Patience, PatientPlan, Tried
+from riskroute.routers.plan import Plan
+from riskroute.routers.report import ChildReport
+from riskroute.routers.router import Public, Router
+from riskroute.seeding import seed_stream
+from riskroute.validation import real_number, whole_number
+
+MOST_WAITING = 10_000
+"""Orders at most whose outcomes are awaited; the oldest are forgotten."""
+
+KEPT_ERRORS = 400
+LEAST_ERRORS = 100
+_FIRST_WORST = 3.2
+_FIRST_PRICE = 1.0  # basis points a squared basis point: cautious until the price of tails is found
+_STEP = 0.05
+_MOST_PRICE = 100.0
+
+
+@dataclass
+class ContextualGreedy(Router):
+    """Send the plan that seems best: how much to do now, to post at which venues, and to rest in which pools.
+
+    Given the books, what market orders cost is known; it is an offset, not a thing to learn. What limit orders earn is
+    learned from public outcomes of all venues, what pools hold from our own fills there. The plan minimises the
+    expected cost plus ``kappa`` times its variance, exactly.
+
+    Parameters
+    ----------
+    kappa : float
+        Basis points charged for a squared basis point of unforeseen cost.
+    tail_room : float, optional
+        Basis points by which the expected shortfall (5 %) of costs may exceed that of the best simple rule, on average;
+        None: risk is charged ``kappa`` and nothing more.
+    units : int
+        Parts at most into which an order is cut.
+    lit_half_life, dark_half_life : float
+        Days after which what was seen at lit venues, and in dark pools, counts half.
+    leak : float
+        Probability per 1,000 shares sent to a pool that the best price fades for the rest: what trying a pool costs.
+    seed : int
+        Of the draws of routers that explore.
+
+    Notes
+    -----
+    A plan that waits has fatter tails than one that does not, whatever it saves on average. With ``tail_room`` the
+    price of variance is raised until the expected shortfall that the belief predicts is, on average over orders, no
+    more than that of the best of ``dark-first+sweep``, ``dark-first+post+sweep``, ``rest-even+sweep`` and ``sweep``.
+
+    Examples
+    --------
+    Without time or pools it is the sweep:
+
+    >>> from riskroute.routers.context import read_context
+    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}}
+    >>> ContextualGreedy().route(read_context(books, side="sell", shares=300))
+    Plan(order='order', dark={}, in_turn=True, before=False, dark_rest={}, recall=None, limit={}, take={}, \
+take_limits={}, rest='sweep', trade_through=False)
+    """
+
+    name: ClassVar[str] = "contextual-greedy"
+    feedback: ClassVar[str] = "F3"
+    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "kept", "prices", "errors")
+    kappa: float = 0.05
+    tail_room: float | None = 0.0
+    units: int = 100
+    lit_half_life: float = 5.0
+    dark_half_life: float = 1.0
+    leak: float = 0.02
+    seed: int = 0
+    lit: LitBelief = field(init=False, repr=False)
+    dark: DarkBelief = field(init=False, repr=False)
+    kept: dict[str, dict[str, Any]] = field(init=False, repr=False)
+    """By order under way: its horizon, and what resting children need to be understood when outcomes are public."""
+    errors: list[float] = field(init=False, repr=False)
+    """Costs of the last orders less what was expected, in standard deviations."""
+    prices: dict[str, float] = field(init=False, repr=False)
+    """Price of variance that keeps tails in bounds, by class of horizon and size."""
+
+    def check_parameters(self) -> None:
+        real_number("kappa", self.kappa, minimum=0, maximum=1000)
+        if self.tail_room is not None:
+            real_number("tail_room", self.tail_room, minimum=0)
+        whole_number("units", self.units, maximum=1000)
+        for name in ("lit_half_life", "dark_half_life"):
+            real_number(name, getattr(self, name), above=0)
+        real_number("leak", self.leak, minimum=0, maximum=1000)
+        whole_number("seed", self.seed, minimum=0)
+
+    def begin(self) -> None:
+        self.lit, self.dark = LitBelief(self.lit_half_life), DarkBelief(self.dark_half_life)
+        self.kept, self.prices, self.errors = {}, {}, []
+
+    def decide(self, context: Context) -> Plan:
+        desk = Desk(self, context)
+        price = self._price(desk)
+        mean = desk.patience(None)
+        chosen, patience = self.choose(desk, mean, price)
+        self._mind_tails(desk, patience, chosen)
+        self.kept[context.order] = {"horizon": context.horizon, "time": context.time, **desk.notes}
+        while len(self.kept) > MOST_WAITING:
+            self.kept.pop(next(iter(self.kept)))
+        return desk.plan(chosen, patience)
+
+    def choose(self, desk: Desk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
+        """Return the plan to send, and the outlook by which its tails are judged."""
+        return mean.plan(price), mean
+
+    # the price of tails
+
+    def _class(self, context: Context) -> str:
+        return f"{horizon_class(context.horizon)} {round(math.log2(context.shares))}"
+
+    def _price(self, desk: Desk) -> float:
+        """Dollars charged for a squared dollar."""
+        asked = self.kappa
+        if self.tail_room is not None and desk.context.horizon > 0:
+            asked = max(asked, self.prices.get(self._class(desk.context), _FIRST_PRICE))
+        return asked * desk.per_bp
+
+    def _mind_tails(self, desk: Desk, patience: Patience, chosen: PatientPlan) -> None:
+        """Raise or lower the price of variance by how far the tail of a plan is from what is allowed."""
+        if self.tail_room is None or desk.context.horizon <= 0:
+            return
+        rule = min(desk.simple_rules(patience), key=lambda one: one.objective(self.kappa * desk.per_bp))
+        seen = patience.outlook(chosen)
+        desk.notes |= {"cost": seen.cost, "deviation": math.sqrt(seen.variance)}
+        worst = seen.cost + self._worst() * math.sqrt(seen.variance)
+        excess = (worst - rule.shortfall) * desk.per_bp - self.tail_room
+        key = self._class(desk.context)
+        price = self.prices.get(key, _FIRST_PRICE) * math.exp(_STEP * min(max(excess, -1.0), 1.0))
+        self.prices[key] = min(max(price, 1e-4), _MOST_PRICE)
+
+    def _worst(self) -> float:
+        """Standard deviations by which the worst twentieth of our orders exceeded what was expected."""
+        if len(self.errors) < LEAST_ERRORS:
+            return _FIRST_WORST
+        errors = sorted(self.errors)[-(len(self.errors) // 20) :]
+        return max(sum(errors) / len(errors), 1.0)
+
+    # learning
+
+    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+        kept = self.kept.get(order)
+        if kept is None:
+            return
+        for child in children:
+            if child.sent and child.kind == "dark":
+                self.dark.learn(child.place, 0.0, sent=child.sent, filled=child.filled, time=kept["time"])
+            elif child.sent and child.kind == "dark_rest":
+                horizon = kept["horizon"]
+                self.dark.learn(child.place, horizon, sent=child.sent, filled=child.filled, time=kept["time"])
+                kept.setdefault("rested", []).append([child.place, child.sent, child.filled, child.price])
+        if profit is not None and kept.get("deviation"):
+            self.errors.append((-profit - kept["cost"]) / kept["deviation"])
+            del self.errors[:-KEPT_ERRORS]
+        if profit is not None and not kept.get("rested"):
+            del self.kept[order]
+
+    def see(self, public: Public) -> None:
+        context = public.context
+        sweep = float(context.displayed.costs(context.shares)) / context.shares
+        moment = moment_of(context, sweep)
+        kept = self.kept.get(context.order)
+        if kept is not None and public.later is not None:
+            for pool, sent, filled, price in kept.get("rested", ()):
+                moved = context.sign * (price - context.mid) * filled
+                late = (public.later.sweep - kept["later"]) * (sent - filled)
+                self.dark.learn_adverse(pool, (moved + late) / sent / moment.half_spread)
+            if context.order not in self._under_way:
+                del self.kept[context.order]
+        self.lit.see(public, moment)
+
+    @property
+    def lit_state(self) -> dict[str, Any]:
+        """What is believed of lit venues, as plain values."""
+        return self.lit.state()
+
+    @property
+    def dark_state(self) -> dict[str, Any]:
+        """What is believed of dark pools, as plain values."""
+        return self.dark.state()
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        self.lit, self.dark = LitBelief.restore(memory["lit_state"]), DarkBelief.restore(memory["dark_state"])
+        self.kept = {str(order): dict(kept) for order, kept in memory["kept"].items()}
+        self.errors = [real_number("error", error) for error in memory["errors"]]
+        self.prices = {str(key): real_number("price", price, above=0) for key, price in memory["prices"].items()}
+
+
+@dataclass
+class Contextual(ContextualGreedy):
+    """Thompson sampling over what pools hold; lit venues at what is expected of them, since nothing need be tried.
+
+    Parameters
+    ----------
+    budget : float
+        Basis points; a plan that seems worse than the best one by more is never sent.
+    """
+
+    name: ClassVar[str] = "contextual"
+    budget: float = 0.2
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        real_number("budget", self.budget, minimum=0)
+
+    def choose(self, desk: Desk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
+        best = mean.plan(price)
+        if not desk.pools:
+            return best, mean
+        rng = np.random.default_rng(seed_stream(self.seed, self.name, desk.context.order))
+        drawn = desk.patience(rng).plan(price)
+        worse = mean.outlook(drawn).objective(price) - mean.outlook(best).objective(price)
+        return (drawn if worse * desk.per_bp <= self.budget else best), mean
+
+    def greedy(self, context: Context) -> Plan | None:
+        desk = Desk(self, context)
+        mean = desk.patience(None)
+        return desk.plan(mean.plan(self._price(desk)), mean)
+
+
+class Desk:
+    """An order on its books, before the beliefs of a router."""
+
+    def __init__(self, router: ContextualGreedy, context: Context) -> None:
+        self.router, self.context = router, context
+        self.unit = unit_shares(context.shares, context.lot, router.units)
+        units = -(-context.shares // self.unit)
+        self.shares: Floats = np.minimum(np.arange(units + 1.0) * self.unit, context.shares)
+        self.sweep: Floats = context.displayed.costs(self.shares)
+        self.moment: Moment = moment_of(context, float(self.sweep[-1]) / context.shares)
+        self.per_bp = 1e4 / (context.shares * context.mid)
+        half = self.moment.half_spread
+        prices = {pool.name: pool.fee - pool.improvement * half for pool in context.pools}
+        self.pools = {name: price for name, price in sorted(prices.items(), key=lambda one: one[1])
+                      if price < self.moment.sweep}  # fmt: skip
+        self.places: list[tuple[str, str]] = []
+        self.notes: dict[str, float] = {}
+        self.wait = router.lit.waiting(context, self.moment, self.shares) if context.horizon > 0 else None
+        if self.wait is not None:
+            self.notes["later"] = self.wait.later
+            self.there = np.flatnonzero(self.wait.there)
+            names = context.books.venues
+            self.places = [("limit", names[v]) for v in self.there] + [("dark_rest", pool) for pool in self.pools]
+            self.extra = half * np.array([max(router.dark.adverse_selection(pool), 0.0) for pool in self.pools])
+
+    def patience(self, rng: np.random.Generator | None) -> Patience:
+        """What can be done with the order, as expected or under one draw of what pools hold."""
+        wait, shares, pools = self.wait, self.shares, self.pools
+        uses = [(pool, 0.0) for pool in pools]
+        if wait is not None:
+            uses += [(pool, self.context.horizon) for pool in pools]
+        empty = np.zeros((0, len(shares)))
+        found, spread = self.router.dark.moments(uses, shares, rng) if uses else (empty, empty)
+        tried = self._tried(found[: len(pools)])
+        if wait is None:
+            return Patience(shares, self.sweep, empty, empty, 0.0, tried)
+        cost, variance = wait.cost[self.there], wait.variance[self.there]
+        if pools:
+            found, spread = found[len(pools) :], spread[len(pools) :]
+            price = np.array(list(pools.values()))[:, None]
+            rests = found * price + (shares - found) * wait.later + self.extra[:, None] * shares
+            cost = np.concatenate([cost, rests])
+            variance = np.concatenate([variance, spread * (wait.later - price) ** 2])
+        return Patience(shares, self.sweep, cost, variance, wait.common, tried)
+
+    def _tried(self, found: Matrix) -> Tried:
+        """Pools that are worth trying first, the cheapest first, given what they hold, ``(J, U + 1)``."""
+        shares, whole = self.shares, self.context.shares
+        left, together, spent, nothing = shares, np.zeros(len(shares)), 0.0, 1.0
+        tried = []
+        faded = self.router.leak * whole / 1000 * self.context.tick * whole
+        for (pool, price), some in zip(self.pools.items(), found, strict=True):
+            if some[-1] * (self.moment.sweep - price) <= faded:
+                continue
+            tried.append(pool)
+            got = np.minimum(np.interp(left, shares, some), left)
+            nothing *= 1 - min(float(some[1] / shares[1]), 1.0)
+            together, left, spent = together + got, left - got, spent + float(got[-1]) * price
+        return Tried(tuple(tried), together, nothing, spent / max(float(together[-1]), 1e-9))
+
+    def simple_rules(self, patience: Patience) -> list[Outlook]:
+        """Outlooks of the simple rules: what a router that learns must not be riskier than."""
+        nothing = np.zeros(len(self.places), dtype=np.int64)
+        rules = [PatientPlan(nothing, before=True)]
+        venue = quickest_venue(self.context)
+        if ("limit", venue) in self.places:
+            posted = nothing.copy()
+            posted[self.places.index(("limit", venue))] = patience.units
+            rules.append(PatientPlan(posted, before=True))
+        resting = [place for place, (kind, _) in enumerate(self.places) if kind == "dark_rest"]
+        found = [patience.outlook(rule) for rule in rules]
+        if resting:
+            even = nothing.copy()
+            even[resting] = patience.units // len(resting)
+            even[resting[0]] += patience.units - int(even.sum())
+            found.append(patience.outlook(PatientPlan(even, before=False)))
+        return found
+
+    def plan(self, chosen: PatientPlan, patience: Patience) -> Plan:
+        """Return the child orders of a plan."""
+        context = self.context
+        sent = _shares(chosen.units, self.unit, context.shares)
+        held: dict[str, dict[str, int]] = {"limit": {}, "dark_rest": {}}
+        for (kind, place), shares in zip(self.places, sent, strict=True):
+            if shares:
+                held[kind][place] = shares
+        now = context.shares - sum(sent)
+        pools = patience.tried.pools if now or chosen.before else ()
+        return Plan(
+            context.order,
+            dark=dict.fromkeys(pools, context.shares),
+            in_turn=True,
+            before=chosen.before and bool(pools),
+            dark_rest=held["dark_rest"],
+            limit=held["limit"],
+        )
+
+
+def _shares(units: Units, unit: int, shares: int) -> list[int]:
+    """Shares of units; the last unit of an order may be smaller."""
+    sent, left = [], shares
+    for count in units.tolist():
+        sent.append(min(count * unit, left))
+        left -= sent[-1]
+    return sent

@@ -1,0 +1,97 @@
+"""Information-directed sampling: a plan is worth a worse outlook if it teaches enough about dark pools."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskroute.routers.contextual import Contextual, Desk
+from riskroute.routers.patience import Patience, PatientPlan
+from riskroute.seeding import seed_stream
+from riskroute.validation import real_number, whole_number
+
+
+@dataclass
+class ContextualIds(Contextual):
+    """Send the plan with the least squared regret per information, if what it teaches is worth it.
+
+    Candidates are the plan that seems best, the best plans under some draws of what pools hold, and the first with
+    twice and half as many shares resting in pools. The regret of a candidate is how much worse it is than the best one,
+    on average over the draws; its information is how much the beliefs about the pools it uses would narrow.
+
+    Parameters
+    ----------
+    draws : int
+        Draws of what pools hold.
+    orders_left : float
+        Orders that will profit from what is learned. The plan that seems best is sent unless they are expected to gain
+        more from another one than it costs now.
+
+    References
+    ----------
+    J. Kirschner, A. Krause, "Information directed sampling and bandits with heteroscedastic noise" (2018),
+    https://arxiv.org/abs/1801.09667
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}}}
+    >>> ContextualIds().route(read_context(books, side="sell", shares=300)).dark
+    {'P': 300}
+    """
+
+    name: ClassVar[str] = "contextual-ids"
+    draws: int = 8
+    orders_left: float = 1000.0
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        whole_number("draws", self.draws, maximum=1000)
+        real_number("orders_left", self.orders_left, minimum=0)
+
+    def choose(self, desk: Desk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
+        best = mean.plan(price)
+        if not desk.pools or not desk.places:
+            return best, mean
+        rng = np.random.default_rng(seed_stream(self.seed, self.name, desk.context.order))
+        worlds = [desk.patience(rng) for _ in range(self.draws)]
+        candidates = [best, *(world.plan(price) for world in worlds), *_neighbours(desk, best, mean.units)]
+        losses = np.array([[world.outlook(one).objective(price) for one in candidates] for world in worlds])
+        regrets = (losses - losses.min(axis=1, keepdims=True)).mean(axis=0) * desk.per_bp
+        known = mean.outlook(best).objective(price)
+        allowed = [known + self.budget / desk.per_bp >= mean.outlook(one).objective(price) for one in candidates]
+        learned = np.array([self.information(desk, mean, one) for one in candidates])
+        ratio = np.where(allowed, regrets**2 / np.maximum(learned, 1e-12), np.inf)
+        chosen = int(np.argmin(ratio))
+        saved = float(regrets[0]) * (1 - math.exp(-learned[chosen]))  # regret that what it teaches would take away
+        worth = self.orders_left * saved > regrets[chosen] - regrets[0]
+        return (candidates[chosen] if worth else best), mean
+
+    def information(self, desk: Desk, mean: Patience, plan: PatientPlan) -> float:
+        """Return how much a plan would narrow the beliefs about the pools it uses, in nats, about."""
+        total = 0.0
+        for (kind, pool), units in zip(desk.places, plan.units.tolist(), strict=True):
+            if kind == "dark_rest" and units:
+                shares = float(mean.shares[units])
+                total += self.dark.information(pool, desk.context.horizon, shares)
+        now = desk.context.shares - float(mean.shares[plan.units].sum())
+        tried = desk.context.shares if plan.before else now
+        if tried > 0:
+            total += sum(self.dark.information(pool, 0.0, tried) for pool in mean.tried.pools)
+        return total
+
+
+def _neighbours(desk: Desk, plan: PatientPlan, units: int) -> list[PatientPlan]:
+    """The same plan with each resting child half and twice as large, as far as there are shares."""
+    found = []
+    for place, (kind, _) in enumerate(desk.places):
+        if kind == "dark_rest":
+            for count in {int(plan.units[place]) // 2, 2 * int(plan.units[place]) or 1}:
+                other = plan.units.copy()
+                other[place] = count
+                if count != plan.units[place] and other.sum() <= units:
+                    found.append(PatientPlan(other, plan.before))
+    return found

@@ -1,0 +1,216 @@
+"""What limit orders earn at lit venues, given the books: learned from public outcomes, of all venues at every moment.
+
+Everybody can work out after the fact what a limit order would have earned (class F3). So nothing has to be tried: the
+belief about displayed venues is a regression, in which what a venue does differently from others is shrunk towards
+them. Profits are in half-spreads a share, so that coefficients mean the same for all symbols and moments.
+
+The variance has a part that all waiting shares have in common, the move of the mid until the horizon, and parts of
+their own. Products of the errors of two venues tell them apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from riskroute.arrays import Floats, Integers, Matrix
+from riskroute.learning.residual_test import ResidualTest
+from riskroute.learning.two_map_belief import TwoMapBelief
+from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows
+from riskroute.routers.context import Context
+from riskroute.routers.moment import POSTING_FEATURES, Moment, Postings, fill_fraction, postings
+from riskroute.routers.router import Public
+from riskroute.validation import instance_of, real_number
+
+MOST_VENUES = 24
+"""Venues that get a deviation of their own; those seen later have none."""
+
+REFRESH = 20
+"""Moments between two fits."""
+
+_DEVIATIONS = (1.0, 0.5, 1.0, 0.5, 1.0, 0.5, 0.3, 0.3, 0.3, 0.5, 0.5)
+_OWN = 0.25
+_LATER_FEATURES = 4
+_VOLATILITY_MEMORY = 0.98
+_DAY = 86_400 * 10**9  # nanoseconds
+
+
+class Waiting(NamedTuple):
+    """What waiting until the horizon is expected to bring, for an order and a moment.
+
+    ``cost (V, n)`` and ``variance (V, n)`` are those of limit orders of so many shares at each venue, in dollars and
+    squared dollars, without what all waiting shares have in common: ``common`` squared dollars times the square of the
+    shares that wait. ``later`` is the cost a share of sweeping at the horizon, and ``there`` says which venues can be
+    joined.
+    """
+
+    cost: Matrix
+    variance: Matrix
+    there: Floats
+    common: float
+    later: float
+
+
+class LitBelief:
+    """Regression of the outcomes of limit orders, and of a sweep at the horizon, on the state of the books.
+
+    Parameters
+    ----------
+    half_life : float
+        Days after which what was seen counts half.
+    """
+
+    def __init__(self, half_life: float = 5.0) -> None:
+        self.half_life = real_number("half_life", half_life, above=0)
+        mean = np.zeros(POSTING_FEATURES + MOST_VENUES)
+        deviations = np.array([*_DEVIATIONS, *[_OWN] * MOST_VENUES])
+        prior = TwoMapEstimate.independent(mean, deviations, [0.5, 0.5, 0.1], [0.5, 0.5, 0.3], variance=4.0)
+        self.limit = TwoMapBelief(prior, offset_sd=0.3)
+        zeros = np.zeros(_LATER_FEATURES)
+        later = TwoMapEstimate.independent(zeros, np.full(_LATER_FEATURES, 0.5), [1.0], [1.0], variance=4.0)
+        self.sweep_later = TwoMapBelief(later)
+        self.venues: list[str] = []
+        self.volatility = 0.0
+        """Squared dollars a second that the mid moves."""
+        self.moments, self.last, self.resets = 0, 0, 0
+        self.change = ResidualTest(length=200)
+
+    def see(self, public: Public, moment: Moment) -> None:
+        """Learn from the outcomes of a moment."""
+        context = public.context
+        if public.later is None or context.horizon <= 0:
+            return
+        self._forget(context.time)
+        moved = (public.later.mid - context.mid) ** 2 / context.horizon
+        kept = _VOLATILITY_MEMORY if self.moments else 0.0
+        self.volatility = kept * self.volatility + (1 - kept) * moved
+        self.moments += 1
+        half = moment.half_spread
+        spread = np.full((1, 1), self.volatility * context.horizon / half**2)
+        known = (public.later.sweep - moment.sweep) / half
+        self.sweep_later.add(TwoMapRows(_later_features(moment), spread, np.array([known])))
+        rows = self._rows(public, moment)
+        if rows is not None:
+            if self.change.add(self.limit.standardised(rows)[-1:], self.limit.estimate.kurtosis):
+                self.limit.reset()
+                self.resets += 1
+            self.limit.add(rows)
+        if self.moments % REFRESH == 0 or self.moments == 1:
+            self.limit.refresh()
+            self.sweep_later.refresh()
+
+    def _forget(self, time: int) -> None:
+        if self.last and time > self.last:
+            factor = 0.5 ** ((time - self.last) / (self.half_life * _DAY))
+            if factor > 0.999:
+                return
+            self.limit.discount(factor)
+            self.sweep_later.discount(factor)
+        self.last = time
+
+    def _rows(self, public: Public, moment: Moment) -> TwoMapRows | None:
+        """Rows of all venues: a small, a middling and the largest order each; pairs of the largest ones."""
+        context, half = public.context, moment.half_spread
+        seen = postings(context, moment)
+        venues = [v for v, name in enumerate(context.books.venues) if public.outcomes.get(name, {}).get("limit")]
+        venues = [v for v in venues if seen.there[v]]
+        if not venues:
+            return None
+        told = [public.outcomes[context.books.venues[v]]["limit"] for v in venues]
+        largest = len(told[0]) - 1
+        sizes = context.lot * 2.0 ** np.arange(largest + 1) if largest else np.array([float(context.shares)])
+        picked = sorted({0, largest // 2, largest})
+        some = np.array(venues)
+        fill = fill_fraction(seen.queue[some], seen.outflow[some], sizes[picked])
+        mean, offset = _mean_features(seen, some, fill, self._places(context))
+        rewards = np.array([[profits[k] / sizes[k] for k in picked] for profits in told]) / half
+        count, each = fill.shape
+        var = _var_features(seen, some, self.volatility * context.horizon / half**2)
+        lasts = np.arange(count) * each + each - 1
+        pairs = np.array([(lasts[i], lasts[j]) for i in range(count) for j in range(i)], dtype=np.int64).reshape(-1, 2)
+        between = np.zeros((len(pairs), var.shape[1]))
+        between[:, 0] = var[0, 0]
+        return TwoMapRows(
+            mean.reshape(count * each, -1),
+            np.repeat(var, each, axis=0),
+            rewards.ravel(),
+            offset=offset.ravel(),
+            rounds=np.repeat(np.arange(count), each),
+            pairs=pairs,
+            pair_features=between,
+        )
+
+    def _places(self, context: Context) -> Integers:
+        """Columns of the venues of a context; -1 for those without."""
+        for name in context.books.venues:
+            if name not in self.venues and len(self.venues) < MOST_VENUES:
+                self.venues.append(name)
+        return np.array([self.venues.index(name) if name in self.venues else -1 for name in context.books.venues])
+
+    def waiting(self, context: Context, moment: Moment, shares: Floats) -> Waiting:
+        """Return what waiting with ``shares (n,)`` is expected to bring."""
+        half = moment.half_spread
+        seen = postings(context, moment)
+        coef = self.limit.estimate.mean_coef
+        own, trust = coef[POSTING_FEATURES:-1], coef[-1]
+        places = [self.venues.index(name) if name in self.venues else -1 for name in context.books.venues]
+        deviations = np.array([own[place] if place >= 0 else 0.0 for place in places])
+        fixed = seen.fixed @ coef[:POSTING_FEATURES] + trust * seen.offset + deviations
+        filled = seen.filled @ coef[:POSTING_FEATURES] + trust * seen.offset_filled
+        profit = fixed[:, None] + filled[:, None] * fill_fraction(seen.queue, seen.outflow, shares)
+        spread = self.volatility * context.horizon
+        factors = _var_features(seen, np.arange(len(fixed)), spread / half**2)
+        alone = factors[:, 1:] @ self.limit.estimate.var_coef[1:]
+        common = float(self.limit.estimate.var_coef[0]) * spread
+        later = moment.sweep + half * float((_later_features(moment) @ self.sweep_later.estimate.mean_coef)[0])
+        return Waiting(-half * profit * shares, half**2 * alone[:, None] * shares**2, seen.there, common, later)
+
+    def state(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        return {
+            "half_life": self.half_life,
+            "limit": self.limit.state(),
+            "sweep_later": self.sweep_later.state(),
+            "change": self.change.state(),
+            **{name: getattr(self, name) for name in _COUNTS},
+            "venues": list(self.venues),
+        }
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Self:
+        """Rebuild the belief of a saved state."""
+        belief = cls(state["half_life"])
+        belief.limit = TwoMapBelief.restore(state["limit"])
+        belief.sweep_later = TwoMapBelief.restore(state["sweep_later"])
+        belief.change = ResidualTest.restore(state["change"])
+        for name in _COUNTS:
+            setattr(belief, name, real_number(name, state[name], minimum=0))
+        belief.moments, belief.last, belief.resets = int(belief.moments), int(belief.last), int(belief.resets)
+        belief.venues = [instance_of("venue", name, str, "a name") for name in state["venues"]][:MOST_VENUES]
+        return belief
+
+
+_COUNTS = ("volatility", "moments", "last", "resets")
+
+
+def _later_features(moment: Moment) -> Matrix:
+    half = moment.half_spread
+    return np.array([[1.0, moment.imbalance, moment.lean / half, moment.sweep / half]])
+
+
+def _mean_features(seen: Postings, venues: Integers, fill: Matrix, places: Integers) -> tuple[Floats, Matrix]:
+    """Features ``(V, n, p)`` and known parts ``(V, n)`` of limit orders at some venues."""
+    common = seen.fixed[venues][:, None, :] + fill[:, :, None] * seen.filled[venues][:, None, :]
+    own = np.zeros((*fill.shape, MOST_VENUES))
+    for row, place in enumerate(places[venues]):
+        if place >= 0:
+            own[row, :, place] = 1.0
+    offset = seen.offset[venues][:, None] + fill * seen.offset_filled[venues][:, None]
+    return np.concatenate([common, own], axis=2), offset
+
+
+def _var_features(seen: Postings, venues: Integers, spread: float) -> Matrix:
+    """Variance a share in squared half-spreads: the common move, luck in the queue, and how far behind it is."""
+    count = len(venues)
+    return np.stack([np.full(count, spread), np.ones(count), np.maximum(seen.behind[venues], 0.0)], axis=1)

@@ -1,0 +1,129 @@
+"""The state of the market at a moment, as numbers that a router can learn from: all known when the order arrives."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from riskroute.arrays import Floats, Matrix
+from riskroute.routers.context import Context
+
+POSTING_FEATURES = 11
+"""Features of a limit order that have coefficients."""
+
+_LEAST_FLOW = 1e-6  # shares; a queue that nobody trades with
+
+
+class Moment(NamedTuple):
+    """What the books say, seen from the side of the order; dollars a share unless said otherwise.
+
+    ``half_spread`` is that of the consolidated book. ``imbalance`` compares the sizes at the best prices, from -1 to 1;
+    above 0 there is more on our own side, and the price tends to move away from us. ``lean`` is how far the mean of the
+    venues' own mids lies on that side of the consolidated mid, to which it tends to return. ``sweep`` is what taking
+    the whole order now costs, fees included.
+    """
+
+    half_spread: float
+    imbalance: float
+    lean: float
+    sweep: float
+
+
+def moment_of(context: Context, sweep: float) -> Moment:
+    """Return the state of the market for an order whose sweep costs ``sweep`` dollars a share.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> venues = {"A": {"bids": [[10.0, 300]], "asks": [[10.02, 100]]}, "B": {"bids": [[9.99, 50]]}}
+    >>> moment = moment_of(read_context({"venues": venues}, side="buy", shares=100), 0.013)
+    >>> round(moment.half_spread, 6), moment.imbalance, round(moment.lean, 6)
+    (0.01, 0.5, 0.0)
+    """
+    books, sign = context.books, context.sign
+    bid_px, bid_sz, ask_px, ask_sz = books.bid_px[:, 0], books.bid_sz[:, 0], books.ask_px[:, 0], books.ask_sz[:, 0]
+    best_bid, best_ask = books.best_bid, books.best_ask
+    bids = float(bid_sz[bid_px == best_bid].sum())
+    asks = float(ask_sz[ask_px == best_ask].sum())
+    both = (bid_sz > 0) & (ask_sz > 0)
+    lean = sign * (float((bid_px[both] + ask_px[both]).mean()) / 2 - books.mid) if both.any() else 0.0
+    half = max((best_ask - best_bid) / 2, context.tick / 4)
+    return Moment(half, sign * (bids - asks) / max(bids + asks, 1.0), lean, sweep)
+
+
+class Postings(NamedTuple):
+    """Limit orders that could join the best own-side price of each venue, ``(V,)`` or ``(V, POSTING_FEATURES)``.
+
+    The profit of one of ``n`` shares, over ``n`` half-spreads, is linear in ``fixed + fill * filled`` and has the known
+    part ``offset + fill * offset_filled``, where ``fill`` is the fraction of ``n`` that fills if the shares that leave
+    the queue until the horizon have an exponential law of mean ``outflow``. ``behind`` counts half-spreads that a venue
+    is behind the best price. Venues where nothing is displayed, or of whose outflow nothing is known, have ``there``
+    false: nobody can say what a limit order would come to.
+    """
+
+    there: Floats
+    queue: Floats
+    outflow: Floats
+    behind: Floats
+    offset: Floats
+    offset_filled: Floats
+    fixed: Matrix
+    filled: Matrix
+
+
+def postings(context: Context, moment: Moment) -> Postings:
+    """Return the limit orders that an order could post, one per venue."""
+    books, sign, half = context.books, context.sign, moment.half_spread
+    prices, sizes = books.side("bid" if sign > 0 else "ask")
+    price, queue = prices[:, 0], sizes[:, 0]
+    known = context.features
+    flows = [known.get(f"outflow {name}", np.nan) for name in books.venues]
+    outflow = np.array(flows) * context.horizon + _LEAST_FLOW
+    there = (queue > 0) & np.isfinite(outflow)
+    outflow[~there] = _LEAST_FLOW
+    distance = np.where(there, sign * (books.mid - price), half)
+    behind = (distance - half) / half
+    own_imbalance = sign * (books.bid_sz[:, 0] - books.ask_sz[:, 0]) / (books.bid_sz[:, 0] + books.ask_sz[:, 0] + 1)
+    sweep = moment.sweep / half
+    tick = context.tick / half
+    count = len(price)
+    fixed, filled = np.zeros((count, POSTING_FEATURES)), np.zeros((count, POSTING_FEATURES))
+    fixed[:, 0] = 1.0
+    fixed[:, 1] = moment.imbalance
+    fixed[:, 2] = moment.lean / half
+    fixed[:, 3] = own_imbalance
+    fixed[:, 4] = behind
+    fixed[:, 5] = behind * behind / tick
+    fixed[:, 6] = np.log1p(queue / 100) * tick
+    fixed[:, 7] = np.log1p(outflow / 100) * tick
+    fixed[:, 8] = sweep
+    filled[:, 9] = 1.0
+    filled[:, 10] = behind
+    earned = (distance - books.makers) / half
+    return Postings(there, queue, outflow, behind, np.full(count, -sweep), earned + sweep, fixed, filled)
+
+
+def fill_fraction(queue: Floats, outflow: Floats, shares: Floats) -> Matrix:
+    """Expected fraction of limit orders that fills, ``(V, n)``, where outflows are exponential.
+
+    Examples
+    --------
+    >>> fill_fraction(np.array([100.0]), np.array([200.0]), np.array([0.0, 100.0])).round(4).tolist()
+    [[0.6065, 0.4773]]
+    """
+    ratio = shares / outflow[:, None]
+    reached = np.exp(-queue / outflow)[:, None]
+    return np.asarray(reached * np.where(ratio > 0, -np.expm1(-ratio) / np.where(ratio > 0, ratio, 1.0), 1.0))
+
+
+def horizon_class(seconds: float) -> int:
+    """Horizons that are treated alike: those that round to the same power of two seconds.
+
+    Examples
+    --------
+    >>> [horizon_class(seconds) for seconds in (10, 60, 61, 300)]
+    [3, 6, 6, 8]
+    """
+    return round(math.log2(max(seconds, 1e-3)))

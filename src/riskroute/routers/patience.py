@@ -1,0 +1,218 @@
+"""How much of an order to do now and how much to let wait where: the planning behind the contextual routers.
+
+Costs and variances of waiting come as tables, one row per place where shares can wait; what is done now costs what the
+books display, less what pools are expected to fill when they are tried first. All waiting shares are exposed to the
+same move of the mid, which depends on their total alone, so that the best plan is found exactly by
+`riskroute.routing.group_search`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numba import njit
+
+from riskroute.arrays import Floats, Matrix, Units
+from riskroute.routing.group_search import group_profile_compiled, group_units_compiled
+
+SHORTFALL = 2.6
+"""Standard deviations by which the expected shortfall (5 %) exceeds the mean, for costs with tails such as these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """Pools that are tried one after the other before anything else is done.
+
+    Parameters
+    ----------
+    pools : tuple[str, ...]
+        In the order in which they are tried.
+    found : Floats
+        Shares that they are expected to fill together of orders of ``shares``, ``(U + 1,)``.
+    nothing : float
+        Probability that none of them holds anything.
+    price : float
+        What a filled share costs, in dollars against the arrival mid.
+    """
+
+    pools: tuple[str, ...]
+    found: Floats
+    nothing: float
+    price: float
+
+    @cached_property
+    def found_if_any(self) -> Floats:
+        """Shares filled if any are, ``(U + 1,)``."""
+        return self.found / max(1 - self.nothing, 1e-9)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Expected cost of a plan in dollars, and its variance in squared dollars."""
+
+    cost: float
+    variance: float
+
+    def objective(self, price: float) -> float:
+        """Cost plus ``price`` dollars for every squared dollar."""
+        return self.cost + price * self.variance
+
+    @property
+    def shortfall(self) -> float:
+        """Expected shortfall (5 %) in dollars, about."""
+        return self.cost + SHORTFALL * math.sqrt(self.variance)
+
+
+@dataclass(frozen=True, eq=False)
+class Patience:
+    """An order and what can be done with it.
+
+    Parameters
+    ----------
+    shares : Floats
+        Shares of 0, 1 .. U units, ``(U + 1,)``; the last unit may be smaller.
+    sweep : Floats
+        What sweeping so many shares now costs, ``(U + 1,)``.
+    cost, variance : Matrix
+        Of so many shares that wait at each place, ``(m, U + 1)``, in dollars and squared dollars.
+    common : float
+        Squared dollars of variance that all waiting shares have in common, per squared share.
+    tried : Tried
+        Pools that can be tried first.
+    """
+
+    shares: Floats
+    sweep: Floats
+    cost: Matrix
+    variance: Matrix
+    common: float
+    tried: Tried
+
+    @property
+    def units(self) -> int:
+        """Units of the whole order."""
+        return len(self.shares) - 1
+
+    def plan(self, price: float) -> PatientPlan:
+        """Return the plan of the least cost plus ``price`` times variance."""
+        units, before = _best_plan(*self._tables, price)
+        return PatientPlan(units, bool(before))
+
+    def outlook(self, plan: PatientPlan) -> Outlook:
+        """Return what a plan is expected to cost, and how sure that is."""
+        return Outlook(*_outlook(*self._tables, plan.units, plan.before))
+
+    @cached_property
+    def _tables(self) -> _Tables:
+        tried = self.tried
+        return (
+            *(self.shares, self.sweep, self.cost, self.variance, self.common),
+            *(tried.found_if_any, tried.nothing, tried.price, bool(tried.pools)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PatientPlan:
+    """Units that wait at each place, ``(m,)``, and whether pools are tried with the whole order before."""
+
+    units: Units
+    before: bool
+
+
+_Tables = tuple[Floats, Floats, Matrix, Matrix, float, Floats, float, float, bool]
+
+
+@njit(cache=True)
+def _at(x: float, shares: Floats, values: Floats) -> float:
+    """Interpolate ``values`` between the shares of two units; shares rise evenly but for the last unit."""
+    step = shares[1]
+    k = min(int(x / step), len(shares) - 2)
+    part = (x - shares[k]) / (shares[k + 1] - shares[k])
+    return float(values[k] + part * (values[k + 1] - values[k]))
+
+
+@njit(cache=True)
+def _waiting(
+    shares: Floats, cost: Matrix, variance: Matrix, common: float, units: Units, factor: float
+) -> tuple[float, float]:
+    """Cost and variance of a part of the units that wait."""
+    money, square, exposed = 0.0, 0.0, 0.0
+    for k in range(len(units)):
+        if units[k]:
+            waits = factor * shares[units[k]]
+            money += _at(waits, shares, cost[k])
+            square += _at(waits, shares, variance[k])
+            exposed += waits
+    return money, square + common * exposed * exposed
+
+
+@njit(cache=True)
+def _outlook(
+    shares: Floats,
+    sweep: Floats,
+    cost: Matrix,
+    variance: Matrix,
+    common: float,
+    found: Floats,
+    nothing: float,
+    pool_price: float,
+    pools: bool,
+    units: Units,
+    before: bool,
+) -> tuple[float, float]:
+    """Cost and variance of a plan: if pools hold nothing, if they hold something, and both together."""
+    total, waits = shares[-1], 0.0
+    for k in range(len(units)):
+        waits += shares[units[k]]
+    waits = min(waits, total)
+    now = total - waits
+    money, square = _waiting(shares, cost, variance, common, units, 1.0)
+    money += _at(now, shares, sweep)
+    if not pools or (now <= 0 and not before):
+        return money, square
+    size = total if before else now
+    filled = min(_at(size, shares, found), size)
+    left = max(now - filled, 0.0)
+    still = max(total - filled - left, 0.0) / waits if waits > 0 else 0.0
+    lucky, other = _waiting(shares, cost, variance, common, units, min(still, 1.0))
+    lucky += _at(left, shares, sweep) + pool_price * filled
+    mean = nothing * money + (1 - nothing) * lucky
+    both = nothing * square + (1 - nothing) * other + nothing * (1 - nothing) * (money - lucky) ** 2
+    return mean, both
+
+
+@njit(cache=True)
+def _best_plan(
+    shares: Floats,
+    sweep: Floats,
+    cost: Matrix,
+    variance: Matrix,
+    common: float,
+    found: Floats,
+    nothing: float,
+    pool_price: float,
+    pools: bool,
+    price: float,
+) -> tuple[Units, bool]:
+    """Return the units that wait, and whether pools are tried with the whole order before or with the remainder.
+
+    The best way to let every total wait comes from one infimal convolution; then all totals are tried both ways. That
+    is exact for pools that are tried with the remainder. Pools that are tried before leave less to wait, in the same
+    proportions.
+    """
+    slots, width = cost.shape
+    if slots == 0:
+        return np.zeros(0, dtype=np.int64), False
+    _, choices = group_profile_compiled(cost + price * variance)
+    tables = (shares, sweep, cost, variance, common, found, nothing, pool_price, pools)
+    units, before, lowest = np.zeros(slots, dtype=np.int64), False, np.inf
+    for n in range(width):
+        rival = group_units_compiled(choices, n)
+        for first in range(1 + pools):
+            money, square = _outlook(*tables, rival, first == 1)
+            if money + price * square < lowest:
+                units, before, lowest = rival, first == 1, money + price * square
+    return units, before

@@ -1,0 +1,276 @@
+"""The contextual routers: what they do without anything to learn, what they learn, and what they never do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import riskroute as rr
+from riskroute.errors import InputError, StateError
+from riskroute.routers.context import Context, read_context
+from riskroute.routers.contextual import Contextual, ContextualGreedy, Desk
+from riskroute.routers.contextual_ids import ContextualIds
+from riskroute.routers.dark_belief import DarkBelief
+from riskroute.routers.report import ChildReport, Report
+from riskroute.routers.router import Later, Public, QueueOutcome
+from riskroute.routers.sweep import Sweep
+from riskroute.simulation.public_outcomes import outcome_sizes
+
+KINDS = (ContextualGreedy, Contextual, ContextualIds)
+SECOND = 10**9
+
+
+def moment(
+    number: int = 0, *, horizon: float = 60.0, shares: int = 1000, pools: Any = ("P", "Q"), flows: bool = True
+) -> Context:
+    """Two venues with the same prices; B's queue is shorter."""
+    books = {
+        "A": {"bids": [[10.00, 900], [9.99, 900]], "asks": [[10.02, 900], [10.03, 900]], "taker": 0.003},
+        "B": {"bids": [[10.00, 300], [9.99, 900]], "asks": [[10.02, 300], [10.03, 900]], "taker": 0.003},
+    }
+    known = {"outflow A": 5.0, "outflow B": 5.0} if flows else {}
+    return read_context(
+        {"venues": books, "pools": {name: {"fee": 0.001} for name in pools}},
+        **{"order": f"{number}", "side": "sell", "shares": shares, "lot": 10, "horizon": horizon, "features": known},
+        time=number * SECOND,
+    )
+
+
+def outcome(context: Context, filled: dict[str, bool], moved: float = 0.0) -> Public:
+    """Limit orders that were filled or not, and a sweep at the horizon a move of the mid later."""
+    sizes = outcome_sizes(context.shares, context.lot)
+    sweep = 0.013 + moved
+    earned = {name: tuple(size * (0.01 if there else -sweep) for size in sizes) for name, there in filled.items()}
+    return Public(
+        context,
+        {name: {"take": earned[name], "limit": earned[name]} for name in filled},
+        {name: QueueOutcome(10.02, 300, 5000 if there else 0) for name, there in filled.items()},
+        Later(context.mid - moved, sweep),
+    )
+
+
+def taught(router: ContextualGreedy, chances: dict[str, float], rounds: int = 300, deviation: float = 0.0) -> None:
+    """Show a router moments at which limit orders fill with these probabilities."""
+    rng = np.random.default_rng(5)
+    for number in range(rounds):
+        filled = {name: bool(rng.random() < chance) for name, chance in chances.items()}
+        router.see(outcome(moment(number), filled, deviation * rng.normal()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_they_are_routers_like_all_others(kind: type[ContextualGreedy]) -> None:
+    rr.check_router(kind())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_pools_and_queues_they_are_the_sweep(kind: type[ContextualGreedy]) -> None:
+    for horizon, flows in ((0.0, True), (60.0, False), (0.0, False)):
+        context = moment(horizon=horizon, pools=(), flows=flows)
+        plan = kind(kappa=0.0).route(context)
+        assert not plan.dark
+        assert not plan.dark_rest
+        assert not plan.limit
+        priced = rr.routers.price_plan(context, plan)
+        assert priced.expected_cost == pytest.approx(
+            rr.routers.price_plan(context, Sweep().route(context)).expected_cost
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_order_without_time_tries_pools_in_turn_and_sweeps(kind: type[ContextualGreedy]) -> None:
+    plan = kind().route(moment(horizon=0.0))
+    assert plan.in_turn
+    assert set(plan.dark) == {"P", "Q"}
+    assert plan.rest == "sweep"
+    assert not plan.dark_rest
+    assert not plan.limit
+
+
+def test_pools_that_cost_more_than_the_sweep_are_left_alone() -> None:
+    books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {"fee": 0.02}}}
+    context = read_context(books, side="sell", shares=300, horizon=60.0)
+    plan = ContextualGreedy().route(context)
+    assert not plan.dark
+    assert not plan.dark_rest
+
+
+def test_it_learns_from_public_outcomes_where_limit_orders_fill() -> None:
+    """Both venues look alike but for their queues; fills are seen at A alone."""
+    router = ContextualGreedy(kappa=0.0, tail_room=None)
+    taught(router, {"A": 0.95, "B": 0.05})
+    plan = router.route(moment(1000, pools=()))
+    assert plan.limit.get("A", 0) == 1000
+    assert "B" not in plan.limit
+
+
+def test_with_a_constant_market_it_is_the_best_static_split() -> None:
+    """True means by venue are known, so that all splits in tenths can be compared."""
+    chances = {"A": 0.9, "B": 0.6}
+    router = ContextualGreedy(kappa=0.0, tail_room=None)
+    taught(router, chances, rounds=600)
+    context = moment(1000, pools=())
+    plan = router.route(context)
+    earned = {name: chance * 0.01 - (1 - chance) * 0.013 for name, chance in chances.items()}
+    now = context.displayed.costs(np.arange(0, 1001, 100.0))
+    costs = {
+        (a, b): -100 * (a * earned["A"] + b * earned["B"]) + float(now[10 - a - b])
+        for a in range(11)
+        for b in range(11 - a)
+    }
+    best = min(costs, key=lambda way: costs[way])
+    assert best == (10, 0)
+    assert (plan.limit.get("A", 0), plan.limit.get("B", 0)) == (1000, 0)
+
+
+def test_a_price_for_risk_makes_it_wait_less() -> None:
+    waits = []
+    for kappa in (0.0, 0.05, 1.0, 100.0):
+        router = ContextualGreedy(kappa=kappa, tail_room=None)
+        taught(router, {"A": 0.8, "B": 0.6}, deviation=0.02)
+        waits.append(sum(router.route(moment(1000, pools=())).limit.values()))
+    assert waits == sorted(waits, reverse=True)
+    assert waits[0] == 1000
+    assert waits[-1] == 0
+
+
+def test_resting_orders_reach_the_greedy_split_of_ganchev_and_others() -> None:
+    """What comes to each pool within the horizon has a law; the best split gives each share where it fills best."""
+    rng = np.random.default_rng(3)
+    presence, reach = {"P": 0.9, "Q": 0.5}, {"P": 300, "Q": 2000}
+    router = Contextual(kappa=0.0, tail_room=None, seed=1)
+    for number in range(1500):
+        plan = router.route(moment(number, flows=False))
+        children = []
+        held = {**dict.fromkeys(plan.dark, 0), **plan.dark_rest}
+        for child, (pool, sent) in enumerate(held.items()):
+            there = reach[pool] if rng.random() < presence[pool] else 0
+            kind = "dark_rest" if sent else "dark"
+            size = sent or 10
+            filled = min(size, there) if sent else 0  # nothing is found at once
+            children.append(ChildReport(child, kind, pool, size, filled, 10.01 if filled else 0.0, 0.0, 0, 1))
+        router.learn(Report(f"{number}", tuple(children), complete=True, profit=0.0))
+    plan = router.greedy(moment(10_000, flows=False))
+    assert plan is not None
+    assert plan.dark_rest["P"] == pytest.approx(300, abs=60)
+    assert plan.dark_rest["Q"] == pytest.approx(700, abs=60)
+
+
+@pytest.mark.parametrize("budget", [0.0, 0.05])
+@pytest.mark.parametrize("kind", [Contextual, ContextualIds])
+def test_a_plan_that_is_sent_seems_worse_than_the_best_by_no_more_than_the_budget(
+    kind: type[Contextual], budget: float
+) -> None:
+    router = kind(budget=budget, kappa=0.0, tail_room=None)
+    taught(router, {"A": 0.5, "B": 0.4}, rounds=21)
+    others = 0
+    for number in range(100, 120):
+        desk = Desk(router, moment(number))
+        mean = desk.patience(None)
+        best = mean.plan(0.0)
+        chosen, _ = router.choose(desk, mean, 0.0)
+        worse = mean.outlook(chosen).cost - mean.outlook(best).cost
+        assert worse * desk.per_bp <= budget + 1e-9
+        others += chosen.units.tolist() != best.units.tolist()
+    assert budget == 0.0 or kind is ContextualIds or others > 0
+
+
+def test_tails_have_a_price_that_rises_until_they_are_no_worse_than_those_of_simple_rules() -> None:
+    free, bound = ContextualGreedy(kappa=0.0, tail_room=None), ContextualGreedy(kappa=0.0)
+    for router in (free, bound):
+        taught(router, {"A": 0.8, "B": 0.7}, deviation=0.05)
+        for number in range(1000, 1300):
+            router.route(moment(number))
+    assert free.prices == {}
+    (price,) = bound.prices.values()
+    assert price > 1e-3
+    waits = [sum(router.route(moment(2000)).limit.values()) for router in (free, bound)]
+    assert waits[1] <= waits[0]
+
+
+def test_a_pool_that_changes_is_learned_anew() -> None:
+    router = ContextualGreedy()
+    for number in range(400):
+        router.route(moment(number, horizon=0.0))
+        there = 1000 if number < 200 else 0
+        child = ChildReport(0, "dark", "P", 1000, there, 10.01 if there else 0.0, 0.0, 0, 1)
+        router.learn(Report(f"{number}", (child,), complete=True, profit=0.0))
+    assert router.dark.resets >= 1
+    (found,) = router.dark.expected([("P", 0.0)], np.array([1000.0]))
+    assert found[0] < 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_router_that_is_saved_and_restored_goes_on_as_before(kind: type[ContextualGreedy]) -> None:
+    router = kind()
+    taught(router, {"A": 0.8, "B": 0.5}, rounds=45, deviation=0.01)
+    for number in range(50, 60):
+        plan = router.route(moment(number))
+        pools = plan.dark_rest or plan.dark
+        children = tuple(
+            ChildReport(k, "dark_rest" if plan.dark_rest else "dark", pool, 100, 40, 10.01, 0.04, 5, 9)
+            for k, pool in enumerate(pools)
+        )
+        router.learn(Report(f"{number}", children, complete=True, profit=-1.0))
+    again = kind.restore(json.loads(json.dumps(router.state())))
+    assert again.route(moment(99)) == router.route(moment(99))
+    for one in (router, again):
+        taught(one, {"A": 0.1, "B": 0.5}, rounds=45)
+    assert again.route(moment(199)) == router.route(moment(199))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"kappa": -1.0}, "kappa must be"),
+        ({"kappa": "much"}, "kappa must be"),
+        ({"tail_room": -0.1}, "tail_room must be"),
+        ({"units": 0}, "units must be"),
+        ({"lit_half_life": 0.0}, "lit_half_life must be"),
+        ({"dark_half_life": float("nan")}, "dark_half_life must be"),
+        ({"leak": -1}, "leak must be"),
+        ({"seed": 1.5}, "seed must be"),
+        ({"budget": -1}, "budget must be"),
+        ({"draws": 0}, "draws must be"),
+        ({"orders_left": -1}, "orders_left must be"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ContextualIds(**parameters)
+
+
+def test_a_damaged_state_is_refused() -> None:
+    state = Contextual().state()
+    for damage in (
+        {"lit_state": {}},
+        {"dark_state": {"half_life": 1.0}},
+        {"errors": ["bad"]},
+        {"prices": {"6 10": -1.0}},
+        {"kept": 3},
+    ):
+        with pytest.raises(StateError):
+            Contextual.restore({**state, "memory": {**state["memory"], **damage}})
+
+
+def test_information_is_worth_nothing_when_nobody_is_left_to_profit() -> None:
+    alone = ContextualIds(orders_left=0.0, kappa=0.0, tail_room=None, draws=4)
+    for number in range(10):
+        desk = Desk(alone, moment(number))
+        mean = desk.patience(None)
+        worlds = [desk.patience(np.random.default_rng(k)) for k in range(50)]
+        best, (chosen, _) = mean.plan(0.0), alone.choose(desk, mean, 0.0)
+        losses = [sum(world.outlook(plan).cost for world in worlds) for plan in (best, chosen)]
+        assert losses[1] <= losses[0] * 1.1 + 0.1
+
+
+def test_what_was_never_tried_teaches_most() -> None:
+    belief = DarkBelief()
+    before = belief.information("P", 0.0, 500.0)
+    for _ in range(50):
+        belief.learn("P", 0.0, sent=500, filled=500, time=0)
+    assert 0 < belief.information("P", 0.0, 500.0) < before / 4
+    assert belief.information("Q", 0.0, 500.0) == before
+    assert belief.information("Q", 0.0, 100.0) < before

@@ -1,0 +1,104 @@
+"""Planning between now and later: against enumeration, a closed form of the literature, and what is known of risk."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import poisson
+
+from riskroute.arrays import Floats
+from riskroute.routers.patience import Outlook, Patience, PatientPlan, Tried
+from riskroute.routers.placement import PlacementPrices, one_exchange_placement
+
+NO_POOLS = Tried((), np.zeros(1), 1.0, 0.0)
+
+
+def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> Patience:
+    """Tables of any shape, in shares of ten a unit, the last unit smaller."""
+    rng = np.random.default_rng(seed)
+    shares = np.minimum(np.arange(units + 1) * 10.0, units * 10 - 3)
+    sweep = np.cumsum(np.sort(rng.random(units + 1))) * 0.1
+    sweep -= sweep[0]
+    cost, variance = rng.normal(size=(places, units + 1)), rng.random((places, units + 1)) * 2
+    cost[:, 0] = variance[:, 0] = 0.0
+    found = np.minimum(np.sort(rng.random(units + 1)) * 30, shares) * 0.6
+    tried = Tried(("P",), found, 0.4, 0.002) if pools else NO_POOLS
+    return Patience(shares, sweep, cost, variance, float(rng.random()) * 1e-3, tried)
+
+
+def enumerated(one: Patience) -> list[PatientPlan]:
+    count = range(one.units + 1)
+    ways = [np.array(way) for way in itertools.product(count, repeat=len(one.cost)) if sum(way) <= one.units]
+    return [PatientPlan(way, before) for way in ways for before in ((False, True) if one.tried.pools else (False,))]
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 3.0]), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_the_plan_is_the_best_of_all(seed: int, price: float, pools: bool) -> None:
+    """Of all that try pools with the remainder; one that tries them before is only sent if it is better still."""
+    one = order(seed, pools=pools)
+    found = one.outlook(one.plan(price)).objective(price)
+    plans = enumerated(one)
+    late = min(one.outlook(plan).objective(price) for plan in plans if not plan.before)
+    best = min(one.outlook(plan).objective(price) for plan in plans)
+    assert best - 1e-9 <= found <= late + 1e-9
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_the_outlook_is_that_of_simulated_orders(seed: int) -> None:
+    """Pools hold something or nothing by a coin; what they fill comes off what is done now, then off what waits."""
+    one = order(seed)
+    units = np.array([2, 0, 1])
+    for before in (False, True):
+        outlook = one.outlook(PatientPlan(units, before))
+        waits = one.shares[units]
+        total, now = one.shares[-1], one.shares[-1] - waits.sum()
+        size = total if before else now
+        filled = min(float(np.interp(size, one.shares, one.tried.found_if_any)), size)
+        costs = []
+        for any_there in (False, True):
+            left = max(now - filled, 0.0) if any_there else now
+            kept = (total - filled - left) / waits.sum() if any_there else 1.0
+            waiting = sum(float(np.interp(kept * w, one.shares, one.cost[k])) for k, w in enumerate(waits))
+            costs.append(waiting + float(np.interp(left, one.shares, one.sweep)) + (0.002 * filled if any_there else 0))
+        assert outlook.cost == pytest.approx(0.4 * costs[0] + 0.6 * costs[1], rel=1e-9, abs=1e-9)
+        assert outlook.variance >= 0.24 * (costs[0] - costs[1]) ** 2 - 1e-9
+
+
+def test_one_venue_with_known_outflow_is_the_closed_form_of_cont_and_kukanov() -> None:
+    """The example of their paper: 728 shares to take and 272 to post, within a lot of ten."""
+    prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
+    market, posted = one_exchange_placement(1000, 2000, poisson(2200).cdf, prices)
+    shares = np.arange(0, 1001, 10.0)
+    outflows = np.arange(1500, 3000)
+    weights = poisson(2200).pmf(outflows)
+    fills = np.array([(np.clip(outflows - 2000, 0, n) * weights).sum() for n in shares])
+    cost = -(0.02 + 0.002) * fills + 0.026 * (shares - fills)
+    one = Patience(shares, 0.023 * shares, cost[None], np.zeros((1, 101)), 0.0, NO_POOLS)
+    (units,) = one.plan(0.0).units
+    assert (market, posted) == (728, 272)
+    assert abs(units * 10 - posted) <= 10
+
+
+def test_what_all_shares_that_wait_have_in_common_is_not_diversified() -> None:
+    """Two places with the same luck: the additive model splits evenly and claims half of the variance."""
+    shares: Floats = np.arange(11.0)
+    cost = np.tile(-0.1 * shares, (2, 1))
+    sweep = 10.0 * shares
+    additive = Patience(shares, sweep, cost, np.tile(shares**2, (2, 1)), 0.0, NO_POOLS)
+    factor = Patience(shares, sweep, cost, np.zeros((2, 11)), 1.0, NO_POOLS)
+    split = additive.plan(0.01)
+    assert split.units.tolist() == [5, 5]
+    assert additive.outlook(split) == Outlook(pytest.approx(-1.0), pytest.approx(50.0))
+    for way in ([5, 5], [10, 0], [3, 7]):
+        assert factor.outlook(PatientPlan(np.array(way), False)).variance == pytest.approx(100.0)
+
+
+def test_the_shortfall_is_so_many_deviations_above_the_mean() -> None:
+    assert Outlook(1.0, 4.0).shortfall == pytest.approx(6.2)
+    assert Outlook(1.0, 4.0).objective(0.5) == pytest.approx(3.0)
