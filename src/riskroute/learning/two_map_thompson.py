@@ -20,7 +20,7 @@ _PARAMETERS = ("risk_tolerance", "base_variance", "width", "draw_variance", "gro
 class TwoMapThompson:
     """Plays what is best for coefficients of the mean drawn from the belief, variances taken as they are expected.
 
-    Every round has an action set of its own: coefficients are what rounds share. There is no first plan, and so the
+    Every round has an action set of its own: coefficients are common to all rounds. There is no first plan, and so the
     prior must say something.
 
     Parameters
