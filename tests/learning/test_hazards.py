@@ -171,6 +171,8 @@ def test_what_cannot_be_is_refused() -> None:
         belief.merged(Hazards([1]))
     with pytest.raises(InputError, match="tails must fall"):
         Hazards.from_tails([1, 2], [0.5, 0.5], 1)
+    with pytest.raises(InputError, match="tails must be a list of probabilities"):
+        capped_moments(np.float64(0.5))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no beliefs given"):
         draw_hazard_tails([], np.random.default_rng(0), 3)
     with pytest.raises(InputError, match="beliefs must have the same edges"):

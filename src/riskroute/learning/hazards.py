@@ -290,11 +290,12 @@ def capped_moments(tails: Floats) -> tuple[Floats, Floats]:
     >>> mean.tolist(), variance.tolist()
     ([0.0, 0.5, 1.0], [0.0, 0.25, 1.0])
     """
-    tails = np.asarray(tails, dtype=np.float64)
-    mean, square = np.zeros((2, *tails.shape[:-1], tails.shape[-1] + 1))
-    np.cumsum(tails, axis=-1, out=mean[..., 1:])
-    np.cumsum(tails * (2 * np.arange(tails.shape[-1]) + 1), axis=-1, out=square[..., 1:])
-    return mean, np.maximum(square - mean**2, 0.0)
+    if np.ndim(tails) == 0:
+        raise InputError("tails must be a list of probabilities, was a number")
+    given = np.ascontiguousarray(tails, dtype=np.float64)
+    mean, variance = _capped(given.reshape(-1, given.shape[-1]))
+    shape = (*given.shape[:-1], given.shape[-1] + 1)
+    return mean.reshape(shape), variance.reshape(shape)
 
 
 @njit(cache=True)
@@ -321,6 +322,21 @@ def _tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
             tail *= 1 - hazards[i, b]
             tails[i, s] = tail
     return tails
+
+
+@njit(cache=True)
+def _capped(tails: Matrix) -> tuple[Matrix, Matrix]:
+    """Means from ``P(V >= s)``, and second moments from ``(2 s - 1) P(V >= s)``, added up over ``s``."""
+    m, units = tails.shape
+    means, variances = np.zeros((m, units + 1)), np.zeros((m, units + 1))
+    for i in range(m):
+        mean, square = 0.0, 0.0
+        for s in range(units):
+            mean += tails[i, s]
+            square += (2 * s + 1) * tails[i, s]
+            means[i, s + 1] = mean
+            variances[i, s + 1] = max(square - mean * mean, 0.0)
+    return means, variances
 
 
 @njit(cache=True)

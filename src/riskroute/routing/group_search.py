@@ -121,8 +121,17 @@ def _check_tables(tables: Matrix) -> None:
 
 
 def _check_costs(name: str, costs: Floats) -> None:
-    if not (costs > -np.inf).all():  # nor not a number
+    if not _are_costs(costs.ravel()):
         raise InputError(f"{name} must be numbers or positive infinity, was {costs[~(costs > -np.inf)][0]}")
+
+
+@njit(cache=True)
+def _are_costs(costs: Vector) -> bool:
+    """Whether all are above minus infinity, which what is not a number is not."""
+    above = 0
+    for cost in costs:
+        above += cost > -np.inf
+    return above == len(costs)
 
 
 @njit(cache=True)
