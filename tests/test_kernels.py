@@ -14,6 +14,8 @@ import riskroute
 from riskroute.errors import InputError
 from riskroute.learning.design.canonical import canonical_weights
 from riskroute.learning.design.vertex_exchange import vertex_exchange
+from riskroute.learning.hazards import hazard_tails
+from riskroute.learning.nonnegative import nonnegative_minimum
 from riskroute.learning.regret import RegretBlocks, block_regret_curves
 from riskroute.learning.tally import Tallies, merge_into_tally, merge_tally_groups
 from riskroute.market.queue_position import QueueEvents, queue_shared_volume, queue_volume_behind
@@ -107,6 +109,8 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"tables": np.zeros((3, 3)), "groups": np.array([0, 1, 0]), "joint": np.zeros((3, 3))},
     ),
     "group_profile": (group_profile, {"tables": np.zeros((3, 3))}),
+    "hazard_tails": (hazard_tails, {"edges": np.array([1, 2]), "hazards": np.zeros((3, 2)), "units": 3}),
+    "nonnegative_minimum": (nonnegative_minimum, {"matrix": np.eye(3), "vector": np.ones(3)}),
     "one_concave": (separable_one_concave, {"alpha": REAL, "beta": -REAL, "units": 4, "lows": np.zeros(3, np.int64)}),
     "walk": (
         search_walk,
@@ -165,7 +169,7 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
             continue
         for what, wrong in spoiled(value).items():
             any_length = [("convolve", "first"), ("convolve", "second"), ("shared_volume", "quantities")]
-            any_length += [("basic_weights", "columns"), ("group_profile", "tables")]
+            any_length += [("basic_weights", "columns"), ("group_profile", "tables"), ("hazard_tails", "hazards")]
             if (name, field) in any_length and what in ("shorter", "longer"):
                 continue
             with pytest.raises(InputError) as error:

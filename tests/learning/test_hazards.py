@@ -122,6 +122,11 @@ def test_discounting_and_merging_count_trials_by_their_weight(trials: list[tuple
     assert some.at_risk[0] == 50  # the belief itself is as it was
     both = learned(trials[:90], EDGES)
     assert some.merged(more).posterior[1].tolist() == pytest.approx(both.posterior[1].tolist())
+    assert some.borrowed([more], most=10).trials == pytest.approx(60)
+    assert some.borrowed([more, more], most=1000).at_risk.tolist() == pytest.approx(
+        (some.at_risk + 2 * more.at_risk).tolist()
+    )
+    assert some.borrowed([], most=10).state() == some.state()
     assert some.merged(more, 0.0).tails(9).tolist() == some.tails(9).tolist()
     some.discount(0.0)
     assert some.tails(9).tolist() == Hazards(EDGES).tails(9).tolist()
@@ -166,6 +171,8 @@ def test_what_cannot_be_is_refused() -> None:
         belief.merged(Hazards([1]))
     with pytest.raises(InputError, match="tails must fall"):
         Hazards.from_tails([1, 2], [0.5, 0.5], 1)
+    with pytest.raises(InputError, match="tails must be a list of probabilities"):
+        capped_moments(np.float64(0.5))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no beliefs given"):
         draw_hazard_tails([], np.random.default_rng(0), 3)
     with pytest.raises(InputError, match="beliefs must have the same edges"):

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 
 import riskroute as rr
+from riskroute.learning.hazards import Hazards
+from riskroute.learning.nonnegative import nonnegative_minimum
 from riskroute.market.day_books import day_books
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.databento_book import OrderBook
@@ -21,6 +23,7 @@ from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 from riskroute.routers.placement import PlacementPrices, stochastic_placement
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.group_search import group_minimum, group_profile
+from riskroute.routing.quadratic_search import quadratic_minimum
 
 STUDY = {
     "shares": 4,
@@ -51,6 +54,12 @@ def main() -> None:
     stochastic_placement(10, np.ones(1), np.ones((1, 1)), prices, mode="overbook")
     group_minimum(np.zeros((1, 2)), np.zeros(1, dtype=np.int64), np.zeros((2, 2)))
     group_profile(np.zeros((1, 2)))
+    quadratic_minimum(np.eye(2), np.zeros(2), 2)
+    nonnegative_minimum(np.eye(1), np.ones(1))
+    hazards = Hazards([1, 2])
+    hazards.add(2, 1)
+    hazards.tails(2, hazards.hazards)
+    hazards.expected(2)
     flags, numbers = np.array([True]), np.array([1])
     list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, np.ones(1), np.ones(1))))
     one = np.ones(1, dtype=np.int64)

@@ -33,7 +33,7 @@ from riskroute.validation import check_array, exact_array, finite_array, instanc
 MOST_UNITS = 10**6
 """Tails are not tabulated beyond this many units."""
 
-_FIELDS = ("edges", "alpha", "beta", "events", "at_risk")
+_FIELDS = ("edges", "alpha", "beta", "events", "at_risk", "trials")
 
 
 class Hazards:
@@ -53,6 +53,8 @@ class Hazards:
         Trials that ended in each bin, discounted, ``(B,)``.
     at_risk : Vector
         Units of each bin that were tried for and reached for sure or found to be the end, discounted, ``(B,)``.
+    trials : float
+        Trials so far, discounted.
 
     Examples
     --------
@@ -76,6 +78,7 @@ class Hazards:
         self.edges = hazard_edges(edges)
         self.alpha, self.beta = (self._prior(name, value) for name, value in (("alpha", alpha), ("beta", beta)))
         self.events, self.at_risk = np.zeros(len(self.edges)), np.zeros(len(self.edges))
+        self.trials = 0.0
 
     def _prior(self, name: str, value: Any) -> Vector:
         given = np.full(len(self.edges), float(value)) if isinstance(value, int | float) else value
@@ -107,7 +110,7 @@ class Hazards:
         return cls(ends, alpha, alpha * (1 - hazard) / hazard)
 
     def __repr__(self) -> str:
-        return f"Hazards({len(self.edges)} bins up to {self.edges[-1]}, {self.at_risk[0]:g} trials)"
+        return f"Hazards({len(self.edges)} bins up to {self.edges[-1]}, {self.trials:g} trials)"
 
     def add(self, tried: int, reached: int, weight: float = 1.0) -> None:
         """Learn from a trial for ``tried`` units of which ``reached`` were there, counted ``weight`` times.
@@ -118,12 +121,14 @@ class Hazards:
         weight = real_number("weight", weight, minimum=0)
         self.events += weight * events
         self.at_risk += weight * passed
+        self.trials += weight
 
     def discount(self, factor: float) -> None:
         """Count everything seen so far ``factor`` times; the prior stays."""
         factor = real_number("factor", factor, minimum=0, maximum=1)
         self.events *= factor
         self.at_risk *= factor
+        self.trials *= factor
 
     def weakened(self, factor: float) -> Self:
         """Return the same belief with everything seen counted ``factor`` times: yesterday's, for today."""
@@ -132,10 +137,7 @@ class Hazards:
         return copy
 
     def merged(self, other: Hazards, weight: float = 1.0) -> Self:
-        """Return a belief from what both have seen, the other's counted ``weight`` times, with the prior of this one.
-
-        A weight below one lets a belief with few trials borrow from one with many.
-        """
+        """Return a belief from what both have seen, the other's counted ``weight`` times, with the own prior."""
         instance_of("other", other, Hazards, "a Hazards")
         if not np.array_equal(self.edges, other.edges):
             raise InputError(f"edges must be equal to be merged, were {self.edges.tolist()} and {other.edges.tolist()}")
@@ -143,7 +145,29 @@ class Hazards:
         both = type(self)(self.edges, self.alpha, self.beta)
         both.events = self.events + weight * other.events
         both.at_risk = self.at_risk + weight * other.at_risk
+        both.trials = self.trials + weight * other.trials
         return both
+
+    def borrowed(self, others: Sequence[Hazards], most: float) -> Self:
+        """Return this belief with what others have seen beside it, counted as ``most`` trials at the most.
+
+        For a member of a family with few trials of its own.
+
+        Examples
+        --------
+        >>> few, many = Hazards([1]), Hazards([1])
+        >>> for _ in range(98):
+        ...     many.add(1, 0)
+        >>> few.borrowed([many], most=8).tails(1).tolist()
+        [0.1]
+        """
+        others = list_of("others", others, Hazards, "Hazards")
+        there = sum(other.trials for other in others)
+        weight = min(1.0, real_number("most", most, minimum=0) / there) if there > 0 else 0.0
+        belief = self.merged(self, 0.0)
+        for other in others:
+            belief = belief.merged(other, weight)
+        return belief
 
     @property
     def posterior(self) -> tuple[Vector, Vector]:
@@ -184,8 +208,9 @@ class Hazards:
         if not isinstance(state, dict) or set(state) != set(_FIELDS):
             raise StateError(f"state of hazards must hold {', '.join(_FIELDS)}, was {described(state)}")
         try:
-            edges, alpha, beta, events, at_risk = (decode_state(state[name]) for name in _FIELDS)
+            edges, alpha, beta, events, at_risk, trials = (decode_state(state[name]) for name in _FIELDS)
             belief = cls(edges, alpha, beta)
+            belief.trials = real_number("trials", trials, minimum=0)
             for name, counts in (("events", events), ("at_risk", at_risk)):
                 setattr(belief, name, np.array(finite_array(name, counts, ndim=1, length=len(belief.edges))))
         except InputError as error:
@@ -265,11 +290,12 @@ def capped_moments(tails: Floats) -> tuple[Floats, Floats]:
     >>> mean.tolist(), variance.tolist()
     ([0.0, 0.5, 1.0], [0.0, 0.25, 1.0])
     """
-    tails = np.asarray(tails, dtype=np.float64)
-    mean, square = np.zeros((2, *tails.shape[:-1], tails.shape[-1] + 1))
-    np.cumsum(tails, axis=-1, out=mean[..., 1:])
-    np.cumsum(tails * (2 * np.arange(tails.shape[-1]) + 1), axis=-1, out=square[..., 1:])
-    return mean, np.maximum(square - mean**2, 0.0)
+    if np.ndim(tails) == 0:
+        raise InputError("tails must be a list of probabilities, was a number")
+    given = np.ascontiguousarray(tails, dtype=np.float64)
+    mean, variance = _capped(given.reshape(-1, given.shape[-1]))
+    shape = (*given.shape[:-1], given.shape[-1] + 1)
+    return mean.reshape(shape), variance.reshape(shape)
 
 
 @njit(cache=True)
@@ -296,6 +322,21 @@ def _tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
             tail *= 1 - hazards[i, b]
             tails[i, s] = tail
     return tails
+
+
+@njit(cache=True)
+def _capped(tails: Matrix) -> tuple[Matrix, Matrix]:
+    """Means from ``P(V >= s)``, and second moments from ``(2 s - 1) P(V >= s)``, added up over ``s``."""
+    m, units = tails.shape
+    means, variances = np.zeros((m, units + 1)), np.zeros((m, units + 1))
+    for i in range(m):
+        mean, square = 0.0, 0.0
+        for s in range(units):
+            mean += tails[i, s]
+            square += (2 * s + 1) * tails[i, s]
+            means[i, s + 1] = mean
+            variances[i, s + 1] = max(square - mean * mean, 0.0)
+    return means, variances
 
 
 @njit(cache=True)

@@ -8,7 +8,7 @@ with slow ones.
 References
 ----------
 Z. Zhou, R. Xu, J. Blanchet, "Learning in generalized linear contextual bandits with stochastic delays" (2019),
-https://arxiv.org/abs/2003.05174
+https://papers.neurips.cc/paper_files/paper/2019/hash/56cb94cb34617aeadff1e79b53f38354-Abstract.html
 """
 
 from __future__ import annotations

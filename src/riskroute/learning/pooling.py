@@ -1,4 +1,4 @@
-"""Partial pooling: members of a family share coefficients, and each may deviate from them a little.
+"""Partial pooling: members of a family have common coefficients, from which each may deviate a little.
 
 A member's coefficients are common ones plus its own deviation. With features repeated, once for all and once in the
 columns of the member, that is one linear model; a prior on deviations narrower than on what is common lets a member

@@ -79,6 +79,7 @@ class TwoMapBelief:
         self.prior = prior if self.offset_sd is None else _with_offset(prior, self.offset_sd)
         self.sums = TwoMapSums.of(self.prior).times(0.0)
         self.recent: list[TwoMapRows] = []
+        self._recent_weight = 0.0
         self._settle(self.prior)
 
     def __repr__(self) -> str:
@@ -87,7 +88,7 @@ class TwoMapBelief:
     @property
     def seen(self) -> float:
         """Rows so far, as they are weighted and discounted."""
-        return float(self.sums.errors[0] + sum(rows.portions.sum() for rows in self.recent))
+        return float(self.sums.errors[0] + self._recent_weight)
 
     def _rows(self, rows: TwoMapRows) -> TwoMapRows:
         """Rows as the prior expects them: with the offset as a feature, if it has a coefficient."""
@@ -112,12 +113,14 @@ class TwoMapBelief:
     def add(self, rows: TwoMapRows) -> None:
         """Keep rows; coefficients stay as they are until `refresh`."""
         self.recent.append(self._rows(rows))
+        self._recent_weight += float(rows.portions.sum())
 
     def discount(self, factor: float) -> None:
         """Count everything seen so far ``factor`` times; the prior stays."""
         factor = real_number("factor", factor, minimum=0, maximum=1)
         self.sums = self.sums.times(factor)
         self.recent = [dataclasses.replace(rows, weights=rows.weights * factor) for rows in self.recent if factor]
+        self._recent_weight *= factor
 
     def reset(self) -> None:
         """Forget all rows: back to the prior."""
@@ -146,6 +149,10 @@ class TwoMapBelief:
         if len(old):
             self.sums = self.sums.plus(two_map_sums(old, base, start=self.estimate, sweeps=1))
             self.recent = [new] if len(new) else []
+            self._weigh()
+
+    def _weigh(self) -> None:
+        self._recent_weight = sum(float(rows.portions.sum()) for rows in self.recent)
 
     def _settle(self, estimate: TwoMapEstimate) -> None:
         self.estimate = estimate
@@ -197,6 +204,7 @@ class TwoMapBelief:
         weight = min(1.0, real_number("most", most, minimum=0) / there) if there > 0 else 0.0
         belief = type(self)(self.given, offset_sd=self.offset_sd, keep=self.keep)
         belief.sums, belief.recent = self.sums, list(self.recent)
+        belief._weigh()
         for other in others:
             lent = other.sums
             if other.recent:
@@ -229,6 +237,7 @@ class TwoMapBelief:
             if state["recent"] is not None:
                 belief.recent = [TwoMapRows(**decode_state(dict(state["recent"])))]
                 check_two_map_rows(belief.recent[0], belief.prior)
+                belief._weigh()
         except (KeyError, TypeError, ValueError, InputError, np.linalg.LinAlgError) as error:
             what = error if isinstance(error, InputError) else described(state)
             raise StateError(f"state of a belief must be one that state() returned: {what}") from error

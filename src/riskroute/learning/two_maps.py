@@ -57,7 +57,7 @@ class TwoMapRows:
     offset, base_variance : Vector, optional
         Known parts of mean and variance, ``(n,)``; zero unless given.
     rounds : Integers, optional
-        Which round a row belongs to, ``(n,)``; rows of one round share one unit of weight. Each its own unless given.
+        Which round a row belongs to, ``(n,)``; rows of one round have one unit of weight together.
     weights : Vector, optional
         How much each row counts beside that, ``(n,)``.
     pairs : Integers, optional

@@ -46,7 +46,7 @@ def group_minimum(tables: Matrix, groups: Integers, joint: Floats) -> tuple[floa
 
     Examples
     --------
-    Two units, two slots; a unit costs 1 in the first and 1.5 in the second, whatever is left costs 2 each, and what the
+    Two units, two slots; a unit costs 1 in the first and 1.5 in the second, each unit in neither costs 2, and what the
     slots have together is charged its square over four.
 
     >>> tables = np.array([[0.0, 1.0, 2.0], [0.0, 1.5, 3.0]])
@@ -117,8 +117,17 @@ def _check_tables(tables: Matrix) -> None:
 
 
 def _check_costs(name: str, costs: Floats) -> None:
-    if not (costs > -np.inf).all():  # nor not a number
+    if not _are_costs(costs.ravel()):
         raise InputError(f"{name} must be numbers or positive infinity, was {costs[~(costs > -np.inf)][0]}")
+
+
+@njit(cache=True)
+def _are_costs(costs: Vector) -> bool:
+    """Whether all are above minus infinity, which what is not a number is not."""
+    above = 0
+    for cost in costs:
+        above += cost > -np.inf
+    return above == len(costs)
 
 
 @njit(cache=True)
@@ -132,7 +141,7 @@ def _profile(tables: Matrix, rows: Integers) -> tuple[Vector, Choices]:
     for i in range(len(rows) - 1, -1, -1):
         for v in range(width):
             gain[v] = -tables[rows[i], v]
-        if i == len(rows) - 1:  # the last slot takes what is left
+        if i == len(rows) - 1:  # the last slot takes the remainder
             for v in range(width):
                 suffix[v], choices[i, v] = gain[v], v
         else:
