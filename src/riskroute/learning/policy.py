@@ -31,6 +31,7 @@ from riskroute.learning.remembered import (
 )
 from riskroute.learning.state import decode_state, encode_state
 from riskroute.learning.tally import Tallies, Tally
+from riskroute.parameters import checked_parameters
 from riskroute.seeding import seeded_generator
 from riskroute.validation import LARGEST, instance_of, real_number
 
@@ -63,8 +64,12 @@ class Policy(ABC):
         None, remembered_begun
     )  # tallies of the pending plan, entry by entry, in the one-round form
 
-    def check_parameters(self) -> None:  # noqa: B027 - not every policy has parameters
-        """Raise `InputError` for parameters that cannot be; called when an episode begins or is restored."""
+    def check_parameters(self) -> None:  # noqa: B027 - few policies have such parameters
+        """Raise `InputError` for parameters that do not fit each other or the setting.
+
+        What a parameter must be by itself is declared with `riskroute.parameters.parameter`. Both are checked when an
+        episode begins or is restored.
+        """
 
     def begin(self) -> None:  # noqa: B027 - not every policy has something to prepare
         """Set up what is learned, at the start of an episode."""
@@ -131,6 +136,7 @@ class Policy(ABC):
         self._reset()
         if self.needs_horizon and setting.horizon is None:
             raise InputError(f"horizon must be given to {self.name}, was None")
+        checked_parameters(self)
         self.check_parameters()
 
     def _reset(self) -> None:

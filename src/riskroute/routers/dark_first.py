@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -52,20 +53,13 @@ class DarkFirst(Router):
     name: ClassVar[str] = "dark-first+sweep"
     feedback: ClassVar[str] = "F2"
     memory: ClassVar[tuple[str, ...]] = ("scores", "expected")
-    mode: str = "sequential"
-    memory_weight: float = 0.95
-    cap: int | None = None
-    min_saving: float = 0.0
+    mode: str = parameter("sequential", one_of, choices=MODES)
+    memory_weight: float = parameter(0.95, real_number, minimum=0, below=1)
+    cap: int | None = parameter(None, whole_number)
+    min_saving: float = parameter(0.0, real_number)
     scores: dict[str, float] = field(init=False, repr=False)
     expected: dict[str, dict[str, float]] = field(init=False, repr=False)
     """Saving a share, by order under way and pool."""
-
-    def check_parameters(self) -> None:
-        one_of("mode", self.mode, MODES)
-        real_number("memory_weight", self.memory_weight, minimum=0, below=1)
-        real_number("min_saving", self.min_saving)
-        if self.cap is not None:
-            whole_number("cap", self.cap)
 
     def begin(self) -> None:
         self.scores, self.expected = {}, {}

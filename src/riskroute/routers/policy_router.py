@@ -11,6 +11,7 @@ from riskroute.errors import InputError, StateError, shown
 from riskroute.learning.plan import Setting
 from riskroute.learning.policy import Policy
 from riskroute.learning.registry import POLICIES, make_policy, restore_policy
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -57,19 +58,14 @@ class PolicyRouter(Router):
     name: ClassVar[str] = "policy"
     feedback: ClassVar[str] = "F1"
     memory: ClassVar[tuple[str, ...]] = ("places", "learned", "asked", "action", "notional")
-    policy: str = "adaptive"
-    kappa: float = 0.05
-    units: int = 10
-    rounds: int = 10_000
-    seed: int = 0
+    policy: str = parameter("adaptive", one_of, choices=tuple(POLICIES))
+    kappa: float = parameter(0.05, real_number, minimum=0)
+    units: int = parameter(10, whole_number, maximum=1000)
+    rounds: int = parameter(10_000, whole_number)
+    seed: int = parameter(0, whole_number, minimum=0)
     parameters_of_policy: dict[str, Any] = field(default_factory=dict)
 
     def check_parameters(self) -> None:
-        one_of("policy", self.policy, tuple(POLICIES))
-        real_number("kappa", self.kappa, minimum=0)
-        whole_number("units", self.units, maximum=1000)
-        whole_number("rounds", self.rounds)
-        whole_number("seed", self.seed, minimum=0)
         given = instance_of("parameters_of_policy", self.parameters_of_policy, dict, "parameters by name")
         if not all(isinstance(name, str) for name in given):
             raise InputError(f"parameters_of_policy must be parameters by name, was {shown(given)}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riskroute.errors import InputError
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
@@ -30,10 +31,7 @@ class Primary(Router):
     """
 
     name: ClassVar[str] = "primary"
-    venue: str = ""
-
-    def check_parameters(self) -> None:
-        instance_of("venue", self.venue, str, "the name of a venue")
+    venue: str = parameter("", instance_of, kind=str, expected="the name of a venue")
 
     def decide(self, context: Context) -> Plan:
         venues = context.books.venues

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 from riskroute.errors import RiskrouteError, StateError, described
+from riskroute.parameters import checked_parameters
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
@@ -95,11 +96,15 @@ class Router(ABC):
     def __post_init__(self) -> None:
         self._under_way: dict[str, list[int]] = {}
         self._done: OrderedDict[str, None] = OrderedDict()
+        vars(self).update(checked_parameters(self))
         self.check_parameters()
         self.begin()
 
-    def check_parameters(self) -> None:  # noqa: B027 - not every router has parameters
-        """Raise `InputError` for parameters that cannot be."""
+    def check_parameters(self) -> None:  # noqa: B027 - few routers have such parameters
+        """Raise `InputError` for parameters that do not fit each other, or hold several values.
+
+        What a parameter must be by itself is declared with `riskroute.parameters.parameter`, and checked before.
+        """
 
     def begin(self) -> None:  # noqa: B027 - not every router learns
         """Set up what is learned."""

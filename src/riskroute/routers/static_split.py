@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.errors import InputError, shown
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.dark_first import pool_savings, quickest_venue
 from riskroute.routers.plan import Plan
@@ -43,10 +44,9 @@ class StaticSplit(Router):
     name: ClassVar[str] = "static"
     take: Mapping[str, float] = field(default_factory=dict)
     dark: Mapping[str, float] = field(default_factory=dict)
-    rest: str = ""
+    rest: str = parameter("", instance_of, kind=str, expected="the name of a venue")
 
     def check_parameters(self) -> None:
-        instance_of("rest", self.rest, str, "the name of a venue")
         for name in ("take", "dark"):
             weights = getattr(self, name)
             if not isinstance(weights, Mapping):
@@ -104,12 +104,10 @@ class StaticSweep(Router):
 
     name: ClassVar[str] = "static+sweep"
     pools: Sequence[str] = ()
-    rest: float = 0.0
-    post: float = 0.0
+    rest: float = parameter(0.0, real_number, minimum=0, maximum=1)
+    post: float = parameter(0.0, real_number, minimum=0, maximum=1)
 
     def check_parameters(self) -> None:
-        for name in ("rest", "post"):
-            real_number(name, getattr(self, name), minimum=0, maximum=1)
         if self.rest + self.post > 1:
             raise InputError(f"rest and post must not exceed 1 together, was {self.rest + self.post}")
         if isinstance(self.pools, str):

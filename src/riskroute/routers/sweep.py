@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.errors import shown
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
@@ -47,11 +48,10 @@ class Sweep(Router):
     """
 
     name: ClassVar[str] = "sweep"
-    discretion: int = 0
+    discretion: int = parameter(0, whole_number, minimum=0, maximum=1000)
     minimums: Mapping[str, int] = field(default_factory=dict)
 
     def check_parameters(self) -> None:
-        whole_number("discretion", self.discretion, minimum=0, maximum=1000)
         for venue, least in instance_of("minimums", self.minimums, Mapping, "shares by venue").items():
             whole_number(f"minimum of {shown(venue)}", least, minimum=0, maximum=10**9)
 

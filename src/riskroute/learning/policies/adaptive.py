@@ -35,6 +35,7 @@ from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import memory
 from riskroute.learning.remembered import remembered_flag
 from riskroute.learning.tally import ActionBatch
+from riskroute.parameters import parameter
 from riskroute.validation import sized_number, whole_number
 
 _WIDENED = (2.0, 3.0)
@@ -83,20 +84,12 @@ class Adaptive(LinearPolicy):
     name: ClassVar[str] = "adaptive"
 
     growth: float = 0.05
-    patience: float = 0.3
-    draws: int = 128
-    portions: int = 8
-    budget: float | None = None
+    patience: float = parameter(0.3, sized_number, above=0)
+    draws: int = parameter(128, whole_number, maximum=MOST_DRAWS)
+    portions: int = parameter(8, whole_number)
+    budget: float | None = parameter(None, sized_number, minimum=0)
 
     calm: bool = memory(False, remembered_flag)  # nothing was worth exploring in the last plan
-
-    def check_parameters(self) -> None:
-        sized_number("patience", self.patience, above=0)
-        whole_number("draws", self.draws, maximum=MOST_DRAWS)
-        whole_number("portions", self.portions)
-        if self.budget is not None:
-            sized_number("budget", self.budget, minimum=0)
-        super().check_parameters()
 
     def in_units(self, factor: float) -> Self:
         budget = None if self.budget is None else self.budget * factor**2

@@ -15,6 +15,7 @@ from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policies.linear_policy import MOST_ROWS
 from riskroute.learning.policy import memory
 from riskroute.learning.remembered import remembered_each, remembered_observations, remembered_past_round
+from riskroute.parameters import parameter
 from riskroute.validation import real_number, whole_number
 
 _SPANS = (1, 2, 4, 8, 16)  # plans back that are tested together
@@ -62,8 +63,8 @@ class ChangeTest(Adaptive):
 
     name: ClassVar[str] = "change-test"
 
-    check_every: int = 250
-    level: float = 1e-6
+    check_every: int = parameter(250, whole_number)
+    level: float = parameter(1e-6, real_number, above=0, below=1)
 
     recent: list[Observations] = memory(
         None, remembered_each(remembered_observations)
@@ -72,11 +73,6 @@ class ChangeTest(Adaptive):
     restarts: list[int] = memory(
         None, remembered_each(remembered_past_round)
     )  # rounds after which exploration began anew
-
-    def check_parameters(self) -> None:
-        whole_number("check_every", self.check_every)
-        real_number("level", self.level, above=0, below=1)
-        super().check_parameters()
 
     def begin(self) -> None:
         super().begin()

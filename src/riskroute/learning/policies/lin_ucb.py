@@ -11,6 +11,7 @@ import numpy as np
 from riskroute.learning.belief import Belief
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.linear_policy import RiskNeutral
+from riskroute.parameters import parameter
 from riskroute.validation import sized_number
 
 
@@ -52,14 +53,8 @@ class LinUcb(RiskNeutral):
     name: ClassVar[str] = "lin-ucb"
     needs_list: ClassVar[bool] = True
 
-    delta: float = 0.01
-    width: float | None = None
-
-    def check_parameters(self) -> None:
-        sized_number("delta", self.delta, above=0, below=1)
-        if self.width is not None:
-            sized_number("width", self.width, minimum=0)
-        super().check_parameters()
+    delta: float = parameter(0.01, sized_number, above=0, below=1)
+    width: float | None = parameter(None, sized_number, minimum=0)
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         listed = self.setting.actions.listed()

@@ -29,6 +29,7 @@ from riskroute.learning.remembered import (
     remembered_part_of_played,
 )
 from riskroute.learning.tally import Tallies
+from riskroute.parameters import parameter
 from riskroute.validation import real_number, whole_number
 
 _DESIGN_TOLERANCE = 0.05
@@ -60,8 +61,8 @@ class LinearPolicy(Policy):
     fixed_set: ClassVar[bool] = False
     unit_free: ClassVar[bool] = True
 
-    growth: float = 0.1
-    start_rounds: int = 2
+    growth: float = parameter(0.1, real_number, above=0, maximum=1)
+    start_rounds: int = parameter(2, whole_number, maximum=LONGEST_HORIZON)
     prior: Belief | None = None
 
     observations: Observations = memory(None, remembered_observations)
@@ -71,8 +72,6 @@ class LinearPolicy(Policy):
     fresh: float = memory(0.0, remembered_part_of_played)  # rewards not yet in the belief
 
     def check_parameters(self) -> None:
-        real_number("growth", self.growth, above=0, maximum=1)
-        whole_number("start_rounds", self.start_rounds, maximum=LONGEST_HORIZON)
         if self.prior is not None:
             check_remembered_belief("prior", self.prior, self.setting.actions.dim)
 

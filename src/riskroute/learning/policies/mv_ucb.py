@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riskroute.learning.policies.arm_policy import IndexPolicy
+from riskroute.parameters import parameter
 from riskroute.validation import real_number, sized_number
 
 
@@ -49,17 +50,10 @@ class MvUcb(IndexPolicy):
     name: ClassVar[str] = "mv-ucb"
     needs_horizon: ClassVar[bool] = False
 
-    scale: float | None = None
-    exponent: float = 3.0
-    concentration: float = 2.0
-    refresh: float = 0.01
-
-    def check_parameters(self) -> None:
-        sized_number("exponent", self.exponent, above=0)
-        sized_number("concentration", self.concentration, above=0)
-        if self.scale is not None:
-            sized_number("scale", self.scale, minimum=0)
-        real_number("refresh", self.refresh, minimum=0, maximum=1)
+    scale: float | None = parameter(None, sized_number, minimum=0)
+    exponent: float = parameter(3.0, sized_number, above=0)
+    concentration: float = parameter(2.0, sized_number, above=0)
+    refresh: float = parameter(0.01, real_number, minimum=0, maximum=1)
 
     def resume(self) -> None:
         super().resume()

@@ -10,6 +10,7 @@ from riskroute.arrays import Floats
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.policies.phased_policy import PhasedPolicy
 from riskroute.learning.tally import Tallies
+from riskroute.parameters import parameter
 from riskroute.validation import sized_number
 
 
@@ -46,17 +47,9 @@ class PhasedElimination(PhasedPolicy):
 
     name: ClassVar[str] = "phased-elimination"
 
-    constant: float = 1.0
-    noise_variance: float | None = None
-    delta: float | None = None
-
-    def check_parameters(self) -> None:
-        sized_number("constant", self.constant, above=0)
-        if self.noise_variance is not None:
-            sized_number("noise_variance", self.noise_variance, above=0)
-        if self.delta is not None:
-            sized_number("delta", self.delta, above=0, below=1)
-        super().check_parameters()
+    constant: float = parameter(1.0, sized_number, above=0)
+    noise_variance: float | None = parameter(None, sized_number, above=0)
+    delta: float | None = parameter(None, sized_number, above=0, below=1)
 
     def _phase_rounds(self) -> float:
         setting = self.setting

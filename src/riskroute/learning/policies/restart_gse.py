@@ -24,6 +24,7 @@ from riskroute.learning.remembered import (
     remembered_vector,
 )
 from riskroute.learning.tally import Tallies
+from riskroute.parameters import parameter
 from riskroute.validation import one_of, real_number, whole_number
 
 
@@ -68,24 +69,16 @@ class RestartGse(Policy):
     name: ClassVar[str] = "restart-gse"
     unit_free: ClassVar[bool] = True
 
-    mode: str = "practical"
-    cycle: int | None = None
-    budget: int | None = None
-    objective: str = "mean"
-    design_tolerance: float = 0.01
+    mode: str = parameter("practical", one_of, choices=("practical", "theory"))
+    cycle: int | None = parameter(None, whole_number, maximum=LONGEST_HORIZON)
+    budget: int | None = parameter(None, whole_number, maximum=LONGEST_HORIZON)
+    objective: str = parameter("mean", one_of, choices=("mean", "mean-variance"))
+    design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
     cycle_start: int = memory(0, remembered_past_round)
     # score of every halving in this cycle
     halvings: list[Floats] = memory(None, remembered_each(remembered_vector))
     latest: Action | None = memory(None, remembered_optional(remembered_member))  # winner of the last finished search
-
-    def check_parameters(self) -> None:
-        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
-        one_of("mode", self.mode, ("practical", "theory"))
-        one_of("objective", self.objective, ("mean", "mean-variance"))
-        for name, value in (("cycle", self.cycle), ("budget", self.budget)):
-            if value is not None:
-                whole_number(name, value, maximum=LONGEST_HORIZON)
 
     def begin(self) -> None:
         self.halvings = []

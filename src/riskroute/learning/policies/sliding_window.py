@@ -14,6 +14,7 @@ from riskroute.learning.remembered import (
     remembered_pair,
     remembered_past_round,
 )
+from riskroute.parameters import parameter
 from riskroute.validation import whole_number
 
 _PIECES = 16  # into which a window is cut
@@ -50,16 +51,12 @@ class SlidingWindow(Thompson):
 
     name: ClassVar[str] = "sliding-window"
 
-    window: int = 5000
+    window: int = parameter(5000, whole_number)
 
     # of each piece: the round in which its first plan ended, and observations
     pieces: list[tuple[int, Observations]] = memory(
         None, remembered_each(remembered_pair(remembered_past_round, remembered_observations))
     )
-
-    def check_parameters(self) -> None:
-        whole_number("window", self.window)
-        super().check_parameters()
 
     def begin(self) -> None:
         self.pieces = []
