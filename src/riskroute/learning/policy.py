@@ -2,8 +2,8 @@
 
 A *plan* is a list of actions with counts that needs no feedback before it is done. A policy is written as two methods,
 `Policy.propose` (the next plan) and `Policy.observe` (the tallies of the plan it proposed). Everything else is derived
-here: fitting plans to the horizon, the one-round form `select` / `update` that a live router uses, and a state that
-can be saved in the middle of a plan as plain JSON and restored to the same decisions.
+here: fitting plans to the horizon, the one-round form `select` / `update` for live use, and a state that can be saved
+in the middle of a plan as plain JSON and restored to the same decisions.
 
 Constructors only store parameters. `Policy.start` begins an episode; what a policy learns lives in fields declared with
 `memory`, and those fields are its state.
@@ -41,7 +41,7 @@ STATE_VERSION = 1
 def memory(default: Any = None, check: Check | None = None) -> Any:
     """Declare a field that a policy learns: not a parameter, and part of its saved state.
 
-    ``check`` refuses values of a restored state that cannot be; see `riskroute.learning.remembered`.
+    ``check`` refuses impossible values in a restored state; see `riskroute.learning.remembered`.
     """
     metadata = {"memory": True, "check": check}
     return dataclasses.field(init=False, repr=False, compare=False, default=default, metadata=metadata)
@@ -49,7 +49,7 @@ def memory(default: Any = None, check: Check | None = None) -> Any:
 
 @dataclass(kw_only=True)
 class Policy(ABC):
-    """Base of all policies. Subclasses write `begin`, `propose`, `observe` and `recommend`."""
+    """Base class of all policies. Subclasses implement `begin`, `propose`, `observe` and `recommend`."""
 
     name: ClassVar[str]
     needs_list: ClassVar[bool] = False  # whether the policy looks at every action one by one
@@ -76,7 +76,7 @@ class Policy(ABC):
 
     @abstractmethod
     def propose(self) -> Plan:
-        """Return the next plan. Longer than the remaining horizon is fine: it is fitted."""
+        """Return the next plan. It may be longer than the remaining horizon, and is then shortened."""
 
     @abstractmethod
     def observe(self, tallies: Tallies) -> None:
@@ -87,7 +87,7 @@ class Policy(ABC):
         """Return the action the policy would settle on, knowing what it knows now."""
 
     def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
-        """Seconds that a simulated run takes on an ordinary core, roughly: for dividing work, not for measuring.
+        """Estimate the seconds that a simulated run takes on an ordinary core, roughly, in order to divide work.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class Policy(ABC):
 
     @property
     def horizon(self) -> int:
-        """Rounds of the episode, of policies that need to know."""
+        """Rounds of the episode, for policies that need to know them."""
         if self.setting.horizon is None:
             raise InputError(f"horizon must be given to {self.name}, was None")
         return self.setting.horizon
@@ -146,7 +146,7 @@ class Policy(ABC):
         self.partial = []
 
     def plan(self) -> Plan:
-        """Return the plan to play now; the same one until its tallies are learned."""
+        """Return the plan to play now: the same one until its tallies have been learned."""
         if self.pending is None:
             if self.remaining == 0:
                 raise StateError(f"{self.name} has played all {self.played} rounds of its horizon")
@@ -158,7 +158,7 @@ class Policy(ABC):
         return self.pending
 
     def learn(self, tallies: Tallies) -> None:
-        """Take back one tally per entry of the plan, in its order."""
+        """Learn from one tally per entry of the plan, in the same sequence."""
         plan = self.plan()
         instance_of("tallies", tallies, Tallies, "Tallies")
         if not (np.array_equal(tallies.counts, plan.counts) and np.array_equal(tallies.actions, plan.actions)):
@@ -184,7 +184,7 @@ class Policy(ABC):
         return as_action(plan.actions[self._entry(plan)])
 
     def update(self, action: Action, reward: float) -> None:
-        """Take the reward of the round that `select` chose."""
+        """Learn from the reward of the action that `select` returned."""
         plan = self.plan()
         entry = self._entry(plan)
         expected = as_action(plan.actions[entry])
@@ -198,10 +198,10 @@ class Policy(ABC):
             self._finish(Tallies.of(plan.actions, self.partial))
 
     def offer(self, actions: ActionSet) -> None:
-        """Say which actions the next round chooses from, if not those of the round before.
+        """Change the actions that the next round chooses from.
 
-        Coefficients are shared by all sets, so what was learned stays. A plan under way ends here, and what was
-        played of it is learned. Policies that reason about one set as a whole refuse.
+        All sets share the coefficients, so what was learned stays. A plan under way ends here, and the part of it that
+        was played is learned. Policies that reason about one set as a whole raise an error.
         """
         setting = self.setting
         instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
@@ -288,7 +288,7 @@ class Policy(ABC):
         given = instance_of("memory", state["memory"], dict, "a dictionary")
         if set(given) != set(fields):
             raise StateError(f"state memory must hold {sorted(fields)}, had {sorted(given)}")
-        for name, item in fields.items():  # in the order of declaration: the plan is known before what was played of it
+        for name, item in fields.items():  # as declared: the plan is known before what was played of it
             value = decode_state(given[name])
             if item.metadata["check"] is not None:
                 item.metadata["check"](name, value, policy)
@@ -302,7 +302,7 @@ def _equal(action: Any, expected: Action) -> bool:
 
 
 def _as_saved(state: Any) -> np.random.Generator:
-    """Generator in a saved state."""
+    """Return a random generator in a saved state."""
     rng = np.random.default_rng(0)
     try:
         rng.bit_generator.state = state

@@ -10,17 +10,17 @@ from riskroute.learning.policies.thompson import Thompson
 from riskroute.parameters import parameter
 from riskroute.validation import sized_number
 
-_FORGOTTEN = 1e-3  # rewards below which a belief is dropped
+_FORGOTTEN = 1e-3  # a belief that rests on fewer rewards is dropped
 
 
 @dataclass(kw_only=True)
 class Discounted(Thompson):
-    """A reward counts half as much ``halflife`` rounds later, and a quarter after twice as many.
+    """Count a reward half as much ``halflife`` rounds later, and a quarter after twice as many.
 
     Parameters
     ----------
     halflife : float
-        Rounds.
+        Rounds after which a reward counts half.
     draws, width, growth, start_rounds, prior
         See `Thompson`. The prior is forgotten at the same speed.
 

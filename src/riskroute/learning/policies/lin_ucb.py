@@ -1,4 +1,4 @@
-"""LinUCB: optimism about the mean alone (Abbasi-Yadkori, Pal and Szepesvari 2011), every action looked at."""
+"""LinUCB: optimism about the mean alone (Abbasi-Yadkori, Pal and Szepesvari 2011), over a list of all actions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from riskroute.validation import sized_number
 class LinUcb(RiskNeutral):
     """Play the action with the largest upper confidence bound on its mean.
 
-    Rewards are weighed by their estimated variance, so the bound is the estimate plus ``width`` deviations, and its
-    theory applies to noise of variance one: ``width = sqrt(2 log(1 / delta) + log(det V / det V_0))`` with the
-    information ``V`` now and ``V_0`` of the vague belief, as if its rewards had the typical variance.
+    Rewards are weighted by their estimated variance, so the bound is the estimate plus ``width`` deviations, and the
+    theory for noise of variance one applies: ``width = sqrt(2 log(1 / delta) + log(det V / det V_0))``, where ``V`` is
+    the information now and ``V_0`` that of the vague belief, as if its rewards had the typical variance.
 
     Parameters
     ----------

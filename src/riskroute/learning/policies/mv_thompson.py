@@ -65,7 +65,7 @@ class MvThompson(ArmPolicy):
         return Plan(self.handles[best], counts)
 
     def _posterior(self) -> Callable[[], Floats]:
-        """Return what draws the mean-variance of every arm from the posterior, jointly, ``(K,)``."""
+        """Return a function that draws the mean-variances ``(K,)`` of all arms jointly from the posterior."""
         scales, shapes, errors = (1 + self.spreads) / 2, (1 + self.counts) / 2, np.sqrt(self.counts)
 
         def draw() -> Floats:

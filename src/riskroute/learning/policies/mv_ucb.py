@@ -26,7 +26,8 @@ class MvUcb(IndexPolicy):
     exponent : float
         The bounds fail with probability of about ``t^-exponent``; 3 in the original.
     concentration : float
-        A, such that a mean of ``n`` rewards is off by more than x with probability ``2 exp(-a n x^2)`` at most.
+        The ``a`` with which a mean of ``n`` rewards is off by more than x with probability at most
+        ``2 exp(-a n x^2)``.
     refresh : float
         The logarithm is refreshed when the rounds have grown by this fraction; 0 means in every round.
 

@@ -16,7 +16,7 @@ from riskroute.validation import sized_number
 
 @dataclass(kw_only=True)
 class PhasedElimination(PhasedPolicy):
-    """The risk-neutral original of successive elimination: it looks for the largest mean and is blind to the variance.
+    """Look for the largest mean by successive elimination, blind to the variance.
 
     Phase ``l`` plays a design of bound ``g`` for ``2 v g log(K l (l + 1) / delta) / eps^2`` rounds, ``eps = 2^-l``,
     fits the mean to them by least squares, and drops actions whose mean is more than ``2 eps`` below the best.
@@ -26,7 +26,7 @@ class PhasedElimination(PhasedPolicy):
     constant : float
         Factor on the length of all phases; 1 in the original.
     noise_variance : float, optional
-        V, a bound on the variance of rewards; the base variance if None, or 1 if that is 0.
+        The bound ``v`` on the variance of rewards; the base variance if None, or 1 if that is 0.
     delta : float, optional
         Probability of failure; ``1/T`` if None.
     design_tolerance : float

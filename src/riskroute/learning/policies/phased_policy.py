@@ -29,8 +29,8 @@ from riskroute.validation import real_number
 class PhasedPolicy(Policy):
     """Successive elimination: a phase plays a design over the survivors, estimates their scores, drops the bad ones.
 
-    Subclasses say how long a phase is and which score its rewards give. Phase ``l`` is after an accuracy of ``2^-l``
-    and keeps the actions within twice that of the best. When one action is left it is played to the end.
+    Subclasses define how long a phase is and which score its rewards give. Phase ``l`` aims at an accuracy of ``2^-l``
+    and keeps the actions within twice that of the best. When one action is left, it is played to the end.
     """
 
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)

@@ -92,7 +92,7 @@ class RestartGse(Policy):
     def propose(self) -> Plan:
         if not self.survivors.single:
             design = self.survivors.design(self.design_tolerance)
-            return Plan(design.actions, round_exact_counts(design.weights, self._piece_rounds(design)))
+            return Plan(design.actions, round_exact_counts(design.weights, self._halving_rounds(design)))
         return Plan.repeat(self.survivors.best(np.zeros(self.setting.actions.dim)), self._cycle_left())
 
     def observe(self, tallies: Tallies) -> None:
@@ -125,8 +125,8 @@ class RestartGse(Policy):
         length = math.ceil(self.horizon ** (2 / 3) - 1e-9) if self.cycle is None else self.cycle
         return self.cycle_start + length - self.played
 
-    def _piece_rounds(self, design: Design) -> int:
+    def _halving_rounds(self, design: Design) -> int:
         budget = math.floor(self.horizon ** (2 / 9) + 1e-9) if self.budget is None else self.budget
-        pieces = self.setting.actions.size.bit_length() - 1  # halvings from K down to one
-        each = max(budget // pieces, 1)
+        halvings = self.setting.actions.size.bit_length() - 1  # from K actions down to one
+        each = max(budget // halvings, 1)
         return each if self.mode == "theory" else max(each, len(design))

@@ -57,8 +57,8 @@ class RiskExpExp(ArmPolicy):
         left = min(self.explore_rounds() - self.played, self.remaining)
         if left > 0:
             turns = max(_PLANNED // len(self.handles), 1)
-            order = np.concatenate([self.handles] * turns)[:left]
-            return Plan(order, np.ones(len(order), dtype=np.int64))
+            played = np.concatenate([self.handles] * turns)[:left]
+            return Plan(played, np.ones(len(played), dtype=np.int64))
         return Plan.repeat(self.recommend(), self.remaining)
 
     def observe(self, tallies: Tallies) -> None:

@@ -16,7 +16,8 @@ class RiskUcb(IndexPolicy):
     """Play the arm with the lowest confidence bound on its mean-variance.
 
     The index of an arm played ``n`` times is its empirical mean-variance minus
-    ``scale * sqrt(log(1 / delta) / (divisor * n))``. Published codes disagree on the constants, so each has a name.
+    ``scale * sqrt(log(1 / delta) / (divisor * n))``. Published implementations disagree on the constants, so each is a
+    parameter.
 
     Parameters
     ----------

@@ -14,12 +14,12 @@ from riskroute.validation import real_number, whole_number
 
 @dataclass(kw_only=True)
 class Thompson(LinearPolicy):
-    """Every action is played as often as it seems likely to be the best.
+    """Play every action as often as it seems likely to be the best.
 
     Parameters
     ----------
     draws : int
-        At most so many joint draws per plan; a longer plan divides its rounds between them.
+        Largest number of joint draws per plan; a longer plan divides its rounds between them.
     width : float
         Draws spread this many times as far as the belief; below one explores less.
     growth, start_rounds, prior

@@ -26,7 +26,7 @@ from riskroute.validation import list_of, real_number, sized_number, whole_numbe
 
 @dataclass(kw_only=True)
 class Oracle(Policy):
-    """Play what the comparator of the regret plays: a schedule of (first round, action), rounds counted from 0."""
+    """Play what regret is measured against: a schedule of (first round, action), rounds counted from 0."""
 
     name: ClassVar[str] = "oracle"
     unit_free: ClassVar[bool] = True
@@ -49,7 +49,7 @@ class Oracle(Policy):
         return Plan.repeat(self.recommend(), later[0] - self.played if later else self.remaining)
 
     def observe(self, tallies: Tallies) -> None:
-        """Nothing to learn."""
+        """Do nothing: there is nothing to learn."""
 
     def recommend(self) -> Action:
         now = self.played - (self.remaining == 0)
