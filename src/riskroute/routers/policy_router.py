@@ -1,4 +1,4 @@
-"""Any policy as a router: it learns one split of all orders from their profits, and never looks at the books."""
+"""Any policy as a router: it learns one split for all orders from their profits, and never looks at the books."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ LEAST_KAPPA = 1e-6
 
 @dataclass
 class PolicyRouter(Router):
-    """A policy of `riskroute.policies` that splits every order alike over venues and pools.
+    """Split orders over venues and pools as a policy of `riskroute.policies` decides.
 
-    An order is cut into ``units``, and a split is what the policy calls an action; the reward is the profit of the
-    order in basis points. While the outcome of a split is awaited, further orders are split the same way, and are not
-    learned from. Venues and pools are those of the first order; shares of one that is not there later are swept.
+    An order is divided into ``units``. Ways to split it are the policy's actions, and the reward is the profit of the
+    order in basis points. While the outcome of a split is awaited, further orders are split the same way, and nothing
+    is learned from them. Venues and pools are those of the first order; shares for one that is absent later are swept.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ class PolicyRouter(Router):
     kappa : float
         Basis points charged for a squared basis point of deviation: the risk tolerance is ``1 / kappa``.
     units : int
-        Parts of an order.
+        Number of equal parts into which an order is divided.
     rounds : int
-        Orders that there will be, for policies that must know; after them the recommended split is sent.
+        Number of orders to come, for policies that must know it; after them the recommended split is sent.
     seed : int
-        Of the policy's own random numbers.
+        Seed of the policy's own random numbers.
     parameters_of_policy : dict[str, Any]
         Its parameters.
 

@@ -15,12 +15,12 @@ from riskroute.validation import instance_of
 
 @dataclass
 class Primary(Router):
-    """Send the whole order to one venue, and whatever comes back once more.
+    """Send the whole order to one venue, and send whatever comes back there once more.
 
     Parameters
     ----------
     venue : str
-        Its name; the first of the books if empty.
+        Name of the venue; the first one of the books if empty.
 
     Examples
     --------
