@@ -71,7 +71,7 @@ class Plan:
         return tried + sum(self.dark_rest.values()) + sum(self.limit.values()) + sum(self.take.values())
 
     def within(self, shares: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """Shares to take, to rest and to post if pools have left only so many: limit orders are kept first.
+        """Return the shares to take, to rest and to post if pools have left only so many; limit orders come first.
 
         Examples
         --------

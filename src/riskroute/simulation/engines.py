@@ -77,7 +77,7 @@ class Engine:
     workers : int, optional
         Processes; if None one per core, or all that the cluster at ``address`` has.
     address : str, optional
-        Of a running dask or ray cluster; one is started here if None.
+        Address of a running dask or ray cluster; one is started here if None.
     """
 
     kind: str = "local"
@@ -100,7 +100,7 @@ def run_tasks(
     held: dict[int, Result] | None = None,
     finished: Finished | None = None,
 ) -> Iterator[Result]:
-    """Do all tasks, then give their results in the order of the tasks, whatever the engine.
+    """Do all tasks, then yield their results task by task, whatever the engine.
 
     Parameters
     ----------
