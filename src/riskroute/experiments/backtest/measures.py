@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 BPS = 1e4
-"""Basis points in one."""
+"""One is so many basis points."""
 
 MARKOUTS = (1, 10, 60)
 """Seconds after a fill at which the mid is looked at again."""
@@ -128,7 +128,7 @@ def half_spread() -> pl.Expr:
 
 
 def sums_by_kind(children: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Child orders that were sent, added up: how many, how many were filled at all, shares, and what fade needs.
+    """Add up child orders: how many were sent, how many were filled at all, their shares, and what fade needs.
 
     ``hoped`` is ``min(sent, displayed)`` of those that take at once where some was displayed, and ``met`` what of these
     was filled.
