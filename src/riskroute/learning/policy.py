@@ -200,8 +200,8 @@ class Policy(ABC):
     def offer(self, actions: ActionSet) -> None:
         """Change the actions that the next round chooses from.
 
-        All sets share the coefficients, so what was learned stays. A plan under way ends here, and the part of it that
-        was played is learned. Policies that reason about one set as a whole raise an error.
+        The coefficients are the same for all sets, so what was learned stays. A plan under way ends here, and what was
+        played of it is learned. Policies that reason about one set as a whole raise an error.
         """
         setting = self.setting
         instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
