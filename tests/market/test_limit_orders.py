@@ -210,7 +210,7 @@ def test_prices_without_a_value_belong_to_no_queue() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"side": "sel"}, "side must be one of sell, buy, was 'sel'"),
+        ({"side": "sel"}, "side must be one of buy, sell, was 'sel'"),
         ({"rule": "fifo"}, "rule must be one of price-time, pro-rata, was 'fifo'"),
         ({"maker_fee": float("nan")}, "maker_fee must be a finite number, was nan"),
         ({"taker_fee": "x"}, "taker_fee must be a finite number, was 'x'"),

@@ -138,7 +138,7 @@ def test_rounding_of_large_amounts_does_not_look_like_risk() -> None:
 @pytest.mark.parametrize("side", ["Sell", "", None, "bid"])
 def test_the_side_is_checked(side: object) -> None:
     books = two_sided([[(99.0, 1)]], [[(101.0, 9)]])
-    with pytest.raises(InputError, match=r"side must be one of sell, buy, was"):
+    with pytest.raises(InputError, match=r"side must be one of buy, sell, was"):
         market_profits(books, np.array([1]), side)  # type: ignore[arg-type]
 
 

@@ -17,11 +17,11 @@ from riskroute.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.errors import InputError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
+from riskroute.names import SIDES
 from riskroute.routers.context import Context
 from riskroute.routers.decision import displayed_cost
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
-from riskroute.routing.consolidated import SIDES
 from riskroute.seeding import seed_stream
 from riskroute.simulation.clairvoyant import Oracle
 from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, PoolModel

@@ -8,7 +8,7 @@ from functools import partial
 
 from riskroute.errors import InputError, shown
 from riskroute.market.clock import clock_hours
-from riskroute.routing.consolidated import SIDES
+from riskroute.names import SIDES
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
 from riskroute.validation import instance_of, list_of, one_of, real_number, whole_number

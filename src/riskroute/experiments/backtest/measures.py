@@ -85,16 +85,16 @@ def plain_quantile(value: pl.Expr, part: int, parts: int = 100) -> pl.Expr:
     return some.sort().get(place, null_on_oob=True)
 
 
-def worst_mean(cost: pl.Expr, percent: int) -> pl.Expr:
-    """Mean of the worst ``percent`` of the rows: ``sum(w x) / (percent n / 100)`` from the largest ``x`` down.
+def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
+    """Mean cost of the worst ``percent`` of the rows: ``sum(w x) / (percent n / 100)`` from the largest ``x`` down.
 
-    A row weighs 1 as long as the rows above it are fewer than ``percent n / 100`` by one or more, and the last one
-    what is then missing; so the tail of ten orders is the worst of them.
+    Rows weigh 1 while the weights add up to at most ``percent n / 100``, and the last one weighs the fraction that is
+    then missing; so the worst 5 % of ten orders is the worst order.
 
     Examples
     --------
     >>> table = pl.DataFrame({"cost": [float(k) for k in range(1, 31)]})
-    >>> table.select(worst_mean(pl.col("cost"), 5)).item()  # (30 + 29 / 2) / 1.5
+    >>> table.select(expected_shortfall(pl.col("cost"))).item()  # (30 + 29 / 2) / 1.5
     29.666666666666668
     """
     size = cost.len() * (percent / 100)

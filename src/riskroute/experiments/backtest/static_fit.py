@@ -20,7 +20,8 @@ from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, trading_day, training_days
 from riskroute.market.clock import SECOND
-from riskroute.routing.consolidated import SIDES, ConsolidatedBook
+from riskroute.names import SIDES
+from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.separable import separable_table_maximum
 from riskroute.simulation.backtest import Orders, TradingDay
 from riskroute.simulation.engines import Engine, run_tasks

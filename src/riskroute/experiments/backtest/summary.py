@@ -10,6 +10,7 @@ import numpy as np
 import polars
 
 from riskroute.arrays import Integers, Vector
+from riskroute.experiments.backtest.measures import expected_shortfall
 from riskroute.experiments.backtest.statistics import Difference, block_means, bootstrap_difference, superior_pvalue
 from riskroute.experiments.backtest.tables import Tables
 from riskroute.seeding import seed_stream
@@ -191,7 +192,7 @@ def _router_result(
         seed_se_bps=float(seeds.std(ddof=1)) / math.sqrt(len(seeds)) if len(seeds) > 1 else None,
         objective_bps=objective_bps(mine, kappa, impact),
         sd_bps=float(costs.std(ddof=1)) if len(costs) > 1 else 0.0,
-        es95_bps=expected_shortfall(costs),
+        es95_bps=float(mine.select(expected_shortfall(polars.col("cost_bps"))).item()),
         unforeseen_sd_bps=float(unforeseen.item() or 0.0),
         paired=None if pair is None else _paired(pair, bar),
         fees_bps=float(fees),
@@ -207,21 +208,6 @@ def _paired(pair: Difference, bar: str) -> Paired:
 
 def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def expected_shortfall(costs: Vector, share: float = 0.05) -> float:
-    """Mean of the worst part of some costs ``(n,)``; the one at the edge counts in part.
-
-    Examples
-    --------
-    >>> expected_shortfall(np.arange(1.0, 41.0))  # the worst two of forty
-    39.5
-    """
-    worst = np.sort(costs)[::-1]
-    wanted = share * len(worst)
-    whole = int(wanted)
-    total = float(worst[:whole].sum()) + (wanted - whole) * float(worst[min(whole, len(worst) - 1)])
-    return total / wanted
 
 
 def _p_value(wide: polars.DataFrame, blocks: Integers, bar: str, names: Sequence[str], seed: int) -> float | None:
