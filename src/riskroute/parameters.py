@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 
@@ -39,9 +39,8 @@ def checked_parameters(owner: Any) -> dict[str, Any]:
     return checked
 
 
-@cache
 def _declared(kind: type[Any]) -> dict[str, tuple[Callable[[str, Any], Any], bool]]:
-    """Check of every declared parameter, the nearest declaration first, and whether the parameter may be None."""
+    """Check of every declared parameter, and whether the parameter may be None; the nearest declaration counts."""
     checks = {
         item.name: item.metadata["parameter"]
         for base in reversed(kind.__mro__)

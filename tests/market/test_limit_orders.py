@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from naive_queue import Flow, event_table, levels_of, naive_fill, naive_profit, snapshot_table
 from riskroute.errors import DataError, InputError
 from riskroute.market.limit_orders import RULES, limit_profits
-from riskroute.market.market_orders import SIDES
 from riskroute.market.sampling import SampleTimes, closest_sampled_rows
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
+from riskroute.names import SIDES
 
 
 @settings(max_examples=40)

@@ -64,14 +64,14 @@ class Policy(ABC):
         None, remembered_begun
     )  # tallies of the pending plan, entry by entry, in the one-round form
 
-    def check_parameters(self) -> None:  # noqa: B027 - few policies have such parameters
+    def check_parameters(self) -> None:
         """Raise `InputError` for parameters that do not fit each other or the setting.
 
         What a parameter must be by itself is declared with `riskroute.parameters.parameter`. Both are checked when an
         episode begins or is restored.
         """
 
-    def begin(self) -> None:  # noqa: B027 - not every policy has something to prepare
+    def begin(self) -> None:
         """Set up what is learned, at the start of an episode."""
 
     @abstractmethod
@@ -98,7 +98,7 @@ class Policy(ABC):
         """
         return 1e-2 + (3e-7 * horizon if drawn_singly or self.needs_list else 0.0)
 
-    def resume(self) -> None:  # noqa: B027 - only policies that derive something from their memory need it
+    def resume(self) -> None:
         """Recompute, after a restore, what is derived from memory."""
 
     @property

@@ -100,13 +100,13 @@ class Router(ABC):
         self.check_parameters()
         self.begin()
 
-    def check_parameters(self) -> None:  # noqa: B027 - few routers have such parameters
+    def check_parameters(self) -> None:
         """Raise `InputError` for parameters that do not fit each other, or hold several values.
 
         What a parameter must be by itself is declared with `riskroute.parameters.parameter`, and checked before.
         """
 
-    def begin(self) -> None:  # noqa: B027 - not every router learns
+    def begin(self) -> None:
         """Set up what is learned."""
 
     @abstractmethod
@@ -120,10 +120,10 @@ class Router(ABC):
         """
         return None
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:  # noqa: B027
+    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         """Learn from children that were not reported before, and from the profit once the order is complete."""
 
-    def see(self, public: Public) -> None:  # noqa: B027 - for routers of class F3
+    def see(self, public: Public) -> None:
         """Learn from public data."""
 
     def route(self, context: Context) -> Plan:

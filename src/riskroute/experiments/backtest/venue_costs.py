@@ -88,7 +88,7 @@ def venue_costs(
 
 def _with_seconds(fills: pl.DataFrame, children: pl.DataFrame) -> pl.DataFrame:
     """Fills with the seconds since their child order was sent, null for those of unknown children."""
-    most = max((int(table["child"].max()) for table in (fills, children) if len(table)), default=0)  # type: ignore[arg-type]
+    most = max((table.select(pl.col("child").max()).item() for table in (fills, children) if len(table)), default=0)
     name = pl.col("order") * (most + 1) + pl.col("child")  # one column to join on, which is faster than two
     posted = children.select("posted", name=name)
     return (
