@@ -89,7 +89,7 @@ def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
     """Mean cost of the worst ``percent`` of the rows: ``sum(w x) / (percent n / 100)`` from the largest ``x`` down.
 
     Rows weigh 1 while the weights add up to at most ``percent n / 100``, and the last one weighs the fraction that is
-    then missing; so the worst 5 % of ten orders is the worst order.
+    then missing; so of ten orders it is the cost of the worst.
 
     Examples
     --------

@@ -174,7 +174,7 @@ def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
 
 @njit(cache=True)
 def _reduced(weight: float, by: float, most: float) -> float:
-    """Return what is left of a weight, and zero if that is only a rounding error."""
+    """Subtract from a weight, and return zero where only a rounding error remains."""
     left = weight - by
     return left if left > _TIE * most or by == 0 else 0.0
 

@@ -103,7 +103,7 @@ class _Grid:
         return cls(groups, steps, step, tuple(math.ceil(high / step - 1e-9) for high in groups.highs))
 
     def orbit(self, amounts: list[list[int]]) -> Orbit:
-        """Return an orbit near amounts on the grid: rounded down, and what is left goes where most was cut off."""
+        """Return an orbit near amounts on the grid: rounded down, the remainder where most was cut off."""
         if self.step == 1:
             return tuple(tuple(sorted(group, reverse=True)) for group in amounts)
         caps = np.repeat(self.groups.highs, [len(group) for group in amounts])

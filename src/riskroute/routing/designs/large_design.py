@@ -138,7 +138,7 @@ def _first_orbits(lattice: Lattice, groups: SymmetryGroups) -> list[Orbit]:
 
 
 def _any_member(lattice: Lattice, rng: np.random.Generator) -> Units:
-    """Draw a vector of a lattice without minimums: slot by slot, in random sequence, a random part of what is left."""
+    """Draw a vector of a lattice without minimums: slot by slot, in random sequence, a random part of the remainder."""
     chosen = np.zeros_like(lattice.highs)
     left, room = lattice.units, int(np.minimum(lattice.highs, lattice.units).sum())
     for k in rng.permutation(len(chosen)):
