@@ -80,7 +80,7 @@ def _place(rng: np.random.Generator) -> tuple[str, int, int]:
 
 def naive_books(messages: Iterable[Message], depth: int) -> list[Book]:
     """The ``depth`` best levels per side after every message, from a dictionary of orders."""
-    live: dict[int, list[Any]] = {}
+    live: dict[int, list[object]] = {}
     books = []
     for one in messages:
         if one.kind in "AF":
@@ -91,26 +91,27 @@ def naive_books(messages: Iterable[Message], depth: int) -> list[Book]:
             side = live.pop(one.reference)[0]
             live[one.new] = [side, one.price, one.shares]
         else:
-            live[one.reference][2] -= one.shares
+            live[one.reference][2] -= one.shares  # type: ignore[operator]
             if not live[one.reference][2]:
                 del live[one.reference]
         books.append({"bid": _levels(live, "B", depth), "ask": _levels(live, "S", depth)})
     return books
 
 
-def _levels(live: dict[int, list[Any]], side: str, depth: int) -> list[Level]:
+def _levels(live: dict[int, list[object]], side: str, depth: int) -> list[Level]:
     sizes: dict[int, int] = {}
     for of, price, shares in live.values():
         if of == side:
-            sizes[price] = sizes.get(price, 0) + shares
+            sizes[price] = sizes.get(price, 0) + shares  # type: ignore[index,call-overload]
     best = sorted(sizes.items(), reverse=side == "B")[:depth]
     return [(price / 10_000, shares) for price, shares in best] + [(None, 0)] * (depth - len(best))
 
 
-def levels_of(row: dict[str, Any], depth: int) -> Book:
+def levels_of(row: dict[str, object], depth: int) -> Book:
     """The levels of a row of a snapshot table, as `naive_books` gives them."""
     return {
-        side: [(row[f"{side}_px_{k:02d}"], row[f"{side}_sz_{k:02d}"]) for k in range(depth)] for side in ("bid", "ask")
+        side: [(row[f"{side}_px_{k:02d}"], row[f"{side}_sz_{k:02d}"]) for k in range(depth)]  # type: ignore[misc]
+        for side in ("bid", "ask")
     }
 
 

@@ -6,8 +6,8 @@
 4. Limit orders and shares that rest in pools wait for counterparties until the horizon.
 5. The remainder is swept then.
 
-No snapshot is used before its time. Shares that the order has taken are not there a second time: not in the same
-snapshot, and not within a second. Apart from that, the market does not react to the order.
+No snapshot is younger than the moment it is used at. Shares that the order has taken are not there a second time: not
+in the same snapshot, and not within a second. The market does not react to the order otherwise.
 """
 
 from __future__ import annotations
