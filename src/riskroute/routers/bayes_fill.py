@@ -19,6 +19,7 @@ import numpy as np
 
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError
+from riskroute.parameters import parameter
 from riskroute.routers.cont_kukanov import placed_plan, queues_now
 from riskroute.routers.context import Context
 from riskroute.routers.fill_beliefs import CLASSES, Drift, dirichlet_moments, fill_class, pooled_weights
@@ -92,11 +93,11 @@ class BayesFill(Router):
     name: ClassVar[str] = "bayes-fill"
     feedback: ClassVar[str] = "F3"
     memory: ClassVar[tuple[str, ...]] = ("fills", "rates", "drifts", "asked", "learned", "decisions")
-    parts: int = 4
-    kappa: float = 0.05
-    decay: float = 0.995
-    sample: bool = False
-    seed: int = 0
+    parts: int = parameter(4, whole_number, maximum=8)
+    kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
+    decay: float = parameter(0.995, real_number, above=0, maximum=1)
+    sample: bool = parameter(False, true_or_false)
+    seed: int = parameter(0, whole_number, minimum=0)
     fills: dict[str, list[float]] = field(init=False, repr=False)
     """Counts of the classes of fills, by size class, by venue, and by the venue's state."""
     rates: dict[str, list[float]] = field(init=False, repr=False)
@@ -108,13 +109,6 @@ class BayesFill(Router):
     learned: dict[str, list[str]] = field(init=False, repr=False)
     """Keys of own fills by order."""
     decisions: int = field(init=False, repr=False)
-
-    def check_parameters(self) -> None:
-        whole_number("parts", self.parts, maximum=8)
-        real_number("kappa", self.kappa, minimum=0, maximum=1000)
-        real_number("decay", self.decay, above=0, maximum=1)
-        true_or_false("sample", self.sample)
-        whole_number("seed", self.seed, minimum=0)
 
     def begin(self) -> None:
         self.fills, self.rates, self.drifts, self.asked, self.learned = {}, {}, {}, {}, {}

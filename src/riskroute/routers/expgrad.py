@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.arrays import Floats, Matrix, Units, Vector
+from riskroute.parameters import parameter
 from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, systematic_units
 from riskroute.validation import whole_number
 
@@ -44,17 +45,12 @@ class ExpGrad(DarkAllocation):
 
     name: ClassVar[str] = "expgrad+sweep"
     memory: ClassVar[tuple[str, ...]] = ("waiting", "gradients", "played")
-    rounds: int | None = None
-    seed: int = 0
+    rounds: int | None = parameter(None, whole_number, maximum=10**12)
+    seed: int = parameter(0, whole_number, minimum=0)
     gradients: dict[str, dict[str, list[float]]] = field(init=False, repr=False)
     """By shares in a unit and by pool: sums of gradients of unit 1, 2 .."""
     played: dict[str, int] = field(init=False, repr=False)
     """Orders so far, by shares in a unit."""
-
-    def check_parameters(self) -> None:
-        if self.rounds is not None:
-            self.rounds = whole_number("rounds", self.rounds, maximum=10**12)
-        whole_number("seed", self.seed, minimum=0)
 
     def begin(self) -> None:
         super().begin()
