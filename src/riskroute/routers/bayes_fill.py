@@ -127,7 +127,7 @@ class BayesFill(Router):
         rng = np.random.default_rng([self.seed, self.decisions]) if self.sample else None
         tables = [self.table(context, venue, states[venue], standing[venue][2], rng) for venue in quickest]
         taking = float(context.displayed.costs(context.shares)) / context.shares
-        split = best_split(np.array(tables), taking, self.kappa / context.mid * 1e4, context.shares)
+        split = bayes_fill_split(np.array(tables), taking, self.kappa / context.mid * 1e4, context.shares)
         taken = self.parts - int(split.sum())
         shares = proportional_lots(np.append(float(taken), split), context.shares, context.lot)[1:]
         posted = {venue: int(some) for venue, some in zip(quickest, shares, strict=True) if some}
@@ -251,7 +251,7 @@ def size_class(size: float) -> int:
     return 0 if size <= ROUND_LOT else 1 if size <= 5 * ROUND_LOT else 2
 
 
-def best_split(tables: Floats, taking: float, kappa: float, shares: int) -> Integers:
+def bayes_fill_split(tables: Floats, taking: float, kappa: float, shares: int) -> Integers:
     """Parts to post at each venue for the least mean cost plus ``kappa`` times variance, in dollars a share.
 
     ``tables (K, parts + 1, 6)`` are those of `BayesFill.table`. Of placements that are alike the first is taken: all

@@ -8,6 +8,7 @@ https://doi.org/10.1080/14697688.2016.1190030
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -227,7 +228,7 @@ class DarkFirstContKukanov(DarkFirst):
         names = ("steps", "remembered", "least", "adverse", "scaled", "behind")
         self.lit = ContKukanov(**{name: getattr(self, name) for name in names})
 
-    def then(self, context: Context, dark: dict[str, int], *, in_turn: bool) -> Plan:  # type: ignore[override]
+    def then(self, context: Context, dark: Mapping[str, int], *, in_turn: bool) -> Plan:
         placed = self.lit.placement(context)
         if not placed:
             return super().then(context, dark, in_turn=in_turn)

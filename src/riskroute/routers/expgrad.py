@@ -78,7 +78,7 @@ class ExpGrad(DarkAllocation):
         sums = {pool: np.pad(np.array(some), (0, long - len(some))) for pool, some in known.items()}
         for pool in task.pools:
             if pool not in known:  # as heavy as the others on average
-                known[pool] = mean_gradient(rate, list(sums.values()), long).tolist()
+                known[pool] = expgrad_mean_gradient(rate, list(sums.values()), long).tolist()
         for pool, some in known.items():
             known[pool] = some + [0.0] * (long - len(some))
         return rate, softmax_weights(rate, np.array([known[pool][: task.units] for pool in task.pools]).T)
@@ -123,7 +123,7 @@ def softmax_weights(rate: float, gradients: Floats) -> Matrix:
     return np.asarray(grown / grown.sum(axis=1, keepdims=True))
 
 
-def mean_gradient(rate: float, gradients: list[Vector], units: int) -> Vector:
+def expgrad_mean_gradient(rate: float, gradients: list[Vector], units: int) -> Vector:
     """Gradients ``(units,)`` with which a new pool gets as much as the others on average."""
     if not gradients:
         return np.zeros(units)
@@ -134,12 +134,12 @@ def mean_gradient(rate: float, gradients: list[Vector], units: int) -> Vector:
     return np.asarray(highest + np.log(grown) / rate)
 
 
-def full_fills(parts: Floats, sizes: Floats) -> Floats:
+def expgrad_full_fills(parts: Floats, sizes: Floats) -> Floats:
     """Gradients of what is filled: 1 for pools that fill all of their part, 0 for others; works on any shape.
 
     Examples
     --------
-    >>> full_fills(np.array([1.5, 0.5]), np.array([2.0, 0.0])).tolist()
+    >>> expgrad_full_fills(np.array([1.5, 0.5]), np.array([2.0, 0.0])).tolist()
     [1.0, 0.0]
     """
     return np.asarray(sizes >= parts, dtype=np.float64)
@@ -159,5 +159,5 @@ def play_expgrad(sizes: Floats, units: Units, rate: float) -> Floats:
     gradients, sent = np.zeros((int(units.max(initial=0)), pools)), np.zeros((rounds, pools))
     for t in range(rounds):
         sent[t] = softmax_weights(rate, gradients[: units[t]]).sum(axis=0)
-        gradients[: units[t]] += full_fills(sent[t], sizes[t])
+        gradients[: units[t]] += expgrad_full_fills(sent[t], sizes[t])
     return sent

@@ -30,7 +30,7 @@ from riskroute.routing.fees import FeeSchedule
 from riskroute.seeding import seed_stream, seeding_hash
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine, run_tasks
-from riskroute.simulation.tasks import code_hash
+from riskroute.simulation.tasks import task_code_hash
 from riskroute.validation import function_of, instance_of, list_of, one_of, whole_number
 
 LEVELS = 5
@@ -264,7 +264,7 @@ def _synthetic(
     found: list[_Found] = []
     for symbol in symbols or preset.symbols[:1]:
         for date in business_days(days):
-            key = seeding_hash([name, symbol, str(date), seed, LEVELS, *map(str, hours), code_hash("market")], 12)
+            key = seeding_hash([name, symbol, str(date), seed, LEVELS, *map(str, hours), task_code_hash("market")], 12)
             folder = kept / f"{name}-{symbol}-{date}-{key}"
             tasks.append(_SyntheticDay(name, symbol, date, seed, hours, folder))
             found.append((symbol, date, folder, takers, makers))
@@ -288,7 +288,7 @@ def _recorded(
         for date in sorted({one.date for one in mine})[:days]:
             some = tuple(one for one in mine if one.date == date)
             stamp = [[one.stem, one.snapshots, one.events, one.first, one.last] for one in some]
-            key = seeding_hash([str(market.resolve()), stamp, LEVELS, code_hash("market")], 12)
+            key = seeding_hash([str(market.resolve()), stamp, LEVELS, task_code_hash("market")], 12)
             folder = kept / f"{in_file_name(symbol)}-{date}-{key}"
             charged = [fees.fee(one.venue, date) if fees else None for one in some]
             takers = tuple(fee.taker if fee else 0.0 for fee in charged)

@@ -29,7 +29,7 @@ from riskroute.simulation.backtest import STALE, Orders, TradingDay, View, play_
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine, run_tasks
-from riskroute.simulation.tasks import code_hash
+from riskroute.simulation.tasks import task_code_hash
 
 SESSION = (dt.time(9, 35), dt.time(15, 55))
 """New York times between which orders come, on a day that has books then."""
@@ -111,7 +111,7 @@ class PlayTask:
             choice.append(hashlib.sha256(cloudpickle.dumps(self.choice.begins_as)).hexdigest())
         kappa = self.config.kappa if self.choice.name in POLICIES else 0.0  # others do not know it
         config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1))
-        return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, code_hash()], 24)
+        return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, task_code_hash()], 24)
 
 
 PLACEBOS = ("shuffled", "lagged")
