@@ -36,7 +36,8 @@ class Fixed(Coin):
 
 
 def test_values_come_back_as_their_checks_return_them() -> None:
-    checked = checked_parameters(Coin(chance=np.float32(0.25), throws=np.int64(2), label=object()))
+    given: dict[str, Any] = {"chance": np.float32(0.25), "throws": np.int64(2), "label": object()}
+    checked = checked_parameters(Coin(**given))
     assert checked == {"chance": 0.25, "throws": 2}
     assert [type(value) for value in checked.values()] == [float, int]
 
@@ -60,7 +61,8 @@ def test_a_new_default_keeps_the_check_and_a_new_check_replaces_it() -> None:
 
 
 def test_routers_hold_plain_values() -> None:
-    assert type(Sweep(discretion=np.int64(3)).discretion) is int  # type: ignore[arg-type]
+    given: Any = np.int64(3)
+    assert type(Sweep(discretion=given).discretion) is int
 
 
 IN_CODE = {"prior", "schedule", "take", "dark", "pools", "minimums", "parameters_of_policy", "least"}
