@@ -47,7 +47,7 @@ _CAUTION = 2.0  # see `AdaptiveDuel`
 class Adaptive(LinearPolicy):
     """Explore as much as not knowing costs, where it teaches most, and only while it pays.
 
-    The horizon decides when exploration no longer pays. Without one, the policy counts on as many more rounds as it has
+    The horizon says when exploration no longer pays. Without one, the policy counts on as many more rounds as it has
     played.
 
     Parameters
