@@ -136,7 +136,7 @@ def some_task(number: int, policy: Policy | None = None) -> Task:
 def test_a_lost_worker_costs_only_its_tasks(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tasks are done again, what was finished before is not, and all results are those of one process.
 
-    A cluster of ray takes seconds to start, so this is its only one. Nothing is left in the home folder.
+    A cluster of ray takes seconds to start, so this is its only one.
     """
     pytest.importorskip("joblib" if kind == "local" else kind)
     monkeypatch.setenv("RAY_worker_niceness", "0")  # or its workers starve beside other tests
@@ -153,7 +153,7 @@ def test_a_lost_worker_costs_only_its_tasks(tmp_path: Path, kind: str, monkeypat
     )
     assert (tmp_path / "killed").exists()
     assert sorted(finished) == list(range(8))
-    assert not list(home.iterdir())
+    assert not list(home.iterdir()), "engines leave nothing in the home folder"
     for one, result in zip(tasks, results, strict=True):
         if one.first != 4:
             assert_same(result, one.perform())
