@@ -154,7 +154,7 @@ def river_peers(game: Game) -> list[Peer]:
     """Two policies of river, the second its own."""
     from river import bandit, stats
 
-    class MeanVarianceBound(bandit.base.Policy):  # type: ignore[misc]
+    class MeanVarianceBound(bandit.base.Policy):  # type: ignore[misc]  # river has no types
         """MV-LCB in river: play the arm with the lowest confidence bound on its mean-variance."""
 
         def __init__(self, bonus: float, risk_tolerance: float) -> None:

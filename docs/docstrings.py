@@ -1,4 +1,4 @@
-"""What the site leaves out of signatures: fields that a policy learns are no parameters."""
+"""Signatures as the site shows them: parameters with their defaults, and nothing that a policy learns."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from typing import Any
 import griffe
 
 
-class WithoutMemory(griffe.Extension):
-    """Takes fields declared with `memory` out of classes: they look like parameters with a default."""
+class Parameters(griffe.Extension):
+    """Takes fields declared with `memory` out of classes, and shows the defaults of those declared with `parameter`."""
 
     def on_class_members(self, *, cls: griffe.Class, **kwargs: Any) -> None:
         for name, member in list(cls.members.items()):
-            if member.is_attribute and str(getattr(member, "value", "")).startswith("memory("):
+            value = getattr(member, "value", None)
+            if not member.is_attribute or not isinstance(value, griffe.ExprCall):
+                continue
+            if str(value.function) == "memory":
                 del cls.members[name]
+            elif str(value.function) == "parameter":
+                member.value = value.arguments[0]

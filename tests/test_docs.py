@@ -231,4 +231,5 @@ def test_the_api_page_shows_every_name_with_its_docstring(site: Path) -> None:
     assert ">>> rise.plan().counts.tolist() [100, 100]" in words
     assert "The horizon says when exploration no longer pays." in words
     assert "memory(None" not in words  # what a policy learns is no parameter
+    assert "parameter(" not in words  # the default alone is shown
     assert "<blockquote>" not in text  # what an example becomes if taken for Markdown

@@ -258,7 +258,8 @@ def test_tallies_of_different_lengths_are_refused(field: str) -> None:
 
 
 def test_tallies_of_other_types_are_converted_where_nothing_is_lost() -> None:
-    tallies = Tallies([0, 1], np.array([2, 3], dtype=np.int32), [0, 1], np.ones(2, dtype=np.float32))  # type: ignore[arg-type]
+    given: Any = ([0, 1], np.array([2, 3], dtype=np.int32), [0, 1], np.ones(2, dtype=np.float32))
+    tallies = Tallies(*given)
     assert [getattr(tallies, name).dtype for name in ARRAYS] == [np.int64, np.int64, np.float64, np.float64]
     for field in ("actions", "counts"):
         with pytest.raises(InputError, match=f"{field} must be whole numbers, was float64"):

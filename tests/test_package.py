@@ -42,7 +42,7 @@ def test_every_public_name_loads_and_is_documented() -> None:
 def test_unknown_names_are_attribute_errors() -> None:
     for module in MODULES:
         with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'nonesuch'"):
-            module.nonesuch  # noqa: B018
+            module.nonesuch  # noqa: B018 - the access is what is tested
 
 
 def test_learning_does_not_know_what_is_traded() -> None:

@@ -82,9 +82,12 @@ def test_the_wheel_runs_where_it_is_installed(built: Path, tmp_path: Path) -> No
     command = str(_installed(wheel, tmp_path / "environment") / "riskroute")
     assert "how to split an order" in " ".join(_run(tmp_path, command, "demo", "--help").split())
     words = "simulate --slots 2 --shares 2 --policy uniform --policy rise --horizon 50 --runs 2 --json result.json"
-    printed = _run(tmp_path, command, *words.split(), NUMBA_DISABLE_JIT="1")
+    home = tmp_path / "home"
+    home.mkdir()
+    printed = _run(tmp_path, command, *words.split(), NUMBA_DISABLE_JIT="1", HOME=str(home))
     assert "2 shares over 2 slots: 3 splits, 50 rounds, 2 runs" in printed
     assert json.loads((tmp_path / "result.json").read_text())["config"]["horizon"] == 50
+    assert not list(home.iterdir()), "a command leaves nothing in the home folder"
 
 
 def test_the_sdist_installs(built: Path, tmp_path: Path) -> None:

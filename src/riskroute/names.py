@@ -15,6 +15,9 @@ MARKS = "._-/"
 LABEL_MARKS = MARKS + "+,:%()="
 """The same for labels, which are short descriptions."""
 
+SIDES = ("buy", "sell")
+"""The sides of an order."""
+
 LONGEST_NAME, LONGEST_SYMBOL, LONGEST_VENUE = 64, 16, 32
 """Characters at most. Symbols and venues together must fit into the name of a file."""
 

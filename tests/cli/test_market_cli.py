@@ -142,7 +142,7 @@ def test_bad_quantities_are_one_line(text: str, folder: Path, capsys: pytest.Cap
     ("words", "message"),
     [
         (["calibrate", "BOOKS", "--symbol", "QVX"], "did you mean QVEX?"),
-        (["calibrate", "BOOKS", "--symbol", "QVEX", "--side", "both"], "side must be one of sell, buy, was 'both'"),
+        (["calibrate", "BOOKS", "--symbol", "QVEX", "--side", "both"], "side must be one of buy, sell, was 'both'"),
         (
             ["calibrate", "BOOKS", "--symbol", "QVEX", "--hours", "13-11"],
             "--hours must be two times, the first before the second",

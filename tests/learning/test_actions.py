@@ -45,7 +45,7 @@ def test_handles_survive_the_way_into_a_batch_and_back(action: Any) -> None:
 
 def test_handles_are_plain_integers() -> None:
     assert type(as_action(np.int64(4))) is int
-    assert all(type(number) is int for number in as_action(np.array([1, 2])))  # type: ignore[union-attr]
+    assert all(type(number) is int for number in as_action(np.array([1, 2])))  # type: ignore[union-attr]  # a vector
 
 
 def test_the_contract_cannot_be_used_as_a_set() -> None:

@@ -49,7 +49,7 @@ def test_means_variances_and_gaps_are_the_equations_of_the_setup(
     assert problem.mean_variances(chosen) == pytest.approx([objective[i] for i in chosen], abs=1e-13)
     assert problem.gaps(chosen) == pytest.approx([gaps[i] for i in chosen], abs=1e-13)
     assert problem.gaps() == pytest.approx(gaps, abs=1e-13)
-    assert objective[problem.best] == pytest.approx(min(objective), abs=1e-13)  # type: ignore[index]
+    assert objective[problem.best] == pytest.approx(min(objective), abs=1e-13)  # type: ignore[index]  # a row number
     assert problem.score == pytest.approx(problem.var_coef - risk_tolerance * problem.mean_coef, abs=1e-15)
     assert min(variances) >= -1e-12
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from riskroute.errors import InputError
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
-from riskroute.market.market_orders import SIDES, market_profits
+from riskroute.market.market_orders import market_profits
 from riskroute.market.sampling import SampledBooks
+from riskroute.names import SIDES
 from riskroute.routing.paper_table import VENUES
 from riskroute.routing.venues import VenueModel
 
@@ -207,7 +208,7 @@ def test_bad_parameters_are_named(change: dict[str, Any], message: str) -> None:
     [
         ({"quantities": [0]}, "quantities must be a positive integer, was 0"),
         ({"quantities": []}, "quantities must be different and rising"),
-        ({"side": "short"}, "side must be one of sell, buy, was 'short'"),
+        ({"side": "short"}, "side must be one of buy, sell, was 'short'"),
         ({"seed": -1}, "seed must be a non-negative integer, was -1"),
         ({"taker_fee": float("inf")}, "taker_fee must be a finite number, was inf"),
         ({"draws": 0}, "draws must be a positive integer, was 0"),

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from naive_queue import Flow, event_table, levels_of, naive_fill, naive_profit, snapshot_table
 from riskroute.errors import DataError, InputError
 from riskroute.market.limit_orders import RULES, limit_profits
-from riskroute.market.market_orders import SIDES
 from riskroute.market.sampling import SampleTimes, closest_sampled_rows
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
+from riskroute.names import SIDES
 
 
 @settings(max_examples=40)
@@ -210,7 +210,7 @@ def test_prices_without_a_value_belong_to_no_queue() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"side": "sel"}, "side must be one of sell, buy, was 'sel'"),
+        ({"side": "sel"}, "side must be one of buy, sell, was 'sel'"),
         ({"rule": "fifo"}, "rule must be one of price-time, pro-rata, was 'fifo'"),
         ({"maker_fee": float("nan")}, "maker_fee must be a finite number, was nan"),
         ({"taker_fee": "x"}, "taker_fee must be a finite number, was 'x'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+from typing import Any
 
 import numpy as np
 import polars
@@ -140,9 +141,9 @@ def test_no_more_levels_are_given_than_asked_for_or_recorded(levels: int) -> Non
 
 
 @pytest.mark.parametrize("levels", [0, -1, 2.0, True, "5"])
-def test_levels_are_checked(levels: object) -> None:
+def test_levels_are_checked(levels: Any) -> None:
     with pytest.raises(InputError, match=r"levels must be a positive integer, was"):
-        closest_sampled_books(snapshots_at([1]), THREE_BUCKETS, levels=levels)  # type: ignore[arg-type]
+        closest_sampled_books(snapshots_at([1]), THREE_BUCKETS, levels=levels)
 
 
 def test_a_table_without_levels_is_refused() -> None:
@@ -194,9 +195,9 @@ def test_times_follow_from_seed_and_day() -> None:
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, None, True])
-def test_the_seed_is_checked(seed: object) -> None:
+def test_the_seed_is_checked(seed: Any) -> None:
     with pytest.raises(InputError, match=r"seed must be a non-negative integer, was"):
-        draw_sample_times(DAY, Window(), seed)  # type: ignore[arg-type]
+        draw_sample_times(DAY, Window(), seed)
 
 
 @given(
@@ -251,6 +252,6 @@ def test_stamps_are_exact_to_the_microsecond() -> None:
         ({"end": dt.time(11, 0, 0, 1), "buckets": 1001}, "buckets must last a nanosecond, was 1001 from 11:00:00"),
     ],
 )
-def test_windows_are_checked(fields: dict[str, object], message: str) -> None:
+def test_windows_are_checked(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Window(**fields)  # type: ignore[arg-type]
+        Window(**fields)

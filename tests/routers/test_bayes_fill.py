@@ -14,7 +14,7 @@ from scipy import stats
 
 import riskroute as rr
 from riskroute.errors import InputError, StateError
-from riskroute.routers.bayes_fill import RATE, STRENGTH, BayesFill, best_split, size_class, venue_state
+from riskroute.routers.bayes_fill import RATE, STRENGTH, BayesFill, bayes_fill_split, size_class, venue_state
 from riskroute.routers.cont_kukanov import queues_now
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.fill_beliefs import FILL_SHARES, Drift, dirichlet_moments, fill_class, pooled_weights
@@ -141,7 +141,9 @@ def test_with_one_state_the_choice_is_the_static_optimum_of_the_tables() -> None
                     variance += part**2 * spread * ((gain + taking + move) ** 2 + risk)
                     deviation += part * (1 - filled) * np.sqrt(risk)
                 costs[split] = mean + kappa * (variance + deviation**2)
-        assert tuple(best_split(tables, taking, kappa, 400).tolist()) == min(costs, key=lambda split: costs[split])
+        assert tuple(bayes_fill_split(tables, taking, kappa, 400).tolist()) == min(
+            costs, key=lambda split: costs[split]
+        )
 
 
 def test_variance_of_the_tables_by_simulation() -> None:

@@ -177,7 +177,7 @@ def day(half_hour: rr.market.Store) -> TradingDay:
 
 @pytest.mark.parametrize("kind", [ContKukanov, DarkFirstContKukanov])
 def test_on_a_recorded_day_it_learns_and_posts(kind: type[Router], day: TradingDay) -> None:
-    router = kind(least=5)  # type: ignore[call-arg]
+    router = kind(least=5)  # type: ignore[call-arg]  # both kinds have it
     played = play_day(router, day)
     posted = sum(child.sent for one in played.executed for child in one.children if child.kind == "limit")
     assert posted > 100

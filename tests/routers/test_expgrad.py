@@ -15,7 +15,7 @@ from dark_rounds import TWO_POOLS, draw_pools, play_pools, pools_context
 from riskroute.errors import InputError
 from riskroute.routers.dark_allocation import comb_sample, greedy_units
 from riskroute.routers.exp3 import Exp3, draw_units, estimate_gradient, exp3_bound, exp3_mixing, exp3_rate
-from riskroute.routers.expgrad import ExpGrad, expgrad_rate, mean_gradient, play_expgrad, softmax_weights
+from riskroute.routers.expgrad import ExpGrad, expgrad_mean_gradient, expgrad_rate, play_expgrad, softmax_weights
 
 
 def regret(sizes: Any, units: Any, sent: Any) -> float:
@@ -168,10 +168,10 @@ def test_savings_weigh_gradients() -> None:
 
 def test_a_new_pool_weighs_as_much_as_the_others_on_average() -> None:
     known = [np.array([3.0, 0.0]), np.array([1.0, 2.0])]
-    new = mean_gradient(0.5, known, 2)
+    new = expgrad_mean_gradient(0.5, known, 2)
     weights = softmax_weights(0.5, np.array([*known, new]).T)
     assert weights[:, 2].tolist() == pytest.approx([1 / 3, 1 / 3])
-    assert mean_gradient(0.0, known, 2).tolist() == [2.0, 1.0]
+    assert expgrad_mean_gradient(0.0, known, 2).tolist() == [2.0, 1.0]
 
 
 @pytest.mark.parametrize(

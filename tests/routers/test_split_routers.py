@@ -142,7 +142,7 @@ def test_only_the_order_that_was_asked_about_is_learned_from() -> None:
     assert len({json.dumps([plan["take"], plan["dark"]]) for plan in plans[0]}) > 3
 
 
-def test_rewards_are_basis_points_of_the_order() -> None:
+def test_rewards_are_basis_points_of_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten dollars of an order of 1,000 shares at 10.01 are 9.99 bps, those of one of 100 shares ten times as many."""
     for shares, bps in ((1000, 10 / 10_010), (100, 10 / 1001)):
         router = PolicyRouter("uniform", units=2, rounds=10)
@@ -150,7 +150,7 @@ def test_rewards_are_basis_points_of_the_order() -> None:
         plan = router.route(context)
         seen: list[float] = []
         assert router._policy is not None
-        router._policy.update = lambda action, reward, seen=seen: seen.append(reward)  # type: ignore[method-assign,misc]
+        monkeypatch.setattr(router._policy, "update", lambda action, reward, seen=seen: seen.append(reward))
         router.learn(told(context, plan, 10.0))
         assert seen == pytest.approx([1e4 * bps])
 

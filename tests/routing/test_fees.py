@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -84,15 +85,15 @@ def test_two_entries_of_a_venue_and_day_are_refused() -> None:
 @pytest.mark.parametrize("value", [10.1, -11, float("nan"), float("inf"), "0.003", None, True])
 @pytest.mark.parametrize("name", ["taker", "maker"])
 def test_fees_are_numbers_of_a_plausible_size(name: str, value: object) -> None:
-    fields = {"taker": 0.0, "maker": 0.0, name: value}
+    fields: dict[str, Any] = {"taker": 0.0, "maker": 0.0, name: value}
     with pytest.raises(InputError, match=f"{name} fee of XNAS must be a number of at least -10 and of at most 10, was"):
-        Fee("XNAS", NEW_YEAR, **fields)  # type: ignore[arg-type]
+        Fee("XNAS", NEW_YEAR, **fields)
 
 
 @pytest.mark.parametrize("since", ["2019-01-01", None, dt.datetime(2019, 1, 1)])
-def test_a_fee_holds_from_a_day(since: object) -> None:
+def test_a_fee_holds_from_a_day(since: Any) -> None:
     with pytest.raises(InputError, match="since of the fee of XNAS must be a day, was"):
-        Fee("XNAS", since, 0.0, 0.0)  # type: ignore[arg-type]
+        Fee("XNAS", since, 0.0, 0.0)
 
 
 def test_a_file_is_read_as_written(tmp_path: Path) -> None:

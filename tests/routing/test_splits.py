@@ -61,7 +61,7 @@ def test_list_is_distinct_and_complete_for_a_larger_order() -> None:
 
 
 def test_numpy_integers_are_whole_numbers_too() -> None:
-    assert list_splits(np.uint8(3), np.int32(2)).tolist() == [[0, 3], [1, 2], [2, 1], [3, 0]]  # type: ignore[arg-type]
+    assert list_splits(np.uint8(3), np.int32(2)).tolist() == [[0, 3], [1, 2], [2, 1], [3, 0]]  # type: ignore[arg-type]  # NumPy's integers will do
 
 
 def test_the_limit_of_the_list_is_inclusive(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,10 +155,10 @@ def test_variances_below_zero_make_no_problem() -> None:
         ({"variance_error": "x"}, "variance_error of A must be a list of numbers"),
     ],
 )
-def test_models_are_checked(fields: dict[str, object], message: str) -> None:
-    whole: dict[str, object] = {"name": "A", "mean": (1.0, 2.0), "variance": (3.0, 4.0)} | fields
+def test_models_are_checked(fields: dict[str, Any], message: str) -> None:
+    whole: dict[str, Any] = {"name": "A", "mean": (1.0, 2.0), "variance": (3.0, 4.0)} | fields
     with pytest.raises(InputError, match=message):
-        VenueModel(**whole)  # type: ignore[arg-type]
+        VenueModel(**whole)
 
 
 @given(

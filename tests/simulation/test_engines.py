@@ -140,6 +140,9 @@ def test_a_lost_worker_costs_only_its_tasks(tmp_path: Path, kind: str, monkeypat
     """
     pytest.importorskip("joblib" if kind == "local" else kind)
     monkeypatch.setenv("RAY_worker_niceness", "0")  # or its workers starve beside other tests
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
     policies = (Rise(), RiskUcb(), Adaptive(), Rise())
     tasks = [some_task(number, policies[number % 4]) for number in range(8)]
     tasks[4] = some_task(4, Fragile(marker=str(tmp_path / "killed")))
@@ -150,6 +153,7 @@ def test_a_lost_worker_costs_only_its_tasks(tmp_path: Path, kind: str, monkeypat
     )
     assert (tmp_path / "killed").exists()
     assert sorted(finished) == list(range(8))
+    assert not list(home.iterdir()), "engines leave nothing in the home folder"
     for one, result in zip(tasks, results, strict=True):
         if one.first != 4:
             assert_same(result, one.perform())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -47,7 +47,8 @@ def test_outcomes_are_what_plans_of_those_children_would_have_earned(
                 for size, profit in zip(outcome_sizes(40, 10), profits, strict=True):
                     rest = f"venue:{venue}" if kind == "take" else "sweep"
                     smaller = dataclasses.replace(context, shares=size)
-                    plan = Plan("a", trade_through=True, rest=rest, **{kind: {venue: size}})  # type: ignore[arg-type]
+                    child: dict[str, Any] = {kind: {venue: size}}
+                    plan = Plan("a", trade_through=True, rest=rest, **child)
                     done = execute_plan(exchange, 0, smaller, plan.checked(smaller))
                     if not done.estimated:
                         assert profit == pytest.approx(-done.cost, abs=1e-9)

@@ -111,7 +111,8 @@ def test_best_is_that_of_the_stretches_really_played() -> None:
 
 
 def test_config_says_what_was_run(small_problem: Problem) -> None:
-    config = simulate(Autocorrelated(small_problem, 0.6), ["rise"], horizon=100, runs=1, seed=np.int64(3)).config  # type: ignore[arg-type]
+    seed: Any = np.int64(3)
+    config = simulate(Autocorrelated(small_problem, 0.6), ["rise"], horizon=100, runs=1, seed=seed).config
     assert config["environment"]["correlation"] == 0.6
     assert config["environment"]["pieces"][0]["mean_coef"] == small_problem.mean_coef.tolist()
     assert config["spacing"] == "both"

@@ -195,7 +195,12 @@ def test_rounds_are_counted_by_set_over_all_cycles() -> None:
 def test_a_long_sequence_costs_one_table_per_set(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     real = ChangingActionSets._comparator
-    monkeypatch.setattr(ChangingActionSets, "_comparator", lambda self, piece: asked.append(piece) or real(self, piece))  # type: ignore[func-returns-value]
+
+    def noted(self: ChangingActionSets, piece: int) -> Any:
+        asked.append(piece)
+        return real(self, piece)
+
+    monkeypatch.setattr(ChangingActionSets, "_comparator", noted)
     environment = ChangingActionSets(*random_order_sizes(SIZES, slots=3, seed=1, length=100_000))
     simulate(environment, ["oracle", "uniform"], horizon=300, runs=2)
     assert asked == [0, 1, 2]

@@ -47,12 +47,20 @@ def result(folder: Path) -> rr.StudyResult:
     return rr.Study(**VALUES).run(out=folder, engine=ALONE)
 
 
-def test_the_command_gives_the_same_numbers(
-    result: rr.StudyResult, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_command_gives_the_same_numbers_and_leaves_home_alone(
+    result: rr.StudyResult,
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
     (tmp_path / "study.toml").write_text(toml(VALUES))
     words = [str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]
     assert command(["study", *words, "--json", str(tmp_path / "all.json")]) == 0
+    assert not list(home.iterdir())
     said = capsys.readouterr().out
     names = ("report.html", "report.md", "study.json")
     files = [*(tmp_path / "out" / name for name in names), tmp_path / "all.json"]

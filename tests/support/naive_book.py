@@ -101,50 +101,50 @@ class NaiveBook:
         assert match not in self._matches, f"match number {match} came twice"
         self._matches.add(match)
 
-    def _on_S(self, locate: int, body: bytes) -> None:  # noqa: N802
+    def _on_S(self, locate: int, body: bytes) -> None:
         assert locate == 0
         self.events.append((body.decode(), self.time))
 
-    def _on_R(self, locate: int, body: bytes) -> None:  # noqa: N802
+    def _on_R(self, locate: int, body: bytes) -> None:
         assert locate not in self.symbols
         self.symbols[locate] = body[:8].decode().rstrip()
 
-    def _on_H(self, locate: int, body: bytes) -> None:  # noqa: N802
+    def _on_H(self, locate: int, body: bytes) -> None:
         assert self.symbols[locate] == body[:8].decode().rstrip()
 
-    def _on_A(self, locate: int, body: bytes) -> None:  # noqa: N802
+    def _on_A(self, locate: int, body: bytes) -> None:
         reference, side, size, stock, price = struct.unpack(">QcI8sI", body[:25])
         assert stock.decode().rstrip() == self.symbols[locate]
         self._rest(locate, reference, side.decode(), size, price)
 
-    def _on_F(self, locate: int, body: bytes) -> None:  # noqa: N802
+    def _on_F(self, locate: int, body: bytes) -> None:
         assert body[25:].strip()
         self._on_A(locate, body[:25])
 
-    def _on_E(self, locate: int, body: bytes) -> None:  # noqa: N802
+    def _on_E(self, locate: int, body: bytes) -> None:
         reference, size, match = struct.unpack(">QIQ", body)
         self._take(locate, reference, size)
         self._trade(match)
 
-    def _on_C(self, locate: int, body: bytes) -> None:  # noqa: N802
+    def _on_C(self, locate: int, body: bytes) -> None:
         reference, size, match, printable, price = struct.unpack(">QIQcI", body)
         assert printable in (b"Y", b"N")
         assert price > 0
         self._take(locate, reference, size)
         self._trade(match)
 
-    def _on_X(self, locate: int, body: bytes) -> None:  # noqa: N802
+    def _on_X(self, locate: int, body: bytes) -> None:
         reference, size = struct.unpack(">QI", body)
         self._take(locate, reference, size)
 
-    def _on_D(self, locate: int, body: bytes) -> None:  # noqa: N802
+    def _on_D(self, locate: int, body: bytes) -> None:
         self._take(locate, *struct.unpack(">Q", body))
 
-    def _on_U(self, locate: int, body: bytes) -> None:  # noqa: N802
+    def _on_U(self, locate: int, body: bytes) -> None:
         old, new, size, price = struct.unpack(">QQII", body)
         self._rest(locate, new, self._take(locate, old).side, size, price)
 
-    def _on_P(self, locate: int, body: bytes) -> None:  # noqa: N802
+    def _on_P(self, locate: int, body: bytes) -> None:
         reference, side, size, stock, price, match = struct.unpack(">QcI8sIQ", body)
         assert (reference, stock.decode().rstrip()) == (0, self.symbols[locate])
         assert side == b"B"

@@ -45,5 +45,5 @@ def noting_plans(router: Router) -> list[dict[str, Any]]:
         plans.append(plan.to_json())
         return plan
 
-    router.decide = noted  # type: ignore[method-assign]
+    router.decide = noted  # type: ignore[method-assign]  # for this router alone
     return plans

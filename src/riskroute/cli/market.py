@@ -283,11 +283,11 @@ def _quantities(text: str) -> list[int]:
 
     try:
         first, last, step = [*map(int, text.split(":")), 1][:3]
-        if text.count(":") not in (1, 2) or not (0 < first < last <= 10**9 and step > 0):
-            raise ValueError  # noqa: TRY301
     except ValueError:
+        first = last = step = 0
+    if text.count(":") not in (1, 2) or not (0 < first < last <= 10**9 and step > 0):
         expected = "FIRST:LAST or FIRST:LAST:STEP with rising positive numbers"
-        raise InputError(f"--quantities must be {expected}, was {text!r}") from None
+        raise InputError(f"--quantities must be {expected}, was {text!r}")
     if (last - first) // step > 10_000:
         raise InputError(f"--quantities must be at most 10,000 different ones, was {text!r}")
     found = list(range(first, last + 1, step))

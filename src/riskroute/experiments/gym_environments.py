@@ -51,7 +51,7 @@ from riskroute.validation import one_of, whole_number
 
 require_extra("gymnasium environments", "gym", "gymnasium")
 
-import gymnasium  # noqa: E402
+import gymnasium  # noqa: E402 - whether it is installed is checked first
 
 ACTION_MODES = ("discrete", "weights")
 """How a split is named: by its number in the list of all, or by one weight per slot."""

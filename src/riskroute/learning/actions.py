@@ -21,7 +21,7 @@ from riskroute.validation import LARGEST, exact_array, finite_array, real_number
 
 _WHOLE = np.dtype(np.int64)
 _LARGEST_SAMPLE = 10**8
-_SCORES_AT_ONCE = 1_000_000  # entries of a table of scores kept in memory
+_SCORES_AT_ONCE = 1_000_000  # scores held in memory at a time
 
 Action = int | tuple[int, ...]
 """Handle of one action: a row number, or a tuple of whole numbers for sets without row numbers."""
@@ -47,7 +47,7 @@ def as_batch(*actions: Action) -> ActionBatch:
 
 
 def action_sample_size(count: int) -> int:
-    """``count`` actions to draw, not more than memory holds easily."""
+    """Return ``count`` if that many actions may be drawn at once, which are held in memory."""
     return whole_number("count", count, minimum=0, maximum=_LARGEST_SAMPLE)
 
 
@@ -68,7 +68,7 @@ class ActionSet(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of actions; an implicit subset may only be able to estimate it, and then says so."""
+        """Number of actions; a set that is not listed may only be able to estimate it, and its docstring says so."""
 
     @property
     def single(self) -> bool:
@@ -130,7 +130,7 @@ class ActionSet(ABC):
 
     @abstractmethod
     def design(self, tolerance: float) -> Design:
-        """G-optimal design, aiming at a certified bound of at most ``(1 + tolerance) * rank``; the bound is stated."""
+        """Return a G-optimal design that aims at a bound of at most ``(1 + tolerance) * rank``; it states its bound."""
 
     @abstractmethod
     def within(self, coef: Floats, tolerance: float) -> ActionSet:
@@ -142,14 +142,14 @@ class ActionSet(ABC):
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        """``count`` actions, uniformly at random, with replacement."""
+        """Draw ``count`` actions uniformly at random, with replacement."""
 
     @abstractmethod
     def listed(self) -> Actions:
         """Return the same set as an explicit list, or raise `InputError` when it is too large to list."""
 
     def contains(self, actions: ActionBatch) -> Flags:
-        """Whether each of a batch of handles is a member; unless a set says more, whether it has features."""
+        """Whether each handle of a batch is a member; by default, whether all of them have features."""
         try:
             return np.ones(len(self.features(actions)), dtype=bool)
         except InputError:
@@ -225,7 +225,7 @@ class Actions(ActionSet):
 
     @property
     def handles(self) -> ActionBatch:
-        """Handles of all members, in order."""
+        """Handles of all members, row by row."""
         return self._named(self.members)
 
     def _named(self, rows: Integers) -> ActionBatch:
@@ -319,7 +319,7 @@ class Actions(ActionSet):
 
 
 def _check_small(features: Floats) -> None:
-    """Refuse columns so small that nothing could be learned of their coefficients: squares of them vanish."""
+    """Refuse columns so small that their squares vanish: nothing could be learned about their coefficients."""
     size = np.abs(features).max(axis=0)
     small = np.flatnonzero((size > 0) & (size < 1 / LARGEST))
     if len(small):
@@ -350,7 +350,7 @@ class _Names:
             return np.asarray((actions * self.factors).sum(axis=1))
 
     def search(self, actions: ActionBatch) -> tuple[Integers, Flags]:
-        """Where each handle must be if it is there, and whether it is."""
+        """Return the row where each handle must be if it is a member, and whether it is one."""
         place = np.searchsorted(self.keys, self._keys(actions))
         rows = self.order[np.minimum(place, len(self.order) - 1)]
         return rows, (self.handles[rows] == actions).all(axis=1)

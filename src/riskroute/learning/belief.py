@@ -1,19 +1,19 @@
 """A Gaussian belief about both coefficient vectors, from weighted least squares.
 
-A reward of variance ``v`` says ``1 / v`` about its mean, and its squared error ``1 / (2 v^2)`` about its variance
-(exactly so for Gaussian rewards). Both fits weigh rewards by the variance they estimate, so they are repeated a few
-times.
+A reward of variance ``v`` carries the information ``1 / v`` about its mean, and its squared error ``1 / (2 v^2)`` about
+its variance (exactly so for Gaussian rewards). Both fits weight rewards by the variance that they estimate, so they are
+repeated a few times.
 
-Squared errors are of two kinds: of rewards around the mean of their own action, and of these means around the fit. The
-fit follows the rewards, so a mean of the second kind stands for one reward less its leverage. The second kind is left
-out where it is clearly larger than the first explains: then the prior is wrong or means are not linear in the features,
-and what the fit misses is not noise.
+Squared errors are of two kinds: those of rewards around the mean of their own action, and those of these means around
+the fit. The fit follows the rewards, so an error of the second kind has one degree of freedom less its leverage. The
+second kind is left out where it is clearly larger than the first explains: then the prior is wrong, or means are not
+linear in the features, and what the fit misses is not noise.
 
 Before any reward the belief is vague: worth a fraction of one reward, spread over an optimal design, around the
-coefficients of the prior or around zero. The variance of that reward is the noise plus the squared signal, that is the
-average squared distance of the actions' means from those coefficients. Without the signal it would be a firm belief in
-zero wherever means lie many noise deviations apart, and what the fit then misses would look like noise. With it the
-belief is the same whatever the units of rewards and features are.
+coefficients of the prior or around zero. The variance of that reward is the noise plus the squared signal, which is the
+average squared distance of the actions' means from those coefficients. Without the signal, the vague belief would be a
+firm belief in zero wherever means lie many noise deviations apart, and what the fit then misses would look like noise.
+With it, the belief is the same whatever the units of rewards and features are.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from riskroute.learning.observations import Observations
 from riskroute.validation import exact_array, finite_array, real_number, sized_number
 
 LEAST_VARIANCE = 0.1
-"""Smallest variance of an action, as a fraction of the typical one: no estimate makes an action safer than that."""
+"""No action is believed to have a smaller variance than this fraction of the typical one."""
 
-_TRACE = 1e-9  # part of the vague belief that makes the fit behind the typical variance solvable, and no more than that
+_TRACE = 1e-9  # fraction of the vague belief that makes the fit behind the typical variance just solvable
 _LEAST_FREEDOM = 0.5  # degrees of freedom without which the typical variance is not estimated
 _SURPRISE = 3.0  # standard deviations by which errors of the fit may exceed those within actions
-_LEAST = 1e-75  # variance that can be squared and divided by
-_NOISELESS = 1e-20  # squared errors below this part of squared rewards are rounding errors
+_LEAST = 1e-75  # the smallest variance that can be squared and divided by
+_NOISELESS = 1e-20  # squared errors below this fraction of squared rewards are rounding errors
 _ITERATIONS = 3
-_JITTER = 1e-9  # keeps directions in which no two actions differ from being singular
-_ROUNDING = 1e-12  # the same, beside directions in which very many rewards were seen
+_JITTER = 1e-9  # keeps the matrix regular in directions in which no two actions differ
+_ROUNDING = 1e-12  # does the same where very many rewards were seen in other directions
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Belief:
     variance : float
         Variance of a typical reward.
     rounds : float
-        Rewards the belief rests on; a fraction after `weakened`.
+        Number of rewards that the belief rests on; it may be fractional after `weakened`.
     """
 
     mean_coef: Vector
@@ -100,7 +100,7 @@ class Belief:
         return _inverse(self.var_precision)
 
     def in_units(self, factor: float) -> Belief:
-        """Return the same belief about rewards multiplied by ``factor``: of dollars, 100 makes one of cents."""
+        """Return the same belief about rewards multiplied by ``factor``: 100 turns dollars into cents."""
         factor = real_number("factor", factor, above=0)
         return Belief(
             self.mean_coef * factor,
@@ -125,7 +125,7 @@ class Belief:
 
 
 def draw_belief(rng: np.random.Generator, center: Vector, covariance: Matrix, count: int) -> Matrix:
-    """``count`` Gaussian draws, ``(count, dim)``."""
+    """Return ``count`` Gaussian draws, ``(count, dim)``."""
     root = np.linalg.cholesky(covariance)
     drawn: Matrix = center + rng.standard_normal((count, len(center))) @ root.T
     return drawn
@@ -153,9 +153,9 @@ def fit_belief(
     prior : Belief, optional
         What was believed before, beyond the vague belief.
     variance_floor : float
-        Estimated variances are kept above this part of the typical one.
+        Estimated variances are kept above this fraction of the typical one.
     unit : float
-        The typical variance where neither rewards, nor the prior, nor the base variance say anything but zero.
+        The typical variance to assume where rewards, prior and base variance all say zero.
     """
     features, counts, dim = observations.features, observations.counts, observations.features.shape[1]
     if prior is not None and prior.dim != dim:
@@ -183,7 +183,7 @@ def fit_belief(
 
 
 def vague_belief_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
-    """Information of ``rewards`` rewards spread over a design: features ``(n, dim)`` with weights ``(n,)``."""
+    """Return the information of ``rewards`` rewards spread over a design: features ``(n, dim)``, weights ``(n,)``."""
     features = finite_array("features", features, ndim=2)
     information: Matrix = rewards * (features * weights[:, None]).T @ features
     size = float(np.trace(information)) / len(information)
@@ -191,10 +191,10 @@ def vague_belief_information(features: Matrix, weights: Vector, rewards: float) 
 
 
 def _solve(features: Matrix, weights: Vector, totals: Vector, known: Matrix, center: Vector) -> tuple[Matrix, Vector]:
-    """Precision and centre after targets of the given weights, of a belief of precision ``known`` around ``center``.
+    """Update a belief of precision ``known`` around ``center`` by weighted targets; return its precision and centre.
 
     ``totals`` are targets times weights. The step away from the old centre is refined once: the guard against rounding
-    would otherwise hold the new one back a little, which matters where means lie many noise deviations apart.
+    would otherwise hold the new centre back a little, which matters where means lie many noise deviations apart.
     """
     precision = known + (features * weights[:, None]).T @ features
     precision.flat[:: len(precision) + 1] *= 1 + _ROUNDING  # the diagonal
@@ -213,7 +213,7 @@ def _levers(features: Matrix, precision: Matrix) -> Vector:
 def _squared_errors(
     observations: Observations, coef: Vector, levers: Vector, variance: Vector
 ) -> tuple[Vector, Vector]:
-    """Sum of squared errors of each row and the degrees of freedom behind it, given the leverage of one reward.
+    """Return the sum of squared errors of each row and its degrees of freedom, given the leverage of one reward.
 
     Errors within rows are right whatever the fit is. Errors of the fit are added to them unless they are clearly larger
     than those within rows explain, in units of the ``variance`` of each row.
@@ -229,7 +229,7 @@ def _squared_errors(
 
 
 def _average_square(observations: Observations, values: Vector, noise: float = 0.0) -> float:
-    """Average square of one value per row, less what is due to noise of that variance per reward, and at least zero.
+    """Return the average square of one value per row, less the part due to the rewards' noise, and at least zero.
 
     Every row counts once, however often it was played.
     """
@@ -243,10 +243,10 @@ def _average_square(observations: Observations, values: Vector, noise: float = 0
 def _typical_variance(
     observations: Observations, base_variance: float, vague: Matrix, prior: Belief | None, unit: float
 ) -> tuple[float, float]:
-    """Variance pooled over all rewards, per degree of freedom, and how many rewards there were.
+    """Return the variance pooled over all rewards, per degree of freedom, and the number of rewards.
 
-    Where there are too few rewards to say, it is that of the prior; without a prior, the known constant; and if that is
-    zero, the average square of the rewards.
+    Where rewards are too few to tell, it is the prior's; without a prior, the known constant; and if that is zero, the
+    average square of the rewards.
     """
     features, counts = observations.features, observations.counts
     known, center = _TRACE * vague, np.zeros(len(vague))
@@ -265,7 +265,7 @@ def _typical_variance(
 
 
 def _inverse(matrix: Matrix) -> Matrix:
-    """Inverse of a positive definite matrix, positive definite itself also when it is ill-conditioned."""
+    """Return the inverse of a positive definite matrix, positive definite too even if the matrix is ill-conditioned."""
     root = solve_triangular(np.linalg.cholesky(matrix), np.eye(len(matrix)), lower=True)
     inverse: Matrix = root.T @ root
     return inverse

@@ -16,7 +16,7 @@ from riskroute.validation import finite_array, real_number, whole_number
 
 
 def temporal_remainder(horizon: int, max_deviation: float, max_mean_difference: float, var_range: float) -> float:
-    """Bound on what Proposition 2 leaves out: regret is at most pseudo-regret plus this, in expectation.
+    """Bound the term that Proposition 2 leaves out: expected regret is at most expected pseudo-regret plus this.
 
     The noise term sums ``2 G s sqrt(2 pi t) / (t + 1)`` (``s`` the largest standard deviation, ``G`` the largest
     difference of means) and is of order ``sqrt(T)``; the variance term sums ``var_range / (t + 1)`` and is of order

@@ -20,7 +20,7 @@ from riskroute.errors import InputError
 from riskroute.learning.tally import Tallies
 from riskroute.validation import exact_array, finite_array, instance_of, real_number, true_or_false
 
-_LEAST_FREEDOM = 1e-2  # part of a reward that the fit must leave free for its residual to say anything
+_LEAST_FREEDOM = 1e-2  # degrees of freedom that the fit must leave a reward for its residual to mean anything
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ def least_squares(
 
 
 def _residuals(features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _Solver | None) -> tuple[Vector, Flags]:
-    """Mean squared residual per tally, and which tallies say anything about the variance.
+    """Return the mean squared residual of every tally, and which tallies are informative about the variance.
 
     With the ``solver`` of the mean, residuals are divided by one minus their leverage. A reward that the fit follows
-    almost entirely says nothing about the variance; whether it does is judged without the ridge, which only hides it.
+    almost entirely is not informative; this is judged without the ridge, which would only hide it.
     """
     spread = tallies.spreads / tallies.counts + (tallies.means - features @ mean_coef) ** 2
     if solver is None:

@@ -11,7 +11,7 @@ from riskroute.arrays import Matrix, Vector
 from riskroute.learning.tally import Tallies, are_tally_moments, merge_tally_groups
 from riskroute.validation import exact_array
 
-_ROUNDING = 1e-9  # degrees of freedom per reward that are none
+_ROUNDING = 1e-9  # fewer degrees of freedom per reward than this are a rounding error
 _FROM_COUNTS: Any = None
 
 
@@ -67,7 +67,7 @@ class Observations:
         return float(self.counts.sum())
 
     def joined(self, *others: Observations) -> Observations:
-        """Return all of it together, rows of equal features merged."""
+        """Return all observations together, with rows of equal features merged."""
         parts = (self, *others)
         features, group = np.unique(np.vstack([part.features for part in parts]), axis=0, return_inverse=True)
         group, counts = group.reshape(-1), np.concatenate([part.counts for part in parts])

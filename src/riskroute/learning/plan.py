@@ -16,14 +16,15 @@ from riskroute.validation import LARGEST, exact_array, sized_number, whole_numbe
 LONGEST_HORIZON = 10**12
 
 MOST_DRAWS = 10**6
-"""No policy draws more for one plan: draws are held in memory."""
+"""No policy makes more draws than this for one plan, since they are held in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """What a policy is told before it plays: everything but the coefficients.
 
-    Without a ``horizon`` play goes on until nobody asks any more; policies that cannot do without one say so.
+    Without a ``horizon``, play goes on for as long as rounds are asked for; a policy that needs a horizon raises an
+    error.
     """
 
     actions: ActionSet
@@ -43,7 +44,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Plan:
-    """Actions to play, in order, each ``counts[i]`` times in a row."""
+    """Actions to play one after the other, each ``counts[i]`` times in a row."""
 
     actions: ActionBatch
     counts: Integers

@@ -2,8 +2,8 @@
 
 A *plan* is a list of actions with counts that needs no feedback before it is done. A policy is written as two methods,
 `Policy.propose` (the next plan) and `Policy.observe` (the tallies of the plan it proposed). Everything else is derived
-here: fitting plans to the horizon, the one-round form `select` / `update` that a live router uses, and a state that
-can be saved in the middle of a plan as plain JSON and restored to the same decisions.
+here: fitting plans to the horizon, the one-round form `select` / `update` for live use, and a state that can be saved
+in the middle of a plan as plain JSON and restored to the same decisions.
 
 Constructors only store parameters. `Policy.start` begins an episode; what a policy learns lives in fields declared with
 `memory`, and those fields are its state.
@@ -31,6 +31,7 @@ from riskroute.learning.remembered import (
 )
 from riskroute.learning.state import decode_state, encode_state
 from riskroute.learning.tally import Tallies, Tally
+from riskroute.parameters import checked_parameters
 from riskroute.seeding import seeded_generator
 from riskroute.validation import LARGEST, instance_of, real_number
 
@@ -40,7 +41,7 @@ STATE_VERSION = 1
 def memory(default: Any = None, check: Check | None = None) -> Any:
     """Declare a field that a policy learns: not a parameter, and part of its saved state.
 
-    ``check`` refuses values of a restored state that cannot be; see `riskroute.learning.remembered`.
+    ``check`` refuses impossible values in a restored state; see `riskroute.learning.remembered`.
     """
     metadata = {"memory": True, "check": check}
     return dataclasses.field(init=False, repr=False, compare=False, default=default, metadata=metadata)
@@ -48,7 +49,7 @@ def memory(default: Any = None, check: Check | None = None) -> Any:
 
 @dataclass(kw_only=True)
 class Policy(ABC):
-    """Base of all policies. Subclasses write `begin`, `propose`, `observe` and `recommend`."""
+    """Base class of all policies. Subclasses implement `begin`, `propose`, `observe` and `recommend`."""
 
     name: ClassVar[str]
     needs_list: ClassVar[bool] = False  # whether the policy looks at every action one by one
@@ -63,15 +64,19 @@ class Policy(ABC):
         None, remembered_begun
     )  # tallies of the pending plan, entry by entry, in the one-round form
 
-    def check_parameters(self) -> None:  # noqa: B027 - not every policy has parameters
-        """Raise `InputError` for parameters that cannot be; called when an episode begins or is restored."""
+    def check_parameters(self) -> None:
+        """Raise `InputError` for parameters that do not fit each other or the setting.
 
-    def begin(self) -> None:  # noqa: B027 - not every policy has something to prepare
+        What a parameter must be by itself is declared with `riskroute.parameters.parameter`. Both are checked when an
+        episode begins or is restored.
+        """
+
+    def begin(self) -> None:
         """Set up what is learned, at the start of an episode."""
 
     @abstractmethod
     def propose(self) -> Plan:
-        """Return the next plan. Longer than the remaining horizon is fine: it is fitted."""
+        """Return the next plan. It may be longer than the remaining horizon, and is then shortened."""
 
     @abstractmethod
     def observe(self, tallies: Tallies) -> None:
@@ -82,7 +87,7 @@ class Policy(ABC):
         """Return the action the policy would settle on, knowing what it knows now."""
 
     def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
-        """Seconds that a simulated run takes on an ordinary core, roughly: for dividing work, not for measuring.
+        """Estimate the seconds that a simulated run takes on an ordinary core, roughly, in order to divide work.
 
         Parameters
         ----------
@@ -93,7 +98,7 @@ class Policy(ABC):
         """
         return 1e-2 + (3e-7 * horizon if drawn_singly or self.needs_list else 0.0)
 
-    def resume(self) -> None:  # noqa: B027 - only policies that derive something from their memory need it
+    def resume(self) -> None:
         """Recompute, after a restore, what is derived from memory."""
 
     @property
@@ -110,7 +115,7 @@ class Policy(ABC):
 
     @property
     def horizon(self) -> int:
-        """Rounds of the episode, of policies that need to know."""
+        """Rounds of the episode, for policies that need to know them."""
         if self.setting.horizon is None:
             raise InputError(f"horizon must be given to {self.name}, was None")
         return self.setting.horizon
@@ -132,6 +137,7 @@ class Policy(ABC):
         self._reset()
         if self.needs_horizon and setting.horizon is None:
             raise InputError(f"horizon must be given to {self.name}, was None")
+        checked_parameters(self)
         self.check_parameters()
 
     def _check_map(self, actions: ActionSet) -> None:
@@ -145,7 +151,7 @@ class Policy(ABC):
         self.partial = []
 
     def plan(self) -> Plan:
-        """Return the plan to play now; the same one until its tallies are learned."""
+        """Return the plan to play now: the same one until its tallies have been learned."""
         if self.pending is None:
             if self.remaining == 0:
                 raise StateError(f"{self.name} has played all {self.played} rounds of its horizon")
@@ -157,7 +163,7 @@ class Policy(ABC):
         return self.pending
 
     def learn(self, tallies: Tallies) -> None:
-        """Take back one tally per entry of the plan, in its order."""
+        """Learn from one tally per entry of the plan, in the same sequence."""
         plan = self.plan()
         instance_of("tallies", tallies, Tallies, "Tallies")
         if not (np.array_equal(tallies.counts, plan.counts) and np.array_equal(tallies.actions, plan.actions)):
@@ -183,7 +189,7 @@ class Policy(ABC):
         return as_action(plan.actions[self._entry(plan)])
 
     def update(self, action: Action, reward: float) -> None:
-        """Take the reward of the round that `select` chose."""
+        """Learn from the reward of the action that `select` returned."""
         plan = self.plan()
         entry = self._entry(plan)
         expected = as_action(plan.actions[entry])
@@ -197,10 +203,10 @@ class Policy(ABC):
             self._finish(Tallies.of(plan.actions, self.partial))
 
     def offer(self, actions: ActionSet) -> None:
-        """Say which actions the next round chooses from, if not those of the round before.
+        """Change the actions that the next round chooses from.
 
-        Coefficients are shared by all sets, so what was learned stays. A plan under way ends here, and what was
-        played of it is learned. Policies that reason about one set as a whole refuse.
+        The coefficients are the same for all sets, so what was learned stays. A plan under way ends here, and what was
+        played of it is learned. Policies that reason about one set as a whole raise an error.
         """
         setting = self.setting
         instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
@@ -288,7 +294,7 @@ class Policy(ABC):
         given = instance_of("memory", state["memory"], dict, "a dictionary")
         if set(given) != set(fields):
             raise StateError(f"state memory must hold {sorted(fields)}, had {sorted(given)}")
-        for name, item in fields.items():  # in the order of declaration: the plan is known before what was played of it
+        for name, item in fields.items():  # as declared: the plan is known before what was played of it
             value = decode_state(given[name])
             if item.metadata["check"] is not None:
                 item.metadata["check"](name, value, policy)
@@ -302,7 +308,7 @@ def _equal(action: Any, expected: Action) -> bool:
 
 
 def _as_saved(state: Any) -> np.random.Generator:
-    """Generator in a saved state."""
+    """Return a random generator in a saved state."""
     rng = np.random.default_rng(0)
     try:
         rng.bit_generator.state = state

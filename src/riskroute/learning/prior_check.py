@@ -1,4 +1,4 @@
-"""Doubt: a prior that the rewards contradict counts for less, so that a policy finds out when the world has changed."""
+"""Tempering: a prior that the rewards contradict counts for less, so that a policy notices a world that has changed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from riskroute.arrays import Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.observations import Observations
 
-_SURPRISE = 3.0  # standard deviations of its squared distance from the rewards that a prior is allowed
-_WEAKEST = 1e-18  # means may be off by very many noise deviations, and then the prior must not be felt
+_SURPRISE = 3.0  # standard deviations by which the squared distance from the prior may exceed its expectation
+_WEAKEST = 1e-18  # smallest factor: means may be off by very many noise deviations, and then the prior must not matter
 _TAILS = 2.0  # squared residuals vary by more than Gaussian ones would
 
 
 def temper_prior(prior: Belief, observations: Observations, *, base_variance: float, vague: Matrix) -> Belief:
-    """Weaken the prior until the rewards are no surprise; the prior itself if they are none.
+    """Weaken the prior until the rewards are no surprise; return the prior itself if they are none.
 
-    The distance between the coefficients that the rewards alone speak for and those of the prior, in units of both
-    their errors, has as many degrees of freedom as there are coefficients. Means and variances are looked at
-    separately, and what they say against the prior counts for both.
+    The squared distance between the coefficients fitted to the rewards alone and those of the prior, in units of their
+    joint standard error, has as many degrees of freedom as there are coefficients. Means and variances are compared
+    separately, and the stronger contradiction weakens both.
     """
     features, counts = observations.features, observations.counts
     variance = np.maximum(features @ prior.var_coef + base_variance, LEAST_VARIANCE * prior.variance)
@@ -36,7 +36,7 @@ def temper_prior(prior: Belief, observations: Observations, *, base_variance: fl
 
 
 def _factor(precision: Matrix, features: Matrix, weights: Vector, missed: Vector, vague: Matrix) -> float:
-    """How much weaker the prior must be for what it missed to be no surprise, at most 1."""
+    """Return the largest factor, at most 1, with which the weakened prior is not surprised by what it missed."""
     weighted = features * weights[:, None]
     information = vague + weighted.T @ features
     pull = weighted.T @ missed

@@ -1,4 +1,4 @@
-"""Linear mean-variance problems: actions, the coefficients nature keeps to itself, and the objective."""
+"""Linear mean-variance problems: actions, the coefficients that a policy does not know, and the objective."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riskroute.errors import InputError
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.validation import LARGEST, finite_array, real_number, sized_number, true_or_false, whole_number
 
-_REACH = LARGEST / 1000  # of means and deviations: noise adds to them
+_REACH = LARGEST / 1000  # the largest mean or deviation allowed: noise adds to them
 _SLACK = 1e-9  # room for rounding in the norm and sign checks
 
 
@@ -33,7 +33,7 @@ class Problem:
     base_variance : float
         Known constant in the variance, the paper's omega.
     risk_tolerance : float
-        Weight of the mean, the paper's rho; 0 cares for the variance only.
+        Weight of the mean, the paper's rho; with 0 only the variance matters.
     check_norms : bool
         Insist on the three norm conditions. Without them the theory's constants do not apply, but every policy
         runs; variances must be non-negative either way.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from riskroute.learning.policy import Policy
 
 LARGEST_SPREAD = LARGEST**2 * LONGEST_HORIZON
-"""No sum of squared deviations can be larger."""
+"""No sum of squared deviations can be larger than this."""
 
 Check = Callable[[str, Any, "Policy"], None]
 
@@ -190,7 +190,7 @@ def remembered_plan(name: str, value: Any, policy: Policy) -> None:
 
 
 def remembered_begun(name: str, value: Any, policy: Policy) -> None:
-    """Tallies of the entries of the pending plan, played in order: all full but the last."""
+    """Tallies of the first entries of the pending plan, all complete but the last."""
     entries = instance_of(name, value, list, "a list")
     planned = [] if policy.pending is None else policy.pending.counts.tolist()
     if len(entries) > len(planned):

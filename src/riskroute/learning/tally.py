@@ -66,7 +66,7 @@ class Tally:
 
     @classmethod
     def of(cls, rewards: Iterable[float]) -> Tally:
-        """Tally ``rewards`` one by one, in the order (and with the rounding) of a live router."""
+        """Tally ``rewards`` one by one, as they come, with the same rounding as `riskroute.Policy.update`."""
         tally = cls()
         for reward in list_of("rewards", rewards, object, "numbers"):
             tally = tally.merge(cls(1, real_number("a reward", reward), 0.0))
@@ -84,7 +84,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Tallies:
-    """One tally per entry of a plan, in the plan's order.
+    """One tally per entry of a plan, in the same sequence.
 
     ``actions`` holds the handles; ``counts``, ``means`` and ``spreads`` (sums of squared deviations) have shape
     ``(n,)``.
@@ -135,7 +135,7 @@ class Tallies:
         )
 
     def by_action(self) -> Tallies:
-        """Merge entries of the same action; actions come out in ascending order of their handles.
+        """Merge entries of the same action; actions are sorted by their handles.
 
         Examples
         --------
@@ -160,7 +160,7 @@ def tally_handles(value: Any, length: int) -> ActionBatch:
 
 
 def are_tallies(handles: Any, counts: Any, means: Any, spreads: Any) -> bool:
-    """Whether these are arrays of the types and lengths that `Tallies` need; looks at nothing else."""
+    """Whether these are arrays of the types and lengths that `Tallies` needs; nothing else is looked at."""
     return are_tally_moments(counts, means, spreads) and are_tally_counts(handles, counts)
 
 
@@ -195,7 +195,7 @@ def merge_into_tally(
     more_means: Floats,
     more_spreads: Floats,
 ) -> None:
-    """Merge tally ``i`` of the second three arrays into tally ``where[i]`` of the first three, in order, in place."""
+    """Merge tally ``i`` of the second three arrays into tally ``where[i]`` of the first three, one by one, in place."""
     if not are_tally_moments(counts, means, spreads):
         raise InputError("counts, means and spreads must be arrays of 64-bit numbers of equal length, and were not")
     _check_groups(where, more, more_means, more_spreads)
@@ -212,7 +212,7 @@ def merge_tallies_compiled(
     more_means: Floats,
     more_spreads: Floats,
 ) -> None:
-    """`merge_into_tally` without a look at types: for arrays of which they are known."""
+    """Do what `merge_into_tally` does, without checking types: for arrays whose types are known."""
     if not (
         len(counts) == len(means) == len(spreads) and len(where) == len(more) == len(more_means) == len(more_spreads)
     ):
@@ -235,7 +235,7 @@ def merge_tally_groups(
     means: Floats,
     spreads: Floats,
 ) -> tuple[NDArray[Number], Floats, Floats]:
-    """Merge tallies of the same group ``0 .. n_groups - 1``, in order; counts may be fractions."""
+    """Merge the tallies of each group ``0 .. n_groups - 1``, one by one; counts may be fractions."""
     _check_groups(group, counts, means, spreads)
     merged: NDArray[Number] = np.zeros(n_groups, dtype=counts.dtype)
     merged_means, merged_spreads = np.zeros(n_groups), np.zeros(n_groups)

@@ -14,11 +14,12 @@ from riskroute.errors import DataError, InputError
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import Fit, fit_profits
-from riskroute.market.market_orders import SIDES, market_order_quantities
+from riskroute.market.market_orders import market_order_quantities
 from riskroute.market.readers.reading import MOST_LEVELS
 from riskroute.market.sampling import draw_sample_times
 from riskroute.market.slots import Slot, SlotTerms, SlotVenueTables
 from riskroute.market.store import Recording, Store
+from riskroute.names import SIDES
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import VenueModel, venue_model_table
 from riskroute.seeding import seed_stream

@@ -14,9 +14,9 @@ import numpy as np
 
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError
-from riskroute.market.market_orders import DECIMALS, SIDES, market_order_quantities, walk_market_order
+from riskroute.market.market_orders import DECIMALS, market_order_quantities, walk_market_order
 from riskroute.market.sampling import SampledBooks
-from riskroute.names import as_name
+from riskroute.names import SIDES, as_name
 from riskroute.routing.venues import VenueModel
 from riskroute.seeding import seed_stream
 from riskroute.validation import list_of, one_of, real_number, sized_number, whole_number

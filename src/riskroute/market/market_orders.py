@@ -9,9 +9,8 @@ import numpy as np
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError, shown
 from riskroute.market.sampling import SampledBooks
+from riskroute.names import SIDES
 from riskroute.validation import one_of, whole_number
-
-SIDES = ("sell", "buy")
 
 DECIMALS = 9
 """Decimal places of a dollar that are kept: beyond them, differences of large amounts are rounding errors."""

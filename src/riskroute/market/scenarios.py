@@ -14,11 +14,11 @@ from riskroute.arrays import Flags, Floats, Integers
 from riskroute.errors import DataError, InputError
 from riskroute.market.clock import Window
 from riskroute.market.fitting import Fit, fit_profits
-from riskroute.market.market_orders import SIDES
 from riskroute.market.readers.reading import MOST_LEVELS
 from riskroute.market.sampling import closest_sampled_books, draw_sample_times
 from riskroute.market.slots import Slot, SlotTerms, SlotVenueTables
 from riskroute.market.store import Store
+from riskroute.names import SIDES
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.venues import VenueModel

@@ -281,14 +281,17 @@ def _between(begin: int | None, end: int | None) -> list[polars.Expr]:
 
 def _read_record(path: Path) -> Recording:
     try:
-        fields = json.loads(path.read_text())
-        one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
-        for name, value in asdict(Recording("X", "X", one.date, 0, "", "")).items():
-            if type(fields.get(name, value)) is not type(value) and name != "date":
-                raise TypeError(f"{name} must be of type {type(value).__name__}, was {fields[name]!r}")  # noqa: TRY301
-        return one  # noqa: TRY300
+        return _record_of(json.loads(path.read_text()))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} must be a record that `riskroute market import` wrote: {error}") from error
+
+
+def _record_of(fields: dict[str, Any]) -> Recording:
+    one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
+    for name, value in asdict(Recording("X", "X", one.date, 0, "", "")).items():
+        if type(fields.get(name, value)) is not type(value) and name != "date":
+            raise TypeError(f"{name} must be of type {type(value).__name__}, was {fields[name]!r}")
+    return one
 
 
 def recording_quality(store: Store, recording: Recording) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from riskroute.arrays import Floats, Integers
 from riskroute.errors import InputError
+from riskroute.parameters import parameter
 from riskroute.routers.cont_kukanov import placed_plan, queues_now
 from riskroute.routers.context import Context
 from riskroute.routers.fill_beliefs import CLASSES, Drift, dirichlet_moments, fill_class, pooled_weights
@@ -92,11 +93,11 @@ class BayesFill(Router):
     name: ClassVar[str] = "bayes-fill"
     feedback: ClassVar[str] = "F3"
     memory: ClassVar[tuple[str, ...]] = ("fills", "rates", "drifts", "asked", "learned", "decisions")
-    parts: int = 4
-    kappa: float = 0.05
-    decay: float = 0.995
-    sample: bool = False
-    seed: int = 0
+    parts: int = parameter(4, whole_number, maximum=8)
+    kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
+    decay: float = parameter(0.995, real_number, above=0, maximum=1)
+    sample: bool = parameter(False, true_or_false)
+    seed: int = parameter(0, whole_number, minimum=0)
     fills: dict[str, list[float]] = field(init=False, repr=False)
     """Counts of the classes of fills, by size class, by venue, and by the venue's state."""
     rates: dict[str, list[float]] = field(init=False, repr=False)
@@ -108,13 +109,6 @@ class BayesFill(Router):
     learned: dict[str, list[str]] = field(init=False, repr=False)
     """Keys of own fills by order."""
     decisions: int = field(init=False, repr=False)
-
-    def check_parameters(self) -> None:
-        whole_number("parts", self.parts, maximum=8)
-        real_number("kappa", self.kappa, minimum=0, maximum=1000)
-        real_number("decay", self.decay, above=0, maximum=1)
-        true_or_false("sample", self.sample)
-        whole_number("seed", self.seed, minimum=0)
 
     def begin(self) -> None:
         self.fills, self.rates, self.drifts, self.asked, self.learned = {}, {}, {}, {}, {}
@@ -133,7 +127,7 @@ class BayesFill(Router):
         rng = np.random.default_rng([self.seed, self.decisions]) if self.sample else None
         tables = [self.table(context, venue, states[venue], standing[venue][2], rng) for venue in quickest]
         taking = float(context.displayed.costs(context.shares)) / context.shares
-        split = best_split(np.array(tables), taking, self.kappa / context.mid * 1e4, context.shares)
+        split = bayes_fill_split(np.array(tables), taking, self.kappa / context.mid * 1e4, context.shares)
         taken = self.parts - int(split.sum())
         shares = proportional_lots(np.append(float(taken), split), context.shares, context.lot)[1:]
         posted = {venue: int(some) for venue, some in zip(quickest, shares, strict=True) if some}
@@ -257,7 +251,7 @@ def size_class(size: float) -> int:
     return 0 if size <= ROUND_LOT else 1 if size <= 5 * ROUND_LOT else 2
 
 
-def best_split(tables: Floats, taking: float, kappa: float, shares: int) -> Integers:
+def bayes_fill_split(tables: Floats, taking: float, kappa: float, shares: int) -> Integers:
     """Parts to post at each venue for the least mean cost plus ``kappa`` times variance, in dollars a share.
 
     ``tables (K, parts + 1, 6)`` are those of `BayesFill.table`. Of placements that are alike the first is taken: all

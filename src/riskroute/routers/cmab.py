@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.arrays import Floats, Units, Vector
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, unit_shares
 from riskroute.routers.plan import Plan
@@ -57,20 +58,14 @@ class Cmab(DarkAllocation):
 
     name: ClassVar[str] = "cmab+sweep"
     memory: ClassVar[tuple[str, ...]] = ("waiting", "arms", "played")
-    index: str = "ts"
-    grid: int = 10
-    share: bool = True
-    seed: int = 0
+    index: str = parameter("ts", one_of, choices=INDICES)
+    grid: int = parameter(10, whole_number, maximum=1000)
+    share: bool = parameter(True, true_or_false)
+    seed: int = parameter(0, whole_number, minimum=0)
     arms: dict[str, list[list[float]]] = field(init=False, repr=False)
     """By pool and unit: how often sizes 1, 2 .. were observed, and the sums of their fill shares."""
     played: dict[str, int] = field(init=False, repr=False)
     """Orders so far, by shares in a unit."""
-
-    def check_parameters(self) -> None:
-        one_of("index", self.index, INDICES)
-        self.grid = whole_number("grid", self.grid, maximum=1000)
-        true_or_false("share", self.share)
-        whole_number("seed", self.seed, minimum=0)
 
     def begin(self) -> None:
         super().begin()

@@ -8,12 +8,14 @@ https://doi.org/10.1080/14697688.2016.1190030
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from riskroute.arrays import Floats, Integers
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.dark_first import DarkFirst
 from riskroute.routers.placement import PlacementPrices, stochastic_placement
@@ -80,14 +82,14 @@ class ContKukanov(Router):
     name: ClassVar[str] = "cont-kukanov"
     feedback: ClassVar[str] = "F3"
     memory: ClassVar[tuple[str, ...]] = ("moments", "missing", "moves")
-    steps: int = 2000
-    remembered: int = 300
+    steps: int = parameter(2000, whole_number, maximum=10**7)
+    remembered: int = parameter(300, whole_number, maximum=100_000)
     least: int = 20
-    memory_weight: float = 0.99
-    impact: float = 0.0
-    adverse: float = 0.0
-    scaled: bool = True
-    behind: int = 0
+    memory_weight: float = parameter(0.99, real_number, minimum=0, below=1)
+    impact: float = parameter(0.0, real_number, minimum=0, maximum=10)
+    adverse: float = parameter(0.0, real_number, minimum=0, maximum=10)
+    scaled: bool = parameter(True, true_or_false)
+    behind: int = parameter(0, whole_number, minimum=0, maximum=FURTHEST)
     moments: list[dict[str, Any]] = field(init=False, repr=False)
     """Past moments: the horizon, and by venue ticks behind the best price, outflow and trades a second before."""
     missing: list[float] = field(init=False, repr=False)
@@ -96,14 +98,7 @@ class ContKukanov(Router):
     """By venue, weight of filled shares, and how far the mid moved against them."""
 
     def check_parameters(self) -> None:
-        whole_number("steps", self.steps, maximum=10**7)
-        whole_number("remembered", self.remembered, maximum=100_000)
         whole_number("least", self.least, maximum=self.remembered)
-        real_number("memory_weight", self.memory_weight, minimum=0, below=1)
-        real_number("impact", self.impact, minimum=0, maximum=10)
-        real_number("adverse", self.adverse, minimum=0, maximum=10)
-        true_or_false("scaled", self.scaled)
-        whole_number("behind", self.behind, minimum=0, maximum=FURTHEST)
 
     def begin(self) -> None:
         self.moments, self.missing, self.moves = [], [0.0, 0.0], {}
@@ -233,7 +228,7 @@ class DarkFirstContKukanov(DarkFirst):
         names = ("steps", "remembered", "least", "adverse", "scaled", "behind")
         self.lit = ContKukanov(**{name: getattr(self, name) for name in names})
 
-    def then(self, context: Context, dark: dict[str, int], *, in_turn: bool) -> Plan:  # type: ignore[override]
+    def then(self, context: Context, dark: Mapping[str, int], *, in_turn: bool) -> Plan:
         placed = self.lit.placement(context)
         if not placed:
             return super().then(context, dark, in_turn=in_turn)

@@ -16,10 +16,10 @@ from riskroute.routing.consolidated import ConsolidatedBook, side_sign
 from riskroute.validation import exact_array, instance_of, list_of, real_number, whole_number
 
 LARGEST_FEE = 10.0
-"""Dollars per share; anything above is a mistake of units."""
+"""A fee above this, in dollars per share, is taken for a mistake of units."""
 
 LARGEST_PRICE = 1e7
-"""Dollars; anything above is a price in other units, or a marker for none."""
+"""A price above this, in dollars, is taken for one in other units, or for a marker of no price."""
 
 
 @dataclass(frozen=True)
@@ -124,17 +124,17 @@ class Context:
     shares, lot : int
         Its size, and the size that child orders should be multiples of.
     books : VenueBooks
-        Displayed books, none younger than the decision.
+        Displayed books as of the decision, or older.
     pools : tuple[Pool, ...]
         Dark pools that may be tried.
     horizon : float
-        Seconds until all of it must be done: its urgency. 0 is at once.
+        Seconds until the whole order must be done; 0 means at once.
     time : int
-        Arrival in nanoseconds of UTC.
+        Time of arrival, UTC nanoseconds.
     tick : float
         The price step in dollars.
     features : Mapping[str, float]
-        What else is known of the moment, by name.
+        What else is known at the arrival, by name.
 
     Examples
     --------
@@ -171,7 +171,7 @@ class Context:
 
     @property
     def sign(self) -> int:
-        """1 for an order to buy, -1 for one to sell."""
+        """1 for a buy order, -1 for a sell order."""
         return side_sign(self.side)
 
     @property
@@ -185,13 +185,13 @@ class Context:
         return self.consolidated()
 
     def consolidated(self, *, fees: bool = True, protect: bool = True) -> ConsolidatedBook:
-        """Levels to take from, by price and fee; by price alone without ``fees``."""
+        """Return the levels to take from, the cheapest first, by price and fee; by price alone without ``fees``."""
         prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
         takers = self.books.takers if fees else np.zeros(len(self.books.venues))
         return ConsolidatedBook(prices, sizes, takers, mid=self.mid, side=self.side, protect=protect)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values that `read_context` makes the same context of."""
+        """Return plain values, which `read_context` turns back into the same context."""
         books = self.books
         venues = {
             name: {
@@ -218,7 +218,7 @@ _VENUE_FIELDS = ("bids", "asks", "taker", "maker", "age_ns")
 
 
 def read_context(books: Mapping[str, Any], **order: Any) -> Context:
-    """Make a context of plain values: books as a JSON file holds them, and the order, there or by name.
+    """Make a context of plain values: books as in a JSON file, and an order in the same file or in the arguments.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
         ``venues`` by name, each with ``bids`` and ``asks`` as lists of price and size, best first, and its fees
         ``taker`` and ``maker``; ``pools`` by name, each with a ``fee``; the ``tick``.
     **order : Any
-        Fields of `Context` that the order has, which replace those of ``books``.
+        Fields of `Context` that describe the order; they replace those in ``books``.
     """
     values = {**_object("the books", books, _FIELDS), **order}
     venues = _object("venues", values.pop("venues", None))

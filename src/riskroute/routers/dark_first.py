@@ -1,4 +1,4 @@
-"""Dark pools first, at the mid, and the displayed market with what comes back: the bar a learning router must beat."""
+"""Dark pools first, at the mid, and the lit venues with what comes back: the rule a learning router must beat."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -17,25 +18,25 @@ from riskroute.validation import one_of, real_number, whole_number
 
 MODES = ("sequential", "parallel")
 OPTIMISTIC = 1.0
-"""The score of a pool that was never tried, in dollars a share: more than any pool can save."""
+"""A pool that was never tried has this score, in dollars a share: more than any pool can save."""
 
 
 @dataclass
 class DarkFirst(Router):
-    """Try the pools that have paid best of late, then sweep.
+    """Try the pools that have saved most of late, then sweep.
 
-    A pool is scored by what a share sent there has saved against the sweep, filled or not: an exponentially weighted
-    mean, optimistic at first.
+    The score of a pool is what a share sent there, filled or not, has saved against the sweep: an exponentially
+    weighted mean that starts high, so that every pool is tried.
 
     Parameters
     ----------
     mode : str
-        ``sequential``: the best pool gets all, the next one what came back, and so on. ``parallel``: all at once, in
-        proportion to their scores.
+        ``sequential``: the best pool gets the whole order, the next one what came back, and so on. ``parallel``: all
+        pools at once, in proportion to their scores.
     memory_weight : float
         Weight of the past in the score.
     cap : int, optional
-        Most shares that a pool gets; None: the whole order.
+        Most shares that a pool gets; the whole order if None.
     min_saving : float
         Dollars a share that a fill must save against the sweep; pools below are left out.
 
@@ -52,20 +53,13 @@ class DarkFirst(Router):
     name: ClassVar[str] = "dark-first+sweep"
     feedback: ClassVar[str] = "F2"
     memory: ClassVar[tuple[str, ...]] = ("scores", "expected")
-    mode: str = "sequential"
-    memory_weight: float = 0.95
-    cap: int | None = None
-    min_saving: float = 0.0
+    mode: str = parameter("sequential", one_of, choices=MODES)
+    memory_weight: float = parameter(0.95, real_number, minimum=0, below=1)
+    cap: int | None = parameter(None, whole_number)
+    min_saving: float = parameter(0.0, real_number)
     scores: dict[str, float] = field(init=False, repr=False)
     expected: dict[str, dict[str, float]] = field(init=False, repr=False)
     """Saving a share, by order under way and pool."""
-
-    def check_parameters(self) -> None:
-        one_of("mode", self.mode, MODES)
-        real_number("memory_weight", self.memory_weight, minimum=0, below=1)
-        real_number("min_saving", self.min_saving)
-        if self.cap is not None:
-            whole_number("cap", self.cap)
 
     def begin(self) -> None:
         self.scores, self.expected = {}, {}
@@ -84,7 +78,7 @@ class DarkFirst(Router):
         return self.then(context, dict.fromkeys(ranked, most), in_turn=True)
 
     def then(self, context: Context, dark: Mapping[str, int], *, in_turn: bool) -> Plan:
-        """Return the plan that tries the pools so, and sweeps what comes back."""
+        """Return the plan that sends these shares to the pools, and sweeps what comes back."""
         return Plan(context.order, dark=dark, in_turn=in_turn)
 
     def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
@@ -109,8 +103,8 @@ class DarkFirst(Router):
 class DarkFirstPost(DarkFirst):
     """Try pools, post what comes back where the queue is shortest, and sweep at the horizon.
 
-    The venue is the one with the least expected delay: shares displayed at its best price, over the shares a second
-    that trade there if the context knows them (``outflow NAME``).
+    The queue expected to empty first counts as the shortest: shares displayed at the venue's best price, divided by the
+    shares a second that trade there, if the context knows them (``outflow NAME``).
     """
 
     name: ClassVar[str] = "dark-first+post+sweep"
@@ -137,7 +131,7 @@ def pool_savings(context: Context) -> dict[str, float]:
 
 
 def quickest_venue(context: Context) -> str:
-    """The venue at whose best own-side price the shares displayed are the soonest gone; empty without any."""
+    """Return the venue whose queue at its best own-side price is expected to empty first; empty if there is none."""
     best = context.books.best_bid if context.sign > 0 else context.books.best_ask
     prices, sizes = context.books.side("bid" if context.sign > 0 else "ask")
     delays = {

@@ -1,4 +1,4 @@
-"""One decision as people and programs want to see it: the child orders, and what they cost if the display holds."""
+"""One routing decision, ready to print or to send: the child orders, and what they cost if the displayed books hold."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from riskroute.validation import instance_of
 
 @dataclass(frozen=True)
 class Decision:
-    """A plan with its price tag.
+    """A plan, and what it is expected to cost.
 
     ``expected_cost`` is in dollars against the consolidated mid, fees included, if the displayed books hold and neither
-    pools nor limit orders fill: what they save comes on top. ``net`` is what a sale then brings in, or what a purchase
-    costs in all.
+    pools nor limit orders fill anything; whatever they fill saves money on top. ``net`` is what a sale then brings in,
+    or what a purchase costs in all.
     """
 
     context: Context
@@ -28,7 +28,7 @@ class Decision:
     net: float
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, with an entry for every kind of child order."""
+        """Return plain values, with an entry for every kind of child order."""
         plan = self.plan
         return {
             "take": dict(plan.take),
@@ -47,8 +47,8 @@ def price_plan(context: Context, plan: Plan, *, protected: bool = False) -> Deci
     Parameters
     ----------
     protected : bool
-        Whether venues send back what a better quote elsewhere forbids, unless the plan trades through; else every
-        child takes what its limit allows.
+        Whether venues reject shares that would trade through a better quote elsewhere, unless the plan allows it;
+        otherwise every child takes what its limit allows.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def displayed_cost(context: Context, plan: Plan, *, protected: bool) -> float:
 
 
 def _taking_cost(context: Context, plan: Plan, protected: bool) -> float:
-    """Cost of the shares that a plan takes at venues it names, and of all others as the plan says for the rest."""
+    """Return the cost of the shares that a plan takes at the venues it names, and of the others as ``rest`` says."""
     book, left, cost = context.displayed, context.shares, 0.0
     signed, rows = (context.sign * book.prices).tolist(), book.sizes.tolist()
     tops = [(prices[0], sizes[0]) for prices, sizes in zip(signed, rows, strict=True)]
@@ -109,7 +109,7 @@ def _taking_cost(context: Context, plan: Plan, protected: bool) -> float:
 
 
 def _protected_quote(context: Context, plan: Plan, name: str, tops: list[tuple[float, float]]) -> float:
-    """The best signed price elsewhere of which other children leave a lot: ours may not trade through it."""
+    """Return the best signed price elsewhere at which other children leave a lot: ours may not trade through it."""
     prices = (
         price
         for (price, size), other in zip(tops, context.books.venues, strict=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
@@ -53,10 +54,7 @@ class Delay(Router):
     """
 
     name: ClassVar[str] = "delay+sweep"
-    gamma: float = 0.0001
-
-    def check_parameters(self) -> None:
-        real_number("gamma", self.gamma, minimum=0, maximum=1000)
+    gamma: float = parameter(0.0001, real_number, minimum=0, maximum=1000)
 
     def decide(self, context: Context) -> Plan:
         venue = best_queue(context, self.gamma) if context.horizon > 0 else ""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from riskroute.arrays import Floats, Matrix, Units, Vector
+from riskroute.parameters import parameter
 from riskroute.routers.dark_allocation import DarkRound, systematic_sample
 from riskroute.routers.expgrad import ExpGrad
 from riskroute.validation import true_or_false
@@ -46,12 +47,8 @@ class Exp3(ExpGrad):
 
     name: ClassVar[str] = "exp3+sweep"
     rounds: int | None = None
-    printed: bool = False
+    printed: bool = parameter(False, true_or_false)
     seed: int = 0
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        true_or_false("printed", self.printed)
 
     def rate(self, pools: int, units: int, rounds: int) -> float:
         return exp3_rate(pools, units, rounds, printed=self.printed)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.arrays import Floats, Matrix, Units, Vector
+from riskroute.parameters import parameter
 from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, systematic_units
 from riskroute.validation import whole_number
 
@@ -44,17 +45,12 @@ class ExpGrad(DarkAllocation):
 
     name: ClassVar[str] = "expgrad+sweep"
     memory: ClassVar[tuple[str, ...]] = ("waiting", "gradients", "played")
-    rounds: int | None = None
-    seed: int = 0
+    rounds: int | None = parameter(None, whole_number, maximum=10**12)
+    seed: int = parameter(0, whole_number, minimum=0)
     gradients: dict[str, dict[str, list[float]]] = field(init=False, repr=False)
     """By shares in a unit and by pool: sums of gradients of unit 1, 2 .."""
     played: dict[str, int] = field(init=False, repr=False)
     """Orders so far, by shares in a unit."""
-
-    def check_parameters(self) -> None:
-        if self.rounds is not None:
-            self.rounds = whole_number("rounds", self.rounds, maximum=10**12)
-        whole_number("seed", self.seed, minimum=0)
 
     def begin(self) -> None:
         super().begin()
@@ -82,7 +78,7 @@ class ExpGrad(DarkAllocation):
         sums = {pool: np.pad(np.array(some), (0, long - len(some))) for pool, some in known.items()}
         for pool in task.pools:
             if pool not in known:  # as heavy as the others on average
-                known[pool] = mean_gradient(rate, list(sums.values()), long).tolist()
+                known[pool] = expgrad_mean_gradient(rate, list(sums.values()), long).tolist()
         for pool, some in known.items():
             known[pool] = some + [0.0] * (long - len(some))
         return rate, softmax_weights(rate, np.array([known[pool][: task.units] for pool in task.pools]).T)
@@ -127,7 +123,7 @@ def softmax_weights(rate: float, gradients: Floats) -> Matrix:
     return np.asarray(grown / grown.sum(axis=1, keepdims=True))
 
 
-def mean_gradient(rate: float, gradients: list[Vector], units: int) -> Vector:
+def expgrad_mean_gradient(rate: float, gradients: list[Vector], units: int) -> Vector:
     """Gradients ``(units,)`` with which a new pool gets as much as the others on average."""
     if not gradients:
         return np.zeros(units)
@@ -138,12 +134,12 @@ def mean_gradient(rate: float, gradients: list[Vector], units: int) -> Vector:
     return np.asarray(highest + np.log(grown) / rate)
 
 
-def full_fills(parts: Floats, sizes: Floats) -> Floats:
+def expgrad_full_fills(parts: Floats, sizes: Floats) -> Floats:
     """Gradients of what is filled: 1 for pools that fill all of their part, 0 for others; works on any shape.
 
     Examples
     --------
-    >>> full_fills(np.array([1.5, 0.5]), np.array([2.0, 0.0])).tolist()
+    >>> expgrad_full_fills(np.array([1.5, 0.5]), np.array([2.0, 0.0])).tolist()
     [1.0, 0.0]
     """
     return np.asarray(sizes >= parts, dtype=np.float64)
@@ -163,5 +159,5 @@ def play_expgrad(sizes: Floats, units: Units, rate: float) -> Floats:
     gradients, sent = np.zeros((int(units.max(initial=0)), pools)), np.zeros((rounds, pools))
     for t in range(rounds):
         sent[t] = softmax_weights(rate, gradients[: units[t]]).sum(axis=0)
-        gradients[: units[t]] += full_fills(sent[t], sizes[t])
+        gradients[: units[t]] += expgrad_full_fills(sent[t], sizes[t])
     return sent

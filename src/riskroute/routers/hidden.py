@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.errors import InputError
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Public, Router
@@ -58,14 +59,10 @@ class Hidden(Router):
     name: ClassVar[str] = "hidden+sweep"
     feedback: ClassVar[str] = "F3"
     memory: ClassVar[tuple[str, ...]] = ("reserves",)
-    delta: float = 0.9
-    eta: float = 1.0
+    delta: float = parameter(0.9, real_number, above=0, below=1)
+    eta: float = parameter(1.0, real_number, minimum=0, maximum=1000)
     reserves: dict[str, dict[str, float]] = field(init=False, repr=False)
     """By venue and side of the book, in shares."""
-
-    def check_parameters(self) -> None:
-        real_number("delta", self.delta, above=0, below=1)
-        real_number("eta", self.eta, minimum=0, maximum=1000)
 
     def begin(self) -> None:
         self.reserves = {}

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.arrays import Floats, Units, Vector
+from riskroute.parameters import parameter
 from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, tail_units
 from riskroute.validation import one_of, real_number, whole_number
 
@@ -62,27 +63,18 @@ class KaplanMeier(DarkAllocation):
     name: ClassVar[str] = "kaplan-meier+sweep"
     memory: ClassVar[tuple[str, ...]] = ("waiting", "counts", "played")
     most_units: ClassVar[int] = 1024
-    mode: str = "practical"
-    least: int = 20
-    delay_cost: float = 0.0
-    half_life: float = DAY
-    epsilon: float = 1.0
-    delta: float = 0.1
-    seed: int = 0
+    mode: str = parameter("practical", one_of, choices=MODES)
+    least: int = parameter(20, whole_number)
+    delay_cost: float = parameter(0.0, real_number, minimum=0)
+    half_life: float = parameter(DAY, real_number, minimum=1e-3)
+    epsilon: float = parameter(1.0, real_number, minimum=1e-9)
+    delta: float = parameter(0.1, real_number, minimum=1e-9, below=1)
+    seed: int = parameter(0, whole_number, minimum=0)
     counts: dict[str, dict[str, Any]] = field(init=False, repr=False)
     """By pool and unit: ``ended`` and ``tried`` by bin (D and N), as of a ``time``."""
 
     played: int = field(init=False, repr=False)
     """Orders so far."""
-
-    def check_parameters(self) -> None:
-        one_of("mode", self.mode, MODES)
-        self.least = whole_number("least", self.least)
-        self.delay_cost = real_number("delay_cost", self.delay_cost, minimum=0)
-        self.half_life = real_number("half_life", self.half_life, minimum=1e-3)
-        self.epsilon = real_number("epsilon", self.epsilon, minimum=1e-9)
-        self.delta = real_number("delta", self.delta, minimum=1e-9, below=1)
-        whole_number("seed", self.seed, minimum=0)
 
     def begin(self) -> None:
         super().begin()

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.arrays import Units
+from riskroute.parameters import parameter
 from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, systematic_units
 from riskroute.validation import real_number, whole_number
 
@@ -72,18 +73,12 @@ class Lagrangian(DarkShares):
 
     name: ClassVar[str] = "lagrangian+sweep"
     memory: ClassVar[tuple[str, ...]] = ("waiting", "shares", "learned", "mean_size", "mean_saving")
-    step: float = 1.0
-    constant_step: float | None = None
-    seed: int = 0
+    step: float = parameter(1.0, real_number, above=0, maximum=1e6)
+    constant_step: float | None = parameter(None, real_number, above=0, maximum=1e6)
+    seed: int = parameter(0, whole_number, minimum=0)
     learned: int = field(init=False, repr=False)
     mean_size: float = field(init=False, repr=False)
     mean_saving: float = field(init=False, repr=False)
-
-    def check_parameters(self) -> None:
-        self.step = real_number("step", self.step, above=0, maximum=1e6)
-        if self.constant_step is not None:
-            self.constant_step = real_number("constant_step", self.constant_step, above=0, maximum=1e6)
-        whole_number("seed", self.seed, minimum=0)
 
     def begin(self) -> None:
         super().begin()

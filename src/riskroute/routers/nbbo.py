@@ -1,4 +1,4 @@
-"""Only the best displayed price, again and again: the cautious reading of order protection."""
+"""Take at the best displayed price only, again and again: the cautious reading of the order protection rule."""
 
 from __future__ import annotations
 

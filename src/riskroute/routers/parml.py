@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.arrays import Floats, Matrix, Units, Vector
+from riskroute.parameters import parameter
 from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, tail_units
 from riskroute.validation import real_number, whole_number
 
@@ -49,15 +50,11 @@ class ParMl(DarkAllocation):
 
     name: ClassVar[str] = "parml+sweep"
     memory: ClassVar[tuple[str, ...]] = ("waiting", "counts")
-    delay_cost: float = 0.0
-    seed: int = 0
+    delay_cost: float = parameter(0.0, real_number, minimum=0)
+    seed: int = parameter(0, whole_number, minimum=0)
     counts: dict[str, dict[str, Any]] = field(init=False, repr=False)
     """By pool and unit: how many children got nothing, how many some and the sum of the logarithms of what they got,
     and how many got all of 1, 2 .. units."""
-
-    def check_parameters(self) -> None:
-        self.delay_cost = real_number("delay_cost", self.delay_cost, minimum=0)
-        whole_number("seed", self.seed, minimum=0)
 
     def begin(self) -> None:
         super().begin()

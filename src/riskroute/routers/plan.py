@@ -22,29 +22,29 @@ class Plan:
     order : str
         Key of the order.
     dark : Mapping[str, int]
-        Shares that try a pool now and come back at once, by pool.
+        Shares to try in each pool now (immediate or cancel), by pool.
     in_turn : bool
-        Whether pools are tried one after the other, in this order, each with all that no other child holds, up to its
-        shares; else all at once.
+        Whether pools are tried one after the other, as listed, each with all shares that no other child holds, up to
+        its own number; otherwise all at once.
     before : bool
         Whether pools in turn are tried with the whole order before shares are taken, rested or posted. What they fill
         comes off shares that no child holds, then off those to take, then off those to rest, then off the limit orders.
     dark_rest : Mapping[str, int]
         Shares that rest in a pool until they are filled, recalled, or the horizon ends.
     recall : float, optional
-        Seconds after which resting shares are recalled and swept; None: at the horizon.
+        Seconds after which resting shares are recalled and swept; at the horizon if None.
     limit : Mapping[str, int]
         Shares posted at the best price of their own side, by venue, until the horizon.
     take : Mapping[str, int]
         Shares taken at once, by venue.
     take_limits : Mapping[str, float]
-        Worst prices for them; any price if none is given.
+        Their limit prices, by venue; any price where none is given.
     rest : str
-        What becomes of shares that came back, and of those that no child holds. ``sweep``: taken over all venues where
-        they are cheapest. ``touch``: taken at the best displayed price alone, every millisecond, until they are done.
+        What becomes of shares that came back, and of those that no child holds. ``sweep``: taken from all venues,
+        cheapest first. ``touch``: taken at the best displayed price alone, every millisecond, until they are done.
         ``venue:NAME``: taken at one venue. ``post:NAME``: posted there until the horizon, then swept.
     trade_through : bool
-        Whether children may take prices worse than another venue's best quote; they come back otherwise.
+        Whether children may trade at prices worse than another venue's best quote; otherwise they come back.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Plan:
         return tried + sum(self.dark_rest.values()) + sum(self.limit.values()) + sum(self.take.values())
 
     def within(self, shares: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """Shares to take, to rest and to post if pools have left only so many: limit orders are kept first.
+        """Return the shares to take, to rest and to post if pools have left only so many; limit orders come first.
 
         Examples
         --------
@@ -88,7 +88,7 @@ class Plan:
         return take, rest, limit
 
     def checked(self, context: Context) -> Plan:
-        """Return the plan if the order of ``context`` can be split so, or raise `InputError`."""
+        """Return the plan if the order of ``context`` can be split like this, or raise `InputError`."""
         if not isinstance(self.order, str) or self.order != context.order:
             raise InputError(f"order must be {context.order!r}, was {shown(self.order)}")
         venues, pools = context.books.venues, tuple(pool.name for pool in context.pools)
@@ -115,7 +115,7 @@ class Plan:
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values that `from_json` makes the same plan of."""
+        """Return plain values, which `from_json` turns back into the same plan."""
         return {name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(self).items()}
 
     @classmethod

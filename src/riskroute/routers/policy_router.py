@@ -1,4 +1,4 @@
-"""Any policy as a router: it learns one split of all orders from their profits, and never looks at the books."""
+"""Any policy as a router: it learns one split for all orders from their profits, and never looks at the books."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from riskroute.errors import InputError, StateError, shown
 from riskroute.learning.plan import Setting
 from riskroute.learning.policy import Policy
 from riskroute.learning.registry import POLICIES, make_policy, restore_policy
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -24,11 +25,11 @@ LEAST_KAPPA = 1e-6
 
 @dataclass
 class PolicyRouter(Router):
-    """A policy of `riskroute.policies` that splits every order alike over venues and pools.
+    """Split orders over venues and pools as a policy of `riskroute.policies` decides.
 
-    An order is cut into ``units``, and a split is what the policy calls an action; the reward is the profit of the
-    order in basis points. While the outcome of a split is awaited, further orders are split the same way, and are not
-    learned from. Venues and pools are those of the first order; shares of one that is not there later are swept.
+    An order is divided into ``units``. Ways to split it are the policy's actions, and the reward is the profit of the
+    order in basis points. While the outcome of a split is awaited, further orders are split the same way, and nothing
+    is learned from them. Venues and pools are those of the first order; shares for one that is absent later are swept.
 
     Parameters
     ----------
@@ -37,11 +38,11 @@ class PolicyRouter(Router):
     kappa : float
         Basis points charged for a squared basis point of deviation: the risk tolerance is ``1 / kappa``.
     units : int
-        Parts of an order.
+        Number of equal parts into which an order is divided.
     rounds : int
-        Orders that there will be, for policies that must know; after them the recommended split is sent.
+        Number of orders to come, for policies that must know it; after them the recommended split is sent.
     seed : int
-        Of the policy's own random numbers.
+        Seed of the policy's own random numbers.
     parameters_of_policy : dict[str, Any]
         Its parameters.
 
@@ -57,19 +58,14 @@ class PolicyRouter(Router):
     name: ClassVar[str] = "policy"
     feedback: ClassVar[str] = "F1"
     memory: ClassVar[tuple[str, ...]] = ("places", "learned", "asked", "action", "notional")
-    policy: str = "adaptive"
-    kappa: float = 0.05
-    units: int = 10
-    rounds: int = 10_000
-    seed: int = 0
+    policy: str = parameter("adaptive", one_of, choices=tuple(POLICIES))
+    kappa: float = parameter(0.05, real_number, minimum=0)
+    units: int = parameter(10, whole_number, maximum=1000)
+    rounds: int = parameter(10_000, whole_number)
+    seed: int = parameter(0, whole_number, minimum=0)
     parameters_of_policy: dict[str, Any] = field(default_factory=dict)
 
     def check_parameters(self) -> None:
-        one_of("policy", self.policy, tuple(POLICIES))
-        real_number("kappa", self.kappa, minimum=0)
-        whole_number("units", self.units, maximum=1000)
-        whole_number("rounds", self.rounds)
-        whole_number("seed", self.seed, minimum=0)
         given = instance_of("parameters_of_policy", self.parameters_of_policy, dict, "parameters by name")
         if not all(isinstance(name, str) for name in given):
             raise InputError(f"parameters_of_policy must be parameters by name, was {shown(given)}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riskroute.errors import InputError
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
@@ -14,12 +15,12 @@ from riskroute.validation import instance_of
 
 @dataclass
 class Primary(Router):
-    """Send the whole order to one venue, and whatever comes back once more.
+    """Send the whole order to one venue, and send whatever comes back there once more.
 
     Parameters
     ----------
     venue : str
-        Its name; the first of the books if empty.
+        Name of the venue; the first one of the books if empty.
 
     Examples
     --------
@@ -30,10 +31,7 @@ class Primary(Router):
     """
 
     name: ClassVar[str] = "primary"
-    venue: str = ""
-
-    def check_parameters(self) -> None:
-        instance_of("venue", self.venue, str, "the name of a venue")
+    venue: str = parameter("", instance_of, kind=str, expected="the name of a venue")
 
     def decide(self, context: Context) -> Plan:
         venues = context.books.venues

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from riskroute.arrays import Units, Vector
+from riskroute.parameters import parameter
 from riskroute.routers.dark_allocation import DarkRound
 from riskroute.routers.parml import ParMl, fit_exponent, power_tails
 from riskroute.validation import real_number
@@ -44,11 +45,7 @@ class RaUcb(ParMl):
 
     name: ClassVar[str] = "ra-ucb+sweep"
     memory: ClassVar[tuple[str, ...]] = ("waiting", "counts", "played")
-    width: float = 0.5
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        self.width = real_number("width", self.width, minimum=0, maximum=1000)
+    width: float = parameter(0.5, real_number, minimum=0, maximum=1000)
 
     def begin(self) -> None:
         super().begin()

@@ -42,7 +42,7 @@ ROUTERS: dict[str, type[Router]] = {
         *(StaticSplit, StaticSweep, PolicyRouter),
     )
 }
-"""All routers, by name: parts of a name are joined by a plus in the order in which they act."""
+"""All routers, by name; a name joins what a router does first and what it does next by a plus."""
 
 
 def make_router(name: str, **parameters: Any) -> Router:

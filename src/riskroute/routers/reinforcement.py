@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from riskroute.parameters import parameter
 from riskroute.routers.lagrangian import DarkShares
 from riskroute.validation import real_number, true_or_false, whole_number
 
@@ -42,16 +43,11 @@ class Reinforcement(DarkShares):
 
     name: ClassVar[str] = "reinforcement+sweep"
     memory: ClassVar[tuple[str, ...]] = ("waiting", "shares", "scale")
-    weighted: bool = True
-    start: float = 1.0
-    seed: int = 0
+    weighted: bool = parameter(True, true_or_false)
+    start: float = parameter(1.0, real_number, minimum=1e-9, maximum=1e9)
+    seed: int = parameter(0, whole_number, minimum=0)
     scale: float = field(init=False, repr=False)
     """What the first order would have saved if it had been filled whole; 0 before."""
-
-    def check_parameters(self) -> None:
-        true_or_false("weighted", self.weighted)
-        self.start = real_number("start", self.start, minimum=1e-9, maximum=1e9)
-        whole_number("seed", self.seed, minimum=0)
 
     def begin(self) -> None:
         super().begin()

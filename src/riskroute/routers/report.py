@@ -1,4 +1,4 @@
-"""What became of the child orders of an order, as far as it is known: partial, late and in any order."""
+"""What became of the child orders of an order, as far as it is known: reports may be partial, late and out of turn."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class ChildReport:
     Parameters
     ----------
     child : int
-        Its number within the order; a number is learned from once.
+        Its number within the order; a router learns from each number once.
     kind : str
         One of `KINDS`.
     place : str
         Venue or pool.
     sent, filled : int
-        Shares.
+        Shares sent and filled.
     price : float
-        Average price of the filled ones; 0 if none was.
+        Average price of the filled shares; 0 if there are none.
     fee : float
         Dollars paid for them, all together; a rebate is negative.
     last_fill : int
@@ -36,7 +36,7 @@ class ChildReport:
     known : int
         When the outcome became known to the sender.
     posted : int
-        When it was sent; 0 if that was not told.
+        When it was sent; 0 if that is not known.
     """
 
     child: int
@@ -90,7 +90,7 @@ class Report:
     profit: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values that `from_json` makes the same report of."""
+        """Return plain values, which `from_json` turns back into the same report."""
         plain: dict[str, Any] = record_to_plain(self)
         return plain
 

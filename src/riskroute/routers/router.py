@@ -1,4 +1,4 @@
-"""The interface of a router: a plan for every order, and what it learns from reports that come back as they will."""
+"""The interface of a router: it makes a plan for every order, and learns from reports, whenever they come back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 from riskroute.errors import RiskrouteError, StateError, described
+from riskroute.parameters import checked_parameters
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
@@ -22,18 +23,18 @@ FEEDBACK = {
     "F3": "F2, and what orders of any size would have earned at every lit venue, from public data",
     "F4": "everything, hidden sizes too",
 }
-"""What routers learn from, by class; only an oracle has the last."""
+"""What routers learn from, by feedback class; only an oracle has the last."""
 
 STATE_VERSION = 1
 REMEMBERED = 100_000
-"""Orders that are done with and still known, so that a report that comes twice is not learned twice."""
+"""A router still knows so many completed orders, so that it does not learn twice from a report that comes twice."""
 
 
 class QueueOutcome(NamedTuple):
-    """A queue at the best own-side price of a venue: its price, the shares displayed, and how many went until later.
+    """The queue at the best own-side price of a venue: its price, the shares displayed, and how many left it later.
 
-    ``outflow`` counts executions and cancellations of what was displayed, and executions beyond; an order of ``n``
-    shares at its end fills what of the outflow lies between ``ahead`` and ``ahead + n``.
+    ``outflow`` counts executions and cancellations of what was displayed, and executions beyond it. An order of ``n``
+    shares at the end of the queue is filled by the outflow between ``ahead`` and ``ahead + n``.
     """
 
     price: float
@@ -41,7 +42,7 @@ class QueueOutcome(NamedTuple):
     outflow: int
 
     def filled(self, shares: int) -> int:
-        """Shares of an order at the end of the queue that are filled.
+        """Return how many shares of an order at the end of the queue are filled.
 
         Examples
         --------
@@ -63,13 +64,13 @@ class Later(NamedTuple):
 
 @dataclass(frozen=True)
 class Public:
-    """What everybody could see, some time after a moment: for routers that learn from it (class F3).
+    """What public data shows some time after an order came: for routers that learn from it (class F3).
 
     ``outcomes`` holds, by venue and kind of child (``take``, ``limit``), what orders of 1, 2, 4 .. lots, up to the size
     of the order, would have earned in dollars. ``queues`` holds what became of the queues that limit orders could have
-    joined, and ``later`` what the market was like at the horizon; both are empty for an order without time, or where
-    events are not known. ``trades`` holds all trades since what was told before, by venue and side of the resting order
-    (``bid``, ``ask``): shares, and the shares displayed at that price before.
+    joined, and ``later`` what the market was like at the horizon; both are empty for an order with a horizon of 0, or
+    where events are not known. ``trades`` holds all trades since the last such message, by venue and side of the
+    resting order (``bid``, ``ask``): the shares traded, and the shares displayed at that price before.
     """
 
     context: Context
@@ -81,7 +82,7 @@ class Public:
 
 @dataclass
 class Router(ABC):
-    """Routes orders.
+    """Base class of all routers.
 
     A router is a dataclass whose fields are its parameters. It implements `decide`, and `absorb` if it learns. Any
     number of orders may be under way at once.
@@ -95,13 +96,17 @@ class Router(ABC):
     def __post_init__(self) -> None:
         self._under_way: dict[str, list[int]] = {}
         self._done: OrderedDict[str, None] = OrderedDict()
+        vars(self).update(checked_parameters(self))
         self.check_parameters()
         self.begin()
 
-    def check_parameters(self) -> None:  # noqa: B027 - not every router has parameters
-        """Raise `InputError` for parameters that cannot be."""
+    def check_parameters(self) -> None:
+        """Raise `InputError` for parameters that do not fit each other, or hold several values.
 
-    def begin(self) -> None:  # noqa: B027 - not every router learns
+        What a parameter must be by itself is declared with `riskroute.parameters.parameter`, and checked before.
+        """
+
+    def begin(self) -> None:
         """Set up what is learned."""
 
     @abstractmethod
@@ -109,20 +114,20 @@ class Router(ABC):
         """Return the plan for an order."""
 
     def greedy(self, context: Context) -> Plan | None:
-        """Return the plan that seems best now, for a router that explores: what it costs not to send that one.
+        """Return the plan that seems best now, if the router explores; None if it always sends that one.
 
-        None for a router that always sends what seems best. Nothing is remembered of the call.
+        Its cost is what exploration is measured against. The call changes nothing in the router.
         """
         return None
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:  # noqa: B027
-        """Learn from children that were not reported before, and from the profit of an order that is complete."""
+    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+        """Learn from children that were not reported before, and from the profit once the order is complete."""
 
-    def see(self, public: Public) -> None:  # noqa: B027 - for routers of class F3
-        """Learn from what everybody could see."""
+    def see(self, public: Public) -> None:
+        """Learn from public data."""
 
     def route(self, context: Context) -> Plan:
-        """Return a plan for an order, which must be new."""
+        """Return a plan for an order that was not routed before."""
         instance_of("context", context, Context, "a Context")
         if context.order in self._under_way or context.order in self._done:
             raise StateError(f"order must be a new one, was {context.order!r}, which was routed before")
@@ -131,7 +136,7 @@ class Router(ABC):
         return plan
 
     def learn(self, report: Report) -> None:
-        """Learn from a report; children that were reported before, and orders that are done with, change nothing."""
+        """Learn from a report; children that were reported before, and orders that are complete, change nothing."""
         instance_of("report", report, Report, "a Report")
         known = self._under_way.get(report.order)
         if known is None:
@@ -150,7 +155,7 @@ class Router(ABC):
 
     @property
     def under_way(self) -> tuple[str, ...]:
-        """Orders that were routed and are not done with."""
+        """Orders that were routed and are not complete."""
         return tuple(self._under_way)
 
     @property
@@ -159,7 +164,7 @@ class Router(ABC):
         return {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.init}
 
     def state(self) -> dict[str, Any]:
-        """Everything needed to go on later, as plain values."""
+        """Return everything needed to go on later, as plain values."""
         return {
             "version": STATE_VERSION,
             "router": self.name,
@@ -191,6 +196,6 @@ class Router(ABC):
         return router
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """Take back what was learned; a router checks what it cannot trust."""
+        """Restore what was learned; a router overrides this to check what it cannot trust."""
         for name, value in memory.items():
             setattr(self, name, value)

@@ -1,4 +1,4 @@
-"""Pro rata: every venue gets its part of the displayed depth."""
+"""Pro rata: every venue gets shares in proportion to the depth it displays."""
 
 from __future__ import annotations
 

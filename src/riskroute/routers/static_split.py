@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.errors import InputError, shown
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.dark_first import pool_savings, quickest_venue
 from riskroute.routers.plan import Plan
@@ -19,18 +20,18 @@ from riskroute.validation import instance_of, list_of, real_number
 
 @dataclass
 class StaticSplit(Router):
-    """Fixed shares of an order to venues, taken at once at any price, and to pools.
+    """Send fixed fractions of an order to venues, taken at once at any price, and to pools.
 
-    Shares of a place that is not there today are treated as returned.
+    Shares for a venue or pool that is absent today are treated as if they had come back.
 
     Parameters
     ----------
     take : Mapping[str, float]
-        Weights of venues; all the same if empty and ``dark`` is too.
+        Weights of venues; all equal if both this and ``dark`` are empty.
     dark : Mapping[str, float]
         Weights of pools.
     rest : str
-        Venue that takes what pools return; empty: it is swept.
+        Venue to which what pools return is sent; swept if empty.
 
     Examples
     --------
@@ -43,10 +44,9 @@ class StaticSplit(Router):
     name: ClassVar[str] = "static"
     take: Mapping[str, float] = field(default_factory=dict)
     dark: Mapping[str, float] = field(default_factory=dict)
-    rest: str = ""
+    rest: str = parameter("", instance_of, kind=str, expected="the name of a venue")
 
     def check_parameters(self) -> None:
-        instance_of("rest", self.rest, str, "the name of a venue")
         for name in ("take", "dark"):
             weights = getattr(self, name)
             if not isinstance(weights, Mapping):
@@ -67,9 +67,9 @@ class StaticSplit(Router):
 def split_plan(
     context: Context, places: Sequence[tuple[str, str]], weights: Sequence[float], rest: str = "sweep"
 ) -> Plan:
-    """Return the plan that sends an order in proportion to weights, at any price.
+    """Return the plan that divides an order in proportion to weights, at any price.
 
-    ``places`` are pairs of ``take`` or ``dark`` and a name; shares of one that is not there today go with the rest.
+    ``places`` are pairs of ``take`` or ``dark`` and a name; shares for one that is absent today go with the rest.
     """
     shares = proportional_lots(np.array(weights, dtype=float), context.shares, context.lot)
     there = {"take": context.books.venues, "dark": tuple(pool.name for pool in context.pools)}
@@ -82,16 +82,16 @@ def split_plan(
 
 @dataclass
 class StaticSweep(Router):
-    """Fixed shares of an order to rest in pools and to post, the remainder swept on the books of the moment.
+    """Rest a fixed fraction of an order in pools, post another, and sweep the remainder on the current books.
 
     Parameters
     ----------
     pools : Sequence[str]
-        Pools that are tried first, in this order, with all that neither rests nor is posted.
+        Pools that are tried first, one after the other as listed, with all that neither rests nor is posted.
     rest : float
-        Share of the order that rests in the pools that save anything, the same in each, until the horizon.
+        Fraction of the order that rests until the horizon, divided equally among the pools that save anything.
     post : float
-        Share that is posted at the best price where the queue moves soonest, until the horizon.
+        Fraction that is posted until the horizon, at the best price of the venue whose queue should empty first.
 
     Examples
     --------
@@ -104,12 +104,10 @@ class StaticSweep(Router):
 
     name: ClassVar[str] = "static+sweep"
     pools: Sequence[str] = ()
-    rest: float = 0.0
-    post: float = 0.0
+    rest: float = parameter(0.0, real_number, minimum=0, maximum=1)
+    post: float = parameter(0.0, real_number, minimum=0, maximum=1)
 
     def check_parameters(self) -> None:
-        for name in ("rest", "post"):
-            real_number(name, getattr(self, name), minimum=0, maximum=1)
         if self.rest + self.post > 1:
             raise InputError(f"rest and post must not exceed 1 together, was {self.rest + self.post}")
         if isinstance(self.pools, str):

@@ -1,4 +1,4 @@
-"""The rule every desk has: take the displayed shares that are cheapest, fees included, wherever they are.
+"""The rule that every desk has: take the cheapest displayed shares, fees included, wherever they are.
 
 References
 ----------
@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.errors import shown
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
@@ -24,13 +25,13 @@ from riskroute.validation import instance_of, whole_number
 
 @dataclass
 class Sweep(Router):
-    """Take the cheapest displayed shares, each child at no worse a price than it counts on.
+    """Take the cheapest displayed shares, each child order limited to the worst price displayed that it needs.
 
     Parameters
     ----------
     discretion : int
-        Ticks by which the price limits of its children are worse than what was displayed: more of them then survive
-        the latency.
+        Ticks by which the limit prices of child orders go beyond what was displayed, so that more of them are filled
+        when the books move on the way.
     minimums : Mapping[str, int]
         The smallest order that a venue accepts, by its name.
 
@@ -47,11 +48,10 @@ class Sweep(Router):
     """
 
     name: ClassVar[str] = "sweep"
-    discretion: int = 0
+    discretion: int = parameter(0, whole_number, minimum=0, maximum=1000)
     minimums: Mapping[str, int] = field(default_factory=dict)
 
     def check_parameters(self) -> None:
-        whole_number("discretion", self.discretion, minimum=0, maximum=1000)
         for venue, least in instance_of("minimums", self.minimums, Mapping, "shares by venue").items():
             whole_number(f"minimum of {shown(venue)}", least, minimum=0, maximum=10**9)
 
@@ -59,7 +59,7 @@ class Sweep(Router):
         return taking_plan(context, self.taken(context, context.displayed), self.discretion)
 
     def taken(self, context: Context, book: ConsolidatedBook) -> Taken:
-        """Return what is taken of a book, where venues have smallest orders too."""
+        """Return what is taken from each venue, minimum order sizes included."""
         least = [self.minimums.get(name, 0) for name in context.books.venues] if self.minimums else []
         minimums = np.array(least, dtype=np.int64) if any(least) else None
         return book.take(context.shares, lot=context.lot, minimums=minimums)
@@ -67,7 +67,7 @@ class Sweep(Router):
 
 @dataclass
 class RawSweep(Sweep):
-    """The sweep of a router that knows no fees: the same, by displayed price alone."""
+    """Sweep by displayed price alone, as a router that knows no fees would."""
 
     name: ClassVar[str] = "raw-sweep"
 
@@ -76,7 +76,7 @@ class RawSweep(Sweep):
 
 
 def taking_plan(context: Context, taken: Taken, discretion: int = 0) -> Plan:
-    """Return the plan that takes shares as said, with price limits ``discretion`` ticks beyond what is displayed."""
+    """Return the plan that takes these shares, with limit prices ``discretion`` ticks beyond what is displayed."""
     chosen = [v for v, shares in enumerate(taken.shares) if shares]
     venues, worse = context.books.venues, context.sign * discretion * context.tick
     return Plan(

@@ -19,10 +19,9 @@ from numba import njit
 
 from riskroute.arrays import Floats, Integers, Matrix, Units, Vector
 from riskroute.errors import InputError
+from riskroute.names import SIDES
 from riskroute.routing.separable import separable_table_maximum
 from riskroute.validation import exact_array, one_of, real_number, whole_number
-
-SIDES = ("buy", "sell")
 
 
 def side_sign(side: str) -> int:

@@ -1,4 +1,4 @@
-"""Routers on recorded days: orders in the order of time, each on the books of its moment, reports as they come back."""
+"""Routers on recorded days: orders one after the other, each on the books of its time, reports as they come back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from riskroute.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.errors import InputError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
+from riskroute.names import SIDES
 from riskroute.routers.context import Context
 from riskroute.routers.decision import displayed_cost
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
-from riskroute.routing.consolidated import SIDES
 from riskroute.seeding import seed_stream
 from riskroute.simulation.clairvoyant import Oracle
 from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, PoolModel
@@ -35,15 +35,15 @@ STALE = {True: 60.0, False: 5.0}
 happens, one of best prices alone may have moved on."""
 
 PUBLIC_AFTER = SECOND
-"""Nanoseconds after the horizon of an order at which its public outcomes are known."""
+"""Public outcomes of an order are known so many nanoseconds after its horizon."""
 
 REGRET_SECONDS = 10.0
-"""How far counterparties in dark pools see ahead."""
+"""Counterparties in dark pools see so many seconds ahead."""
 
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """Orders of a day, ``(n,)`` each, in the order of time.
+    """Orders of a day, ``(n,)`` each, the earliest first.
 
     ``signs`` are 1 for a purchase and -1 for a sale; ``horizons`` are in seconds.
     """
@@ -75,14 +75,14 @@ def spaced_orders(
     hours: tuple[int, int] | None = None,
     rng: np.random.Generator,
 ) -> Orders:
-    """Orders at random moments of equal parts of a day, until a horizon before its end.
+    """Return orders at random times, one in each of equal parts of a day, until a horizon before its end.
 
     Parameters
     ----------
     side : str
         ``buy``, ``sell``, or ``both`` in turn.
     hours : tuple[int, int], optional
-        First and last moment, UTC nanoseconds; from when all venues show books to the last snapshot if None.
+        First and last time, UTC nanoseconds; from when all venues show books to the last snapshot if None.
     """
     first, close = hours or (books.first, books.last)
     last = close - int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
@@ -101,17 +101,17 @@ class TradingDay:
     Parameters
     ----------
     name : str
-        Of the day, which random streams are named by.
+        Name of the day, which is part of the names of random streams.
     books : DayBooks
         Its snapshots.
     orders : Orders
-        What is to be routed.
+        Orders to be routed.
     takers, makers : Floats
         ``(V,)``, fees in dollars per share.
     pools : tuple[PoolModel, ...]
         Dark pools.
     queue : LimitQueue, optional
-        For limit orders.
+        What becomes of limit orders; none can be posted if None.
     """
 
     name: str
@@ -123,7 +123,7 @@ class TradingDay:
     queue: LimitQueue | None = None
 
     def dark_market(self, seed: int, leak: float = LEAK) -> DarkMarket:
-        """What the pools hold for the orders of the day."""
+        """Return what the pools hold for the orders of the day."""
         times, signs = self.orders.times, self.orders.signs
         spreads = self.books.spreads(times)
         usual = max(float(np.nanmedian(spreads)), 1e-9) if np.isfinite(spreads).any() else 1.0
@@ -139,7 +139,7 @@ class TradingDay:
         )
 
     def _regretted(self, signs: Integers, times: Stamps) -> Integers:
-        """Where a fill is soon regretted: a purchase if the price falls, a sale if it rises."""
+        """Return where a fill is soon regretted: a purchase if the price falls, a sale if it rises."""
         now, soon = self.books.mids(times), self.books.mids(times + int(REGRET_SECONDS * SECOND))
         return np.nan_to_num(np.sign(-signs * (soon - now))).astype(np.int64)
 
@@ -149,8 +149,8 @@ class PlayedOrder(NamedTuple):
 
     ``number`` is its place among the orders of the day, ``foreseen`` what its plan would have cost in dollars if the
     displayed books had held and nothing else had filled, ``stale`` how many venues had books too old to be shown, and
-    ``decision_us`` the microseconds that the decision took. ``exploration`` is what the order cost more than it would
-    have with the plan that seemed best, in dollars; not a number for a router that always sends that one.
+    ``decision_us`` the microseconds that the decision took. ``exploration`` is by how many dollars the order cost more
+    than it would have with the plan that seemed best; NaN for a router that always sends that one.
     """
 
     number: int
@@ -168,7 +168,7 @@ class PlayedDay:
     day: str
     orders: list[PlayedOrder] = field(default_factory=list)
     skipped: int = 0
-    """Orders that met no two-sided market at any venue."""
+    """Number of orders that met no two-sided market at any venue."""
 
     @property
     def executed(self) -> list[Executed]:
@@ -177,7 +177,7 @@ class PlayedDay:
 
 
 View = Callable[[int, Context], Context]
-"""What a router is shown of the moment of an order, by its number: for checks that need another moment."""
+"""Returns the context that a router is shown for an order, by its number: for checks that show another one."""
 
 
 def play_day(
@@ -192,17 +192,17 @@ def play_day(
     view: View | None = None,
     progress: Callable[[int, int], Any] | None = None,
 ) -> PlayedDay:
-    """Route every order of a day, with reports learned as soon as they are known and not before.
+    """Route every order of a day; the router learns from reports as soon as they are known, and not before.
 
     Parameters
     ----------
     stale_seconds : float, optional
         Age at which a venue's book is neither shown nor traded with; `STALE` if None.
     leak, fade : float
-        Chance per 1,000 shares sent to a pool that others learn of it, and share of the display that is gone when
-        children arrive, at every second venue by chance.
+        Probability per 1,000 shares sent to a pool that others learn of it, and fraction of the displayed size that is
+        gone when child orders arrive, at every second venue by chance.
     view : View, optional
-        Shows routers something else than the moment.
+        Shows routers something else than the books of the time; see `View`.
     """
     day = dataclasses.replace(day, books=day.books.aged(_stale_after(day, stale_seconds)))
     dark = day.dark_market(seed, leak) if day.pools else None
@@ -267,7 +267,7 @@ def _stale_after(day: TradingDay, seconds: float | None) -> float:
 
 
 def _faded(day: TradingDay, seed: int, fade: float) -> Matrix:
-    """Share of the display that orders find, ``(n, V)``: less at every second venue by chance, the same for all."""
+    """Return the fraction of the displayed size that orders find, ``(n, V)``, the same for all routers."""
     rng = np.random.default_rng(seed_stream(seed, "fade", day.name))
     lost = rng.random((len(day.orders.times), len(day.books.venues))) < 0.5
     return np.where(lost, 1 - real_number("fade", fade, minimum=0, maximum=1), 1.0)

@@ -44,11 +44,11 @@ class _Offer(NamedTuple):
 
 
 class Clairvoyant(Oracle):
-    """Takes the cheapest shares of all that will be on offer until the horizon.
+    """Take the cheapest shares of all that will be on offer until the horizon.
 
-    Shares that rest in a pool or wait in a queue are the very ones that will be filled there, so that none is missing
-    elsewhere. What a venue displays at one price now and a moment later is one offer, the larger of the two; at the
-    horizon it is a second one if its book has changed since.
+    Only shares that will be filled rest in a pool or wait in a queue, so that none is missing elsewhere. What a venue
+    displays at one price now and a little later is one offer, the larger of the two; at the horizon it is a second one
+    if its book has changed since.
     """
 
     name: ClassVar[str] = "clairvoyant"
@@ -107,7 +107,7 @@ class Clairvoyant(Oracle):
 
     @staticmethod
     def _detours(exchange: Exchange, context: Context) -> list[int]:
-        """Nanoseconds that may pass while none, one, two .. of the pools are tried."""
+        """Return the nanoseconds that pass while none, one, two .. of the pools are tried."""
         return [pools * int(exchange.latency.dark * SECOND) for pools in range(len(context.pools) + 1)]
 
     def _offer(self, context: Context, fill: Fill) -> _Offer:

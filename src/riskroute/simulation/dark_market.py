@@ -1,11 +1,11 @@
-"""What rests in dark pools, moment by moment: an assumption, since nobody publishes it, and the same for all routers.
+"""What rests in dark pools at any time: an assumption, since nobody publishes it, and the same for all routers.
 
-Presence depends on the moment: on the spread, on whether we were filled there of late, and on a state that wanders and
-is partly common to all pools. Sizes have a power law. And it selects against us: counterparties are there more often
-before moves that make a fill regretted.
+The probability of presence changes during the day: with the spread, with whether we were filled there of late, and with
+a random state that is partly common to all pools. Sizes follow a power law. There is adverse selection: counterparties
+are present more often before moves that make us regret a fill.
 
-What a pool hides from an order depends on the seed, the day, the number of the order and the pool alone, so that
-routers are compared on the same luck.
+What a pool hides from an order depends on the seed, the day, the number of the order and the pool alone, so that all
+routers meet the same hidden shares.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from riskroute.seeding import seed_stream
 from riskroute.validation import list_of, real_number, whole_number
 
 STATE_MEMORY = 60.0
-"""Seconds within which the state of a pool is forgotten."""
+"""The state of a pool is forgotten within so many seconds."""
 
 SHARED = 0.3
 """Correlation between the states of two pools."""
 
 MOST_ARRIVALS = 64
-"""Counterparties at most that a resting order meets in one pool."""
+"""A resting order meets at most so many counterparties in one pool."""
 
 
 LEAK = 0.02
@@ -44,21 +44,21 @@ class PoolModel:
     Parameters
     ----------
     name : str
-        Of the pool.
+        Name of the pool.
     presence : float
-        Probability that it holds shares for us at an ordinary moment.
+        Probability that it holds shares for us, under ordinary conditions.
     rate : float
-        Counterparties a second that come to a resting order, at an ordinary moment.
+        Counterparties a second that come to a resting order, under ordinary conditions.
     tail, smallest, largest : float
         Sizes: at least ``n`` shares with probability ``(smallest / n) ** tail``, and never more than ``largest``.
     spread, recent, state : float
-        What the log odds of presence gain when the spread is e times its median, when we were filled there within the
-        last minute, and by a standard deviation of the pool's state.
+        Change of the log odds of presence when the spread is e times its median, when we were filled there within the
+        last minute, and with a standard deviation of the pool's state.
     adverse : float
-        Presence is ``exp(adverse)`` times as likely before moves that make a fill regretted, and the inverse of it
-        before others.
+        Presence is ``exp(adverse)`` times as likely before moves that make us regret a fill, and ``exp(-adverse)``
+        times before others.
     fee, improvement : float
-        As of a `Pool`.
+        As in `riskroute.routers.Pool`.
     """
 
     name: str
@@ -89,7 +89,7 @@ class PoolModel:
 
     @property
     def pool(self) -> Pool:
-        """What a router is told of it."""
+        """The pool as routers see it."""
         return Pool(self.name, self.fee, self.improvement)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import secrets
 import signal
 import socket
 import threading
@@ -17,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import resource_tracker as multiprocessing_tracker
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import cloudpickle
@@ -77,7 +79,7 @@ class Engine:
     workers : int, optional
         Processes; if None one per core, or all that the cluster at ``address`` has.
     address : str, optional
-        Of a running dask or ray cluster; one is started here if None.
+        Address of a running dask or ray cluster; one is started here if None.
     """
 
     kind: str = "local"
@@ -100,7 +102,7 @@ def run_tasks(
     held: dict[int, Result] | None = None,
     finished: Finished | None = None,
 ) -> Iterator[Result]:
-    """Do all tasks, then give their results in the order of the tasks, whatever the engine.
+    """Do all tasks, then yield their results task by task, whatever the engine.
 
     Parameters
     ----------
@@ -278,6 +280,13 @@ def _knock(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()
 
 
+def _bring_token() -> None:
+    """Give a cluster of ray's that is started here a token: without one, ray would keep one in the home folder."""
+    named = any(name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
+    if not named and not (Path.home() / ".ray" / "auth_token").exists():
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
 @contextmanager
 def _ray(workers: int | None, address: str | None) -> Iterator[Player]:
     import ray
@@ -299,6 +308,8 @@ def _ray(workers: int | None, address: str | None) -> Iterator[Player]:
         _knock(address)
         here = {"num_cpus": workers or _cores(), "include_dashboard": False}
         size = here if address is None else {"address": address}
+        if address is None:
+            _bring_token()
         ray.init(log_to_driver=False, logging_level="ERROR", configure_logging=False, **size)
     register_ray()
     try:

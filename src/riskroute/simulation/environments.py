@@ -26,7 +26,7 @@ from riskroute.simulation.episodes import AutocorrelatedNoise, Noise, Run
 from riskroute.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
 
 MOST_ROUNDS = 10**9
-"""Rounds of an episode whose noise is drawn at once."""
+"""Noise is drawn at once for at most so many rounds of an episode."""
 
 
 class Environment:
@@ -243,7 +243,7 @@ class Autocorrelated(Environment):
     Parameters
     ----------
     correlation : float
-        Of the noise in successive rounds, in (-1, 1).
+        Correlation of the noise in successive rounds, in (-1, 1).
     scale : str
         What multiplies the noise: the standard ``deviation`` of the action (correlation 0 is then the
         independent model) or its ``variance``, as the paper prints it.

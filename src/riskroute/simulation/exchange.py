@@ -19,12 +19,12 @@ from riskroute.validation import real_number
 
 RECENT = 60 * SECOND
 KEPT_FILLS = 64
-"""Fills by pool whose times are kept, to tell whether there was one of late."""
+"""The times of so many fills are kept by pool, to tell whether there was one of late."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds on the way: to a lit venue, and to a dark pool and back."""
+    """Latency in seconds: to a lit venue, and to a dark pool and back."""
 
     lit: float = 0.001
     dark: float = 0.005
@@ -35,9 +35,9 @@ class Latency:
 
 
 class Fill(NamedTuple):
-    """Shares that traded: the number of the child, where, when (nanoseconds of UTC), at what price and fee a share.
+    """A fill: the number of the child, shares, place, time (UTC nanoseconds), price, and fee a share.
 
-    ``estimated`` says that the shares were beyond what was displayed, at a price that is an estimate.
+    ``estimated`` means that the shares were beyond what was displayed, so that the price is an estimate.
     """
 
     child: int
@@ -51,12 +51,12 @@ class Fill(NamedTuple):
 
 
 class LimitQueue(Protocol):
-    """How limit orders fare: filled shares and the time of the last of them."""
+    """What becomes of limit orders at the best prices of the venues."""
 
     def fills(self, venue: int, sign: int, begin: int, end: int, shares: int) -> tuple[float, list[tuple[int, int]]]:
         """Return the price at which an order joined after ``begin``, and its fills until ``end`` as times and shares.
 
-        The price is not a number where it could not join.
+        The price is NaN where the order could not join.
         """
 
     def drain(self, venue: int, sign: int, begin: int, end: int) -> tuple[float, int, int]:
@@ -71,7 +71,7 @@ class LimitQueue(Protocol):
 
 @dataclass
 class Executed:
-    """What became of an order: all fills, its children, and what was odd."""
+    """What became of an order: all its fills and child orders, and shares that better quotes elsewhere concerned."""
 
     context: Context
     fills: list[Fill] = field(default_factory=list)
@@ -83,13 +83,13 @@ class Executed:
 
     @property
     def cost(self) -> float:
-        """Dollars against the arrival mid, fees included."""
+        """Cost in dollars against the arrival mid, fees included."""
         sign, mid = self.context.sign, self.context.mid
         return sum(fill.shares * (sign * (fill.price - mid) + fill.fee) for fill in self.fills)
 
     @property
     def filled(self) -> int:
-        """Shares that traded: all of them, in the end."""
+        """Shares filled."""
         return sum(fill.shares for fill in self.fills)
 
     @property
@@ -98,7 +98,7 @@ class Executed:
         return sum(fill.shares for fill in self.fills if fill.estimated)
 
     def reports(self) -> list[Report]:
-        """What the router is told: one report per time at which something becomes known, the last of them complete."""
+        """Return the reports to the router: one per time at which something becomes known, the last one complete."""
         by_time: dict[int, list[ChildReport]] = {}
         for child in self.children:
             by_time.setdefault(child.known, []).append(child)
@@ -120,11 +120,11 @@ class Exchange:
     dark : DarkMarket, optional
         The pools.
     queue : LimitQueue, optional
-        For limit orders; without, nothing is posted.
+        What becomes of limit orders; none can be posted if None.
     latency : Latency
-        On the way to venues and pools.
+        Latency to venues and pools.
     faded : Matrix, optional
-        ``(n, V)``, the share of the display that is still there when children of an order arrive; all if None.
+        ``(n, V)``, the fraction of the displayed size that is still there when child orders arrive; all if None.
     """
 
     books: DayBooks
@@ -146,32 +146,32 @@ class Exchange:
         self.dark_fills.setdefault(pool, deque(maxlen=KEPT_FILLS)).append(time)
 
     def venue_books(self, time: int) -> VenueBooks:
-        """Books as of a moment, as a router sees them."""
+        """Return the books as of a time, as a router sees them."""
         now = self.books.as_of(time)
         names = self.books.venues
         return VenueBooks(names, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, self.takers, self.makers, now.ages)
 
     def mid_and_half_spread(self, time: int, context: Context) -> tuple[float, float]:
-        """Consolidated mid and half-spread as of a time; those of the arrival where a side is empty."""
+        """Return the consolidated mid and half-spread as of a time; those of the arrival where a side is empty."""
         books = self.venue_books(time)
         if not np.isfinite(books.mid):
             books = context.books
         return books.mid, (books.best_ask - books.best_bid) / 2
 
     def outflows(self, time: int, sign: int) -> dict[str, float]:
-        """Shares a second that traded at each venue with orders of a side before a time, as features of a moment."""
+        """Return the shares a second that traded at each venue with orders of a side before a time, as features."""
         queue = self.queue
         if queue is None:
             return {}
         return {f"outflow {name}": queue.outflow(v, sign, time) for v, name in enumerate(self.books.venues)}
 
     def apart(self) -> Exchange:
-        """Return an exchange of the same state, on which something can be tried without a trace here."""
+        """Return a copy in the same state, to try something on without changing this exchange."""
         other = replace(self)
         other.dark_fills = {pool: deque(times, maxlen=KEPT_FILLS) for pool, times in self.dark_fills.items()}
         return other
 
     @cached_property
     def pools(self) -> tuple[Pool, ...]:
-        """Pools as a router sees them."""
+        """The pools as a router sees them."""
         return tuple(one.pool for one in self.dark.pools.values()) if self.dark else ()

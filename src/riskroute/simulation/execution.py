@@ -28,17 +28,17 @@ from riskroute.simulation.exchange import Exchange, Executed, Fill
 
 MILLISECOND = 1_000_000
 REFILL = SECOND
-"""Nanoseconds in which nobody fills up what the order has taken, whatever later snapshots show."""
+"""For so many nanoseconds nobody replaces what the order has taken, whatever later snapshots show."""
 
 FADE = SECOND
-"""Nanoseconds for which the best price that we would take is gone, once others have learned of the order."""
+"""For so many nanoseconds the best price that we would take is gone, once others have learned of the order."""
 
 TOUCH_ROUNDS = 1000
-"""Times that an order for the best price alone looks again before it sweeps."""
+"""An order for the best price alone looks again so many times before it sweeps."""
 
 
 def execute_plan(exchange: Exchange, number: int, context: Context, plan: Plan) -> Executed:
-    """Play a plan for the order of a number, which says what pools hold for it."""
+    """Play a plan for an order; its ``number`` decides what pools hold for it."""
     return _Execution(exchange, number, context, plan).run()
 
 
@@ -99,7 +99,7 @@ class _Execution:
     # 1. dark pools
 
     def _ping(self, time: int) -> int:
-        """Try the pools; returns how many times the way there and back was gone."""
+        """Try the pools; return how many round trips that took."""
         plan, rounds = self.plan, 0
         for pool, most in plan.dark.items():
             sent = min(most, self.back) if plan.in_turn else most
@@ -177,7 +177,7 @@ class _Execution:
         return prices, sizes
 
     def _take(self, time: int, take: Mapping[str, int], limits: Mapping[str, float]) -> None:
-        """Children walk the books down to their limits; what a better quote elsewhere forbids comes back."""
+        """Walk the books down to the limits of the children; what would trade through a better quote comes back."""
         prices, sizes = self._side_now(time)
         venues = self.exchange.books.venues
         signed = self.sign * prices
@@ -252,7 +252,7 @@ class _Execution:
             self._sweep(time, shares, last=self.end <= time)
 
     def _sweep(self, time: int, shares: int, *, last: bool) -> None:
-        """Take shares where they are cheapest; what is beyond the display waits, or is charged an estimate at last."""
+        """Take shares where they are cheapest; what is beyond the displayed size waits, or is charged an estimate."""
         prices, sizes = self._side_now(time)
         book = ConsolidatedBook(
             prices, sizes, self.exchange.takers, mid=self.context.mid, side=self.context.side, protect=True
@@ -268,7 +268,7 @@ class _Execution:
                 self.later += taken.beyond
 
     def _estimate(self, book: ConsolidatedBook, shares: int, time: int) -> None:
-        """Charge shares beyond the display as if the books went on as they are."""
+        """Charge shares beyond the displayed size as if the books went on as they are."""
         depth = book.depth
         more = float(book.costs(depth + shares) - book.costs(depth)) / shares
         if not np.isfinite(more):  # nothing is displayed at all: as far off as the arrival's last level

@@ -1,6 +1,6 @@
-"""What everybody could work out after the fact: what market and limit orders of any size would have earned at a venue.
+"""What public data shows after the fact: what market and limit orders of any size would have earned at a venue.
 
-It is computed from public data alone, without our own impact, and told to routers that learn from it (class F3).
+It is computed without our own impact, and shown to routers that learn from it (class F3).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from riskroute.simulation.exchange import Exchange
 
 
 def outcome_sizes(shares: int, lot: int) -> list[int]:
-    """Sizes that outcomes are told for: one lot, two, four and so on, up to the order's.
+    """Return the sizes to give outcomes for: one lot, two, four and so on, up to that of the order.
 
     Examples
     --------
@@ -31,11 +31,11 @@ def outcome_sizes(shares: int, lot: int) -> list[int]:
 
 
 def public_outcomes(exchange: Exchange, context: Context) -> Public:
-    """Return what orders at the moment of another one would have earned, in dollars against its arrival mid.
+    """Return what orders that arrive with another one would have earned, in dollars against its arrival mid.
 
     ``take`` is for shares taken at a venue after the latency. ``limit`` is for shares posted there until the horizon,
-    the remainder taken from all venues then; it is left out where the venue's queue is not known or the order has no
-    time.
+    with the remainder then taken from all venues; it is left out where the venue's queue is not known or the horizon is
+    0.
     """
     sizes = outcome_sizes(context.shares, context.lot)
     now = context.time + int(exchange.latency.lit * SECOND)

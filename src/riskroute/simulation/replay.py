@@ -27,9 +27,9 @@ _CELLS = 4_000_000  # numbers held at once while many splits are looked at
 
 
 class Replay(Environment):
-    """Every round one recorded scenario is drawn, and a split earns what its parts earn in it.
+    """Draw one recorded scenario per round, in which a split earns what its slots earn.
 
-    Slots add up, except that those which cross one book walk it together.
+    Profits of slots add up, except that slots which take from the same book walk it together.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Replay(Environment):
     profits : Floats
         ``(slots, scenarios, shares + 1)``, what 0, 1, 2 .. shares in a slot earn in a scenario, alone.
     shared : Sequence[SharedBook]
-        Books that several slots cross, and what that costs more.
+        Books that several slots take from, and what that costs in addition.
 
     Examples
     --------

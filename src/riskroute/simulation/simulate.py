@@ -48,7 +48,7 @@ def simulate(
     runs : int
         Runs of every policy.
     seed : int
-        Every (environment, policy label, run) has its own random stream, whatever else is run, in whatever order.
+        Every (environment, policy label, run) has its own random stream, whatever else is run before or after.
     checkpoints : int
         How many rounds are recorded.
     spacing : str

@@ -29,7 +29,7 @@ class HeavyTailed(Environment):
     Parameters
     ----------
     degrees : float
-        Degrees of freedom, above 2, where variances begin to exist; large is Gaussian.
+        Degrees of freedom, above 2, so that the variance is finite; large values are close to Gaussian.
     """
 
     gaussian = False
@@ -67,7 +67,7 @@ class NonlinearVariance(Environment):
     problem : Problem
         With a positive base variance.
     power : float
-        Above 0; variances further from the base move further away above 1, and nearer below.
+        Above 0. A power above 1 moves variances away from the base variance, one below 1 moves them closer.
     """
 
     kind: ClassVar[str] = "BentVariance"

@@ -58,7 +58,7 @@ class Task:
         """Everything the result depends on, as plain values."""
         return {
             "version": __version__,
-            "code": code_hash(),
+            "code": task_code_hash(),
             "environment": self.environment.identity,
             "label": self.label,
             "policy": self.policy.name,
@@ -135,7 +135,7 @@ def merged_tasks(results: Sequence[PolicyResult]) -> PolicyResult:
 
 
 @functools.cache
-def code_hash(room: str = "") -> str:
+def task_code_hash(room: str = "") -> str:
     """Hash of the source code of this package, or of one of its rooms."""
     files = sorted((Path(__file__).parents[1] / room).rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]

@@ -31,7 +31,7 @@ class ChangingActionSets(Environment):
     problems : Sequence[Problem]
         One per set, with the same coefficients, risk tolerance and base variance.
     sequence : Sequence[int] | Integers
-        Number of the problem (counted from 0) that each round offers the set of; begins again at its end.
+        Number of the problem (counted from 0) whose set is on offer in each round; it is repeated when it ends.
 
     Examples
     --------

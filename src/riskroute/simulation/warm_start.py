@@ -1,8 +1,8 @@
 """A warm start: what recorded books teach about every split, before the first order is sent.
 
-A policy that trades sees one reward a round, of the split it chose. Recorded books tell what all splits would have
-earned. Their means and variances, as far as they are linear in the features, are where a belief begins; how far they
-change when other buckets of the day are drawn says how firm it is.
+A policy that trades sees one reward a round, that of the split it chose. Recorded books show what all splits would have
+earned. A belief starts from their means and variances, as far as these are linear in the features; how much they
+change when the buckets of the day are resampled tells how firm it is.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, s
     Parameters
     ----------
     buckets : Integers
-        ``(scenarios,)``, which scenarios come from one bucket of the day, and so say much the same.
+        ``(scenarios,)``, the bucket of the day that each scenario comes from; scenarios of one bucket are much alike.
     firmness : float
-        Weight of the belief, up to 1. Errors within these books are all that is known; books to come may differ
-        by more, and a belief that is too firm never finds out.
+        Weight of the belief, up to 1. Its standard errors are those within these books; books to come may differ by
+        more, and a belief that is too firm would never find out.
     """
     instance_of("replay", replay, Replay, "a Replay")
     buckets = exact_array("buckets", buckets, np.int64, (None,))

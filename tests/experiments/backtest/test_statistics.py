@@ -111,7 +111,7 @@ def test_standard_errors_are_those_of_another_implementation(memory: float) -> N
     values = series(np.random.default_rng(5), 120, memory)
     found = bootstrap_difference(values, np.arange(120), np.random.default_rng(1), resamples=4000)
     assert found.length == max(block_length(values), LEAST_LENGTH)
-    theirs = StationaryBootstrap(found.length, values, seed=2).apply(np.mean, 4000).std(ddof=1)  # type: ignore[arg-type]
+    theirs = StationaryBootstrap(found.length, values, seed=2).apply(np.mean, 4000).std(ddof=1)  # type: ignore[arg-type]  # fractions too
     assert found.error / small_sample(120, found.length)[0] == pytest.approx(float(theirs), rel=0.05)
     assert found.detectable == POWER * found.error
     assert found.low < found.mean < found.high

@@ -229,7 +229,12 @@ def test_more_support_than_needed_is_thinned(tolerance: float, monkeypatch: pyte
     """On a sphere the solver leaves more than r (r + 1) / 2 actions; the paper promises that many are enough."""
     before = []
     original = design_module.thin_support
-    monkeypatch.setattr(design_module, "thin_support", lambda *a: before.append(len(a[1])) or original(*a))  # type: ignore[func-returns-value]
+
+    def noted(*given: Any) -> Any:
+        before.append(len(given[1]))
+        return original(*given)
+
+    monkeypatch.setattr(design_module, "thin_support", noted)
     directions = np.random.default_rng(0).standard_normal((300, 3))
     sphere = directions / np.linalg.norm(directions, axis=1)[:, None]
     design = g_optimal(sphere, tolerance)
@@ -241,7 +246,12 @@ def test_outermost_actions_in_a_subspace(monkeypatch: pytest.MonkeyPatch) -> Non
     """The longest 250 vectors, seen from the whole set, span a plane; the third direction is in the crowd."""
     used = []
     original = design_module._spanning_rows
-    monkeypatch.setattr(design_module, "_spanning_rows", lambda *a: used.append(True) or original(*a))  # type: ignore[func-returns-value]
+
+    def noted(*given: Any) -> Any:
+        used.append(True)
+        return original(*given)
+
+    monkeypatch.setattr(design_module, "_spanning_rows", noted)
     angles = np.linspace(0, math.pi, 250, endpoint=False)
     circle = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(250)])
     crowd = np.tile([0.0, 0.0, 1.0], (10_000, 1))

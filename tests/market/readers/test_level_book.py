@@ -34,7 +34,7 @@ def arrays(updates: Sequence[Update], begin: int) -> LevelUpdates:
     flags = [np.array([getattr(one, name) for one in updates], dtype=np.bool_) for name in ("reset", "bid")]
     values = [np.array([getattr(one, name) for one in updates], dtype=np.float64) for name in ("price", "size")]
     numbers = np.arange(begin + 1, begin + 1 + len(updates))
-    return LevelUpdates(groups * 1000, numbers, groups, *flags, *values)  # type: ignore[arg-type]
+    return LevelUpdates(groups * 1000, numbers, groups, *flags, *values)  # type: ignore[arg-type]  # by kind
 
 
 def followed(updates: Sequence[Update], depth: int, piece: int) -> list[polars.DataFrame]:

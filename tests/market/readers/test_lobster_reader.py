@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars
 import pytest
@@ -233,10 +235,10 @@ def test_a_bad_size_in_a_book_is_refused(tmp_path: Path, value: str) -> None:
 @pytest.mark.parametrize(
     "change", [lambda line: line + ",1", lambda line: line.rsplit(",", 1)[0], lambda line: "\xff\x00" + line]
 )
-def test_rows_of_another_width_are_refused(tmp_path: Path, change: object) -> None:
+def test_rows_of_another_width_are_refused(tmp_path: Path, change: Callable[[str], str]) -> None:
     _, book = pair(tmp_path, *lobster_texts(MESSAGES, 3))
     lines = book.read_text().splitlines()
-    lines[6] = change(lines[6])  # type: ignore[operator]
+    lines[6] = change(lines[6])
     book.write_text("\n".join(lines) + "\n")
     assert "must be a table of numbers as described" in refusal(book)
 
@@ -283,7 +285,7 @@ def test_the_real_amazon_file(tmp_path: Path) -> None:
 
 
 def test_wanted_refuses_what_cannot_be() -> None:
-    for wrong, expected in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"depth": 0}, "depth must be a positive integer, was 0"),
         ({"depth": 1001}, "depth must be at most 1,000, was 1,001"),
         ({"depth": 2.5}, "depth must be a positive integer, was 2.5"),
@@ -298,7 +300,8 @@ def test_wanted_refuses_what_cannot_be() -> None:
         ({"start": dt.time(12), "end": dt.time(11)}, "window must end after it starts, was 12:00:00 to 11:00:00"),
         ({"date": dt.date(1, 1, 1)}, "date must be between 1970 and 2261, was 0001-01-01"),
         ({"date": dt.date(9999, 1, 1)}, "date must be between 1970 and 2261, was 9999-01-01"),
-    ]:
+    ]
+    for wrong, expected in cases:
         with pytest.raises(InputError) as caught:
-            ImportOptions(**wrong)  # type: ignore[arg-type]
+            ImportOptions(**wrong)
         assert str(caught.value).startswith(expected)

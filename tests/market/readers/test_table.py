@@ -174,9 +174,9 @@ def test_times_in_many_ways(tmp_path: Path, write: Writer, times: polars.Series)
 
 @pytest.mark.parametrize("unit", ["ns", "us", "ms"])
 @pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
-def test_typed_times(tmp_path: Path, unit: str, zone: str | None) -> None:
+def test_typed_times(tmp_path: Path, unit: Any, zone: str | None) -> None:
     times = moments(None) if zone is None else moments("UTC").dt.convert_time_zone(zone)
-    frame = polars.DataFrame(table_columns(MESSAGES, 1)).with_columns(times.dt.cast_time_unit(unit).alias("ts_event"))  # type: ignore[arg-type]
+    frame = polars.DataFrame(table_columns(MESSAGES, 1)).with_columns(times.dt.cast_time_unit(unit).alias("ts_event"))
     frame.write_parquet(tmp_path / "books.parquet")
     ((_, table),) = imported(tmp_path / "books.parquet")
     assert table["ts_event"].cast(polars.Int64).to_list() == [MIDNIGHT + message.time for message in MESSAGES]

@@ -32,7 +32,8 @@ FAULTS = ("missing_ref", "dup_ref", "rejected", "clamped", "crossed_books", "mal
 
 
 def minutes(first: int, last: int) -> tuple[dt.time, dt.time]:
-    return tuple((dt.datetime(2019, 3, 27, 10) + dt.timedelta(minutes=m)).time() for m in (first, last))  # type: ignore[return-value]
+    start = dt.datetime(2019, 3, 27, 10)
+    return (start + dt.timedelta(minutes=first)).time(), (start + dt.timedelta(minutes=last)).time()
 
 
 def depth_table(path: Path, locate: int = 1) -> tuple[polars.DataFrame, dict[str, int]]:

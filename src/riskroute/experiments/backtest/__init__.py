@@ -1,1 +1,1 @@
-"""Routers judged on recorded days: the same books, the same luck, one benchmark price, and what the difference is."""
+"""Routers compared on recorded days: the same books, the same hidden shares, one benchmark price for all."""

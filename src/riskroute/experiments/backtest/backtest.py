@@ -1,4 +1,4 @@
-"""A backtest from a market to a verdict: days made ready, routers played, costs compared, the answer in a sentence."""
+"""A backtest from a market to a verdict: prepare its days, play the routers, compare costs, answer in a sentence."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from riskroute.validation import list_of, one_of, path_of
 
 ALL = "all"
 MOST_OF_DEPTH, MOST_OF_VOLUME = 0.5, 0.1
-"""Shares of the display and of the volume above which a replay that does not react is not to be trusted."""
+"""Fractions of the displayed size and of the volume above which a market that does not react is not realistic."""
 
 FITTED = ("static", "static+sweep")
 """Routers whose parameters are chosen on the training days."""
@@ -54,7 +54,7 @@ NAMES = (
     CLAIRVOYANT,
     *(name for name in POLICIES if name != Oracle.name),
 )
-"""Routers that can be asked for; the policy that is told the best split would have to be told."""
+"""Routers that can be asked for: all but the oracle policy, which would have to be told the best split."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class BacktestResult:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values: what was asked for, the number of judged orders, and the routers by name."""
+        """Return plain values: the configuration, the number of judged orders, and the routers by name."""
         config = record_to_plain(self.config) | {
             "market": self.market,
             "fingerprint": seeding_hash([record_to_plain(self.config), [day.folder.name for day in self.days]]),
@@ -115,14 +115,14 @@ class BacktestResult:
         return "\n".join(lines)
 
     def _tolerances(self) -> dict[str, float]:
-        """The paper's risk tolerance in dollars that charges a risk as kappa does, by size; none at kappa 0."""
+        """Return, by order size, the paper's risk tolerance in dollars that is equivalent to kappa; none at kappa 0."""
         price = float(self.tables.orders.select(polars.col("mid").mean()).item())
         sizes = self.config.shares if self.config.kappa > 0 else ()
         return {str(size): risk_tolerance(self.config.kappa, size * price) for size in sizes}
 
     @property
     def footprint(self) -> str:
-        """How large orders are beside what is displayed and what trades: a replay does not react to them."""
+        """Say how large orders are beside what is displayed and traded: the recorded market does not react to them."""
         judged = self.tables.orders.filter(polars.col("judged"))
         depth, volume = (
             judged.select((polars.col("shares") / polars.col(name)).drop_nans().median()).item()
@@ -136,21 +136,21 @@ class BacktestResult:
 
     @property
     def left_out(self) -> int:
-        """Orders that met no two-sided market at any venue, and were not played."""
+        """Say how many orders met no two-sided market at any venue, and were not played."""
         one = self.choices[0].label
         played = self.tables.orders.filter((polars.col("router") == one) & (polars.col("seed") == self.config.seed))
         return len(self.days) * self.config.orders - played.height
 
     @property
     def verdict(self) -> str:
-        """Which router to use, in words."""
+        """Say which router to use."""
         return verdict(self.comparison)
 
 
 def router_names(asked: Sequence[str], *, pools: bool, horizon: float, train: int | None = None) -> list[str]:
-    """Return the routers to be played: those asked for and the bar, or all that need no learning if none is.
+    """Return the routers to play: those asked for and the rules to beat, or all that do not learn if none is asked for.
 
-    Without training days, those that are chosen on them are left out unless they are asked for.
+    Without training days, routers fitted on them are left out unless they are asked for.
 
     Examples
     --------
@@ -191,9 +191,9 @@ def run_backtest(
     days : Sequence[MarketDay]
         Its days, as `market_days` gives them.
     cache : TableCache, optional
-        What was played before is not played again.
+        Where tables are kept; what was played before is not played again.
     finished : Callable, optional
-        Called with every task that is done.
+        Called with every finished task.
     choices : Sequence[RouterChoice], optional
         Routers with their parameters; those that the configuration names, fitted where they must be, if None.
     """
@@ -214,7 +214,7 @@ def run_backtest(
 
 
 def _check_training(days: Sequence[MarketDay], config: BacktestConfig) -> None:
-    """Refuse to train on all days: the last one is for judging; the only one may be divided."""
+    """Refuse to train on all days: routers are judged on the last ones; a single day may be divided."""
     counts = Counter(day.symbol for day in days)
     most = max(max(counts.values()) - 1, 1)
     if config.train is not None and config.train > most:
@@ -232,7 +232,7 @@ def _choice(
 
 
 def named_choice(text: str) -> RouterChoice:
-    """Return a router by its name, with parameters behind a colon if there are some.
+    """Return a router by its name, with parameters after a colon if there are any.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def backtest(
     engine: Engine | None = None,
     **orders: Any,
 ) -> BacktestResult:
-    """Play routers on the same books with the same luck, and compare what their orders cost.
+    """Play routers on the same books with the same hidden shares, and compare what their orders cost.
 
     Parameters
     ----------
@@ -279,11 +279,11 @@ def backtest(
     shares : int or Sequence[int]
         Sizes of orders, in turn.
     routers : Sequence[str or Router]
-        By name, or routers of your own, each of which begins as it is; all that need no learning if empty.
+        Names, or routers of your own, each of which starts in its present state; all that do not learn if empty.
     kept : str or Path
-        Folder in which days that are ready and what was played are kept.
+        Folder in which prepared days and results are kept.
     engine : Engine, optional
-        Where days are made and played.
+        Where days are prepared and played.
     **orders
         Fields of `BacktestConfig`: ``orders``, ``hours``, ``horizon``, ``kappa``, ``side``, ``lot``, ``train``,
         ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``.
@@ -319,7 +319,7 @@ def backtest(
 
 
 def verdict(found: Comparison) -> str:
-    """Return which router to use and what it saves, in words; the bar if nothing clearly beats it."""
+    """Say which router to use and what it saves: the simple rule, if nothing clearly beats it."""
     bar = found.routers[found.bar]
     others = {name: one for name, one in found.routers.items() if name not in (found.bar, CLAIRVOYANT)}
     clear = {

@@ -1,4 +1,4 @@
-"""What a backtest is asked for: market, orders, routers, and how hard the world is on them."""
+"""Configuration of a backtest: orders, routers, and conditions harder than usual."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import partial
 
 from riskroute.errors import InputError, shown
 from riskroute.market.clock import clock_hours
-from riskroute.routing.consolidated import SIDES
+from riskroute.names import SIDES
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
 from riskroute.validation import instance_of, list_of, one_of, real_number, whole_number
 
 KAPPA = 0.05
-"""Basis points charged for a squared basis point of unforeseen cost, unless something else is asked for."""
+"""Basis points charged for a squared basis point of unforeseen cost, by default."""
 
 LARGEST_SEED = 2**31 - 1
 
@@ -25,20 +25,20 @@ PATIENT_ROUTERS = ("dark-first+post+sweep", "rest-even+sweep")
 
 @dataclass(frozen=True)
 class Stress:
-    """How the world is harder than usual.
+    """Conditions harder than usual.
 
     Parameters
     ----------
     presence, adverse : float
-        Factors of the presence and of the adverse selection of dark pools.
+        Factors on the presence and on the adverse selection of dark pools.
     leak : float
         Probability per 1,000 shares sent to a pool that the far touch fades for a second.
     fade : float
-        Share of the displayed size that is gone when an order arrives, at every second venue by chance.
+        Fraction of the displayed size that is gone when an order arrives, at every second venue by chance.
     fees : float
-        Dollars a share that taking costs more.
+        Dollars a share added to taker fees.
     impact : float
-        Multiple of the impact that is added to the cost of shares taken.
+        Multiple of the estimated market impact that is added to the cost of shares taken.
     pessimistic_queues : bool
         Whether cancellations ahead of a limit order do not bring it forward.
     """
@@ -78,23 +78,23 @@ class BacktestConfig:
     kappa : float
         Basis points charged for a squared basis point of unforeseen cost.
     routers : tuple[str, ...]
-        By name; empty for all that need no learning.
+        Names of routers; all that do not learn if empty.
     hours : str, optional
         New York times between which orders come, such as ``10:30-11:00``; the whole session if None. A synthetic day
-        then has these hours only.
+        then consists of these hours only.
     train : int, optional
-        Days at the beginning that are learned from and not judged; half of them if None. With one day it is the
-        morning.
+        Number of days at the beginning that routers learn on and are not judged on; half of them if None. Of a single
+        day it is the morning.
     latency_ms, dark_latency_ms : float
-        Milliseconds on the way to a lit venue, and to a pool and back.
+        Milliseconds to a lit venue, and to a pool and back.
     seeds : int
-        How often everything is played, with other luck in dark pools and of routers that draw.
+        How often everything is played, each time with other random numbers for dark pools and routers.
     seed : int
-        The first of them.
+        The first seed.
     block_minutes : float
-        Length of the time blocks that intervals are bootstrapped over.
+        Length of the time blocks that are resampled for confidence intervals.
     stress : Stress
-        How the world is harder than usual.
+        Conditions harder than usual.
     """
 
     shares: tuple[int, ...] = (1000,)
@@ -137,7 +137,7 @@ class BacktestConfig:
 
     @property
     def clock_hours(self) -> tuple[dt.time, dt.time] | None:
-        """First and last time for orders."""
+        """First and last time of orders."""
         if self.hours is None:
             return None
         try:
@@ -147,12 +147,12 @@ class BacktestConfig:
 
     @property
     def latency(self) -> Latency:
-        """Time on the way, in seconds."""
+        """The latencies in seconds."""
         return Latency(self.latency_ms / 1000, self.dark_latency_ms / 1000)
 
 
 def risk_tolerance(kappa: float, notional: float) -> float:
-    """The paper's risk tolerance in dollars for an order of some dollars, which charges a risk as ``kappa`` does.
+    """Return the paper's risk tolerance in dollars that is equivalent to ``kappa``, for an order of some dollars.
 
     With costs in basis points of the notional ``N``, variance less tolerance times mean in dollars is ``(N / 1e4)^2``
     times the variance in squared basis points plus the cost over ``kappa``, if the tolerance is ``N / (1e4 kappa)``.

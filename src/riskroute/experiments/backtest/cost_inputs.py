@@ -39,7 +39,7 @@ _TOLD = ("order", "period", "arrival", "sign", "bid", "ask", "horizon")
 
 @dataclass(frozen=True, eq=False)
 class CostInputs:
-    """Checked tables; what is not known is null in them.
+    """Checked tables, in which null stands for what is not known.
 
     ``orders`` are numbered by a column ``order``, and time blocks over all days by ``period``; the arrival mid is
     called ``arrival``. Each row of ``children`` and ``fills`` has ``order`` and what measures need to know of it: sign,
@@ -52,7 +52,7 @@ class CostInputs:
 
 
 def cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> CostInputs:
-    """Check the tables, and tell child orders and fills what their order was."""
+    """Check the tables, and join to child orders and fills what is known of their order."""
     found = (
         checked_orders(orders)
         .rename({"mid": "arrival"})

@@ -85,23 +85,23 @@ class RouterCosts:
         ``s (touch - p) / m0`` over filled shares, where the touch is the best displayed price to take at the decision;
         negative where fills were worse on average.
     improved_share : float
-        Part of the filled shares that traded at better than the touch.
+        Fraction of the filled shares that traded at better than the touch.
     spread_capture : float
         Of limit orders: ``sum(q s (m[t] - p)) / sum(q (ask - bid) / 2)``; 1 earns half a quoted spread.
     sd_bps : float
         Standard deviation of the cost of an order, ``n - 1`` in the denominator.
     es95_bps, worst_bps : float
         Expected shortfall 5 %, the mean cost of the worst twentieth of the orders, and that of their worst hundredth;
-        the order at the edge counts in part.
+        the order at the edge is weighted by its fraction.
     dark_share, limit_share, taken_share : float
-        Parts of the filled shares that traded in dark pools, by limit orders, and by taking and sweeping; they sum to
-        1.
+        Fractions of the filled shares that traded in dark pools, by limit orders, and by taking and sweeping; they sum
+        to 1.
     dark_fill_rate, limit_fill_rate, ioc_fill_rate : float
         Shares filled over shares sent, of child orders in dark pools, of limit orders, and of those that take at once
         (immediate or cancel). Pools tried in turn count the same share as sent more than once. Sweeps are left out:
         they look before they take.
     dark_hit_rate, limit_hit_rate, ioc_hit_rate : float
-        Part of these child orders that were filled at all.
+        Fraction of these child orders that were filled at all.
     fade : float
         ``1 - sum(filled) / sum(min(sent, displayed))`` of the child orders that take at once, with what was displayed
         to them at the decision; below 0 where more was there. Shares that came back as a better price was elsewhere
@@ -189,9 +189,9 @@ class VenueCosts:
     sent, filled : int
         Shares.
     fill_rate, hit_rate : float
-        Shares filled over shares sent, and part of the orders that were filled at all there.
+        Shares filled over shares sent, and fraction of the orders that were filled at all there.
     volume_share : float
-        Part of the router's filled shares.
+        Fraction of the router's filled shares.
     slippage_bps : float
         ``s (p - m0) / m0``, without fees.
     fees_bps : float

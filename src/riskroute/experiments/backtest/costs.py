@@ -12,6 +12,7 @@ from riskroute.experiments.backtest.measures import (
     MARKOUTS,
     TAKING,
     effective_spread,
+    expected_shortfall,
     fade,
     half_spread,
     markout,
@@ -21,7 +22,6 @@ from riskroute.experiments.backtest.measures import (
     sums_by_kind,
     weighted_means,
     weighted_quantiles,
-    worst_mean,
 )
 from riskroute.market.clock import SECOND
 
@@ -122,7 +122,7 @@ def _orders_with_sums(orders: pl.DataFrame, fills: pl.DataFrame) -> pl.DataFrame
 
 def _risk() -> dict[str, pl.Expr]:
     cost = pl.col("cost_bps")
-    return {"orders": pl.len(), "cost_bps": cost.mean(), "sd_bps": cost.std(), "es95_bps": worst_mean(cost, 5)}
+    return {"orders": pl.len(), "cost_bps": cost.mean(), "sd_bps": cost.std(), "es95_bps": expected_shortfall(cost)}
 
 
 def _order_measures() -> dict[str, pl.Expr]:
@@ -132,7 +132,7 @@ def _order_measures() -> dict[str, pl.Expr]:
     return {
         **_risk(),
         **{name: pl.col(name).mean() for name in (*means, *reversions)},
-        "worst_bps": worst_mean(pl.col("cost_bps"), 1),
+        "worst_bps": expected_shortfall(pl.col("cost_bps"), 1),
         "blocks": pl.col("period").n_unique(),
         "late_share": pl.col("late").sum() / _SHARES.sum(),
         **{f"{name}_shares": pl.col(name).sum() for name in ("estimated", "prevented", "through")},

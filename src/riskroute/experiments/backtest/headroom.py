@@ -1,8 +1,8 @@
 """How much any router could save, before one is built: simple rules against the clairvoyant, market by market.
 
-The best static split less the sweep is what looking at the books gives for nothing. The best fixed use of pools and
-limit orders before a sweep, less the clairvoyant, bounds what learning can add; where that is less than `WORTH`, it
-cannot pay.
+The best static split less the sweep is what looking at the books saves without learning. The best fixed use of pools
+and limit orders before a sweep, less the clairvoyant, bounds what learning can add; where that is less than `WORTH`,
+learning cannot pay.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ SIZES = (10, 100, 1000, 5000)
 HORIZONS = (0.0, 10.0, 60.0, 300.0)
 KAPPAS = (0.0, 0.05, 0.2)
 WORTH = 0.1
-"""Basis points; what learning could add below is not worth the trouble."""
+"""Basis points that learning must be able to add to be worth the trouble."""
 
 TRIED = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
 
 
 @dataclass(frozen=True)
 class Headroom:
-    """Objectives in basis points of one market, size, horizon and price of risk; None for pools that are not there."""
+    """Objectives in basis points for one market, order size, horizon and price of risk; None where no pools exist."""
 
     market: str
     shares: int
@@ -46,7 +46,7 @@ class Headroom:
 
     @property
     def for_nothing(self) -> float:
-        """What looking at the books gives without any learning."""
+        """What looking at the books saves without any learning."""
         return self.static - min(
             self.sweep, self.static_sweep, self.static if self.dark_first is None else self.dark_first
         )

@@ -1,6 +1,6 @@
 """Markets to judge routers on: synthetic ones by name, or a folder of imported recordings, one day after the other.
 
-Days are made ready once, in parallel, and kept in a folder; a day that is there is not made again.
+Days are prepared once, in parallel, and kept in a folder; a day found there is not prepared again.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from riskroute.routing.fees import FeeSchedule
 from riskroute.seeding import seed_stream, seeding_hash
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine, run_tasks
-from riskroute.simulation.tasks import code_hash
+from riskroute.simulation.tasks import task_code_hash
 from riskroute.validation import function_of, instance_of, list_of, one_of, whole_number
 
 LEVELS = 5
-"""Levels a side that are kept; what an order needs beyond is charged an estimate, and counted."""
+"""Number of levels kept on each side; what an order needs beyond them is charged an estimate, and counted."""
 
 Hours = tuple[dt.time, dt.time]
 
@@ -48,7 +48,7 @@ DARK_POOLS = (
     PoolModel("POOL2", presence=0.15, rate=0.04, tail=0.9, smallest=200, fee=0.0005),
     PoolModel("POOL3", presence=0.45, rate=0.25, tail=1.6, smallest=50, fee=0.0012),
 )
-"""Pools of the market ``dark``: one in the middle, one that is seldom there with large sizes, one often with small."""
+"""Pools of the market ``dark``: an average one, one that seldom has shares but many, and one that often has a few."""
 
 MARKETS = {"paper": (), "comparable": (), "dark": DARK_POOLS}
 """Synthetic markets by name, and their pools; ``dark`` is ``comparable`` with pools."""
@@ -56,14 +56,14 @@ MARKETS = {"paper": (), "comparable": (), "dark": DARK_POOLS}
 
 @dataclass(frozen=True)
 class MarketDay:
-    """A day of a symbol that is ready to be played.
+    """A prepared day of a symbol, ready to be played.
 
     Parameters
     ----------
     symbol, date : str, dt.date
-        Which it is.
+        Symbol and day.
     folder : Path
-        Where its arrays lie.
+        Folder of its arrays.
     takers, makers : tuple[float, ...]
         Fees by venue, dollars a share.
     pools : tuple[PoolModel, ...]
@@ -88,7 +88,7 @@ class MarketDay:
         return np.array(self.takers), np.array(self.makers)
 
     def load(self) -> PreparedDay:
-        """Books and queues; those of the last day asked for are kept."""
+        """Return books and queues; those of the latest call are kept in memory."""
         return _loaded(self.folder)
 
 
@@ -99,7 +99,7 @@ def _loaded(folder: Path) -> PreparedDay:
 
 @dataclass(frozen=True)
 class _SyntheticDay:
-    """A task: make one day of a synthetic market."""
+    """A task that makes one day of a synthetic market."""
 
     preset: str
     symbol: str
@@ -121,7 +121,7 @@ class _SyntheticDay:
 def make_synthetic_day(
     preset: MarketPreset, symbol: str, date: dt.date, seed: int, folder: Path, scratch: Path, hours: Hours
 ) -> None:
-    """Write the day of a synthetic market as files of its venues, import them as anybody's, and make them ready."""
+    """Write a day of a synthetic market as files of its venues, import them like any others, and prepare the day."""
     day_seed = int(seed_stream(seed, "market day", str(date)).generate_state(1)[0])
     files = generate_market(
         scratch / "files", seed=day_seed, symbols=[symbol], hours=hours, date=date, venues=preset.venues
@@ -136,7 +136,7 @@ def make_synthetic_day(
 
 @dataclass(frozen=True)
 class _RecordedDay:
-    """A task: make one recorded day ready."""
+    """A task that prepares one recorded day."""
 
     store: Path
     recordings: tuple[Recording, ...]
@@ -186,28 +186,28 @@ def market_days(
     engine: Engine | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[MarketDay]:
-    """Return the days of a market, ready to be played, symbol after symbol in the order of time.
+    """Return the days of a market, ready to be played, symbol by symbol, the earliest first.
 
     Parameters
     ----------
     market : str or Path
         A name of `MARKETS`, or a folder of ``riskroute market import``.
     symbols : Sequence[str]
-        Which ones; the first of a synthetic market and all of a folder if empty.
+        Symbols to play; if empty, the first of a synthetic market, or all of a folder.
     days : int, optional
-        How many; of a folder the first ones, and all if None. Ten synthetic ones if None.
+        Number of days; the first ones of a folder. If None, all days of a folder, or ten synthetic ones.
     seed : int
-        Of a synthetic market.
+        Seed of a synthetic market.
     hours : Hours, optional
         New York times at which a synthetic day begins and ends; `SYNTHETIC_HOURS` if None.
     kept : Path
-        Folder in which days that are ready are kept.
+        Folder in which prepared days are kept.
     fees : FeeSchedule, optional
-        Of the venues of a folder, which has none of its own; a synthetic market has.
+        Fees of the venues of a folder, which has none of its own; a synthetic market has its own.
     pools : Sequence[PoolModel], optional
         Dark pools; those of the market if None.
     engine : Engine, optional
-        Where days are made ready.
+        Where days are prepared.
     progress : Callable, optional
         Called with a day, and how many of how many are ready.
     """
@@ -264,7 +264,7 @@ def _synthetic(
     found: list[_Found] = []
     for symbol in symbols or preset.symbols[:1]:
         for date in business_days(days):
-            key = seeding_hash([name, symbol, str(date), seed, LEVELS, *map(str, hours), code_hash("market")], 12)
+            key = seeding_hash([name, symbol, str(date), seed, LEVELS, *map(str, hours), task_code_hash("market")], 12)
             folder = kept / f"{name}-{symbol}-{date}-{key}"
             tasks.append(_SyntheticDay(name, symbol, date, seed, hours, folder))
             found.append((symbol, date, folder, takers, makers))
@@ -288,7 +288,7 @@ def _recorded(
         for date in sorted({one.date for one in mine})[:days]:
             some = tuple(one for one in mine if one.date == date)
             stamp = [[one.stem, one.snapshots, one.events, one.first, one.last] for one in some]
-            key = seeding_hash([str(market.resolve()), stamp, LEVELS, code_hash("market")], 12)
+            key = seeding_hash([str(market.resolve()), stamp, LEVELS, task_code_hash("market")], 12)
             folder = kept / f"{in_file_name(symbol)}-{date}-{key}"
             charged = [fees.fee(one.venue, date) if fees else None for one in some]
             takers = tuple(fee.taker if fee else 0.0 for fee in charged)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 BPS = 1e4
-"""Basis points in one."""
+"""One is so many basis points."""
 
 MARKOUTS = (1, 10, 60)
 """Seconds after a fill at which the mid is looked at again."""
@@ -85,16 +85,16 @@ def plain_quantile(value: pl.Expr, part: int, parts: int = 100) -> pl.Expr:
     return some.sort().get(place, null_on_oob=True)
 
 
-def worst_mean(cost: pl.Expr, percent: int) -> pl.Expr:
-    """Mean of the worst ``percent`` of the rows: ``sum(w x) / (percent n / 100)`` from the largest ``x`` down.
+def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
+    """Mean cost of the worst ``percent`` of the rows: ``sum(w x) / (percent n / 100)`` from the largest ``x`` down.
 
-    A row weighs 1 as long as the rows above it are fewer than ``percent n / 100`` by one or more, and the last one
-    what is then missing; so the tail of ten orders is the worst of them.
+    Rows weigh 1 while the weights add up to at most ``percent n / 100``, and the last one weighs the fraction that is
+    then missing; so of ten orders it is the cost of the worst.
 
     Examples
     --------
     >>> table = pl.DataFrame({"cost": [float(k) for k in range(1, 31)]})
-    >>> table.select(worst_mean(pl.col("cost"), 5)).item()  # (30 + 29 / 2) / 1.5
+    >>> table.select(expected_shortfall(pl.col("cost"))).item()  # (30 + 29 / 2) / 1.5
     29.666666666666668
     """
     size = cost.len() * (percent / 100)
@@ -128,7 +128,7 @@ def half_spread() -> pl.Expr:
 
 
 def sums_by_kind(children: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Child orders that were sent, added up: how many, how many were filled at all, shares, and what fade needs.
+    """Add up child orders: how many were sent, how many were filled at all, their shares, and what fade needs.
 
     ``hoped`` is ``min(sent, displayed)`` of those that take at once where some was displayed, and ``met`` what of these
     was filled.

@@ -1,4 +1,4 @@
-"""Playing routers on the days of a market: each symbol and seed on its own, days in the order of time."""
+"""Playing routers on the days of a market: each symbol and seed on its own, one day after the other."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from riskroute.simulation.backtest import STALE, Orders, TradingDay, View, play_
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine, run_tasks
-from riskroute.simulation.tasks import code_hash
+from riskroute.simulation.tasks import task_code_hash
 
 SESSION = (dt.time(9, 35), dt.time(15, 55))
-"""New York times between which orders come, of a day that has them."""
+"""New York times between which orders come, on a day that has books then."""
 
 WARMING = 60 * SECOND
-"""Nanoseconds in which the books of a day fill up."""
+"""The books of a day take so many nanoseconds to fill up."""
 
 _LEAST_SESSION = 600 * SECOND
 
 
 @dataclass(frozen=True)
 class RouterChoice:
-    """A router to be played: what it is called in tables, its name and its parameters, or a router to begin with."""
+    """A router to play: its label in tables, its name and parameters, or a router in the state to start from."""
 
     label: str
     name: str
@@ -66,10 +66,10 @@ class PlayTask:
     config: BacktestConfig
     seed: int
     placebo: str = ""
-    """What the router is shown instead of the books of the moment; see `PLACEBOS`."""
+    """What the router is shown instead of the books of the time; see `PLACEBOS`."""
 
     def prepare(self) -> None:
-        """Nothing is shared by tasks but files."""
+        """Do nothing: tasks share nothing but files."""
 
     def perform(self) -> Tables:
         """Play all days; what was learned on one day is known on the next."""
@@ -121,11 +121,11 @@ class PlayTask:
         knows = self.choice.name in POLICIES or "kappa" in self._told
         kappa = self.config.kappa if knows else 0.0
         config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1))
-        return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, code_hash()], 24)
+        return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, task_code_hash()], 24)
 
 
 PLACEBOS = ("shuffled", "lagged")
-"""Books of another order of the day, or of ten minutes ago: routers that use the books must lose by them."""
+"""Books of another order of the day, or of ten minutes ago: routers that use the books must do worse with them."""
 
 LAG = 600 * SECOND
 
@@ -156,7 +156,7 @@ def _first_judged(place: int, days: int, train: int, orders: int) -> int:
 
 
 def training_days(days: int, train: int | None) -> int:
-    """How many of some days are for training: as asked for, or half of them; 1 of 1 means its morning.
+    """Return how many of some days are for training: as asked for, or half of them; 1 of 1 means its morning.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def training_days(days: int, train: int | None) -> int:
 
 
 def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
-    """Put orders on the books of a day, the same for all routers, in the world that is asked for."""
+    """Put orders on the books of a day, the same for all routers, under the conditions asked for."""
     prepared, stress = day.load(), config.stress
     takers, makers = day.fees
     pools = tuple(_stressed(pool, config) for pool in day.pools)
@@ -191,7 +191,7 @@ def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
 
 
 def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Orders:
-    """Return the orders of a day: at random moments, sizes and sides in turn."""
+    """Return the orders of a day: at random times, with sizes and sides in turn."""
     rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
     hours = session(books, day.date, config.clock_hours or SESSION)
     plain = spaced_orders(
@@ -204,7 +204,7 @@ def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Order
 
 
 def session(books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] = SESSION) -> tuple[int, int]:
-    """First and last moment for orders, UTC nanoseconds: within some hours of New York if the day has them."""
+    """Return the first and last time of orders, UTC nanoseconds: within some New York hours if the day has them."""
     first, last = int(books.stamps.min()) + WARMING, books.last
     begin, end = (clock_stamp(date, moment) for moment in hours)
     least = _LEAST_SESSION if hours == SESSION else 1
@@ -214,7 +214,7 @@ def session(books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] = SES
 
 
 class TableCache:
-    """Tables of tasks that are done, in a folder, so that what was played is not played again."""
+    """Tables of finished tasks in a folder, so that what was played is not played again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

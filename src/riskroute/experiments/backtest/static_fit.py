@@ -1,8 +1,8 @@
 """The best static split, chosen on training days: what a router that sees the books must beat at the very least.
 
-`fit_static` chooses fixed shares for venues and pools. Costs are additive over places, so the best split in tenths of
-an order follows from the mean cost of every tenth at every place, by dynamic programming. `fit_static_sweep` chooses
-what is tried, rested and posted before the sweep, by playing every combination of a grid.
+`fit_static` chooses fixed fractions for venues and pools. Costs add up over venues and pools, so the best split in
+tenths of an order follows from the mean cost of every number of tenths at each, by dynamic programming.
+`fit_static_sweep` chooses what is tried, rested and posted before the sweep, by playing every combination of a grid.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, trading_day, training_days
 from riskroute.market.clock import SECOND
-from riskroute.routing.consolidated import SIDES, ConsolidatedBook
+from riskroute.names import SIDES
+from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.separable import separable_table_maximum
 from riskroute.simulation.backtest import Orders, TradingDay
 from riskroute.simulation.engines import Engine, run_tasks
 
 UNITS = 10
-"""Parts into which an order is cut."""
+"""An order is divided into so many parts."""
 
 MOST_ORDERS = 100
-"""Orders of a training day that splits are chosen on."""
+"""Splits are chosen on at most so many orders of a training day."""
 
 HOPELESS = 1e4
-"""Basis points that a venue counts as costing which never showed a book."""
+"""A venue that never showed a book counts as costing so many basis points."""
 
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Shares of an order that may rest or be posted."""
+"""Fractions of an order that may rest or be posted."""
 
 
 def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> RouterChoice:
@@ -53,7 +54,7 @@ def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> RouterChoic
     rest = int(np.argmin(alone))
     costs[:, len(names) :] += (np.arange(UNITS + 1) / UNITS - fills) * costs[:, rest, UNITS][:, None, None]
     mean, variance = costs.mean(axis=0), costs.var(axis=0)
-    variance[: len(names)] = 0.0  # what a venue displays is seen, not risked
+    variance[: len(names)] = 0.0  # what a venue displays is known, and so no risk
     _, units = separable_table_maximum([*-(mean + config.kappa * variance)], UNITS)
     weights = {place: float(n) for place, n in zip((*names, *pools), units, strict=True) if n}
     take = {place: n for place, n in weights.items() if place in names}
@@ -82,7 +83,7 @@ def _training_orders(days: Sequence[MarketDay], config: BacktestConfig) -> int:
 
 
 def _first(day: TradingDay, count: int) -> TradingDay:
-    """The same day with the first of its orders alone."""
+    """Return the same day with its first orders alone."""
     some = day.orders
     kept = Orders(some.times[:count], some.signs[:count], some.shares[:count], some.horizons[:count], some.lot)
     return dataclasses.replace(day, orders=kept)

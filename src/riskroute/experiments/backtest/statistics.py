@@ -1,6 +1,6 @@
-"""Whether a difference is one: stationary bootstrap over time blocks, and the test for the best of many.
+"""Whether a difference is significant: stationary bootstrap over time blocks, and the test for the best of many.
 
-Costs of neighbouring orders are alike, so time blocks are drawn again, several in a row, not orders. The best of
+Costs of neighbouring orders are alike, so time blocks are resampled, several in a row, instead of orders. The best of
 many routers looks better than it is; Hansen's test asks whether any of them beats the benchmark all the same.
 
 References
@@ -25,10 +25,10 @@ from riskroute.validation import exact_array, real_number, whole_number
 
 RESAMPLES = 2000
 LEAST_LENGTH = 5.0
-"""Blocks that are drawn in a row on average, at least."""
+"""At least so many blocks are drawn in a row, on average."""
 
 POWER = 2.8
-"""Standard errors that a true difference must have to be found four times out of five at the level of 5 %."""
+"""A true difference of so many standard errors is found four times out of five, at the level of 5 %."""
 
 
 def stationary_draws(count: int, mean_length: float, resamples: int, rng: np.random.Generator) -> Integers:
@@ -77,11 +77,11 @@ def block_length(values: Vector) -> float:
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean difference, with what the time blocks say about it.
+    """A mean difference, with its confidence interval from time blocks.
 
-    ``low`` and ``high`` bound it at the level of 95 %; ``error`` is its standard error over ``blocks`` time
-    blocks, ``length`` of which are drawn in a row on average; ``detectable`` is the true difference that so many would
-    show four times out of five.
+    ``low`` and ``high`` are the ends of its 95 % confidence interval; ``error`` is its standard error over ``blocks``
+    time blocks, ``length`` of which are drawn in a row on average; ``detectable`` is the true difference that so many
+    blocks would show four times out of five.
     """
 
     mean: float
@@ -94,7 +94,7 @@ class Difference:
 
 
 def block_means(values: Vector, blocks: Integers) -> tuple[Vector, Vector]:
-    """Sums and counts of values ``(n,)`` by block, in the order of the blocks."""
+    """Return sums and counts of values ``(n,)``, block by block."""
     _, place = np.unique(blocks, return_inverse=True)
     return np.asarray(np.bincount(place, weights=values)), np.bincount(place).astype(np.float64)
 
@@ -109,7 +109,7 @@ def bootstrap_difference(
     values : Vector
         One per order, such as the paired difference of two routers.
     blocks : Integers
-        ``(n,)``, the time block of each, numbered in the order of time.
+        ``(n,)``, the time block of each, numbered from the earliest on.
     """
     exact_array("values", values, np.float64, (None,))
     exact_array("blocks", blocks, np.int64, (len(values),))
@@ -131,7 +131,7 @@ def bootstrap_difference(
 
 
 def small_sample(count: int, length: float) -> tuple[float, float]:
-    """By how much the spread of bootstrap means of few blocks is too small, and its degrees of freedom.
+    """Return the factor by which bootstrap means of few blocks spread too little, and their degrees of freedom.
 
     Autocovariances ``k`` apart are taken from the mean of the very same blocks, which makes each of them ``1 / count``
     of the variance too small; the bootstrap gives them the weights ``(1 - 1 / length) ** k``.

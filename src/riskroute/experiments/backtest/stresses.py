@@ -1,8 +1,8 @@
-"""The same backtest in harder worlds, and with the wrong books: which conclusions survive, and does the yardstick work.
+"""The same backtest under harder conditions, and with the wrong books: what conclusions survive, and is the test sound.
 
-A stress changes the world for all routers alike. A placebo shows routers the books of another moment: a router that
-uses the books must do worse then, one that knows the future must win, and without anybody in them dark pools must make
-no difference. If one of these fails, no number of the backtest is worth anything.
+A stress changes conditions for all routers alike. A placebo shows routers the books of another time: a router that uses
+the books must then do worse, one that knows the future must win, and empty dark pools must make no difference. If one
+of these checks fails, no number of the backtest can be trusted.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from riskroute.text import TextTable
 
 LEAKY = 5 * LEAK
 FEE_STEP = 0.001
-"""Dollars a share: ten mils."""
+"""Dollars a share by which fees are raised: ten mils."""
 
 
 def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, BacktestConfig]:
-    """Return harder worlds by name, the usual one first."""
+    """Return configurations by name: the usual one first, then harder ones."""
 
     def harder(**changes: Any) -> BacktestConfig:
         return dataclasses.replace(config, stress=dataclasses.replace(config.stress, **changes))
@@ -58,7 +58,7 @@ def run_stresses(
     cache: TableCache | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, BacktestResult]:
-    """Play the routers of a backtest again in harder worlds, with the parameters they had."""
+    """Play the routers of a backtest again under harder conditions, with the parameters they had."""
     pools = bool(result.days[0].pools)
     worlds = stress_configs(result.config, pools=pools)
     if result.tables.orders["impact"].is_nan().any():
@@ -74,7 +74,7 @@ def run_stresses(
 
 
 def stress_table(found: dict[str, BacktestResult]) -> TextTable:
-    """One row per world: the cheapest routers by objective, in order, and what the first saves against the bar."""
+    """One row per configuration: the cheapest routers by objective, and what the best saves against the simple rule."""
     rows = []
     for name, result in found.items():
         some = result.comparison
@@ -89,7 +89,7 @@ def stress_table(found: dict[str, BacktestResult]) -> TextTable:
 
 @dataclass(frozen=True)
 class PlaceboResult:
-    """What a check of the yardstick found: a difference in basis points, what it must be, and whether it is."""
+    """What a placebo check found: a difference in basis points, what it must be, and whether it is."""
 
     name: str
     expected: str

@@ -10,6 +10,7 @@ import numpy as np
 import polars
 
 from riskroute.arrays import Integers, Vector
+from riskroute.experiments.backtest.measures import expected_shortfall
 from riskroute.experiments.backtest.statistics import Difference, block_means, bootstrap_difference, superior_pvalue
 from riskroute.experiments.backtest.tables import Tables
 from riskroute.seeding import seed_stream
@@ -18,14 +19,14 @@ ORDER = ("symbol", "day", "number")
 CLAIRVOYANT = "clairvoyant"
 
 ROUNDING = 1e-9
-"""Basis points; costs that differ by less are the same, added up in another order."""
+"""Costs that differ by less, in basis points, are the same but for rounding."""
 
 BARS = ("dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep", "sweep")
-"""Rules without learning that a router must beat, where orders have time: the best of them on the training days."""
+"""Simple rules of which a router must beat the one that was best on the training days, where the horizon is not 0."""
 
 
 def costs_in_bps(orders: polars.DataFrame, impact: float = 0.0) -> polars.DataFrame:
-    """Return the orders with ``cost_bps`` and ``unforeseen_bps``, fees included, and impact if wanted."""
+    """Return the orders with ``cost_bps`` and ``unforeseen_bps``, fees included, and ``impact`` times the impact."""
     scale = 1e4 / (polars.col("shares") * polars.col("mid"))
     pressed = polars.col("cost") + (impact * polars.col("impact") if impact else 0.0)
     return orders.with_columns(
@@ -37,7 +38,7 @@ def objective_bps(orders: polars.DataFrame, kappa: float, impact: float = 0.0) -
     """Return the mean cost plus ``kappa`` times the variance of what was not foreseen, in basis points.
 
     What was foreseen is what the plan costs if the displayed books hold and nothing else fills: a router sees the
-    books before it sends, so that their variation is no risk. The variance is taken among orders of one size.
+    books before it sends, so their variation is no risk. The variance is taken among orders of one size.
 
     Examples
     --------
@@ -56,7 +57,7 @@ def objective_bps(orders: polars.DataFrame, kappa: float, impact: float = 0.0) -
 class Paired:
     """The cost of a router less that of another one, order by order, in basis points; less than 0 is better.
 
-    ``low`` and ``high`` bound the mean difference at the level of 95 %, by time blocks; ``detectable`` is the
+    ``low`` and ``high`` are the ends of the 95 % confidence interval, by time blocks; ``detectable`` is the true
     difference that so many orders would show four times out of five.
     """
 
@@ -74,7 +75,8 @@ class RouterResult:
 
     ``se_bps`` is the standard error of the mean by time blocks, ``seed_se_bps`` that over seeds (None with one);
     ``es95_bps`` is the expected shortfall (5 %); ``objective_bps`` adds the charge for unforeseen variance;
-    ``exploration_bps`` is what orders cost more than with the plans that seemed best, None for routers that send those.
+    ``exploration_bps`` is how much more orders cost than with the plans that seemed best; None for routers that always
+    send those.
     """
 
     feedback: str
@@ -97,10 +99,10 @@ class RouterResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All routers, which of them is the bar, and whether any beats it.
+    """All routers, the simple rule to beat (``bar``), and whether any router beats it.
 
     ``p_value`` is that of Hansen's test: how likely the best of so many would look as good as it does if none was
-    better than the bar. None if there is nothing to compare.
+    better than the rule. None if there is nothing to compare.
     """
 
     orders: int
@@ -190,7 +192,7 @@ def _router_result(
         seed_se_bps=float(seeds.std(ddof=1)) / math.sqrt(len(seeds)) if len(seeds) > 1 else None,
         objective_bps=objective_bps(mine, kappa, impact),
         sd_bps=float(costs.std(ddof=1)) if len(costs) > 1 else 0.0,
-        es95_bps=expected_shortfall(costs),
+        es95_bps=float(mine.select(expected_shortfall(polars.col("cost_bps"))).item()),
         unforeseen_sd_bps=float(unforeseen.item() or 0.0),
         paired=None if pair is None else _paired(pair, bar),
         fees_bps=float(fees),
@@ -206,21 +208,6 @@ def _paired(pair: Difference, bar: str) -> Paired:
 
 def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def expected_shortfall(costs: Vector, share: float = 0.05) -> float:
-    """Mean of the worst part of some costs ``(n,)``; the one at the edge counts in part.
-
-    Examples
-    --------
-    >>> expected_shortfall(np.arange(1.0, 41.0))  # the worst two of forty
-    39.5
-    """
-    worst = np.sort(costs)[::-1]
-    wanted = share * len(worst)
-    whole = int(wanted)
-    total = float(worst[:whole].sum()) + (wanted - whole) * float(worst[min(whole, len(worst) - 1)])
-    return total / wanted
 
 
 def _p_value(wide: polars.DataFrame, blocks: Integers, bar: str, names: Sequence[str], seed: int) -> float | None:

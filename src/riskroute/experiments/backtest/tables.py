@@ -63,8 +63,8 @@ ORDERS: Schema = _KEY | {
 the decision; ``end_mid`` and ``end_spread`` those at the horizon; ``after_10`` is the mid ten seconds after the last
 fill. ``foreseen`` is what the plan costs if the display holds and nothing else fills; ``impact`` is what the shares
 taken would cost by moving the price, and no part of ``cost``; ``volume`` is what traded in the time block.
-``exploration`` is what the order cost more than with the plan that seemed best, not a number for routers that always
-send that one. ``block`` counts the time blocks of the day, and ``judged`` is false on the training days.
+``exploration`` is how much more the order cost than with the plan that seemed best, NaN for routers that always send
+that one. ``block`` counts the time blocks of the day, and ``judged`` is false on the training days.
 """
 
 CHILDREN: Schema = _KEY | {
@@ -129,7 +129,7 @@ class Tables:
 
     @classmethod
     def together(cls, parts: Sequence[Tables]) -> Tables:
-        """Put tables together, one below the other."""
+        """Concatenate tables."""
         return cls(
             *(polars.concat([getattr(part, name) for part in parts]) for name in ("orders", "children", "fills"))
         )
@@ -144,14 +144,14 @@ def day_tables(
     block_seconds: float,
     judged_from: int = 0,
 ) -> Tables:
-    """Make the tables of a day that was played.
+    """Return the tables of a day that was played.
 
     Parameters
     ----------
     key : dict[str, Any]
         Router, seed, symbol and day, for every row.
     queue : QueueReplay, optional
-        Knows what traded; without, the impact of orders is not known.
+        What traded during the day; if None, the impact of orders is not known.
     block_seconds : float
         Length of the time blocks that ``block`` counts.
     judged_from : int

@@ -30,10 +30,10 @@ from riskroute.market.clock import SECOND
 from riskroute.seeding import seed_stream, seeded_generator
 
 FEWEST_BLOCKS = 30
-"""Time blocks below which adverse selection has no interval."""
+"""With fewer time blocks than this, adverse selection gets no interval."""
 
 RESAMPLES = 1000
-"""Bootstrap samples behind an interval."""
+"""Number of bootstrap samples behind an interval."""
 
 COVERED = (2.5, 97.5)
 """Per cent of the bootstrap samples below the ends of an interval."""
@@ -52,7 +52,7 @@ def venue_costs(
     orders, children, fills : polars.DataFrame
         As in `router_costs`.
     seed : int
-        Of the bootstrap.
+        Seed of the bootstrap.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def venue_costs(
 
 def _with_seconds(fills: pl.DataFrame, children: pl.DataFrame) -> pl.DataFrame:
     """Fills with the seconds since their child order was sent, null for those of unknown children."""
-    most = max((int(table["child"].max()) for table in (fills, children) if len(table)), default=0)  # type: ignore[arg-type]
+    most = max((table.select(pl.col("child").max()).item() for table in (fills, children) if len(table)), default=0)
     name = pl.col("order") * (most + 1) + pl.col("child")  # one column to join on, which is faster than two
     posted = children.select("posted", name=name)
     return (
@@ -99,7 +99,7 @@ def _with_seconds(fills: pl.DataFrame, children: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unasked(value: pl.Expr) -> pl.Expr:
-    """A measure of fills that we did not time, null for others."""
+    """Keep a measure for fills that we did not time, and make it null for others."""
     return pl.when(pl.col("kind").is_in(PASSIVE)).then(value)
 
 

@@ -22,7 +22,7 @@ from riskroute.arrays import Floats, Units, Vector
 from riskroute.experiments.literature.statements import Pools, Statement, draw_paper_pools, draw_sizes
 from riskroute.routers.dark_allocation import greedy_units
 from riskroute.routers.exp3 import draw_units, estimate_gradient, exp3_mixing, exp3_rate
-from riskroute.routers.expgrad import expgrad_rate, full_fills, softmax_weights
+from riskroute.routers.expgrad import expgrad_full_fills, expgrad_rate, softmax_weights
 from riskroute.routers.kaplan_meier import theory_counts
 from riskroute.routers.parml import fit_exponent, power_tails
 from riskroute.seeding import seed_stream
@@ -126,7 +126,7 @@ def play_expgrad_constant(sizes: Units, units: int) -> Vector:
     for t in range(rounds):
         parts = units * softmax_weights(rate, gradients)[0]
         filled[t] = np.minimum(parts, sizes[t]).sum()
-        gradients[0] += full_fills(parts, sizes[t])
+        gradients[0] += expgrad_full_fills(parts, sizes[t])
     return filled
 
 

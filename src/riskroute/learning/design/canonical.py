@@ -3,10 +3,9 @@
 The optimal information matrix of a set of feature vectors is unique; the weights that make it often are not, least of
 all on symmetric sets. A solver then ends wherever rounding errors led it. Here its answer is replaced by
 
-1. the weights of least norm (`canonical_least_norm`), which are unique and the same for actions that play the same
-   part,
-2. moved to fewer actions where there are too many (`canonical_weights`), in the order of the actions, and
-3. rounded (`on_canonical_grid`), so that the last bits of the computation are gone.
+1. the weights of least norm (`canonical_least_norm`), which are unique and equal for actions that symmetry makes equal,
+2. moved to fewer actions where there are too many (`canonical_weights`), action by action, and
+3. rounded (`on_canonical_grid`), so that the last bits of the computation do not show.
 
 Comparisons have tolerances far above rounding errors and far below what matters to a design.
 """
@@ -20,20 +19,22 @@ from riskroute.arrays import Integers, Matrix, Vector
 from riskroute.validation import check_array
 
 CONTACT = 1e-5
-"""Actions whose leverage is below the largest by less than this part of it may carry weight in an optimal design."""
+"""Actions whose leverage is within this fraction of the largest may carry weight in an optimal design."""
 
 COARSE_GRID, FINE_GRID = 2.0**24, 2.0**40
-"""Weights are multiples of the inverse: the coarse one is far above the solver's errors, which then rarely show."""
+"""Weights are multiples of one over this: the coarse step is far above the solver's errors, which then rarely show."""
 
 _STEPS = 100
-_RESIDUAL = 1e-11  # of entries of the whitened information matrix, which are of order one
-_DAMPING = 1e-9  # of the largest eigenvalue: no smaller one is believed
-_DEPENDENT = 1e-8  # entries of a column, beside those of order one, that count as zero
+_RESIDUAL = 1e-11  # error allowed in the entries of the whitened information matrix, which are about one
+_DAMPING = 1e-9  # fraction of the largest eigenvalue: smaller eigenvalues are raised to it
+_DEPENDENT = 1e-8  # entries of a column below this count as zero; others are about one
 _TIE = 1e-7
 
 
 def canonical_products(white: Matrix) -> Matrix:
-    """Distinct entries of ``z z'`` for every row of ``white`` ``(n, r)``, ``(n, r (r + 1) / 2)``, inner products kept.
+    """Return the distinct entries of ``z z'`` of every row of ``white`` ``(n, r)``, ``(n, r (r + 1) / 2)``.
+
+    Entries off the diagonal are scaled so that inner products stay the same.
 
     Examples
     --------
@@ -46,7 +47,7 @@ def canonical_products(white: Matrix) -> Matrix:
 
 
 def canonical_least_norm(rows: Matrix, target: Vector) -> Vector | None:
-    """Non-negative weights ``w`` of least norm with ``sum_i w_i rows[i] = target``, or None if none were found.
+    """Return non-negative weights ``w`` of least norm with ``sum_i w_i rows[i] = target``; None if none were found.
 
     They are ``max(rows @ multipliers, 0)`` for the multipliers that minimise a convex, piecewise quadratic function
     (the dual problem), found by Newton steps. ``rows`` is ``(n, q)``.
@@ -80,7 +81,7 @@ def _damped_solve(rows: Matrix, target: Vector) -> Vector:
 
 
 def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slope: float) -> float:
-    """Largest of 1, 1/2, 1/4 .. that lowers the dual function enough; 0 if none does."""
+    """Return the largest of 1, 1/2, 1/4 .. that lowers the dual function enough; 0 if none does."""
 
     def dual(multipliers: Vector) -> float:
         weights = np.maximum(rows @ multipliers, 0.0)
@@ -97,9 +98,9 @@ def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slo
 def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     """Move weight between columns ``(q, n)``, keeping ``columns @ weights``, until at most ``limit`` have any.
 
-    Columns are taken in order. One that depends on those before it has a unique relation to them; weight moves along it
-    until a column is empty (Caratheodory's argument). It moves so that the total does not grow, or, where the total
-    stays, away from the later column. Entries of ``columns`` are to be of order one.
+    Columns are taken one by one. A column that depends on those before it has a unique relation to them; weight moves
+    along it until a column is empty (Caratheodory's argument). It moves so that the total does not grow or, where the
+    total stays the same, away from the later column. Entries of ``columns`` should be about one in size.
     """
     check_array("columns", columns, np.float64, (None, None))
     check_array("weights", weights, np.float64, columns.shape[1:])
@@ -109,7 +110,7 @@ def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
 
 @njit(cache=True)
 def _basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
-    table = columns.copy()  # by Gauss-Jordan elimination: every column in terms of those in the basis
+    table = columns.copy()  # after Gauss-Jordan elimination, every column in terms of those in the basis
     weights = weights.copy()
     n_rows, n = table.shape
     basis = np.full(n_rows, -1)  # column that each row stands for
@@ -143,9 +144,9 @@ def _basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
 
 @njit(cache=True)
 def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
-    """Move weight along the relation of column ``j`` to the basis; returns the row that is empty then, or -1 for ``j``.
+    """Move weight along the relation of column ``j`` to the basis until a column is empty.
 
-    Of several that are empty at once, the first column leaves.
+    Returns the row of the column that is empty, or -1 if it is ``j``; of several, the first column leaves.
     """
     total, size = 1.0, 1.0
     for i in range(len(basis)):
@@ -173,7 +174,7 @@ def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
 
 @njit(cache=True)
 def _reduced(weight: float, by: float, most: float) -> float:
-    """The remainder of a weight; nothing, if only a rounding error is."""
+    """Subtract from a weight, and return zero where only a rounding error remains."""
     left = weight - by
     return left if left > _TIE * most or by == 0 else 0.0
 
@@ -188,4 +189,4 @@ def on_canonical_grid(weights: Vector, grid: float = COARSE_GRID) -> Vector:
     True
     """
     rounded = np.rint(weights * grid)
-    return np.asarray(rounded / rounded.sum())  # sums of whole numbers are exact in any order
+    return np.asarray(rounded / rounded.sum())  # sums of whole numbers are exact

@@ -39,8 +39,8 @@ from riskroute.validation import exact_array, finite_array, real_number, whole_n
 _CHUNK = 4096  # rows scanned at a time: small enough to stay in cache
 _GRAM_CONDITION = 1e-9  # below this ratio of eigenvalues the Gram matrix is not trusted and X itself is factored
 _SHARP = 1e-11  # excess at which the optimal information matrix is known well enough to choose among its designs
-_LOOSE = 1e-4  # tolerances from here on allow for weights on a coarse grid
-_COARSE = 0.02  # excess at which Newton steps take over from exchange
+_LOOSE = 1e-4  # tolerances of at least this allow for weights on a coarse grid
+_COARSE = 0.02  # excess at which Newton steps take over from vertex exchange
 _MAX_STEPS = 200_000
 _MAX_SCANS = 100
 _EXTREME = 1e75  # columns larger than this, or smaller than its inverse, are scaled before they are squared
@@ -118,7 +118,7 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
 
 
 def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionBatch, Floats, float]:
-    """Rows and weights of the canonical design, and its largest leverage."""
+    """Return the rows and weights of the canonical design, and its largest leverage."""
     index, weights = _solve(features, to_round, _SHARP)
     root = to_round @ vertex_inverse_root(features[index] @ to_round, weights)
     rank = to_round.shape[1]
@@ -174,7 +174,7 @@ def _scan(features: Matrix, to_round: Matrix, points: Matrix, weights: Floats) -
 
 
 def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[ActionBatch, Floats]:
-    """Rows and weights of a design within ``tolerance``, by working sets."""
+    """Return the rows and weights of a design within ``tolerance``, by working sets."""
     n_actions, rank = len(features), to_round.shape[1]
     room = max(8 * rank, 200)
     levers = leverages(features, to_round)
@@ -204,7 +204,7 @@ def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[Action
 
 
 def _solve_small(points: Matrix, weights: Floats, tolerance: float) -> Floats:
-    """Weights within ``tolerance`` on a working set: exchange while far from the optimum, Newton steps near it."""
+    """Solve a working set to within ``tolerance``: vertex exchange far from the optimum, Newton steps near it."""
     weights = vertex_exchange(points, weights, max(tolerance, _COARSE), _MAX_STEPS)
     if tolerance < _COARSE:
         weights, reached = newton_polish(points, weights, tolerance)
@@ -221,7 +221,7 @@ def _largest(values: Floats, count: int) -> ActionBatch:
 
 
 def spanning_start(points: Matrix) -> Floats | None:
-    """Equal weights on ``r`` of the ``(n, r)`` points that span, or None if no ``r`` of them do.
+    """Return equal weights on ``r`` of the ``(n, r)`` points that span the space; None if no ``r`` of them do.
 
     Pivoted QR takes the point farthest from the span of those before it, as Kumar and Yildirim (2005) start.
     """
@@ -238,7 +238,7 @@ def spanning_start(points: Matrix) -> Floats | None:
 
 
 def _spanning_rows(features: Matrix, to_round: Matrix) -> ActionBatch:
-    """Rows that span, found by Gram-Schmidt with pivoting over the whole set: ``r`` scans."""
+    """Return rows that span the space, found by Gram-Schmidt with pivoting over the whole set, in ``r`` scans."""
     rank = to_round.shape[1]
     basis = np.zeros((rank, 0))
     rows: list[int] = []

@@ -41,7 +41,7 @@ def newton_polish(points: Floats, weights: Floats, tolerance: float) -> tuple[Fl
 
 
 def _newton_target(white: Floats, candidates: Integers) -> Floats | None:
-    """Weights that are best for the quadratic model of ``log det``, over the candidate points."""
+    """Return the best weights on the candidate points for the quadratic model of ``log det``."""
     rank = white.shape[1]
     row, column = np.triu_indices(rank)
     on_diagonal = row == column
@@ -59,7 +59,7 @@ def _newton_target(white: Floats, candidates: Integers) -> Floats | None:
 
 
 def _line_search(white: Floats, direction: Floats) -> float:
-    """Largest of 1, 1/2, 1/4 .. that gains a quarter of the promised increase of ``log det``; 0 if none does."""
+    """Return the largest of 1, 1/2, 1/4 .. that gains a quarter of the promised rise of ``log det``; 0 if none does."""
     change = np.linalg.eigvalsh(vertex_information(white, direction))
     promised = float(change.sum())
     step = 1.0

@@ -9,16 +9,16 @@ from riskroute.errors import InputError
 from riskroute.validation import finite_array, real_number, whole_number
 
 LARGEST = 2**62
-"""More rounds than this are refused: counts are 64-bit."""
+"""More rounds than this are refused, since counts are 64-bit integers."""
 
-_SLACK = 1e-12  # numbers this close, relatively, count as equal: rounding errors must not decide about a round
+_SLACK = 1e-12  # relative difference up to which numbers count as equal: rounding errors must not move a round
 
 
 def _weights(weights: Floats) -> Floats:
     checked = finite_array("weights", weights, ndim=1)
     if (checked < 0).any() or checked.max() <= 0:
         raise InputError(f"weights must be non-negative with a positive sum, was {checked.tolist()[:6]}")
-    parts = checked / checked.max()  # first to order one: a sum of very large weights may overflow
+    parts = checked / checked.max()  # at most one each: a sum of very large weights may overflow
     return np.asarray(parts / parts.sum())
 
 
@@ -35,7 +35,7 @@ def round_up_counts(weights: Floats, rounds: float) -> Integers:
 
 
 def _ceil(values: Floats) -> Integers:
-    """Round up, but not what is above a whole number by a rounding error."""
+    """Round up, except for what exceeds a whole number by a rounding error only."""
     return np.ceil(values * (1 - _SLACK)).astype(np.int64)
 
 

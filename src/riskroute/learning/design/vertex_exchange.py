@@ -16,7 +16,7 @@ from riskroute.errors import InputError
 from riskroute.validation import check_array
 
 REFRESH = 256
-"""Steps after which the inverse is computed anew, so that rank-one updates cannot drift."""
+"""The inverse is computed anew after so many steps, so that rank-one updates cannot drift."""
 
 
 def vertex_information(points: Floats, weights: Floats) -> Floats:
@@ -32,7 +32,7 @@ def vertex_inverse_root(points: Floats, weights: Floats) -> Floats:
 
 
 def vertex_exchange_step(lever_high: float, lever_low: float, cross: float, weight_low: float) -> float:
-    """Weight to move from the low point to the high one so that ``log det M`` grows most."""
+    """Return the weight to move from the low point to the high one so that ``log det M`` grows most."""
     curvature = lever_high * lever_low - cross * cross
     if curvature <= 0:
         return weight_low
@@ -71,7 +71,7 @@ def _inverse_information(points: Floats, weights: Floats) -> Floats:
 
 @njit(cache=True)
 def _inverse(matrix: Floats) -> Floats:
-    """Inverse by Gauss-Jordan elimination with partial pivoting: the same bits whatever LAPACK is installed."""
+    """Invert by Gauss-Jordan elimination with partial pivoting, to the same bits whatever LAPACK is installed."""
     r = len(matrix)
     left = matrix.copy()
     right = np.zeros((r, r))

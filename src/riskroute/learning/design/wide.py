@@ -2,9 +2,9 @@
 
 Choosing among all optimal designs takes tables of ``r (r + 1) / 2`` entries per point (`canonical`):
 too much once there are hundreds of coordinates. Here vertex exchange (see `vertex_exchange`) stops a little
-above the optimum and keeps nothing but the points. With which of many good designs it ends is decided by comparing
-rounded numbers, so all arithmetic is done in a fixed order by compiled loops and not left to the machine's linear
-algebra.
+above the optimum and keeps nothing but the points. Comparisons of rounded numbers decide which of many good designs it
+ends with, so all arithmetic is done by compiled loops, always in the same sequence, and not left to the machine's
+linear algebra.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from riskroute.learning.design.vertex_exchange import exchange_step_compiled
 from riskroute.learning.design.vertex_exchange import vertex_inverse_root as any_inverse_root
 
 REFRESH = 512
-"""Steps after which the inverse is computed anew, so that rank-one updates cannot drift."""
+"""The inverse is computed anew after so many steps, so that rank-one updates cannot drift."""
 
 WIDE, LARGEST = 24, 1_000_000
-"""Sets with more coordinates than the first, and more entries of tables of pairs than the second, are wide."""
+"""A set is wide if it has more coordinates than the first, and tables of pairs with more entries than the second."""
 
-_FINEST = 0.01  # relative excess: exchange takes long to get closer
-_DEPENDENT = 1e-9  # of a column's length: less than this beside the columns before it is rounding
-_SINGULAR = 1e-13  # of a diagonal entry of the information matrix: less than this beside the others is rounding
+_FINEST = 0.01  # relative excess below which vertex exchange takes too long
+_DEPENDENT = 1e-9  # fraction of a column's length: a smaller part outside the columns before it is a rounding error
+_SINGULAR = 1e-13  # fraction of a diagonal entry of the information matrix: a smaller pivot is a rounding error
 _MAX_STEPS = 100_000
 
 
@@ -46,16 +46,16 @@ class WideDesign:
         return int(self.whitening.shape[1])
 
     def form(self) -> Matrix:
-        """``P`` ``(d, d)`` with leverages ``x' P x``."""
+        """Return ``P`` ``(d, d)`` such that leverages are ``x' P x``."""
         product = np.zeros((len(self.whitening), len(self.whitening)))
         wide_multiplied(self.whitening, np.ascontiguousarray(self.whitening.T), product)
         return product
 
 
 def wide_design(features: Matrix, tolerance: float, start: Vector | None = None) -> WideDesign:
-    """Design on the rows of ``features`` ``(n, d)`` whose largest leverage is at most ``(1 + tolerance) r``.
+    """Return a design on the rows of ``features`` ``(n, d)`` whose largest leverage is at most ``(1 + tolerance) r``.
 
-    Starts from weights ``start`` if they span, otherwise from equal ones on points that do.
+    The search starts from the weights ``start`` if they span the space, otherwise from equal ones on points that do.
 
     Examples
     --------
@@ -83,9 +83,9 @@ def is_wide(count: int, dim: int) -> bool:
 
 
 def wide_optimal(features: Matrix, tolerance: float) -> Design:
-    """Design over the rows of ``features``, as `g_optimal` makes them for fewer coordinates.
+    """Return a design over the rows of ``features``, as `g_optimal` does for fewer coordinates.
 
-    Aims at ``bound <= (1 + tolerance) * rank``, or at one per cent if the tolerance is smaller.
+    It aims at ``bound <= (1 + tolerance) * rank``, or at one per cent if the tolerance is smaller.
     """
     found = wide_design(features, max(tolerance, _FINEST) * (1 - 1e-3))
     index, weights, whitening = few_wide_rows(features, found)
@@ -93,9 +93,9 @@ def wide_optimal(features: Matrix, tolerance: float) -> Design:
 
 
 def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vector, Matrix]:
-    """Rows that carry weight, at most ``r (r + 1) / 2`` of them, their weights, and the whitening of both.
+    """Return the rows that carry weight, at most ``r (r + 1) / 2``, their weights, and the whitening of both.
 
-    Weights are rounded to a fine grid; no leverage is above what it was before, up to that.
+    Weights are rounded to a fine grid; apart from that, no leverage is larger than before.
     """
     index = np.flatnonzero(design.weights > 0)
     weights = design.weights[index]
@@ -109,10 +109,10 @@ def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vecto
 
 @njit(cache=True)
 def wide_orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
-    """Round points ``(r, n)`` from columns ``(d, n)``: rows of length ``sqrt(n)``, orthogonal to each other.
+    """Return round points ``(r, n)`` from columns ``(d, n)``: rows of length ``sqrt(n)``, orthogonal to each other.
 
-    Also returns ``B`` ``(d, r)`` with ``points = B' columns``, and ``r``; columns that depend on those before them
-    are left out. Gram-Schmidt: orthogonal enough for coordinates, which only have to be well conditioned.
+    Also returns ``B`` ``(d, r)`` with ``points = B' columns``, and ``r``; columns that depend on those before them are
+    left out. Gram-Schmidt is accurate enough here: coordinates only have to be well conditioned.
     """
     d, n = columns.shape
     points = np.zeros((d, n))
@@ -143,7 +143,7 @@ def wide_orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
 
 @njit(cache=True)
 def wide_spanning_start(points: Matrix) -> Vector:
-    """Equal weights on ``r`` of the points ``(r, n)``, each the farthest from the span of those before it."""
+    """Return equal weights on ``r`` of the points ``(r, n)``, each the farthest from the span of those before it."""
     r, n = points.shape
     rest = points.copy()
     weights = np.zeros(n)
@@ -178,7 +178,7 @@ def _inner(one: Vector, other: Vector) -> float:
 
 @njit(cache=True)
 def wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
-    """Upper triangular ``R`` with ``R R' = M^-1``, for ``weights`` on points ``(r, n)``; NaN if these do not span."""
+    """Return the upper triangular ``R`` with ``R R' = M^-1``, for points ``(r, n)``; NaN if they do not span."""
     r = len(points)
     lower = np.zeros((r, r))
     scaled = points * weights
@@ -206,7 +206,7 @@ def wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
 
 @njit(cache=True)
 def wide_multiplied(one: Matrix, other: Matrix, product: Matrix) -> None:
-    """Add ``one @ other`` to ``product``, in a fixed order."""
+    """Add ``one @ other`` to ``product``, always in the same sequence."""
     for i in range(len(one)):
         for k in range(one.shape[1]):
             factor = one[i, k]
@@ -217,7 +217,7 @@ def wide_multiplied(one: Matrix, other: Matrix, product: Matrix) -> None:
 
 @njit(cache=True)
 def wide_leverages(points: Matrix, root: Matrix) -> Vector:
-    """Leverages of points ``(r, n)``: squared norms of ``root' x``."""
+    """Return the leverages of points ``(r, n)``: squared norms of ``root' x``."""
     r, n = points.shape
     levers = np.zeros(n)
     for j in range(r):
@@ -233,9 +233,10 @@ def wide_leverages(points: Matrix, root: Matrix) -> Vector:
 
 @njit(cache=True)
 def wide_exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int) -> tuple[Vector, Vector, Matrix]:
-    """Weights for which no leverage exceeds ``(1 + tolerance) r``, or as far as ``max_steps`` go.
+    """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, or ``max_steps`` are done.
 
-    ``points`` ``(r, n)`` have full rank, and ``weights`` ``(n,)`` span. Also returns leverages and the inverse root.
+    ``points`` ``(r, n)`` have full rank, and those with ``weights`` ``(n,)`` span the space. Also returns the leverages
+    and the inverse root.
     """
     r, n = points.shape
     weights = weights.copy()

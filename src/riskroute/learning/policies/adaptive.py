@@ -1,20 +1,20 @@
-"""The recommended policy: explore at the rate that not knowing costs, where it teaches most, and only while it pays.
+"""The recommended policy: explore as much as not knowing costs, where it teaches most, and only while it pays.
 
 Every plan is made in four steps from the belief about the coefficients.
 
 1. *Rivals.* The action that looks best now is the leader. Its rivals are the best actions of draws from the belief,
    some of them from the belief widened two and three times, so that unlikely rivals are seen too.
-2. *Loss.* Settling on the leader makes an expected loss per round: the average over the draws of what the best
-   action would have spared.
+2. *Loss.* Settling on the leader has an expected loss per round: the average over the draws of how much better the
+   best action would be.
 3. *Cost and worth.* A round of a rival costs its expected gap to the leader, plus the squared difference of their
    means, since the variance of a path counts how far apart the means of its rounds lie. A round of any action is
-   worth the speed at which the expected loss falls when it is observed. That speed is lower later, when little doubt
-   is left: a rival whose average worth until all doubt is gone, over the rounds that remain, does not exceed its cost
-   is out.
+   worth the speed at which the expected loss falls when it is observed. That speed drops as doubt goes, so a rival is
+   ruled out if its worth, averaged until no doubt is left and taken over the rounds that remain, does not exceed its
+   cost.
 4. *Mixture.* Of the mixtures of the leader with one rival, the one with the smallest
    ``(loss + part * cost)^2 / worth of the mixture`` is played: information-directed sampling (Russo and Van Roy
-   2014). A plan is filled in a few portions, each as if the earlier ones had been observed. When all rivals are out,
-   the leader is played, in longer plans.
+   2014). A plan is filled in a few portions, each as if the earlier ones had been observed. When all rivals are ruled
+   out, the leader is played, in longer plans.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import memory
 from riskroute.learning.remembered import remembered_flag
 from riskroute.learning.tally import ActionBatch
+from riskroute.parameters import parameter
 from riskroute.validation import sized_number, whole_number
 
 _WIDENED = (2.0, 3.0)
-_CALM = 4  # a plan after one in which nothing was worth exploring is this much longer
+_CALM = 4  # a plan is so many times longer after one in which nothing was worth exploring
 _CAUTION = 2.0  # see `AdaptiveDuel`
 
 
 @dataclass(kw_only=True)
 class Adaptive(LinearPolicy):
-    """Explores at the rate that not knowing costs, where it teaches most, and only while it pays.
+    """Explore as much as not knowing costs, where it teaches most, and only while it pays.
 
-    The horizon says when exploration no longer pays. Without one, as many rounds are taken for granted as were played.
+    The horizon says when exploration no longer pays. Without one, the policy counts on as many more rounds as it has
+    played.
 
     Parameters
     ----------
@@ -55,12 +57,12 @@ class Adaptive(LinearPolicy):
     draws : int
         Draws from the belief per plan.
     portions : int
-        Into which a plan is cut, see above.
+        Number of portions in which a plan is filled; each takes the earlier ones as observed.
     budget : float, optional
         Once there is a belief, actions whose expected mean-variance exceeds the leader's by more than this are
         not played; None sets no limit. With a `prior` there is a belief from the first round on.
     growth, start_rounds, prior
-        See `LinearPolicy`; four times ``growth`` after a plan that explored nothing.
+        See `LinearPolicy`. After a plan that explored nothing, ``growth`` counts four times.
 
     Examples
     --------
@@ -83,20 +85,12 @@ class Adaptive(LinearPolicy):
     name: ClassVar[str] = "adaptive"
 
     growth: float = 0.05
-    patience: float = 0.3
-    draws: int = 128
-    portions: int = 8
-    budget: float | None = None
+    patience: float = parameter(0.3, sized_number, above=0)
+    draws: int = parameter(128, whole_number, maximum=MOST_DRAWS)
+    portions: int = parameter(8, whole_number)
+    budget: float | None = parameter(None, sized_number, minimum=0)
 
     calm: bool = memory(False, remembered_flag)  # nothing was worth exploring in the last plan
-
-    def check_parameters(self) -> None:
-        sized_number("patience", self.patience, above=0)
-        whole_number("draws", self.draws, maximum=MOST_DRAWS)
-        whole_number("portions", self.portions)
-        if self.budget is not None:
-            sized_number("budget", self.budget, minimum=0)
-        super().check_parameters()
 
     def in_units(self, factor: float) -> Self:
         budget = None if self.budget is None else self.budget * factor**2
@@ -127,11 +121,11 @@ class Adaptive(LinearPolicy):
         return AdaptiveDuel(self, belief, rivals, loss)
 
     def ahead(self) -> int:
-        """Rounds that exploration can pay off in."""
+        """Rounds in which exploration can still pay off."""
         return self.played if self.setting.horizon is None else self.remaining
 
     def _rivals(self, belief: Belief) -> tuple[ActionBatch, float]:
-        """Leader and rivals, the leader first, and the loss of settling on the leader, by the draws."""
+        """Return the leader and its rivals, the leader first, and the loss of settling on it, averaged over draws."""
         score, covariance = self.objective(belief)
         drawn = draw_belief(self.rng, score, covariance, self.draws)
         widened = [score + factor * (drawn[k::4] - score) for k, factor in enumerate(_WIDENED)]
@@ -145,15 +139,15 @@ class Adaptive(LinearPolicy):
 class AdaptiveDuel:
     """The leader (number 0) against its rivals: losses, costs, and what observing an action would teach.
 
-    A rival believed to be ``l`` behind, give or take ``s``, makes an expected loss of ``s psi(l / s)`` per round with
-    ``psi(z) = phi(z) - z Phi(-z)``; the derivative by ``s^2`` is ``phi(l / s) / (2 s)`` now, and ``psi(l / s) / s`` on
-    average until ``s`` is zero. Rivals overlap, since when one beats the leader others often do; losses to single
-    rivals are scaled to add up to the loss.
+    A rival believed to be ``l`` behind, give or take ``s``, adds an expected loss of ``s psi(l / s)`` per round with
+    ``psi(z) = phi(z) - z Phi(-z)``; its derivative by ``s^2`` is ``phi(l / s) / (2 s)`` now, and ``psi(l / s) / s`` on
+    average until ``s`` is zero. Rivals overlap: when one beats the leader, others often do too. The losses to single
+    rivals are therefore scaled so that they add up to the loss.
 
-    Squared residuals are far from Gaussian: with probability ``1 / N`` an average of ``n`` of them is off not only by
-    the Gaussian term of order ``sqrt(log N / n)`` but by one of order ``log N / n`` as well. So the variance of a
-    difference as well known as ``n`` rewards of the rival would make it is taken ``1 + 2 log N / n`` times, with ``N``
-    the rounds that a mistake would last.
+    Squared residuals are far from Gaussian: with probability ``1 / N``, an average of ``n`` of them is off not only by
+    the Gaussian ``sqrt(log N / n)`` but by ``log N / n`` as well, up to constants. The variance of a difference that is
+    known as well as from ``n`` rewards of the rival is therefore multiplied by ``1 + 2 log N / n``, where ``N`` is the
+    number of rounds that a mistake would last.
     """
 
     def __init__(self, policy: Adaptive, belief: Belief, actions: ActionBatch, loss: float) -> None:
@@ -165,7 +159,7 @@ class AdaptiveDuel:
         self.costs = self.behind + (self.apart @ belief.mean_coef) ** 2
         variance = self.features @ belief.var_coef + known.base_variance
         variance = np.maximum(variance, LEAST_VARIANCE * belief.variance)
-        self.noise = 2 * variance**2 + rho**2 * variance  # of what one round says about the mean-variance
+        self.noise = 2 * variance**2 + rho**2 * variance  # noise of one round as an observation of the mean-variance
         self.covariance = belief.score_covariance(rho)
         self.rounds = policy.patience * policy.ahead()
         self.caution = _CAUTION * math.log(max(policy.ahead(), 2))
@@ -177,7 +171,7 @@ class AdaptiveDuel:
         self.overlap = self.loss / (max(float(single.sum()), 1e-250 * self.loss) or 1.0)
 
     def mixture(self) -> tuple[int, float]:
-        """The rival to mix with the leader, and its part of the rounds; the leader itself if no rival is worth it."""
+        """Return the rival to mix with the leader, and its fraction of the rounds; 0 and 0 if none is worth it."""
         worth, average = self.worth()
         pays = self.allowed & (self.rounds * average > self.costs) & (worth > worth[0])
         if not pays.any():
@@ -191,7 +185,7 @@ class AdaptiveDuel:
         return int(np.flatnonzero(pays)[best]), max(float(parts[best]), 0.0)
 
     def worth(self) -> tuple[Vector, Vector]:
-        """Speed at which the expected loss falls per round of each action: now, and on average until it is gone."""
+        """Return how fast the expected loss falls per round of each action: now, and on average until it is gone."""
         deviation, density = self._apart()
         now, average = density / (2 * deviation), self._losses(deviation, density) / deviation**2
         now[0] = 0.0
@@ -216,7 +210,7 @@ class AdaptiveDuel:
         )
 
     def _apart(self) -> tuple[Vector, Vector]:
-        """Deviation of each difference to the leader, and the density of its being the other way round."""
+        """Return the deviation of each difference to the leader, and the standard normal density where it is zero."""
         squared = np.einsum("ij,jk,ik->i", self.apart, self.covariance, self.apart)
         squared = squared * (1 + self.caution * squared / self.noise)
         deviation = np.sqrt(np.maximum(squared, 1e-300))

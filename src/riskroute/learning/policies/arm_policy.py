@@ -19,7 +19,7 @@ from riskroute.learning.tally import Tallies, merge_tallies_compiled
 
 @dataclass(kw_only=True)
 class ArmPolicy(Policy):
-    """Keeps one tally per arm. Arms are numbered by their position in the listed action set."""
+    """Keep one tally per arm. Arms are numbered by their position in the listed action set."""
 
     needs_list: ClassVar[bool] = True
 
@@ -54,12 +54,12 @@ class ArmPolicy(Policy):
         return self.arms.action(int(position))
 
     def first_tries(self) -> Plan | None:
-        """Every arm never played, once; None when there is none left."""
+        """Return a plan of every arm that was never played, once each; None when there is none left."""
         unplayed = self.handles[self.counts == 0]
         return Plan(unplayed, np.ones(len(unplayed), dtype=np.int64)) if len(unplayed) else None
 
     def most_played(self) -> Action:
-        """Arm played most: a lucky arm played once may have the lowest mean-variance so far."""
+        """Return the arm played most: one that was lucky once may have the lowest mean-variance so far."""
         if self.counts.max() == 0:
             raise StateError(f"{self.name} has not finished its first plan and cannot recommend an action yet")
         return self.arm(np.argmax(self.counts))
@@ -67,11 +67,11 @@ class ArmPolicy(Policy):
 
 @dataclass(kw_only=True)
 class IndexPolicy(ArmPolicy):
-    """Plays every arm once, then the arm of lowest index, round by round.
+    """Play every arm once, then the arm of lowest index, round by round.
 
-    The index of an arm played ``n`` times is its empirical mean-variance minus ``bonus / sqrt(n)``. Subclasses say what
-    the bonus is: the same for all arms, and a function of the rounds played alone. A subclass that says nothing else is
-    simulated by a compiled kernel (`riskroute.simulation.kernels`), which decides exactly alike.
+    The index of an arm played ``n`` times is its empirical mean-variance minus ``bonus / sqrt(n)``. Subclasses define
+    the bonus: the same for all arms, and a function of the rounds played alone. A subclass that overrides nothing else
+    is simulated by a compiled kernel (`riskroute.simulation.kernels`), which makes exactly the same decisions.
     """
 
     @abstractmethod
@@ -79,11 +79,11 @@ class IndexPolicy(ArmPolicy):
         """Width of the confidence bound of an arm played once, after ``played`` rounds in all."""
 
     def changes(self, rounds: int) -> list[int]:
-        """Values of ``played`` below ``rounds`` at which the bonus may change, from 0 on; all, unless overridden."""
+        """Return the values of ``played`` below ``rounds`` at which the bonus may change; all, unless overridden."""
         return list(range(rounds))
 
     def bonuses(self, rounds: int) -> Floats:
-        """`bonus_at` before each of the first ``rounds`` rounds, ``(rounds,)``."""
+        """Return `bonus_at` before each of the first ``rounds`` rounds, ``(rounds,)``."""
         starts = self.changes(rounds)
         return np.repeat([self.bonus_at(start) for start in starts], np.diff([*starts, rounds]))
 
@@ -99,12 +99,12 @@ class IndexPolicy(ArmPolicy):
 
     @property
     def has_kernel(self) -> bool:
-        """Whether the compiled kernel decides as this policy does: if its class overrides nothing but the bonus."""
+        """Whether the compiled kernel decides as this policy does: its class overrides nothing but the bonus."""
         own = ("propose", "observe", "begin", "mean_variances", "first_tries", "arm", "bonuses")
         return all(getattr(type(self), name) is getattr(IndexPolicy, name) for name in own)
 
     def absorb(self, counts: Integers, means: Floats, spreads: Floats) -> None:
-        """Learn a whole episode that was played elsewhere, from the tallies ``(K,)`` of all arms."""
+        """Learn from a whole episode that was played elsewhere, given the tallies ``(K,)`` of all arms."""
         self.counts, self.means, self.spreads = counts, means, spreads
         self.played, self.pending, self.partial = int(counts.sum()), None, []
 

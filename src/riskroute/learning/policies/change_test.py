@@ -15,28 +15,29 @@ from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policies.linear_policy import MOST_ROWS
 from riskroute.learning.policy import memory
 from riskroute.learning.remembered import remembered_each, remembered_observations, remembered_past_round
+from riskroute.parameters import parameter
 from riskroute.validation import real_number, whole_number
 
-_SPANS = (1, 2, 4, 8, 16)  # plans back that are tested together
-_SHARPEST = 1e-12  # relative variance of a believed variance, at least: features of zero leave nothing to learn
-_KNOWN = 100.0  # rewards that must stand behind a believed variance before anything is compared with it
+_SPANS = (1, 2, 4, 8, 16)  # numbers of latest plans that are tested together
+_SHARPEST = 1e-12  # least relative variance of a believed variance: features of zero leave nothing to learn
+_KNOWN = 100.0  # rewards that a believed variance must rest on before anything is compared with it
 
 
 @dataclass(kw_only=True)
 class ChangeTest(Adaptive):
-    """Tests after every plan whether the last 1, 2, 4, 8 or 16 plans agree with what was believed before them.
+    """Test after every plan whether the last 1, 2, 4, 8 or 16 plans agree with what was believed before them.
 
     Every action's mean is compared with the believed one by Student's t and its variance by Fisher's F, since the
-    believed variances are estimates too. The errors of different actions hang together through the belief: their
-    squared distance, as normal scores, is compared with a chi-squared law. After an alarm only the plans that raised
-    it are kept, and exploration begins anew.
+    believed variances are estimates too. The errors of different actions are correlated through the belief: as normal
+    scores, their squared distance is compared with a chi-squared distribution. After an alarm only the plans that
+    raised it are kept, and exploration begins anew.
 
-    Since changes are to come, exploration is worth what it brings in as many rounds as have passed since the last one.
+    Since more changes are expected, exploration only has as many rounds to pay off as have passed since the last one.
 
     Parameters
     ----------
     check_every : int
-        A plan has at most so many rounds; shorter finds changes sooner.
+        Largest number of rounds of a plan; shorter plans find changes sooner.
     level : float
         Probability of a false alarm per test.
     patience, draws, portions, budget, growth, start_rounds, prior
@@ -62,21 +63,16 @@ class ChangeTest(Adaptive):
 
     name: ClassVar[str] = "change-test"
 
-    check_every: int = 250
-    level: float = 1e-6
+    check_every: int = parameter(250, whole_number)
+    level: float = parameter(1e-6, real_number, above=0, below=1)
 
     recent: list[Observations] = memory(
         None, remembered_each(remembered_observations)
-    )  # of the last plans, newest last
-    settled: Observations = memory(None, remembered_observations)  # of all plans before those
+    )  # observations of the last plans, newest last
+    settled: Observations = memory(None, remembered_observations)  # observations of all plans before those
     restarts: list[int] = memory(
         None, remembered_each(remembered_past_round)
     )  # rounds after which exploration began anew
-
-    def check_parameters(self) -> None:
-        whole_number("check_every", self.check_every)
-        real_number("level", self.level, above=0, below=1)
-        super().check_parameters()
 
     def begin(self) -> None:
         super().begin()
@@ -109,7 +105,7 @@ class ChangeTest(Adaptive):
         super().refresh()
 
     def sum_up(self) -> None:
-        """Nothing: settled observations are summed up where they settle."""
+        """Do nothing: settled observations are summed up where they settle."""
 
     def _restart(self, span: int) -> None:
         self.recent = self.recent[-span:]
@@ -119,10 +115,10 @@ class ChangeTest(Adaptive):
         self.restarts.append(self.played)
 
     def _contradicted(self) -> int | None:
-        """Number of latest plans that contradict what was believed before them; None if none do.
+        """Return the number of latest plans that contradict what was believed before them; None if none do.
 
         They are compared with what settled before all recent plans, so that a change some plans ago is not yet part of
-        it. Where that says too little about what is played now, all plans before them are taken.
+        it. Where too little has settled about what is played now, they are compared with all plans before them.
         """
         settled: Belief | None = None
         known = self.settled.rounds + (self.base.rounds if self.base else 0.0)
@@ -143,14 +139,14 @@ class ChangeTest(Adaptive):
         return None
 
     def _rewards_behind(self, before: Belief, latest: Observations) -> Vector:
-        """Number of rewards of each row that would make its variance as well known as it is believed to be."""
+        """Return the number of rewards from which the variance of each row would be known as well as it is believed."""
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, LEAST_VARIANCE * before.variance)
         blur = np.einsum("ij,ij->i", latest.features, np.linalg.solve(before.var_precision, latest.features.T).T)
         return np.asarray(2 / np.maximum(blur / variance**2, _SHARPEST))
 
     def _distance(self, before: Belief, latest: Observations) -> tuple[float, int]:
-        """Squared distance of means and variances from what was believed, and how many were compared."""
+        """Return the squared distance of means and variances from what was believed, and how many were compared."""
         floor = LEAST_VARIANCE * before.variance
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, floor)
@@ -171,13 +167,13 @@ class ChangeTest(Adaptive):
 
 
 def _normal(below: Vector, above: Vector) -> Vector:
-    """Standard normal scores of what has these probabilities of being smaller and of being larger."""
+    """Return the standard normal scores with these probabilities of being smaller and of being larger."""
     score = -ndtri(np.maximum(np.minimum(below, above), 1e-300))
     return np.asarray(np.where(above < below, score, -score))
 
 
 def _squared(scores: Vector, covariance: Matrix, chosen: Flags) -> float:
-    """Squared distance of some of the scores from zero, given the covariance of what they are the scores of."""
+    """Return the squared distance of some of the scores from zero, given the covariance behind them."""
     deviation = np.sqrt(np.diag(covariance))
     correlation = (covariance / np.outer(deviation, deviation))[np.ix_(chosen, chosen)]
     return float(scores[chosen] @ np.linalg.solve(correlation, scores[chosen]))

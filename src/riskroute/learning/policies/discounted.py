@@ -7,19 +7,20 @@ from typing import ClassVar
 
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.thompson import Thompson
+from riskroute.parameters import parameter
 from riskroute.validation import sized_number
 
-_FORGOTTEN = 1e-3  # rewards below which a belief is dropped
+_FORGOTTEN = 1e-3  # a belief that rests on fewer rewards is dropped
 
 
 @dataclass(kw_only=True)
 class Discounted(Thompson):
-    """A reward counts half as much ``halflife`` rounds later, and a quarter after twice as many.
+    """Count a reward half as much ``halflife`` rounds later, and a quarter after twice as many.
 
     Parameters
     ----------
     halflife : float
-        Rounds.
+        Rounds after which a reward counts half.
     draws, width, growth, start_rounds, prior
         See `Thompson`. The prior is forgotten at the same speed.
 
@@ -43,11 +44,7 @@ class Discounted(Thompson):
 
     name: ClassVar[str] = "discounted"
 
-    halflife: float = 2000.0
-
-    def check_parameters(self) -> None:
-        sized_number("halflife", self.halflife, above=0)
-        super().check_parameters()
+    halflife: float = parameter(2000.0, sized_number, above=0)
 
     def remember(self, news: Observations) -> None:
         left = 0.5 ** (news.rounds / self.halflife)

@@ -1,4 +1,4 @@
-"""LinUCB: optimism about the mean alone (Abbasi-Yadkori, Pal and Szepesvari 2011), every action looked at."""
+"""LinUCB: optimism about the mean alone (Abbasi-Yadkori, Pal and Szepesvari 2011), over a list of all actions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from riskroute.learning.belief import Belief
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.linear_policy import RiskNeutral
+from riskroute.parameters import parameter
 from riskroute.validation import sized_number
 
 
@@ -18,9 +19,9 @@ from riskroute.validation import sized_number
 class LinUcb(RiskNeutral):
     """Play the action with the largest upper confidence bound on its mean.
 
-    Rewards are weighed by their estimated variance, so the bound is the estimate plus ``width`` deviations, and its
-    theory applies to noise of variance one: ``width = sqrt(2 log(1 / delta) + log(det V / det V_0))`` with the
-    information ``V`` now and ``V_0`` of the vague belief, as if its rewards had the typical variance.
+    Rewards are weighted by their estimated variance, so the bound is the estimate plus ``width`` deviations, and the
+    theory for noise of variance one applies: ``width = sqrt(2 log(1 / delta) + log(det V / det V_0))``, where ``V`` is
+    the information now and ``V_0`` that of the vague belief, as if its rewards had the typical variance.
 
     Parameters
     ----------
@@ -52,14 +53,8 @@ class LinUcb(RiskNeutral):
     name: ClassVar[str] = "lin-ucb"
     needs_list: ClassVar[bool] = True
 
-    delta: float = 0.01
-    width: float | None = None
-
-    def check_parameters(self) -> None:
-        sized_number("delta", self.delta, above=0, below=1)
-        if self.width is not None:
-            sized_number("width", self.width, minimum=0)
-        super().check_parameters()
+    delta: float = parameter(0.01, sized_number, above=0, below=1)
+    width: float | None = parameter(None, sized_number, minimum=0)
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         listed = self.setting.actions.listed()

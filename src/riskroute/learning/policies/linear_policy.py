@@ -29,26 +29,27 @@ from riskroute.learning.remembered import (
     remembered_part_of_played,
 )
 from riskroute.learning.tally import Tallies
+from riskroute.parameters import parameter
 from riskroute.validation import real_number, whole_number
 
 _DESIGN_TOLERANCE = 0.05
-_PSEUDO_REWARDS = 0.3  # rewards that the vague belief is worth
-_TIE = 1e-6  # actions this close to the farthest are as far, and the first of them is taken
+_PSEUDO_REWARDS = 0.3  # number of rewards that the vague belief counts for
+_TIE = 1e-6  # actions this close to the farthest count as equally far, and the first of them is taken
 MOST_ROWS = 512  # rows of observations kept as they are; more are summed up in a belief
 
 
 @dataclass(kw_only=True)
 class LinearPolicy(Policy):
-    """Keeps the observations by feature vector, and a belief that is refreshed on a schedule.
+    """Keep the observations by feature vector, and a belief that is refreshed on a schedule.
 
-    Plays an optimal design for ``start_rounds`` rounds per dimension, unless there is a ``prior``. From then on the
+    Without a ``prior``, an optimal design is played first, for ``start_rounds`` rounds per dimension. From then on the
     belief is refreshed whenever the rewards it rests on have grown by the fraction ``growth``; in between, plans need
-    no feedback. Subclasses write `explore`, which proposes such a plan.
+    no feedback. Subclasses implement `explore`, which proposes such a plan.
 
     Parameters
     ----------
     growth : float
-        See above; 0.1 makes about 90 plans of 100,000 rounds.
+        Growth of the rewards after which the belief is refreshed; with 0.1, 100,000 rounds take about 90 plans.
     start_rounds : int
         Rounds per dimension of the first plan.
     prior : Belief, optional
@@ -60,8 +61,8 @@ class LinearPolicy(Policy):
     fixed_set: ClassVar[bool] = False
     unit_free: ClassVar[bool] = True
 
-    growth: float = 0.1
-    start_rounds: int = 2
+    growth: float = parameter(0.1, real_number, above=0, maximum=1)
+    start_rounds: int = parameter(2, whole_number, maximum=LONGEST_HORIZON)
     prior: Belief | None = None
 
     observations: Observations = memory(None, remembered_observations)
@@ -71,8 +72,6 @@ class LinearPolicy(Policy):
     fresh: float = memory(0.0, remembered_part_of_played)  # rewards not yet in the belief
 
     def check_parameters(self) -> None:
-        real_number("growth", self.growth, above=0, maximum=1)
-        whole_number("start_rounds", self.start_rounds, maximum=LONGEST_HORIZON)
         if self.prior is not None:
             check_remembered_belief("prior", self.prior, self.setting.actions.dim)
 
@@ -107,7 +106,7 @@ class LinearPolicy(Policy):
 
     @property
     def due(self) -> int:
-        """Rewards after which the belief is refreshed."""
+        """Number of rewards after which the belief is refreshed."""
         return max(math.floor(self.growth * (self.belief.rounds if self.belief else 0.0)), 1)
 
     def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
@@ -140,7 +139,7 @@ class LinearPolicy(Policy):
         base, variance = self.base, self.setting.base_variance
         if base is not None and self.prior is not None and np.array_equal(base.mean_coef, self.prior.mean_coef):
             base = temper_prior(base, observations, base_variance=variance, vague=self.vague)
-        unit = self.setting.risk_tolerance**2 or 1.0  # the only thing with a unit that is known for certain
+        unit = self.setting.risk_tolerance**2 or 1.0  # the risk tolerance has the unit of rewards, and is known
         return fit_belief(observations, base_variance=variance, vague=self.vague, prior=base, unit=unit)
 
     def recommend(self) -> Action:
@@ -150,18 +149,18 @@ class LinearPolicy(Policy):
 
 
 class RiskNeutral(LinearPolicy):
-    """Mixed into a policy, makes it look at the mean alone."""
+    """Mixin that makes a policy look at the mean alone."""
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
         return -belief.mean_coef, belief.mean_covariance
 
 
 def linear_start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
-    """Apportion ``rounds`` rounds to a design, features ``(n, dim)`` with weights ``(n,)``, so that they identify most.
+    """Apportion ``rounds`` rounds to a design, features ``(n, dim)`` with weights ``(n,)``, to identify most.
 
-    If there are fewer rounds than actions in the design, those with the largest weights may all lie in a part of the
-    space. Actions that span the space come first then, each the one farthest from the span of those before it, and
-    the largest weights after them.
+    With fewer rounds than actions in the design, those with the largest weights may all lie in a subspace. Then the
+    actions that span the space come first, each the farthest from the span of those before it, and the largest weights
+    after them.
 
     Examples
     --------
@@ -191,7 +190,7 @@ def linear_start_counts(features: Matrix, weights: Vector, rounds: int) -> Integ
 
 
 def linear_spread_evenly(actions: Integers, rounds: int) -> Plan:
-    """Divide ``rounds`` rounds equally between ``actions``, in one entry per different action."""
+    """Divide ``rounds`` rounds equally between ``actions``, with one entry per distinct action."""
     each = np.diff(np.floor(np.linspace(0, rounds, len(actions) + 1) + 0.5).astype(np.int64))
     different, place = np.unique(actions, axis=0, return_inverse=True)
     counts = np.zeros(len(different), dtype=np.int64)

@@ -14,6 +14,7 @@ from riskroute.learning.actions import Action
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.arm_policy import ArmPolicy
+from riskroute.parameters import parameter
 from riskroute.validation import sized_number, whole_number
 
 
@@ -50,12 +51,8 @@ class MvThompson(ArmPolicy):
     name: ClassVar[str] = "mv-thompson"
     needs_horizon: ClassVar[bool] = False
 
-    growth: float = 0.02
-    draws: int = 64
-
-    def check_parameters(self) -> None:
-        sized_number("growth", self.growth, above=0)
-        whole_number("draws", self.draws, maximum=MOST_DRAWS)
+    growth: float = parameter(0.02, sized_number, above=0)
+    draws: int = parameter(64, whole_number, maximum=MOST_DRAWS)
 
     def propose(self) -> Plan:
         first = self.first_tries()
@@ -68,7 +65,7 @@ class MvThompson(ArmPolicy):
         return Plan(self.handles[best], counts)
 
     def _posterior(self) -> Callable[[], Floats]:
-        """Return what draws the mean-variance of every arm from the posterior, jointly, ``(K,)``."""
+        """Return a function that draws the mean-variances ``(K,)`` of all arms jointly from the posterior."""
         scales, shapes, errors = (1 + self.spreads) / 2, (1 + self.counts) / 2, np.sqrt(self.counts)
 
         def draw() -> Floats:

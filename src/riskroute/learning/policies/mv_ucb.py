@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riskroute.learning.policies.arm_policy import IndexPolicy
+from riskroute.parameters import parameter
 from riskroute.validation import real_number, sized_number
 
 
@@ -25,7 +26,8 @@ class MvUcb(IndexPolicy):
     exponent : float
         The bounds fail with probability of about ``t^-exponent``; 3 in the original.
     concentration : float
-        A, such that a mean of ``n`` rewards is off by more than x with probability ``2 exp(-a n x^2)`` at most.
+        The ``a`` with which a mean of ``n`` rewards is off by more than x with probability at most
+        ``2 exp(-a n x^2)``.
     refresh : float
         The logarithm is refreshed when the rounds have grown by this fraction; 0 means in every round.
 
@@ -49,17 +51,10 @@ class MvUcb(IndexPolicy):
     name: ClassVar[str] = "mv-ucb"
     needs_horizon: ClassVar[bool] = False
 
-    scale: float | None = None
-    exponent: float = 3.0
-    concentration: float = 2.0
-    refresh: float = 0.01
-
-    def check_parameters(self) -> None:
-        sized_number("exponent", self.exponent, above=0)
-        sized_number("concentration", self.concentration, above=0)
-        if self.scale is not None:
-            sized_number("scale", self.scale, minimum=0)
-        real_number("refresh", self.refresh, minimum=0, maximum=1)
+    scale: float | None = parameter(None, sized_number, minimum=0)
+    exponent: float = parameter(3.0, sized_number, above=0)
+    concentration: float = parameter(2.0, sized_number, above=0)
+    refresh: float = parameter(0.01, real_number, minimum=0, maximum=1)
 
     def resume(self) -> None:
         super().resume()

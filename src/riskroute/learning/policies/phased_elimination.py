@@ -10,12 +10,13 @@ from riskroute.arrays import Floats
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.policies.phased_policy import PhasedPolicy
 from riskroute.learning.tally import Tallies
+from riskroute.parameters import parameter
 from riskroute.validation import sized_number
 
 
 @dataclass(kw_only=True)
 class PhasedElimination(PhasedPolicy):
-    """The risk-neutral original of successive elimination: it looks for the largest mean and is blind to the variance.
+    """Look for the largest mean by successive elimination, blind to the variance.
 
     Phase ``l`` plays a design of bound ``g`` for ``2 v g log(K l (l + 1) / delta) / eps^2`` rounds, ``eps = 2^-l``,
     fits the mean to them by least squares, and drops actions whose mean is more than ``2 eps`` below the best.
@@ -25,7 +26,7 @@ class PhasedElimination(PhasedPolicy):
     constant : float
         Factor on the length of all phases; 1 in the original.
     noise_variance : float, optional
-        V, a bound on the variance of rewards; the base variance if None, or 1 if that is 0.
+        The bound ``v`` on the variance of rewards; the base variance if None, or 1 if that is 0.
     delta : float, optional
         Probability of failure; ``1/T`` if None.
     design_tolerance : float
@@ -46,17 +47,9 @@ class PhasedElimination(PhasedPolicy):
 
     name: ClassVar[str] = "phased-elimination"
 
-    constant: float = 1.0
-    noise_variance: float | None = None
-    delta: float | None = None
-
-    def check_parameters(self) -> None:
-        sized_number("constant", self.constant, above=0)
-        if self.noise_variance is not None:
-            sized_number("noise_variance", self.noise_variance, above=0)
-        if self.delta is not None:
-            sized_number("delta", self.delta, above=0, below=1)
-        super().check_parameters()
+    constant: float = parameter(1.0, sized_number, above=0)
+    noise_variance: float | None = parameter(None, sized_number, above=0)
+    delta: float | None = parameter(None, sized_number, above=0, below=1)
 
     def _phase_rounds(self) -> float:
         setting = self.setting

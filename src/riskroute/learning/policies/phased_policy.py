@@ -21,6 +21,7 @@ from riskroute.learning.remembered import (
     remembered_vector,
 )
 from riskroute.learning.tally import Tallies
+from riskroute.parameters import parameter
 from riskroute.validation import real_number
 
 
@@ -28,11 +29,11 @@ from riskroute.validation import real_number
 class PhasedPolicy(Policy):
     """Successive elimination: a phase plays a design over the survivors, estimates their scores, drops the bad ones.
 
-    Subclasses say how long a phase is and which score its rewards give. Phase ``l`` is after an accuracy of ``2^-l``
-    and keeps the actions within twice that of the best. When one action is left it is played to the end.
+    Subclasses define how long a phase is and which score its rewards give. Phase ``l`` aims at an accuracy of ``2^-l``
+    and keeps the actions within twice that of the best. When one action is left, it is played to the end.
     """
 
-    design_tolerance: float = 0.01
+    design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
     # score and tolerance of every elimination so far
     cuts: list[tuple[Floats, float]] = memory(
@@ -47,9 +48,6 @@ class PhasedPolicy(Policy):
     @abstractmethod
     def _estimated_score(self, tallies: Tallies) -> Floats:
         """Coefficients of the score to minimise, ``(dim,)``, from the rewards of one phase."""
-
-    def check_parameters(self) -> None:
-        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
 
     def begin(self) -> None:
         self.cuts = []

@@ -24,6 +24,7 @@ from riskroute.learning.remembered import (
     remembered_vector,
 )
 from riskroute.learning.tally import Tallies
+from riskroute.parameters import parameter
 from riskroute.validation import one_of, real_number, whole_number
 
 
@@ -68,24 +69,16 @@ class RestartGse(Policy):
     name: ClassVar[str] = "restart-gse"
     unit_free: ClassVar[bool] = True
 
-    mode: str = "practical"
-    cycle: int | None = None
-    budget: int | None = None
-    objective: str = "mean"
-    design_tolerance: float = 0.01
+    mode: str = parameter("practical", one_of, choices=("practical", "theory"))
+    cycle: int | None = parameter(None, whole_number, maximum=LONGEST_HORIZON)
+    budget: int | None = parameter(None, whole_number, maximum=LONGEST_HORIZON)
+    objective: str = parameter("mean", one_of, choices=("mean", "mean-variance"))
+    design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
     cycle_start: int = memory(0, remembered_past_round)
     # score of every halving in this cycle
     halvings: list[Floats] = memory(None, remembered_each(remembered_vector))
     latest: Action | None = memory(None, remembered_optional(remembered_member))  # winner of the last finished search
-
-    def check_parameters(self) -> None:
-        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
-        one_of("mode", self.mode, ("practical", "theory"))
-        one_of("objective", self.objective, ("mean", "mean-variance"))
-        for name, value in (("cycle", self.cycle), ("budget", self.budget)):
-            if value is not None:
-                whole_number(name, value, maximum=LONGEST_HORIZON)
 
     def begin(self) -> None:
         self.halvings = []
@@ -99,7 +92,7 @@ class RestartGse(Policy):
     def propose(self) -> Plan:
         if not self.survivors.single:
             design = self.survivors.design(self.design_tolerance)
-            return Plan(design.actions, round_exact_counts(design.weights, self._piece_rounds(design)))
+            return Plan(design.actions, round_exact_counts(design.weights, self._halving_rounds(design)))
         return Plan.repeat(self.survivors.best(np.zeros(self.setting.actions.dim)), self._cycle_left())
 
     def observe(self, tallies: Tallies) -> None:
@@ -132,8 +125,8 @@ class RestartGse(Policy):
         length = math.ceil(self.horizon ** (2 / 3) - 1e-9) if self.cycle is None else self.cycle
         return self.cycle_start + length - self.played
 
-    def _piece_rounds(self, design: Design) -> int:
+    def _halving_rounds(self, design: Design) -> int:
         budget = math.floor(self.horizon ** (2 / 9) + 1e-9) if self.budget is None else self.budget
-        pieces = self.setting.actions.size.bit_length() - 1  # halvings from K down to one
-        each = max(budget // pieces, 1)
+        halvings = self.setting.actions.size.bit_length() - 1  # from K actions down to one
+        each = max(budget // halvings, 1)
         return each if self.mode == "theory" else max(each, len(design))

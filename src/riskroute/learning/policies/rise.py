@@ -16,6 +16,7 @@ from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
 from riskroute.learning.remembered import remembered_member, remembered_optional
 from riskroute.learning.tally import Tallies
+from riskroute.parameters import parameter
 from riskroute.validation import one_of, real_number, sized_number, true_or_false
 
 
@@ -54,27 +55,15 @@ class Rise(Policy):
     name: ClassVar[str] = "rise"
     unit_free: ClassVar[bool] = True
 
-    mode: str = "practical"
-    explore_multiplier: float | None = None
-    constant: float = 1.0
-    delta: float | None = None
-    epsilon: float | None = None
-    design_tolerance: float = 0.01
-    corrected: bool = False
+    mode: str = parameter("practical", one_of, choices=("practical", "theory"))
+    explore_multiplier: float | None = parameter(None, sized_number, above=0)
+    constant: float = parameter(1.0, sized_number, above=0)
+    delta: float | None = parameter(None, sized_number, above=0, below=1)
+    epsilon: float | None = parameter(None, sized_number, above=0)
+    design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
+    corrected: bool = parameter(False, true_or_false)
 
     committed: Action | None = memory(None, remembered_optional(remembered_member))
-
-    def check_parameters(self) -> None:
-        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
-        true_or_false("corrected", self.corrected)
-        one_of("mode", self.mode, ("practical", "theory"))
-        sized_number("constant", self.constant, above=0)
-        if self.explore_multiplier is not None:
-            sized_number("explore_multiplier", self.explore_multiplier, above=0)
-        if self.delta is not None:
-            sized_number("delta", self.delta, above=0, below=1)
-        if self.epsilon is not None:
-            sized_number("epsilon", self.epsilon, above=0)
 
     def propose(self) -> Plan:
         if self.committed is not None:

@@ -10,6 +10,7 @@ from riskroute.arrays import Floats
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.policies.phased_policy import PhasedPolicy
 from riskroute.learning.tally import Tallies
+from riskroute.parameters import parameter
 from riskroute.validation import one_of, sized_number, true_or_false
 
 CONSTANTS = {"practical": (0.01, 1e-3), "theory": (1.0, 1.0)}
@@ -56,22 +57,11 @@ class RisePlusPlus(PhasedPolicy):
 
     name: ClassVar[str] = "rise++"
 
-    mode: str = "practical"
-    constant: float | None = None
-    ridge: float | None = None
-    delta: float | None = None
-    corrected: bool = False
-
-    def check_parameters(self) -> None:
-        true_or_false("corrected", self.corrected)
-        one_of("mode", self.mode, tuple(CONSTANTS))
-        if self.ridge is not None:
-            sized_number("ridge", self.ridge, minimum=0)
-        if self.delta is not None:
-            sized_number("delta", self.delta, above=0, below=1)
-        if self.constant is not None:
-            sized_number("constant", self.constant, above=0)
-        super().check_parameters()
+    mode: str = parameter("practical", one_of, choices=tuple(CONSTANTS))
+    constant: float | None = parameter(None, sized_number, above=0)
+    ridge: float | None = parameter(None, sized_number, minimum=0)
+    delta: float | None = parameter(None, sized_number, above=0, below=1)
+    corrected: bool = parameter(False, true_or_false)
 
     def _phase_rounds(self) -> float:
         dim, horizon = self.setting.actions.dim, self.horizon

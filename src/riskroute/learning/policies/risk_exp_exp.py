@@ -15,6 +15,7 @@ from riskroute.learning.policies.arm_policy import ArmPolicy
 from riskroute.learning.policy import memory
 from riskroute.learning.remembered import remembered_member, remembered_optional
 from riskroute.learning.tally import Tallies
+from riskroute.parameters import parameter
 from riskroute.validation import sized_number
 
 _PLANNED = 4096  # rounds of whole turns in one plan, at most
@@ -43,12 +44,9 @@ class RiskExpExp(ArmPolicy):
     name: ClassVar[str] = "risk-exp-exp"
     unit_free: ClassVar[bool] = True
 
-    divisor: float = 14.0
+    divisor: float = parameter(14.0, sized_number, above=0)
 
     committed: Action | None = memory(None, remembered_optional(remembered_member))
-
-    def check_parameters(self) -> None:
-        sized_number("divisor", self.divisor, above=0)
 
     def explore_rounds(self) -> int:
         """Rounds of exploration, not limited to the horizon."""
@@ -59,8 +57,8 @@ class RiskExpExp(ArmPolicy):
         left = min(self.explore_rounds() - self.played, self.remaining)
         if left > 0:
             turns = max(_PLANNED // len(self.handles), 1)
-            order = np.concatenate([self.handles] * turns)[:left]
-            return Plan(order, np.ones(len(order), dtype=np.int64))
+            played = np.concatenate([self.handles] * turns)[:left]
+            return Plan(played, np.ones(len(played), dtype=np.int64))
         return Plan.repeat(self.recommend(), self.remaining)
 
     def observe(self, tallies: Tallies) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riskroute.learning.policies.arm_policy import IndexPolicy
+from riskroute.parameters import parameter
 from riskroute.validation import sized_number
 
 
@@ -15,7 +16,8 @@ class RiskUcb(IndexPolicy):
     """Play the arm with the lowest confidence bound on its mean-variance.
 
     The index of an arm played ``n`` times is its empirical mean-variance minus
-    ``scale * sqrt(log(1 / delta) / (divisor * n))``. Published codes disagree on the constants, so each has a name.
+    ``scale * sqrt(log(1 / delta) / (divisor * n))``. Published implementations disagree on the constants, so each is a
+    parameter.
 
     Parameters
     ----------
@@ -42,16 +44,9 @@ class RiskUcb(IndexPolicy):
 
     name: ClassVar[str] = "risk-ucb"
 
-    scale: float | None = None
-    divisor: float = 2.0
-    delta: float | None = None
-
-    def check_parameters(self) -> None:
-        sized_number("divisor", self.divisor, above=0)
-        if self.scale is not None:
-            sized_number("scale", self.scale, minimum=0)
-        if self.delta is not None:
-            sized_number("delta", self.delta, above=0, maximum=1)
+    scale: float | None = parameter(None, sized_number, minimum=0)
+    divisor: float = parameter(2.0, sized_number, above=0)
+    delta: float | None = parameter(None, sized_number, above=0, maximum=1)
 
     def changes(self, rounds: int) -> list[int]:
         return [0]

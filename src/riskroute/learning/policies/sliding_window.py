@@ -14,14 +14,15 @@ from riskroute.learning.remembered import (
     remembered_pair,
     remembered_past_round,
 )
+from riskroute.parameters import parameter
 from riskroute.validation import whole_number
 
-_PIECES = 16  # into which a window is cut
+_PIECES = 16  # number of pieces into which a window is cut
 
 
 @dataclass(kw_only=True)
 class SlidingWindow(Thompson):
-    """Rewards older than ``window`` rounds are forgotten, a sixteenth of the window at a time.
+    """Forget rewards older than ``window`` rounds, a sixteenth of the window at a time.
 
     Parameters
     ----------
@@ -50,16 +51,12 @@ class SlidingWindow(Thompson):
 
     name: ClassVar[str] = "sliding-window"
 
-    window: int = 5000
+    window: int = parameter(5000, whole_number)
 
-    # of each piece: the round in which its first plan ended, and observations
+    # the round in which the first plan of each piece ended, and its observations
     pieces: list[tuple[int, Observations]] = memory(
         None, remembered_each(remembered_pair(remembered_past_round, remembered_observations))
     )
-
-    def check_parameters(self) -> None:
-        whole_number("window", self.window)
-        super().check_parameters()
 
     def begin(self) -> None:
         self.pieces = []
@@ -78,4 +75,4 @@ class SlidingWindow(Thompson):
             self.base = None
 
     def sum_up(self) -> None:
-        """Nothing: pieces are forgotten one by one, and a sum could not be."""
+        """Do nothing: pieces are forgotten one by one, which would be impossible once they are summed up."""

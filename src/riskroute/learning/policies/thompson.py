@@ -8,17 +8,18 @@ from typing import ClassVar
 from riskroute.learning.belief import Belief, draw_belief
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.linear_policy import LinearPolicy, linear_spread_evenly
+from riskroute.parameters import parameter
 from riskroute.validation import real_number, whole_number
 
 
 @dataclass(kw_only=True)
 class Thompson(LinearPolicy):
-    """Every action is played as often as it seems likely to be the best.
+    """Play every action as often as it seems likely to be the best.
 
     Parameters
     ----------
     draws : int
-        At most so many joint draws per plan; a longer plan divides its rounds between them.
+        Largest number of joint draws per plan; a longer plan divides its rounds between them.
     width : float
         Draws spread this many times as far as the belief; below one explores less.
     growth, start_rounds, prior
@@ -44,13 +45,8 @@ class Thompson(LinearPolicy):
 
     name: ClassVar[str] = "thompson"
 
-    draws: int = 32
-    width: float = 1.0
-
-    def check_parameters(self) -> None:
-        whole_number("draws", self.draws, maximum=MOST_DRAWS)
-        real_number("width", self.width, minimum=1e-9, maximum=1e9)
-        super().check_parameters()
+    draws: int = parameter(32, whole_number, maximum=MOST_DRAWS)
+    width: float = parameter(1.0, real_number, minimum=1e-9, maximum=1e9)
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         center, covariance = self.objective(belief)

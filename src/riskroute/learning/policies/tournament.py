@@ -1,10 +1,10 @@
 """Tournament trees: the smallest of many values, kept up to date as one value at a time changes.
 
-The winner is at the root. After a change one path is played again: ``log2`` of the number of values, not all of them.
+The winner is at the root. After a change only one path to the root is decided anew: ``log2`` of the number of values.
 
 Arrays are copied element by element, here and in other kernels: numba takes three seconds to compile an assignment to
-a slice, nearly all of them for the text of an error about shapes.
-These functions are compiled within the kernels that call them; called from Python they are plain Python.
+a slice, nearly all of them for the text of an error about shapes. These functions are compiled within the kernels that
+call them; called from Python they are plain Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from riskroute.arrays import Floats, Integers
 
 @register_jitable
 def build_tournament(values: Floats) -> Integers:
-    """Tournament tree over ``values``, whose length is a power of two; the root, entry 1, holds the first minimum."""
+    """Build a tree over ``values``, whose length is a power of two; the root, entry 1, holds the first minimum."""
     size = len(values)
     winners = np.empty(2 * size, dtype=np.int64)
     for leaf in range(size):
@@ -40,7 +40,7 @@ def update_tournament(winners: Integers, values: Floats, leaf: int) -> None:
 
 @register_jitable
 def padded_tournament(values: Floats) -> Floats:
-    """``values`` followed by infinities up to a power of two."""
+    """Return ``values`` followed by infinities up to a power of two."""
     size = 1
     while size < len(values):
         size *= 2

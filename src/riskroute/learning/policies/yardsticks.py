@@ -20,12 +20,13 @@ from riskroute.learning.remembered import (
     remembered_tallies,
 )
 from riskroute.learning.tally import Tallies
+from riskroute.parameters import parameter
 from riskroute.validation import list_of, real_number, sized_number, whole_number
 
 
 @dataclass(kw_only=True)
 class Oracle(Policy):
-    """Play what the comparator of the regret plays: a schedule of (first round, action), rounds counted from 0."""
+    """Play what regret is measured against: a schedule of (first round, action), rounds counted from 0."""
 
     name: ClassVar[str] = "oracle"
     unit_free: ClassVar[bool] = True
@@ -48,7 +49,7 @@ class Oracle(Policy):
         return Plan.repeat(self.recommend(), later[0] - self.played if later else self.remaining)
 
     def observe(self, tallies: Tallies) -> None:
-        """Nothing to learn."""
+        """Do nothing: there is nothing to learn."""
 
     def recommend(self) -> Action:
         now = self.played - (self.remaining == 0)
@@ -64,12 +65,9 @@ class Uniform(Policy):
     needs_horizon: ClassVar[bool] = False
     fixed_set: ClassVar[bool] = False
 
-    batch: int = 1024
+    batch: int = parameter(1024, whole_number, maximum=MOST_DRAWS)
 
     latest: Action | None = memory(None, remembered_optional(remembered_handle))
-
-    def check_parameters(self) -> None:
-        whole_number("batch", self.batch, maximum=MOST_DRAWS)
 
     def propose(self) -> Plan:
         drawn = self.setting.actions.sample(self.rng, min(self.batch, self.remaining))
@@ -119,18 +117,12 @@ class Greedy(Policy):
     unit_free: ClassVar[bool] = True
     needs_horizon: ClassVar[bool] = False
 
-    tries: int = 2
-    growth: float = 0.1
-    ridge: float = 1e-3
-    design_tolerance: float = 0.01
+    tries: int = parameter(2, whole_number, maximum=LONGEST_HORIZON)
+    growth: float = parameter(0.1, sized_number, above=0)
+    ridge: float = parameter(1e-3, sized_number, minimum=0)
+    design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
     seen: Tallies | None = memory(None, remembered_optional(remembered_tallies))
-
-    def check_parameters(self) -> None:
-        whole_number("tries", self.tries, maximum=LONGEST_HORIZON)
-        sized_number("growth", self.growth, above=0)
-        sized_number("ridge", self.ridge, minimum=0)
-        real_number("design_tolerance", self.design_tolerance, above=0, maximum=10)
 
     def propose(self) -> Plan:
         if self.seen is None:

@@ -1,20 +1,21 @@
 """A proof that no allocation has a leverage above a bound: branch and bound over every member of the set.
 
-Under an invariant information matrix the leverage of an allocation with amounts ``v_k`` is
+Under an invariant information matrix, the leverage of an allocation with amounts ``v_k`` is
 
     sum_k q_g(v_k)  +  p' Q p,        p = the group sums of y and y^2, two per group,
 
-a sum over slots plus a quadratic in a few sums. On a part of the set the quadratic is bounded by something linear in
-the sums: directions in which it is convex by the chord over the range they take there, directions in which it is
-concave by a tangent. What remains is separable, and its exact maximum over the part is found by dynamic programming:
-a true upper bound on every leverage there. Parts whose bound is too high are split by the largest (second largest ..)
-amount in a group, which narrows the ranges, until every part is below the target or the work allowed is done. The
-bound returned holds over all allocations either way.
+a sum over slots plus a quadratic form in a few sums. On a part of the set, the quadratic form is bounded by a linear
+function of the sums: where it is convex, by the chord over the range that the sums take there; where it is concave, by
+a tangent. What remains is separable, and dynamic programming finds its exact maximum over the part: a true upper bound
+on every leverage there. A part whose bound is too high is split at the largest (second largest ..) amount of a group,
+which narrows the ranges, until every part is below the target or no more work is allowed. The bound returned holds for
+all allocations either way.
 
-Tables have one entry per unit while units are few. For large orders they are taken on a grid of about a thousand steps,
-so that the proof costs the same for any order. Its maxima then hold for all fractional amounts, and so for whole ones:
-any point between grid points is a mean of grid points with the same sums of amounts, each amount rounded up or down,
-and a function whose second derivative is at least ``-c`` loses at most ``c / 8`` squared steps by that.
+Tables have one entry per unit while there are few units. For more, they are laid out on a grid of about a thousand
+steps, so that the proof costs the same however large the order is. Its maxima then hold for all fractional amounts, and
+so for whole ones: any point between grid points is a mean of grid points with the same sum of amounts, each amount
+rounded up or down, and a function whose second derivative is at least ``-c`` loses at most ``c / 8`` squared steps by
+that.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ Part = tuple[tuple[tuple[int, int], ...], ...]
 """Per group, the ranges of its largest amounts, in descending order; all other amounts are below the last of them."""
 
 _TANGENTS = 10  # tries for a better tangent in concave directions
-_GRID = 1000  # steps at most into which the units are divided, but every cap into at least so many:
-_CAP_STEPS = 60
+_GRID = 1000  # steps into which the units are divided, unless a cap would get fewer than
+_CAP_STEPS = 60  # steps
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """``bound`` holds for every allocation; ``found`` are orbits met on the way, with their leverages."""
+    """A ``bound`` that holds for every allocation, and the orbits ``found`` on the way, with their leverages."""
 
     bound: float
     found: list[tuple[float, Orbit]]
@@ -102,7 +103,7 @@ class _Grid:
         return cls(groups, steps, step, tuple(math.ceil(high / step - 1e-9) for high in groups.highs))
 
     def orbit(self, amounts: list[list[int]]) -> Orbit:
-        """Orbit near amounts on the grid: rounded down, and the remainder goes where most was cut off."""
+        """Return an orbit near amounts on the grid: rounded down, the remainder where most was cut off."""
         if self.step == 1:
             return tuple(tuple(sorted(group, reverse=True)) for group in amounts)
         caps = np.repeat(self.groups.highs, [len(group) for group in amounts])
@@ -128,7 +129,7 @@ class _Search:
         self.grid = _Grid.of(groups)
         root, others = self.information.roots()
         quadratic = root @ root.T
-        self.own: list[Vector] = []  # of each group, coefficients of y^2, y^3 and y^4
+        self.own: list[Vector] = []  # coefficients of y^2, y^3 and y^4, group by group
         self.powers: list[tuple[Vector, Vector]] = []
         for g, (scale, high, size) in enumerate(zip(groups.scales, self.grid.highs, groups.sizes, strict=True)):
             inverse = others[g] @ others[g].T if size > 1 else np.zeros((2, 2))
@@ -142,10 +143,10 @@ class _Search:
         self._split_the_quadratic()
 
     def _split_the_quadratic(self) -> None:
-        """Write ``p' Q p`` as a constant, a linear term and convex and concave squares of single directions.
+        """Write ``p' Q p`` as a constant, a linear term, and convex and concave squares along single directions.
 
         All amounts add up to the units, so one sum is known: ``p = fixed + basis s`` with free ``s``. Sums are measured
-        by the width of the range they take over the set, so that no direction is wide for its units only.
+        by the width of the range they take over the set, so that no direction seems wide because of its unit.
         """
         count = 2 * len(self.groups)
         whole: Part = tuple(() for _ in range(len(self.groups)))
@@ -173,7 +174,7 @@ class _Search:
         return self.leverage(orbit)[1]
 
     def leverage(self, orbit: Orbit) -> tuple[float, Vector]:
-        """Exact leverage of an orbit, and its sums."""
+        """Return the exact leverage of an orbit, and its sums."""
         sums = self.groups.power_sums([orbit])[0, :, :2].reshape(-1)
         own = 0.0
         for coefs, amounts, scale in zip(self.own, orbit, self.groups.scales, strict=True):
@@ -181,12 +182,12 @@ class _Search:
         return own + float(sums @ self.quadratic @ sums), sums
 
     def exact(self, part: Part) -> float:
-        """Leverage of the only allocation of a part."""
+        """Return the leverage of the only allocation of a part."""
         _, orbit = self._maximum(part, np.zeros(2 * len(self.groups)), own=True)
         return -np.inf if orbit is None else self.leverage(orbit)[0]
 
     def bound(self, part: Part, tangent: Vector, target: float) -> tuple[float, Vector]:
-        """Upper bound on all leverages in a part, and the sums at which the tangent was best."""
+        """Return an upper bound on all leverages in a part, and the sums at which the tangent was best."""
         slope, offset = self.linear.copy(), self.constant
         for curvature, axis in self.convex:
             direction = self.back.T @ axis
@@ -231,13 +232,13 @@ class _Search:
             y, square = self.powers[g]
             table = slope[2 * g] * y + slope[2 * g + 1] * square + (self.separate[g] if own else 0.0)
             rest = len(self.groups.members[g]) - len(ranges)
-            pieces = [(low, high, 1) for low, high in ranges]
+            limits = [(low, high, 1) for low, high in ranges]
             if rest:
-                pieces.append((self.groups.lows[g], self._ceiling(part, g), rest))
-            items += [(g, _restricted(table, low, high), copies) for low, high, copies in pieces]
+                limits.append((self.groups.lows[g], self._ceiling(part, g), rest))
+            items += [(g, _restricted(table, low, high), copies) for low, high, copies in limits]
             if self.grid.step != 1:
                 bend = self.own[g] + [slope[2 * g + 1], 0, 0] if own else np.array([slope[2 * g + 1], 0, 0])
-                between += sum(self._between(g, bend, *piece) for piece in pieces)
+                between += sum(self._between(g, bend, low, high, copies) for low, high, copies in limits)
         joint = np.full(units + 1, -np.inf)
         joint[0] = 0.0
         steps = []
@@ -256,10 +257,9 @@ class _Search:
         return float(joint[units]) + between, self.grid.orbit(amounts)
 
     def _between(self, g: int, bend: Vector, low: int, high: int, copies: int) -> float:
-        """Most that rounding to the grid can cost some slots whose function is ``slope y + bend . (y^2, y^3, y^4)``.
+        """Return the most that rounding to the grid can cost slots with ``slope y + bend . (y^2, y^3, y^4)``.
 
-        Only slots with amounts where the function is concave lose anything, and there cannot be many of them if that is
-        far from zero.
+        Slots lose only where that function is concave; if it is concave only for large amounts, few slots can do so.
         """
         step = self.grid.step / self.groups.scales[g]
         flattest = -bend[1] / (4 * bend[2]) if bend[2] > 0 else 0.0  # where the second derivative is least
@@ -282,7 +282,7 @@ class _Search:
             sum(low for low, _ in ranges) + self.groups.lows[g] * (len(self.groups.members[g]) - len(ranges))
             for g, ranges in enumerate(part)
         )
-        gap = 0 if self.grid.step == 1 else 1  # between the halves: none where amounts are fractional
+        gap = 0 if self.grid.step == 1 else 1  # halves of fractional amounts share their end
         widest, chosen = 0.0, None
         for g, ranges in enumerate(part):
             positions = list(enumerate(ranges))
@@ -297,15 +297,15 @@ class _Search:
             return []
         g, position, low, high = chosen
         middle = (low + high) // 2
-        halves = (_tightened(part[g], position, piece) for piece in ((low, middle), (middle + 1 - gap, high)))
+        halves = (_tightened(part[g], position, half) for half in ((low, middle), (middle + 1 - gap, high)))
         return [(*part[:g], ranges, *part[g + 1 :]) for ranges in halves if ranges is not None]
 
 
 def _tightened(
-    ranges: tuple[tuple[int, int], ...], position: int, piece: tuple[int, int]
+    ranges: tuple[tuple[int, int], ...], position: int, narrower: tuple[int, int]
 ) -> tuple[tuple[int, int], ...] | None:
-    """Set one range, and use that amounts descend to tighten the others; None if nothing is left."""
-    result = [*ranges[:position], piece, *ranges[position + 1 :]]
+    """Narrow one range, and tighten the others, as amounts descend; None if nothing is left."""
+    result = [*ranges[:position], narrower, *ranges[position + 1 :]]
     for k in range(1, len(result)):
         result[k] = result[k][0], min(result[k][1], result[k - 1][1])
     for k in range(len(result) - 2, -1, -1):

@@ -1,13 +1,13 @@
-"""Families of allocations that stand for an orbit: cyclic shifts of a few arrangements, chosen so that they are even.
+"""Families of allocations that stand for an orbit: cyclic shifts of a few well-chosen arrangements.
 
-An orbit holds every arrangement of its amounts, and a design only needs the orbit's second moments: how often which
-amounts meet in two slots. All cyclic shifts of one arrangement visit every slot equally often. Which amounts meet at
-which distance depends on the arrangement; several of them together are right if those meetings are the same at
-every distance, as in a difference family. Arrangements are therefore improved together, by exchanging two slots of
-one of them wherever that makes the meetings more even.
+An orbit holds every arrangement of its amounts, and a design only needs the orbit's second moments: how often any two
+amounts meet in any two slots. All cyclic shifts of one arrangement visit every slot equally often. Which amounts meet
+at which distance depends on the arrangement; several arrangements together will do if these meetings are the same at
+every distance, as in a difference family. Arrangements are therefore improved together, by swapping two slots of one
+of them wherever that makes the meetings more even.
 
-Nothing here depends on the processor: arrangements are whole numbers, and exchanges that gain no more than a rounding
-error are not made.
+Nothing here depends on the processor: arrangements are whole numbers, and a swap that gains no more than a rounding
+error is not made.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from numba import njit
 from riskroute.arrays import Integers, Units, Vector
 from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups
 
-_SWEEPS = 6  # exchanges tried, per slot of every arrangement
-_GAIN = 1e-9  # least improvement that counts, of sums of squares of order one
+_SWEEPS = 6  # swaps tried for every slot of every arrangement
+_GAIN = 1e-9  # the least improvement that counts; sums of squares are about one
 
 
 def family_orbit_size(orbit: Orbit) -> int:
-    """Number of allocations of an orbit: the product over groups of multinomials."""
+    """Number of allocations of an orbit: the product of the groups' multinomial coefficients."""
     total = 1
     for amounts in orbit:
         total *= math.factorial(len(amounts))
@@ -38,7 +38,7 @@ def family_orbit_size(orbit: Orbit) -> int:
 def balanced_families(
     information: SymmetricInformation, orbits: Sequence[Orbit], weights: Vector, count: int, seed: int
 ) -> list[Units]:
-    """About ``count`` families, each ``(n, m)`` in units, of orbits with some weights, at least one of each orbit.
+    """Return about ``count`` families, each ``(n, m)`` in units, of weighted orbits, at least one of each orbit.
 
     No allocation is in two of them.
     """
@@ -67,12 +67,12 @@ def balanced_families(
 
 
 def _arranged(orbit: Orbit, rng: np.random.Generator) -> Units:
-    """Amounts of an orbit in random order within groups, group by group."""
+    """Return the amounts of an orbit group by group, shuffled within each group."""
     return np.concatenate([rng.permutation(np.array(amounts, dtype=np.int64)) for amounts in orbit])
 
 
 def _every_family(orbit: Orbit, shifted: Units, rng: np.random.Generator) -> list[Units]:
-    """One arrangement of every family of a small orbit."""
+    """Return one arrangement of every family of a small orbit."""
     size = family_orbit_size(orbit)
     seen: set[bytes] = set()
     arrangements = []
@@ -85,14 +85,14 @@ def _every_family(orbit: Orbit, shifted: Units, rng: np.random.Generator) -> lis
 
 
 def family_length(groups: SymmetryGroups) -> int:
-    """Number of shifts in a family: enough to come round in every group, or only in the largest if that is long."""
+    """Number of shifts in a family: enough to come round in every group or, if that is long, in the largest alone."""
     largest = int(groups.sizes.max())
     whole = math.lcm(*groups.sizes.tolist())
     return whole if whole <= 4 * largest else largest
 
 
 def _different(families: Iterable[Units]) -> list[Units]:
-    """Families without the allocations that they, or those before them, already had."""
+    """Remove from each family the allocations that it or an earlier family already has."""
     seen: set[bytes] = set()
     different = []
     for points in families:
@@ -104,7 +104,7 @@ def _different(families: Iterable[Units]) -> list[Units]:
 
 
 def _levels(information: SymmetricInformation, amounts: Units) -> tuple[Units, Vector]:
-    """Which row of some values ``(n, 2)`` every slot of some arrangements holds, and these values.
+    """Return the level that every slot of some arrangements holds, and the value ``(n, 2)`` of every level.
 
     Values are ``(y, y^2)`` in coordinates in which the group's information on a deviation is the identity.
     """
@@ -120,7 +120,7 @@ def _levels(information: SymmetricInformation, amounts: Units) -> tuple[Units, V
 
 
 def _whitened(first: Vector, second: Vector, covariance: Vector) -> Vector:
-    """Two coordinates with the identity as covariance ``(2, 2)``, by elimination; those of no variance are zero."""
+    """Return two coordinates whose covariance is the identity, by elimination; one without variance becomes zero."""
     (a, b), (_, d) = covariance.tolist()
     if a <= 0:
         return np.zeros((len(first), 2))
@@ -155,12 +155,12 @@ def spread_family_meetings(
     one: Units,
     other: Units,
 ) -> None:
-    """Exchange what two slots of an arrangement hold, in place, where that makes the meetings more even.
+    """Swap what two slots of an arrangement hold, in place, where that makes the meetings more even.
 
-    ``level`` and ``amounts`` ``(F, m)`` say what every slot of an arrangement holds, ``values`` ``(n, 2)`` what a
-    level is worth. Slots come group by group, ``sizes`` of them. Tries to exchange slots ``one[k]`` and ``other[k]``,
-    of the same group, in arrangement ``family[k]`` for every ``k``. The sum of the meetings over all distances never
-    changes, so they are even if their squares are small.
+    ``level`` and ``amounts`` ``(F, m)`` are what every slot of an arrangement holds, and ``values`` ``(n, 2)`` the
+    value of a level. Slots come group by group, ``sizes`` of them. For every ``k``, a swap of slots ``one[k]`` and
+    ``other[k]``, of the same group, is tried in arrangement ``family[k]``. The sum of the meetings over all distances
+    never changes, so they are even if their squares are small.
     """
     total = family_meetings(level, values, weights, sizes)
     change = np.zeros(total.shape[1:])
@@ -202,10 +202,10 @@ def spread_family_meetings(
 
 @njit(cache=True)
 def family_meetings(level: Units, values: Vector, weights: Vector, sizes: Units) -> Vector:
-    """``(G, G, d, 2, 2)``: weighted sums of ``value(s) value(t)'`` over slots of two groups at every distance ``d``.
+    """Weighted sums of ``value(s) value(t)'`` over slots of two groups, by distance ``d``: ``(G, G, d, 2, 2)``.
 
-    Shifting comes round in the group of each after its size, so distances between groups count up to the greatest
-    common divisor of their sizes. A slot does not meet itself.
+    Shifts come round in a group after as many steps as it has slots, so distances between two groups are counted
+    modulo the greatest common divisor of their sizes. A slot does not meet itself.
     """
     count = len(sizes)
     total = np.zeros((count, count, sizes.max(), 2, 2))
@@ -243,7 +243,7 @@ def _add(matrix: Vector, one: Vector, other: Vector, weight: float) -> None:
 
 @njit(cache=True)
 def _both_ways(change: Vector, modulus: int) -> None:
-    """Add to every distance what its opposite has, the other way round."""
+    """Add to every distance the transpose of what the opposite distance has."""
     for d in range(modulus // 2 + 1):
         back = -d % modulus
         both = change[d] + change[back].T
@@ -253,7 +253,7 @@ def _both_ways(change: Vector, modulus: int) -> None:
 
 @njit(cache=True)
 def _lowered(total: Vector, change: Vector, modulus: int) -> float:
-    """How much smaller a change makes the sum of squares."""
+    """Return by how much a change lowers the sum of squares."""
     gain = 0.0
     for d in range(modulus):
         for a in range(2):

@@ -2,8 +2,8 @@
 
 Three steps, each in a module of its own: the best weights on orbits known so far (`orbit_design`); a proof over every
 allocation, or an allocation that refutes it and joins the orbits (`certificate`); a few real allocations that do as
-well (`support`). The bound returned is the proven one times the price of the last step. Sets with many kinds of slots
-have next to no symmetry, and are left to `mixed_design`.
+well (`support`). The bound returned is the proven one times the loss factor of the last step. Sets with many kinds of
+slots have next to no symmetry, and are left to `mixed_design`.
 """
 
 from __future__ import annotations
@@ -28,24 +28,23 @@ from riskroute.routing.separable import (
 )
 
 OUTSIDE = 1e-6
-"""Features are of order one: what reaches farther than this in a direction is not rounding."""
+"""What reaches farther than this in a direction is not a rounding error: features are of order one."""
 
 MOST_KINDS = 4
-"""With more kinds of slots there is too little symmetry for a design by it."""
+"""With more kinds of slots than this, there is too little symmetry to build a design on."""
 
 _MAX_ROUNDS = 60
-_MAX_PARTS = 300  # of the branch and bound, per round
+_MAX_PARTS = 300  # parts that the branch and bound may visit per round
 
 
 def large_design(lattice: Lattice, tolerance: float) -> Design:
-    """Design over all vectors of the lattice; its handles are vectors of units.
+    """Return a design over all vectors of the lattice; its handles are vectors of units.
 
-    Aims at ``bound <= (1 + tolerance) * rank``. Sets in which all slots are alike reach it; with many different bounds
-    the proof may stop earlier, and the bound stated is then larger.
+    It aims at ``bound <= (1 + tolerance) * rank``. Sets in which all slots are alike reach it; with many different
+    bounds the proof may stop earlier, and the bound stated is then larger.
 
-    What every vector has in common is taken off first. Since the sum is fixed, amounts above the least possible ones
-    and their squares span the same features, leverages are unchanged, and slots become alike that differ in their
-    minimum only.
+    The least amount of every slot is subtracted first. Since the sum is fixed, the amounts above it and their squares
+    span the same features, leverages stay the same, and slots that differ in their minimum only become alike.
     """
     lows = np.maximum(lattice.lows, lattice.units - (lattice.highs.sum() - lattice.highs))
     free = lattice.units - int(lows.sum())
@@ -57,7 +56,7 @@ def large_design(lattice: Lattice, tolerance: float) -> Design:
 
 
 def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
-    """The same, for a lattice whose least possible amounts are zero."""
+    """Return a design over a lattice whose least amounts are all zero."""
     groups = SymmetryGroups.of(lattice.units, lattice.lows, lattice.highs)
     if len(groups) > MOST_KINDS and (found := mixed_design(lattice, tolerance)) is not None:
         return found
@@ -91,9 +90,9 @@ def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
 
 
 def _outside(information: SymmetricInformation, lattice: Lattice) -> Orbit | None:
-    """Orbit outside the range of the information matrix, or None: then every leverage is finite, and bounded in turn.
+    """Return an orbit outside the range of the information matrix; None if there is none, and all leverages are finite.
 
-    A direction the matrix does not see must be one in which no vector lies: its exact maximum over all of them is zero.
+    No vector may lie in a direction that the matrix does not see: the exact maximum over all of them must be zero.
     """
     groups = information.groups
     values, vectors = np.linalg.eigh(information.explicit())
@@ -114,10 +113,10 @@ def _outside(information: SymmetricInformation, lattice: Lattice) -> Orbit | Non
 
 
 def _first_orbits(lattice: Lattice, groups: SymmetryGroups) -> list[Orbit]:
-    """Orbits to start from: some slots full and others with even parts of the rest, and random allocations, which span.
+    """Return orbits to start from: some slots full, others sharing the rest evenly, and random ones, so that all span.
 
-    Under an invariant design the largest leverages are of this kind: the slots' own terms are convex in an amount, then
-    concave, then convex again, so amounts are at an end of their range or alike.
+    Under an invariant design the largest leverages are of the first kind: the slots' own terms are convex in an amount,
+    then concave, then convex again, so amounts are at an end of their range or alike.
     """
     rng = np.random.default_rng(0)
     slots = len(lattice.lows)
@@ -139,7 +138,7 @@ def _first_orbits(lattice: Lattice, groups: SymmetryGroups) -> list[Orbit]:
 
 
 def _any_member(lattice: Lattice, rng: np.random.Generator) -> Units:
-    """Vector of a lattice without minimums: in random order, every slot takes a random part of what must be placed."""
+    """Draw a vector of a lattice without minimums: slot by slot, in random sequence, a random part of the remainder."""
     chosen = np.zeros_like(lattice.highs)
     left, room = lattice.units, int(np.minimum(lattice.highs, lattice.units).sum())
     for k in rng.permutation(len(chosen)):
@@ -151,7 +150,7 @@ def _any_member(lattice: Lattice, rng: np.random.Generator) -> Units:
 
 
 def _full_and_even(units: int, slots: int, cap: int) -> Iterator[tuple[int, ...]]:
-    """Amounts that are the cap, or an even part of what that leaves, or nothing; not for every number of each."""
+    """Return amounts that are the cap, an even part of the rest, or nothing, for some numbers of slots of each."""
     for full in _counts(0, min(units // cap, slots)):
         left = units - full * cap
         for count in _counts(1, slots - full):
@@ -161,6 +160,6 @@ def _full_and_even(units: int, slots: int, cap: int) -> Iterator[tuple[int, ...]
 
 
 def _counts(first: int, last: int) -> list[int]:
-    """Whole numbers from ``first`` to ``last``, all of the small ones and about a dozen of the others."""
+    """Return the small whole numbers from ``first`` to ``last``, and about a dozen of the others."""
     some = np.linspace(first, max(first, last), 13).tolist()
     return sorted({*range(first, min(last, first + 12) + 1), *(round(k) for k in some)})

@@ -1,12 +1,12 @@
-"""Bounds on leverages over sets without symmetry: a separable function that is nowhere below.
+"""Bounds on leverages over sets without symmetry, by a separable function that is nowhere below the leverage.
 
-A leverage is a quadratic form ``f' P f`` of the features, two of each slot. Add whatever makes ``P`` a matrix of one
-block per slot, and the form becomes a sum over slots, whose largest value is bounded by its dual: a price on units
-that makes every slot's own choice add up. Three things keep what is added small. Amounts add up to the units, so any
-multiple of the square of their sum is known. In the few directions in which slots go together most, a square is bounded
-by its chord over the range it takes. The rest is covered by making the blocks a little larger.
+A leverage is a quadratic form ``f' P f`` of the features, two per slot. Something is added to ``P`` that leaves one
+block per slot: the form is then a sum over slots, and its largest value is bounded by its dual, in which a price on
+units makes the slots' own choices add up. Three steps keep what is added small. Amounts add up to the units, so any
+multiple of the square of their sum is a known number. In the few directions in which slots are most coupled, the square
+is bounded by its chord over the range it takes. The rest is covered by enlarging the blocks a little.
 
-Over survivors of cuts, a cut's score above its limit may be subtracted at any price: members have none.
+For survivors of cuts, the excess of a cut's score over its limit may be subtracted at any price: members have none.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ LinearCut = tuple[Vector, Vector, float]
 """Cost per unit and per squared unit of every slot, and the limit on their sum."""
 
 _CHORDS = 2
-_PRICES = -4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0  # of the known sum, in units of the rank
-_MULTIPLIERS = 4.0 ** np.arange(-2, 16)  # of a cut, in units of the rank over the range of its score
+_PRICES = -4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0  # prices of the known sum, in units of the rank
+_MULTIPLIERS = 4.0 ** np.arange(-2, 16)  # prices of a cut, in units of the rank over the range of its score
 
 
 def majorant_of_leverages(lattice: Lattice, whitening: Matrix, cut: LinearCut | None = None) -> float:
@@ -52,7 +52,7 @@ class _Form:
         units = np.concatenate([scale, scale**2])[interleaved]
         white = whitening[interleaved] * units[:, None]
         self.form = white @ white.T
-        self.form[np.diag_indices_from(self.form)] += 1e-10 * float(np.trace(self.form))  # slots without information
+        self.form[np.diag_indices_from(self.form)] += 1e-10 * float(np.trace(self.form))  # some slots have none
         self.total = np.zeros(2 * slots)
         self.total[::2] = scale / lattice.units  # the sum of amounts, as a part of the units: always one
         pairs = np.arange(2 * slots).reshape(slots, 2)
@@ -66,7 +66,7 @@ class _Form:
             self.cut = score * (self.rank / width), limit * (self.rank / width)
 
     def bound(self, price: float) -> float:
-        """Bound, with the square of the sum at a price in units of the rank."""
+        """Return the bound with the square of the sum at a price, in units of the rank."""
         slots = len(self.blocks)
         rest = self.form - price * self.rank * np.outer(self.total, self.total)
         pairs = np.arange(2 * slots).reshape(slots, 2)
@@ -85,7 +85,7 @@ class _Form:
         return float(offset) + self.reach_within(slope, (1 + larger) * self.blocks)
 
     def reach_within(self, slope: Vector, blocks: Matrix | None = None) -> float:
-        """Bound the same as `reach` over vectors that pass the cut, at the best of some prices."""
+        """Bound the same function as `reach` over the vectors that pass the cut, at the best of some prices."""
         best = self.reach(slope, blocks)
         if self.cut is not None:
             score, limit = self.cut

@@ -1,9 +1,10 @@
 """Designs over allocation sets whose slots have many different bounds: candidates by search, and a true bound.
 
-With few kinds of slots symmetry makes the problem small (`large_design`). With many, allocations are searched for:
-some slots full and others with even parts of the rest, and, again and again, those farthest along the gradient of the
-leverage. A leverage is convex, so following its gradient never lowers it. The design on the candidates found
-(`riskroute.learning.design.wide`) is close to optimal on the whole set; what is proven is looser (`majorant`).
+With few kinds of slots, symmetry makes the problem small (`large_design`). With many, candidates are searched for:
+allocations with some slots full and others sharing the rest evenly, and then, step by step, those farthest along the
+gradient of the leverage. A leverage is convex, so following its gradient never lowers it. The design on these
+candidates (`riskroute.learning.design.wide`) is close to optimal on the whole set; the proven bound is looser
+(`majorant`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from riskroute.routing.designs.majorant import majorant_of_leverages
 from riskroute.routing.lattice import Lattice
 
 COARSEST = 0.1
-"""Candidates are only some of the members: solving on them to more than this is wasted."""
+"""The finest tolerance worth solving for: candidates are only some of the members."""
 
 _ROUNDS = 10
 _CLIMB = 8  # gradients followed from each start
@@ -27,9 +28,9 @@ _PATTERNS = 6  # first candidates per slot
 
 
 def mixed_design(lattice: Lattice, tolerance: float) -> Design | None:
-    """Design over a lattice with no minimums, in units; None if nothing was found that spans all it can.
+    """Return a design over a lattice without minimums, in units; None if no candidates were found that span the set.
 
-    Aims at ``(1 + tolerance)`` times the rank on what the search finds; the bound stated holds for every vector.
+    It aims at ``(1 + tolerance)`` times the rank on the candidates; the bound stated holds for every vector.
     """
     highs, units = np.minimum(lattice.highs, lattice.units), lattice.units
     scale = np.maximum(highs, 1).astype(np.float64)
@@ -59,7 +60,7 @@ def mixed_design(lattice: Lattice, tolerance: float) -> Design | None:
 
 
 def _first_candidates(highs: Units, units: int, rng: np.random.Generator) -> Units:
-    """Vectors in which some slots are full and some share the rest evenly, and some with one unit moved."""
+    """Return vectors in which some slots are full and others share the rest evenly, and some with one unit moved."""
     slots = len(highs)
     rows = []
     for k in range(slots):
@@ -80,7 +81,7 @@ def _first_candidates(highs: Units, units: int, rng: np.random.Generator) -> Uni
 
 @njit(cache=True)
 def mixed_design_filled(order: Units, full: int, even: int, highs: Units, units: int) -> Units:
-    """Fill ``full`` slots in some order while units last, share the rest evenly over ``even`` more, then over all."""
+    """Fill ``full`` slots one by one while units last, share the rest evenly over ``even`` more, then over all."""
     chosen = np.zeros(len(highs), dtype=np.int64)
     left = units
     for k in order[:full]:
@@ -133,7 +134,7 @@ def climb_mixed_design(starts: Units, form: Matrix, scale: Vector, highs: Units,
 
 @njit(cache=True)
 def mixed_design_near_best(linear: Vector, square: Vector, highs: Units, units: int) -> Units:
-    """Vector for which ``sum linear v + square v^2`` is about largest: every slot's own choice at a common price."""
+    """Return about the vector with the largest ``sum linear v + square v^2``: each slot's choice at a common price."""
     size = 0.0
     for k in range(len(highs)):
         size = max(size, abs(linear[k]) + 2 * abs(square[k]) * highs[k])
@@ -159,7 +160,7 @@ def mixed_design_near_best(linear: Vector, square: Vector, highs: Units, units: 
 
 @njit(cache=True)
 def mixed_design_choices(linear: Vector, square: Vector, highs: Units, price: float) -> Units:
-    """For each slot, the whole number from 0 to its bound that maximises ``(linear - price) v + square v^2``."""
+    """Return, slot by slot, the whole number from 0 to its bound that maximises ``(linear - price) v + square v^2``."""
     chosen = np.zeros(len(highs), dtype=np.int64)
     for k in range(len(highs)):
         slope = linear[k] - price

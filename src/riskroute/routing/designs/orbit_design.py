@@ -1,8 +1,8 @@
-"""Optimal designs over orbits: the invariant half of the design over an allocation set.
+"""Optimal designs over orbits: the invariant part of the design over an allocation set.
 
-``log det`` of an invariant information matrix is a sum over its small blocks, and a design is a set of weights on
-orbits. Newton's model of it is a non-negative least-squares problem with a handful of rows: the argument of
-`riskroute.learning.design.newton_polish` carries over with ``z z'`` replaced by the whitened blocks of an orbit.
+A design is a set of weights on orbits, and ``log det`` of its information matrix is a sum over small blocks. Newton's
+quadratic model of it is a non-negative least-squares problem with a handful of rows: the argument of
+`riskroute.learning.design.newton_polish` carries over, with ``z z'`` replaced by the whitened blocks of an orbit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_STEPS = 60
 
 
 def solve_orbit_design(groups: SymmetryGroups, orbits: list[Orbit], tolerance: float) -> Vector:
-    """Weights on orbits for which no orbit of the list has leverage above ``(1 + tolerance)`` times the rank."""
+    """Return weights on orbits such that no orbit in the list has leverage above ``(1 + tolerance)`` times the rank."""
     parts = SymmetryParts.of(groups, orbits)
     weights = np.full(len(orbits), 1 / len(orbits))
     for _ in range(_MAX_STEPS):
@@ -39,7 +39,7 @@ def solve_orbit_design(groups: SymmetryGroups, orbits: list[Orbit], tolerance: f
 
 
 def orbit_design_blocks(information: SymmetricInformation, parts: SymmetryParts) -> tuple[Vector, Vector]:
-    """Whitened blocks of each orbit as one row ``(n, q)``, and the row of the identity.
+    """Return the whitened blocks of each orbit as one row ``(n, q)``, and the row of the identity.
 
     Inner products of rows are those of the whole whitened matrices: off-diagonal entries count twice, and a block of
     deviations counts once for each of its ``m_g - 1`` directions.
@@ -65,7 +65,7 @@ def orbit_design_blocks(information: SymmetricInformation, parts: SymmetryParts)
 def _line_search(
     groups: SymmetryGroups, parts: SymmetryParts, weights: Vector, direction: Vector, slope: float
 ) -> float:
-    """Largest of 1, 1/2, 1/4 .. that gains a quarter of the promised increase of ``log det``; 0 if none does."""
+    """Return the largest of 1, 1/2, 1/4 .. that gains a quarter of the promised rise of ``log det``; 0 if none does."""
     now = SymmetricInformation.of(groups, parts, weights)
     start, rank = _log_det(now), now.rank
     step = 1.0

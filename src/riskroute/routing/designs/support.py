@@ -1,14 +1,14 @@
 """From an invariant design to an explicit one: real allocations with weights.
 
-An orbit stands for all its permutations, which may be astronomically many. A few families of each (`families`), with
-weights fitted so that their information matrix comes as close as possible to the invariant one, do as well: if the
-invariant matrix is at most ``1 / s`` times the explicit one (as matrices), no leverage grows by more than ``1 / s``.
-``s`` is the smallest eigenvalue of the explicit matrix in coordinates in which the invariant one is the identity, so
-the price is known exactly.
+An orbit stands for all its permutations, which may be astronomically many. A few families of each (`families`) do
+nearly as well, with weights fitted so that their information matrix comes as close as possible to the invariant one: if
+the invariant matrix is at most ``1 / s`` times the explicit one (as matrices), no leverage grows by more than a factor
+of ``1 / s``. In coordinates in which the invariant matrix is the identity, ``s`` is the smallest eigenvalue of the
+explicit one, so the loss is known exactly.
 
-Weights are per family, of which there are at most a few hundred, so neither time nor memory grows with the square of
-the number of allocations. They are the unique solution of a strictly convex problem and rounded last, so that every
-processor finds the same ones.
+Every family has one weight, and there are at most a few hundred families, so neither time nor memory grows with the
+square of the number of allocations. The weights are the unique solution of a strictly convex problem, and are rounded
+at the end, so that every processor finds the same ones.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from riskroute.routing.designs.families import balanced_families, family_length,
 from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, symmetric_inverse_root
 
 MOST_POINTS = 30_000
-"""Supports are not made larger than this: the price of stopping is stated."""
+"""No support is larger than this; what stopping there costs is part of the bound."""
 
-_USED = 1e-9  # weights of orbits below this are left out
-_GROWTH = 1.5  # of the number of families, from one try to the next
-_POOLS = 2, 8  # families to choose from where as many as allowed are not enough, in multiples of that number
-_RIDGE = 1e-7  # of the diagonal: makes the weights unique
+_USED = 1e-9  # orbits with a smaller weight are left out
+_GROWTH = 1.5  # factor on the number of families from one try to the next
+_POOLS = 2, 8  # multiples of the number of families allowed, to choose from where that many are not enough
+_RIDGE = 1e-7  # fraction of the diagonal that is added to it: makes the weights unique
 
 
 def explicit_support(
     information: SymmetricInformation, orbits: list[Orbit], weights: Vector, limit: int, enough: float
 ) -> tuple[Units, Vector, float]:
-    """Allocations ``(n, m)`` in units, ``n <= limit``, their weights, and the factor by which leverages may grow.
+    """Return allocations ``(n, m)`` in units, ``n <= limit``, their weights, and by which factor leverages may grow.
 
-    Takes more and more families of the orbits until the factor is below ``enough``, and chooses among many where
-    ``limit`` stands in the way.
+    More and more families of the orbits are taken until the factor is below ``enough``; where ``limit`` does not allow
+    that, the best are chosen among many.
     """
     used = np.flatnonzero(weights > _USED)
     kept, shares = [orbits[i] for i in used], weights[used]
@@ -69,9 +69,9 @@ def explicit_support(
 
 
 def _exact(information: SymmetricInformation, families: list[Units], most: int) -> list[Units] | None:
-    """About ``most`` families that make the invariant matrix exactly with some weights, or None if they cannot.
+    """Return about ``most`` families that have exactly the invariant matrix with some weights; None if they cannot.
 
-    A matrix that shifts do not change is given by what the first slot of each group has with all others.
+    A matrix that shifts do not change is known from the rows of the first slot of each group.
     """
     groups = information.groups
     matrix = information.explicit()
@@ -92,7 +92,7 @@ def _exact(information: SymmetricInformation, families: list[Units], most: int) 
 
 
 def _fitted(groups: SymmetryGroups, families: list[Units], root: Vector, limit: int) -> tuple[Units, Vector, float]:
-    """At most ``limit`` allocations of some families, with the weights that come closest, and what they cost."""
+    """Return at most ``limit`` allocations of some families, the weights that come closest, and the loss factor."""
     rank = root.shape[1]
     upper = np.triu_indices(rank)
     twice = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # entries off the diagonal count twice
@@ -121,7 +121,7 @@ def _fitted(groups: SymmetryGroups, families: list[Units], root: Vector, limit: 
 
 
 def _closest(gram: Vector, own: Vector) -> Vector:
-    """Non-negative weights, summing to one, with ``w' gram w / 2 - own . w`` least: those of the closest matrix."""
+    """Return non-negative weights, summing to one, that minimise ``w' gram w / 2 - own . w``: the closest matrix."""
     ridged = gram + np.diag(_RIDGE * np.diag(gram))
     lower = np.linalg.cholesky(ridged)
     weights, _ = scipy.optimize.nnls(lower.T, np.linalg.solve(lower, own))

@@ -1,11 +1,11 @@
 """Designs over implicit sets of survivors: candidates by search, and a bound that holds for every member.
 
 The set has no symmetry left, so candidates are searched for: uniform draws, the members farthest along many directions,
-and hill climbs of the leverage itself. The bound does not trust the search. One is a separable function that is nowhere
-below the leverage (`majorant`). In coordinates in which the information matrix is the identity, a leverage is a sum of
-squares of linear functions, and the range of each over all members can be bounded: that gives another. The root set's
-own certificate gives a third. In all of them the latest cut is used at a price (Lagrangian duality); the smallest is
-stated.
+and hill climbs of the leverage itself. The bound does not rely on the search; it is the smallest of three. The first is
+that of a separable function that is nowhere below the leverage (`majorant`). For the second, a leverage is written as
+a sum of squares of linear functions, in coordinates in which the information matrix is the identity, and the range of
+each over all members is bounded. The root set's own certificate gives the third. The first two use the latest cut at a
+price (Lagrangian duality).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from riskroute.routing.designs.majorant import majorant_of_leverages
 from riskroute.routing.lattice_set import LatticeCut, LatticeSet
 from riskroute.routing.search import MEMBER_SLACK
 
-_COARSEST = 0.05  # candidates are only some of the members: solving on them to more than this is wasted
+_COARSEST = 0.05  # the finest tolerance worth solving for: candidates are only some of the members
 _DRAWS = 600
 _AXES = 120  # directions searched at first
 _ROUNDS = 4
@@ -50,7 +50,7 @@ class SurvivorCutSet(Protocol):
 
 
 def survivor_design(survivors: SurvivorCutSet, tolerance: float) -> Design:
-    """Design over the survivors, with a bound that holds for all of them."""
+    """Return a design over the survivors, with a bound that holds for all of them."""
     tolerance = max(tolerance, _COARSEST)
     rng = np.random.default_rng(0)
     axes = range(0, survivors.dim, -(-2 * survivors.dim // _AXES))
@@ -75,13 +75,13 @@ def survivor_design(survivors: SurvivorCutSet, tolerance: float) -> Design:
 
 
 def _spans(survivors: SurvivorCutSet, features: Matrix, rank: int) -> bool:
-    """Whether it is proven that every survivor lies in the span of the support, whose features are given."""
+    """Whether every survivor provably lies in the span of the support, whose features are given."""
     unseen = np.linalg.svd(np.linalg.qr(features, mode="r"))[2][rank:]
     return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
 
 
 def _highest(survivors: SurvivorCutSet, drawn: Units, design: WideDesign) -> Units:
-    """Those draws whose leverages are above the rank, the highest first."""
+    """Return the draws whose leverage is above the rank, the highest first."""
     levers = np.round(np.sum((survivors.features(drawn) @ design.whitening) ** 2, axis=1) / design.rank, 9)
     order = np.argsort(-levers, kind="stable")
     return np.asarray(drawn[order[levers[order] > 1]])
@@ -101,7 +101,7 @@ def _climb(survivors: SurvivorCutSet, start: Units, design: WideDesign) -> Units
 
 
 def _bound(survivors: SurvivorCutSet, whitening: Matrix) -> float:
-    """The smallest of three true bounds on every leverage: separable, by coordinates, and from the root's design."""
+    """Return the smallest of three true bounds on every leverage: separable, by coordinates, from the root's design."""
     lattice, lot = survivors.root.lattice, survivors.root.lot
     units = np.repeat([lot, lot**2], survivors.root.slots) / survivors.root.scale
     cut = survivors.cuts[-1]
@@ -117,7 +117,7 @@ def _bound(survivors: SurvivorCutSet, whitening: Matrix) -> float:
 
 
 def _largest(survivors: SurvivorCutSet, axis: Floats) -> float:
-    """Bound on ``<axis, features>`` over the survivors: the best of a few multipliers on the latest cut."""
+    """Bound ``<axis, features>`` over the survivors, with the best of a few multipliers on the latest cut."""
     cut = survivors.cuts[-1]
     unit = np.linalg.norm(axis) / max(float(np.linalg.norm(cut.coef)), 1e-300)
     values = []

@@ -1,8 +1,8 @@
-"""Symmetry of allocation sets: slots with equal bounds can be exchanged.
+"""Symmetry of allocation sets: slots with equal bounds can swap places.
 
-Slots with the same smallest and largest amount form a *group*. An optimal design can be taken invariant under
-exchanging slots within groups, and then everything about it is a function of a few power sums. With ``y = v / high``
-(units of each group's own, which leverages do not depend on) and ``p_r = sum y^r`` over a group of ``m`` slots, the
+Slots with the same smallest and largest amount form a *group*. There is an optimal design that does not change when
+slots of a group swap places, and everything about it is a function of a few power sums. With ``y = v / high`` (each
+group in units of its own, which leverages do not depend on) and ``p_r = sum y^r`` over a group of ``m`` slots, the
 features ``(y, y^2)`` of an allocation split into
 
 - the group totals ``t = (p_1, p_2) / sqrt(m)``, two numbers per group, and
@@ -24,9 +24,9 @@ import numpy as np
 from riskroute.arrays import Floats, Integers, Matrix, Units
 
 Orbit = tuple[tuple[int, ...], ...]
-"""An allocation up to exchanging slots: per group, the amounts in descending order."""
+"""An allocation whose slots may swap places: the amounts of each group, in descending order."""
 
-_RANK = 1e-11  # eigenvalues below this share of the largest count as zero
+_RANK = 1e-11  # eigenvalues below this fraction of the largest count as zero
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class SymmetricInformation:
         return int(root.shape[1] + sum((m - 1) * r.shape[1] for m, r in zip(sizes, others, strict=True)))
 
     def explicit(self) -> Matrix:
-        """The matrix itself, ``(2 m, 2 m)``, features ordered ``(y, y^2)``."""
+        """The matrix itself, ``(2 m, 2 m)``, for features ``(y, y^2)``."""
         slots = int(self.groups.sizes.sum())
         matrix = np.zeros((2 * slots, 2 * slots))
         for g, ours in enumerate(self.groups.members):
