@@ -243,6 +243,8 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
         ("riskroute.learning.tally", "merge_tallies_compiled"),  # refuses lengths and places itself
         ("riskroute.learning.tally", "merge_moments_compiled"),  # takes numbers only, no arrays
         ("riskroute.learning.design.vertex_exchange", "exchange_step_compiled"),  # the same
+        ("riskroute.routing.group_search", "group_profile_compiled"),  # takes one matrix, of any shape
+        ("riskroute.routing.group_search", "group_units_compiled"),  # refuses totals itself
         ("riskroute.routing.separable", "convolve_compiled"),  # looks at the lengths itself
     }
 

@@ -152,10 +152,10 @@ def test_resting_orders_reach_the_greedy_split_of_ganchev_and_others() -> None:
             filled = min(size, there) if sent else 0  # nothing is found at once
             children.append(ChildReport(child, kind, pool, size, filled, 10.01 if filled else 0.0, 0.0, 0, 1))
         router.learn(Report(f"{number}", tuple(children), complete=True, profit=0.0))
-    plan = router.greedy(moment(10_000, flows=False))
-    assert plan is not None
-    assert plan.dark_rest["P"] == pytest.approx(300, abs=60)
-    assert plan.dark_rest["Q"] == pytest.approx(700, abs=60)
+    best = router.greedy(moment(10_000, flows=False))
+    assert best is not None
+    assert best.dark_rest["P"] == pytest.approx(300, abs=60)
+    assert best.dark_rest["Q"] == pytest.approx(700, abs=60)
 
 
 @pytest.mark.parametrize("budget", [0.0, 0.05])
@@ -244,13 +244,14 @@ def test_parameters_that_cannot_be_are_refused(parameters: dict[str, Any], messa
 
 def test_a_damaged_state_is_refused() -> None:
     state = Contextual().state()
-    for damage in (
+    damages: tuple[dict[str, Any], ...] = (
         {"lit_state": {}},
         {"dark_state": {"half_life": 1.0}},
         {"errors": ["bad"]},
         {"prices": {"6 10": -1.0}},
         {"kept": 3},
-    ):
+    )
+    for damage in damages:
         with pytest.raises(StateError):
             Contextual.restore({**state, "memory": {**state["memory"], **damage}})
 

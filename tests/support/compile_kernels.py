@@ -50,6 +50,11 @@ def main() -> None:
     book = ConsolidatedBook(np.full((2, 1), 10.0), np.full((2, 1), 300.0), np.zeros(2), mid=9.99, side="buy")
     book.take(200, lot=100)
     book.take(200)
+    lit = {"bids": [[10.0, 300]], "asks": [[10.02, 300]]}
+    patient = {"side": "buy", "shares": 20, "horizon": 10.0, "features": {"outflow A": 1.0}}
+    rr.routers.make_router("contextual").route(
+        rr.routers.read_context({"venues": {"A": lit}, "pools": {"P": {}}}, **patient)
+    )
     prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
     stochastic_placement(10, np.ones(1), np.ones((1, 1)), prices, mode="overbook")
     group_minimum(np.zeros((1, 2)), np.zeros(1, dtype=np.int64), np.zeros((2, 2)))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.arrays import Floats, Matrix, Units
+from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.dark_allocation import unit_shares
 from riskroute.routers.dark_belief import DarkBelief
@@ -77,13 +78,13 @@ take_limits={}, rest='sweep', trade_through=False)
     name: ClassVar[str] = "contextual-greedy"
     feedback: ClassVar[str] = "F3"
     memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "kept", "prices", "errors")
-    kappa: float = 0.05
+    kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
     tail_room: float | None = 0.0
-    units: int = 100
-    lit_half_life: float = 5.0
-    dark_half_life: float = 1.0
-    leak: float = 0.02
-    seed: int = 0
+    units: int = parameter(100, whole_number, maximum=1000)
+    lit_half_life: float = parameter(5.0, real_number, above=0)
+    dark_half_life: float = parameter(1.0, real_number, above=0)
+    leak: float = parameter(0.02, real_number, minimum=0, maximum=1000)
+    seed: int = parameter(0, whole_number, minimum=0)
     lit: LitBelief = field(init=False, repr=False)
     dark: DarkBelief = field(init=False, repr=False)
     kept: dict[str, dict[str, Any]] = field(init=False, repr=False)
@@ -94,14 +95,8 @@ take_limits={}, rest='sweep', trade_through=False)
     """Price of variance that keeps tails in bounds, by class of horizon and size."""
 
     def check_parameters(self) -> None:
-        real_number("kappa", self.kappa, minimum=0, maximum=1000)
         if self.tail_room is not None:
             real_number("tail_room", self.tail_room, minimum=0)
-        whole_number("units", self.units, maximum=1000)
-        for name in ("lit_half_life", "dark_half_life"):
-            real_number(name, getattr(self, name), above=0)
-        real_number("leak", self.leak, minimum=0, maximum=1000)
-        whole_number("seed", self.seed, minimum=0)
 
     def begin(self) -> None:
         self.lit, self.dark = LitBelief(self.lit_half_life), DarkBelief(self.dark_half_life)
@@ -215,11 +210,7 @@ class Contextual(ContextualGreedy):
     """
 
     name: ClassVar[str] = "contextual"
-    budget: float = 0.2
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        real_number("budget", self.budget, minimum=0)
+    budget: float = parameter(0.2, real_number, minimum=0)
 
     def choose(self, desk: Desk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
         best = mean.plan(price)

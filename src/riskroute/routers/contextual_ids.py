@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from riskroute.parameters import parameter
 from riskroute.routers.contextual import Contextual, Desk
 from riskroute.routers.patience import Patience, PatientPlan
 from riskroute.seeding import seed_stream
@@ -44,13 +45,8 @@ class ContextualIds(Contextual):
     """
 
     name: ClassVar[str] = "contextual-ids"
-    draws: int = 8
-    orders_left: float = 1000.0
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        whole_number("draws", self.draws, maximum=1000)
-        real_number("orders_left", self.orders_left, minimum=0)
+    draws: int = parameter(8, whole_number, maximum=1000)
+    orders_left: float = parameter(1000.0, real_number, minimum=0)
 
     def choose(self, desk: Desk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
         best = mean.plan(price)

@@ -34,7 +34,7 @@ _DAY = 86_400 * 10**9  # nanoseconds
 
 def _prior() -> Hazards:
     """A pool that nobody has tried: something with probability 1/2, and falling by a fifth per doubling."""
-    return Hazards.from_tails(EDGES, 0.5 * 0.8 ** np.arange(len(EDGES)), _STRENGTH)
+    return Hazards.from_tails(EDGES, [0.5 * 0.8**k for k in range(len(EDGES))], _STRENGTH)
 
 
 class DarkBelief:
@@ -61,7 +61,7 @@ class DarkBelief:
         self.adverse: dict[str, list[float]] = {}
         """By pool, what resting there cost more than thought: sum of half-spreads a share, and how many children."""
         self.last, self.resets = 0, 0
-        self._stacked: dict[tuple[str, ...], tuple[Matrix, ...]] = {}
+        self._stacked: dict[tuple[str, ...], tuple[Matrix, Matrix]] = {}
 
     def learn(self, pool: str, horizon: float, *, sent: int, filled: int, time: int) -> None:
         """Learn from a child that tried a pool at once (horizon 0), or rested there for a horizon."""
@@ -131,7 +131,8 @@ class DarkBelief:
         """Parameters of the beta beliefs, ``(m, B)`` each, kept until something is learned."""
         if keys not in self._stacked:
             beliefs = [self.sizes.get(key) or _prior() for key in keys]
-            self._stacked[keys] = tuple(np.array([one.posterior[k] for one in beliefs]) for k in (0, 1))
+            alpha, beta = np.array([one.posterior for one in beliefs]).transpose(1, 0, 2)
+            self._stacked[keys] = (alpha, beta)
         return self._stacked[keys]
 
     def state(self) -> dict[str, Any]:

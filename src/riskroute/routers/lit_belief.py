@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers, Matrix
+from riskroute.arrays import Flags, Floats, Integers, Matrix
 from riskroute.learning.residual_test import ResidualTest
 from riskroute.learning.two_map_belief import TwoMapBelief
 from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows
@@ -47,7 +47,7 @@ class Waiting(NamedTuple):
 
     cost: Matrix
     variance: Matrix
-    there: Floats
+    there: Flags
     common: float
     later: float
 
@@ -119,7 +119,8 @@ class LitBelief:
             return None
         told = [public.outcomes[context.books.venues[v]]["limit"] for v in venues]
         largest = len(told[0]) - 1
-        sizes = context.lot * 2.0 ** np.arange(largest + 1) if largest else np.array([float(context.shares)])
+        doubled = [context.lot * 2.0**k for k in range(largest + 1)]
+        sizes = np.array(doubled if largest else [float(context.shares)])
         picked = sorted({0, largest // 2, largest})
         some = np.array(venues)
         fill = fill_fraction(seen.queue[some], seen.outflow[some], sizes[picked])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riskroute.arrays import Floats, Matrix
+from riskroute.arrays import Flags, Floats, Matrix
 from riskroute.routers.context import Context
 
 POSTING_FEATURES = 11
@@ -63,7 +63,7 @@ class Postings(NamedTuple):
     false: nobody can say what a limit order would come to.
     """
 
-    there: Floats
+    there: Flags
     queue: Floats
     outflow: Floats
     behind: Floats
