@@ -101,6 +101,17 @@ def test_what_all_shares_that_wait_have_in_common_is_not_diversified() -> None:
         assert factor.outlook(PatientPlan(np.array(way), False)).variance == pytest.approx(100.0)
 
 
-def test_the_shortfall_is_so_many_deviations_above_the_mean() -> None:
-    assert Outlook(1.0, 4.0).shortfall == pytest.approx(6.2)
-    assert Outlook(1.0, 4.0).objective(0.5) == pytest.approx(3.0)
+@pytest.mark.parametrize("chance", [1.0, 0.5, 0.1, 0.02])
+def test_the_shortfall_is_the_mean_of_the_worst_orders(chance: float) -> None:
+    rng = np.random.default_rng(0)
+    count = 400_000
+    there = rng.random(count) < chance
+    costs = np.where(there, rng.normal(3.0, 2.0, count), rng.normal(-1.0, 0.5, count))
+    worst = np.sort(costs)[-count // 20 :].mean()
+    one = Outlook(0.0, 0.0, 3.0, 4.0, -1.0, 0.25, chance)
+    assert one.shortfall() == pytest.approx(worst, abs=0.03)
+    assert one.shortfall(heavy=1.5) > one.shortfall()
+
+
+def test_the_objective_charges_variance() -> None:
+    assert Outlook(1.0, 4.0, 1.0, 4.0, 1.0, 4.0, 1.0).objective(0.5) == pytest.approx(3.0)

@@ -16,7 +16,7 @@ from riskroute.routers.dark_belief import DarkBelief
 from riskroute.routers.dark_first import quickest_venue
 from riskroute.routers.lit_belief import LitBelief
 from riskroute.routers.moment import Moment, horizon_class, moment_of
-from riskroute.routers.patience import Outlook, Patience, PatientPlan, Tried
+from riskroute.routers.patience import SHORTFALL, Outlook, Patience, PatientPlan, Tried
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Public, Router
@@ -28,7 +28,7 @@ MOST_WAITING = 10_000
 
 KEPT_ERRORS = 400
 LEAST_ERRORS = 100
-_FIRST_WORST = 3.2
+_FIRST_HEAVY, _MOST_HEAVY = 1.4, 3.0
 _FIRST_PRICE = 1.0  # basis points a squared basis point: cautious until the price of tails is found
 _STEP = 0.05
 _MOST_PRICE = 100.0
@@ -90,7 +90,7 @@ take_limits={}, rest='sweep', trade_through=False)
     kept: dict[str, dict[str, Any]] = field(init=False, repr=False)
     """By order under way: its horizon, and what resting children need to be understood when outcomes are public."""
     errors: list[float] = field(init=False, repr=False)
-    """Costs of the last orders less what was expected, in standard deviations."""
+    """Costs of the last orders less what was expected, over how far the expected shortfall was thought to exceed it."""
     prices: dict[str, float] = field(init=False, repr=False)
     """Price of variance that keeps tails in bounds, by class of horizon and size."""
 
@@ -135,19 +135,19 @@ take_limits={}, rest='sweep', trade_through=False)
             return
         rule = min(desk.simple_rules(patience), key=lambda one: one.objective(self.kappa * desk.per_bp))
         seen = patience.outlook(chosen)
-        desk.notes |= {"cost": seen.cost, "deviation": math.sqrt(seen.variance)}
-        worst = seen.cost + self._worst() * math.sqrt(seen.variance)
-        excess = (worst - rule.shortfall) * desk.per_bp - self.tail_room
+        desk.notes |= {"cost": seen.cost, "tail": seen.shortfall() - seen.cost}
+        heavy = self._heavy()
+        excess = (seen.shortfall(heavy) - rule.shortfall(heavy)) * desk.per_bp - self.tail_room
         key = self._class(desk.context)
         price = self.prices.get(key, _FIRST_PRICE) * math.exp(_STEP * min(max(excess, -1.0), 1.0))
         self.prices[key] = min(max(price, 1e-4), _MOST_PRICE)
 
-    def _worst(self) -> float:
-        """Standard deviations by which the worst twentieth of our orders exceeded what was expected."""
+    def _heavy(self) -> float:
+        """How much heavier the tails of our orders were than those of the normal laws that they are thought to have."""
         if len(self.errors) < LEAST_ERRORS:
-            return _FIRST_WORST
-        errors = sorted(self.errors)[-(len(self.errors) // 20) :]
-        return max(sum(errors) / len(errors), 1.0)
+            return _FIRST_HEAVY
+        worst = sorted(self.errors)[-int(len(self.errors) * SHORTFALL) :]
+        return min(max(sum(worst) / len(worst), 1.0), _MOST_HEAVY)
 
     # learning
 
@@ -162,8 +162,8 @@ take_limits={}, rest='sweep', trade_through=False)
                 horizon = kept["horizon"]
                 self.dark.learn(child.place, horizon, sent=child.sent, filled=child.filled, time=kept["time"])
                 kept.setdefault("rested", []).append([child.place, child.sent, child.filled, child.price])
-        if profit is not None and kept.get("deviation"):
-            self.errors.append((-profit - kept["cost"]) / kept["deviation"])
+        if profit is not None and kept.get("tail"):
+            self.errors.append((-profit - kept["cost"]) / kept["tail"])
             del self.errors[:-KEPT_ERRORS]
         if profit is not None and not kept.get("rested"):
             del self.kept[order]

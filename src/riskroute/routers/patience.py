@@ -18,8 +18,8 @@ from numba import njit
 from riskroute.arrays import Floats, Matrix, Units
 from riskroute.routing.group_search import group_profile_compiled, group_units_compiled
 
-SHORTFALL = 2.6
-"""Standard deviations by which the expected shortfall (5 %) exceeds the mean, for costs with tails such as these."""
+SHORTFALL = 0.05
+"""Worst fraction of orders that the expected shortfall is the mean of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,19 +51,44 @@ class Tried:
 
 @dataclass(frozen=True)
 class Outlook:
-    """Expected cost of a plan in dollars, and its variance in squared dollars."""
+    """Expected cost of a plan in dollars, and its variance in squared dollars.
+
+    Parameters
+    ----------
+    cost, variance : float
+        Altogether.
+    unlucky, unlucky_variance : float
+        If pools that are tried hold nothing, which has the probability ``nothing``.
+    lucky, lucky_variance : float
+        If they hold something.
+    nothing : float
+        1 if none is tried.
+    """
 
     cost: float
     variance: float
+    unlucky: float
+    unlucky_variance: float
+    lucky: float
+    lucky_variance: float
+    nothing: float
 
     def objective(self, price: float) -> float:
         """Cost plus ``price`` dollars for every squared dollar."""
         return self.cost + price * self.variance
 
-    @property
-    def shortfall(self) -> float:
-        """Expected shortfall (5 %) in dollars, about."""
-        return self.cost + SHORTFALL * math.sqrt(self.variance)
+    def shortfall(self, heavy: float = 1.0) -> float:
+        """Expected shortfall (5 %) in dollars, of costs that are normal whether pools hold something or nothing.
+
+        ``heavy`` makes both deviations larger: tails are heavier than those of a normal law.
+
+        Examples
+        --------
+        >>> round(Outlook(0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0).shortfall(), 4)
+        2.0627
+        """
+        deviations = heavy * math.sqrt(self.unlucky_variance), heavy * math.sqrt(self.lucky_variance)
+        return float(_mixture_shortfall(self.unlucky, deviations[0], self.lucky, deviations[1], self.nothing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +147,8 @@ class PatientPlan:
     before: bool
 
 
+_ROOT, _ROOT_OF_TWO_PI = math.sqrt(2), math.sqrt(2 * math.pi)
+
 _Tables = tuple[Floats, Floats, Matrix, Matrix, float, Floats, float, float, bool]
 
 
@@ -162,8 +189,8 @@ def _outlook(
     pools: bool,
     units: Units,
     before: bool,
-) -> tuple[float, float]:
-    """Cost and variance of a plan: if pools hold nothing, if they hold something, and both together."""
+) -> tuple[float, float, float, float, float, float, float]:
+    """Cost and variance of a plan: both together, if pools hold nothing, if they hold something; and how likely."""
     total, waits = shares[-1], 0.0
     for k in range(len(units)):
         waits += shares[units[k]]
@@ -172,7 +199,7 @@ def _outlook(
     money, square = _waiting(shares, cost, variance, common, units, 1.0)
     money += _at(now, shares, sweep)
     if not pools or (now <= 0 and not before):
-        return money, square
+        return money, square, money, square, money, square, 1.0
     size = total if before else now
     filled = min(_at(size, shares, found), size)
     left = max(now - filled, 0.0)
@@ -181,7 +208,30 @@ def _outlook(
     lucky += _at(left, shares, sweep) + pool_price * filled
     mean = nothing * money + (1 - nothing) * lucky
     both = nothing * square + (1 - nothing) * other + nothing * (1 - nothing) * (money - lucky) ** 2
-    return mean, both
+    return mean, both, money, square, lucky, other, nothing
+
+
+@njit(cache=True)
+def _mixture_shortfall(one: float, one_sd: float, other: float, other_sd: float, chance: float) -> float:
+    """Mean of the worst `SHORTFALL` of a mixture of two normal laws, the first with probability ``chance``."""
+    one_sd, other_sd = max(one_sd, 1e-12), max(other_sd, 1e-12)
+    low, high = min(one - 9 * one_sd, other - 9 * other_sd), max(one + 9 * one_sd, other + 9 * other_sd)
+    for _ in range(40):
+        x = (low + high) / 2
+        above = chance * math.erfc((x - one) / one_sd / _ROOT) + (1 - chance) * math.erfc(
+            (x - other) / other_sd / _ROOT
+        )
+        if above / 2 > SHORTFALL:
+            low = x
+        else:
+            high = x
+    x, total, weight = (low + high) / 2, 0.0, 0.0
+    for mean, sd, part in ((one, one_sd, chance), (other, other_sd, 1 - chance)):
+        z = (x - mean) / sd
+        tail = math.erfc(z / _ROOT) / 2
+        total += part * (mean * tail + sd * math.exp(-z * z / 2) / _ROOT_OF_TWO_PI)
+        weight += part * tail
+    return total / weight
 
 
 @njit(cache=True)
@@ -212,7 +262,7 @@ def _best_plan(
     for n in range(width):
         rival = group_units_compiled(choices, n)
         for first in range(1 + pools):
-            money, square = _outlook(*tables, rival, first == 1)
+            money, square = _outlook(*tables, rival, first == 1)[:2]
             if money + price * square < lowest:
                 units, before, lowest = rival, first == 1, money + price * square
     return units, before
