@@ -34,7 +34,7 @@ Book = dict[str, list[Level]]
 class Message(NamedTuple):
     """What happens to an order; ``time`` in nanoseconds since midnight, ``price`` in ten-thousandths of a dollar.
 
-    ``kind`` as in ITCH: A or F add, E or C execute, X cancel, D delete, U replace ``reference`` by ``new``, P is a trade
+    ``kind`` as in ITCH: A or F add, E or C execute, X cancel, D delete, U replace ``reference`` by ``new``, P a trade
     with an order that was never displayed.
     """
 
