@@ -93,7 +93,7 @@ class ContKukanov(Router):
     moments: list[dict[str, Any]] = field(init=False, repr=False)
     """Past moments: the horizon, and by venue ticks behind the best price, outflow and trades a second before."""
     past: dict[str, Floats] = field(init=False, repr=False, compare=False)
-    """The same by venue as an array, ``(n, 4)``: ticks, outflow, trades, horizon; not numbers where it was not there."""
+    """The same by venue as an array, ``(n, 4)``: ticks, outflow, trades, horizon; NaN where it was not there."""
     missing: list[float] = field(init=False, repr=False)
     """Weight of shares that were not filled, and what sweeping them at the horizon cost more than at arrival."""
     moves: dict[str, list[float]] = field(init=False, repr=False)
