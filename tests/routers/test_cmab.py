@@ -106,9 +106,9 @@ def test_with_one_price_it_converges_to_the_greedy_split(index: str, pools: Any)
         for held in rows:
             for pool, shares in plan.dark.items():
                 router.learn_child({"unit": 10}, pool, shares // 10, min(shares, held[int(pool[1:])]) / 10)
-    plan = router.greedy(context)
-    assert plan is not None
-    assert expected_fill(pools, [plan.dark.get(f"P{k}", 0) for k in range(len(pools))]) > 0.995 * best
+    best_plan = router.greedy(context)
+    assert best_plan is not None
+    assert expected_fill(pools, [best_plan.dark.get(f"P{k}", 0) for k in range(len(pools))]) > 0.995 * best
     filled = [expected_fill(pools, some) / best for some in sent]
     assert np.mean(filled[100:]) > {"ts": 0.985, "bayes-ucb": 0.975, "ucb": 0.95}[index]
     assert np.mean(filled[:20]) < np.mean(filled[100:])
