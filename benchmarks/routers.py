@@ -1,7 +1,8 @@
 """All routers side by side: every one on every synthetic market, orders of 100 and 1,000 shares, urgent and patient.
 
 Static splits are chosen, and routers learn, on the first days; the last ones are judged. A folder of recordings that
-the environment variable ``RISKROUTE_TAPE`` names is judged too, for urgent orders.
+the environment variable ``RISKROUTE_TAPE`` names is judged too, for urgent orders. One table at the end has every
+router's difference to ``dark-first+sweep``, which is ``sweep`` where there are no pools.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from riskroute.experiments.backtest.backtest import ALL, run_backtest
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MARKETS, market_days
 from riskroute.experiments.backtest.play import TableCache
+from riskroute.experiments.backtest.summary import Paired, compare_routers
 from riskroute.experiments.backtest.texts import comparison_table
 from riskroute.simulation.engines import Engine
+from riskroute.text import TextTable
 from timing import leave, print_heading, progress, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")
@@ -25,6 +28,7 @@ NAMES = sized((*MARKETS, *([TAPE] if TAPE else [])), ("dark",))
 SIZES, WAITS, DAYS, ORDERS = sized(((100, 1000), (0.0, 60.0), 5, 100), ((100,), (0.0,), 1, 6))
 HOURS = sized(None, (dt.time(11), dt.time(11, 15)))
 ROUTERS = sized((ALL,), ("kaplan-meier+sweep", "delay+sweep", "adaptive"))
+RULE = "dark-first+sweep"
 LONGEST = 300.0
 """Seconds for all routers on all synthetic markets at 1,000 shares."""
 
@@ -32,7 +36,7 @@ LONGEST = 300.0
 def main() -> None:
     """Print a table per market, size and time."""
     print_heading("Routers", ["riskroute", "numpy", "numba", "polars"])
-    seconds = 0.0
+    seconds, paired = 0.0, dict[str, dict[str, Paired | None]]()
     with tempfile.TemporaryDirectory() as folder:
         for name in NAMES:
             days = market_days(name, days=DAYS, hours=HOURS, kept=Path(folder))
@@ -46,13 +50,35 @@ def main() -> None:
                         seconds += time.perf_counter() - began
                     progress(f"{name} {shares} {horizon:g}")
                     market = "the tape" if name == TAPE else name
+                    to_rule = compare_routers(found.tables, RULE, {}, kappa=config.kappa, seed=config.seed).routers
+                    paired[f"{market.split()[-1]} {shares:,} {horizon:g}s"] = {
+                        one: result.paired for one, result in to_rule.items()
+                    }
                     say(f"{market}: {found.comparison.orders:,} orders of {shares:,} shares, {horizon:g} s each")
                     say(comparison_table(found.comparison).plain())
                     say(found.verdict)
                     say("")
+    say(f"Difference to {RULE}, bps; loses where the 95 % interval is above zero, saves where it is below:")
+    say(_side_by_side(paired).plain())
+    say("")
     text = f"all routers on all synthetic markets, {SIZES[-1]:,} shares, {DAYS} days took {seconds:.0f} s"
     say(f"{text}, target at most {LONGEST:.0f}: {verdict(seconds <= LONGEST)}")
     leave([], [seconds <= LONGEST])
+
+
+def _side_by_side(paired: dict[str, dict[str, Paired | None]]) -> TextTable:
+    """One row per router, one column per market, size and time."""
+    names = list(dict.fromkeys(name for some in paired.values() for name in some))
+    rows = [[name, *(_cell(some[name]) if name in some else "-" for some in paired.values())] for name in names]
+    return TextTable(["router", *paired], rows)
+
+
+def _cell(pair: Paired | None) -> str:
+    if pair is None:
+        return "the rule"
+    loses, saves = pair.low is not None and pair.low > 0, pair.high is not None and pair.high < 0
+    word = "loses" if loses else "saves" if saves else "     "
+    return f"{pair.difference_bps:+.2f} {word}"
 
 
 if __name__ == "__main__":

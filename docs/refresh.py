@@ -1,6 +1,6 @@
 """Write real output into the documentation, by one word after `python docs/refresh.py`.
 
-    readme | guide | reproduction FOLDER | benchmarks [NAME...] | evidence [NAME...] | reference
+    readme | guide | literature | reproduction FOLDER | benchmarks [NAME...] | evidence [NAME...] | reference
 
 ``make readme`` and ``make reproduction`` run what they write down; ``make evidence`` ends with it. After a complete
 ``make bench``, ``benchmarks`` copies its printouts from ``out/bench``. ``make reference`` writes the pages of commands
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 from riskroute.cli.output import headline
@@ -57,6 +58,14 @@ def guide() -> None:
     between_markers(page, "backtest", f"```text\n{said.strip()}\n```")
 
 
+def literature() -> None:
+    """Remake the experiments of the papers that routers are taken from; the table of statements goes to their page."""
+    with tempfile.TemporaryDirectory() as folder:
+        said = _printed("-m", "riskroute", "reproduce", "literature", "--out", folder)
+    words = "\n".join(line for line in said.splitlines() if not line.startswith("wrote "))
+    between_markers(ROOT / "docs" / "routers.md", "literature", f"```text\n{words.strip()}\n```")
+
+
 def _printed(*words: str) -> str:
     """What a Python command prints."""
     return subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True, cwd=ROOT).stdout
@@ -68,7 +77,45 @@ def printouts(page: str, *names: str) -> None:
         printout = ROOT / "out" / "bench" / f"{name}.txt"
         if not printout.exists():
             sys.exit(f"{printout.relative_to(ROOT)} is missing: run the whole of benchmarks/{name}.py first")
-        between_markers(ROOT / "docs" / page, f"bench-{name}", f"```text\n{printout.read_text().strip()}\n```")
+        text = printout.read_text().strip()
+        between_markers(ROOT / "docs" / page, f"bench-{name}", f"```text\n{text}\n```")
+        measured(ROOT / "docs" / page, text)
+
+
+SETTING = re.compile(r"^(.+): [\d,]+ orders of ([\d,]+) shares, ([\d.]+) s each$")
+DIFFERENCE = re.compile(r"^(\S+) +F\d .*? ([+-][\d.]+) +([+-][\d.]+) to ([+-][\d.]+) ")
+
+
+def measured(page: Path, printout: str) -> None:
+    """Say at ``<!-- measured-NAME -->`` where a router of the printout loses to the bar, and where it saves."""
+    found: dict[str, list[tuple[str, float, float, float]]] = {}
+    setting = ""
+    for line in printout.splitlines():
+        if named := SETTING.match(line):
+            market, shares, wait = named.groups()
+            setting = f"{market}, {shares} shares, {'at once' if wait == '0' else f'{wait} s'}"
+        elif row := DIFFERENCE.match(line):
+            name, *numbers = row.groups()
+            found.setdefault(name, []).append((setting, *map(float, numbers)))
+    for name, rows in found.items():
+        marker = f"measured-{name.replace('+', '-')}"
+        if f"<!-- {marker} -->" in page.read_text():
+            between_markers(page, marker, "\n".join(textwrap.wrap(measured_words(rows), 120, break_on_hyphens=False)))
+
+
+def measured_words(rows: list[tuple[str, float, float, float]]) -> str:
+    """One sentence of settings, differences and their intervals.
+
+    >>> measured_words([("dark, 100 shares, at once", 0.3, 0.2, 0.4), ("paper, 100 shares, 60 s", 0.0, -0.1, 0.1)])
+    'As measured: it loses 0.300 bps (dark, 100 shares, at once); no clear difference from the bar in 1 other table.'
+    """
+    loses = [f"{difference:.3f} bps ({setting})" for setting, difference, low, _ in rows if low > 0]
+    saves = [f"{-difference:.3f} bps ({setting})" for setting, difference, _, high in rows if high < 0]
+    said = [f"it {verb} {', '.join(some)}" for verb, some in (("saves", saves), ("loses", loses)) if some]
+    if others := len(rows) - len(loses) - len(saves):
+        word = f"{others}{' other' if said else ''} table{'' if others == 1 else 's'}"
+        said.append(f"no clear difference from the bar in {word}")
+    return f"As measured: {'; '.join(said)}."
 
 
 def reproduction(folder: Path) -> None:
@@ -111,6 +158,8 @@ if __name__ == "__main__":
             reproduction(Path(folder))
         case ["guide"]:
             guide()
+        case ["literature"]:
+            literature()
         case ["reference"]:
             reference()
         case ["benchmarks", *names]:

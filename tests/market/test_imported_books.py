@@ -83,13 +83,16 @@ def test_events_rebuild_the_books(files: list[Path], tmp_path: Path, index: int)
     (one,) = store.recordings()
     best = {row[0]: row[1:] for row in store.snapshots(one).select("sequence", *schema_level_columns(1)).iter_rows()}
     orders: dict[int, tuple[str, float, int]] = {}
-    checked = 0
+    checked = hidden = 0
     columns = ("sequence", "action", "side", "price", "size", "remaining", "order_id", "old_order_id")
     for sequence, action, side, price, size, remaining, order, old in store.events(one).select(columns).iter_rows():
         if action == "M":
             orders.pop(old)
         if action in "AM":
             orders[order] = (side, price, size)
+        elif order == 0:
+            assert (action, remaining) == ("F", None)
+            hidden += 1
         else:
             mine, resting, before = orders.pop(order)
             assert (mine, before - size) == (side, remaining)
@@ -104,6 +107,7 @@ def test_events_rebuild_the_books(files: list[Path], tmp_path: Path, index: int)
                 assert (expected[f"{name}_px"], expected[f"{name}_sz"]) == (top, total), sequence
             checked += 1
     assert checked == len(best) > 200
+    assert hidden > 0
 
 
 def test_a_window_is_cut_out_of_the_whole(files: list[Path], tmp_path: Path) -> None:

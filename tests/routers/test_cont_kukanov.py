@@ -201,3 +201,32 @@ def test_on_a_recorded_day_it_learns_and_posts(kind: type[Router], day: TradingD
 def test_parameters_that_cannot_be(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ContKukanov(**parameters)
+
+
+def test_past_outflows_are_those_of_the_moments_one_by_one() -> None:
+    """Venues that come and go, behind the best price or not, and a memory that forgets; the naive way, a loop."""
+    rng, router = np.random.default_rng(3), ContKukanov(remembered=40, least=5)
+    for _ in range(90):
+        queues = {
+            venue: [int(rng.integers(0, 3)), int(rng.integers(0, 900)), float(rng.integers(0, 3))]
+            for venue in rng.permutation(["A", "B", "C"])[: rng.integers(1, 4)].tolist()
+        }
+        router._remember({"horizon": float(rng.integers(10, 60)), "queues": queues})
+    again = ContKukanov.restore(json.loads(json.dumps(router.state())))
+    assert len(router.moments) == 40
+    for venue, ticks, rate in (("A", 0, 5.0), ("B", 1, 0.0), ("C", 2, 0.1), ("D", 0, 1.0)):
+        context = order(features={f"outflow {venue}": rate})
+        rows, values = [], []
+        for row, moment in enumerate(router.moments):
+            then = moment["queues"].get(venue)
+            if then is not None and then[0] == ticks:
+                scale = min(max(rate / then[2], 0.25), 4.0) if rate * then[2] > 0 else 1.0
+                rows.append(row)
+                values.append(then[1] * scale * context.horizon / moment["horizon"])
+        for one in (router, again):
+            found = one._outflows(context, venue, ticks)
+            if not rows:
+                assert found is None
+            else:
+                assert found is not None
+                assert found.tolist() == pytest.approx(np.array(values)[_nearest(np.array(rows), 40)].tolist())

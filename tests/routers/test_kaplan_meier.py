@@ -110,12 +110,13 @@ def test_the_first_bin_beyond_what_is_known_counts_as_likely() -> None:
 @pytest.mark.parametrize("kind", [KaplanMeier, ParMl])
 @pytest.mark.parametrize(("pools", "best"), [(TWO_POOLS, 20.7976), (THREE_POOLS, 16.4079)])
 def test_it_converges_to_the_greedy_split(kind: Any, pools: Any, best: float) -> None:
-    """After 500 orders the average of the next 200 is within 2 % of the best; an even split loses 4 % or more.
+    """After 500 orders the average of the next 200 is within 0.5 % of the best.
 
-    The fit does not explore, and may stay wrong with the luck of another seed.
+    Pools that are given shares in proportion to their fills lose 1 % or more, and an even split 4 %. The fit does not
+    explore, and may stay wrong with the luck of another seed.
     """
     sent = play_pools(kind(), draw_pools(pools, 700, seed=7), pools_context(len(pools), 100))
-    assert np.mean([expected_fill(pools, split) for split in sent[500:]]) > 0.98 * best
+    assert np.mean([expected_fill(pools, split) for split in sent[500:]]) > 0.995 * best
 
 
 def test_counts_that_fade_follow_pools_that_change() -> None:

@@ -158,7 +158,7 @@ def test_projections_are_the_nearest_points(values: list[float]) -> None:
     """A general optimiser finds nothing nearer."""
     start = np.array(values)
     near, booked = start.copy(), start.copy()
-    _into_simplex(near, 100.0)
+    _into_simplex(near, 100.0, np.zeros_like(near))
     _into_overbooked(booked, 100.0)
     assert near.sum() == pytest.approx(100)
     assert (near >= 0).all()

@@ -55,6 +55,9 @@ class Queue:
     def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
         raise NotImplementedError
 
+    def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
+        return 0
+
     def outflow(self, venue: int, sign: int, time: int) -> float:
         return 1.0
 

@@ -34,7 +34,8 @@ Book = dict[str, list[Level]]
 class Message(NamedTuple):
     """What happens to an order; ``time`` in nanoseconds since midnight, ``price`` in ten-thousandths of a dollar.
 
-    ``kind`` as in ITCH: A or F add, E or C execute, X cancel, D delete, U replace ``reference`` by ``new``.
+    ``kind`` as in ITCH: A or F add, E or C execute, X cancel, D delete, U replace ``reference`` by ``new``, P a trade
+    with an order that was never displayed.
     """
 
     kind: str
@@ -90,7 +91,7 @@ def naive_books(messages: Iterable[Message], depth: int) -> list[Book]:
         elif one.kind == "U":
             side = live.pop(one.reference)[0]
             live[one.new] = [side, one.price, one.shares]
-        else:
+        elif one.kind != "P":
             live[one.reference][2] -= one.shares  # type: ignore[operator]
             if not live[one.reference][2]:
                 del live[one.reference]
@@ -139,6 +140,7 @@ def itch_order(one: Message, symbol: str = "ACME", locate: int = 1) -> bytes:
         "X": struct.pack(">QI", one.reference, one.shares),
         "D": struct.pack(">Q", one.reference),
         "U": struct.pack(">QQII", one.reference, one.new, one.shares, one.price),
+        "P": added + struct.pack(">Q", one.time),
     }
     return itch_message(one.kind, locate, one.time, bodies[one.kind])
 
@@ -149,8 +151,8 @@ def itch_bytes(messages: Sequence[Message], symbol: str = "ACME") -> bytes:
 
 
 def lobster_texts(messages: Sequence[Message], depth: int) -> tuple[str, str]:
-    """The message file and the orderbook file; kinds A, X, D and E only, as LOBSTER has no others."""
-    types = {"A": 1, "X": 2, "D": 3, "E": 4}
+    """The message file and the orderbook file; kinds A, X, D, E and P only, as LOBSTER has no others."""
+    types = {"A": 1, "X": 2, "D": 3, "E": 4, "P": 5}
     lines, books = [], []
     for one, book in zip(messages, naive_books(messages, depth), strict=True):
         sign = 1 if one.side == "B" else -1

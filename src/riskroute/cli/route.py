@@ -10,13 +10,27 @@ import typer
 from riskroute.errors import InputError
 
 
+def _list_routers(name: str) -> str:
+    """Name all routers if that is asked for, whatever else is missing."""
+    if name == "list":
+        from riskroute.cli.output import say
+        from riskroute.routers.registry import ROUTERS
+
+        for listed, one in ROUTERS.items():
+            say(f"{listed:24} {(one.__doc__ or '').splitlines()[0]}")
+        raise typer.Exit
+    return name
+
+
 def route_command(
     books: Annotated[Path, typer.Argument(help="JSON file with the displayed books, fees and pools; see below.")],
     side: Annotated[str, typer.Option(help="buy or sell.")],
     shares: Annotated[int, typer.Option(help="Shares of the order.")],
     lot: Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")] = 1,
     horizon: Annotated[float, typer.Option(help="Seconds until all of it must be done.")] = 0.0,
-    router: Annotated[str, typer.Option(help="Which router decides; --router list shows all.")] = "sweep",
+    router: Annotated[
+        str, typer.Option(help="Which router decides; --router list shows all.", is_eager=True, callback=_list_routers)
+    ] = "sweep",
     state: Annotated[Path | None, typer.Option(help="Go on from the state of a router, a JSON file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the answer to this .json file.")] = None,
 ) -> None:
@@ -35,12 +49,8 @@ def route_command(
     from riskroute.files import write_json
     from riskroute.routers.context import read_context
     from riskroute.routers.decision import price_plan
-    from riskroute.routers.registry import ROUTERS, make_router, restore_router
+    from riskroute.routers.registry import make_router, restore_router
 
-    if router == "list":
-        for name, one in ROUTERS.items():
-            say(f"{name:24} {(one.__doc__ or '').splitlines()[0]}")
-        return
     check_outputs({"--json": json})
     context = read_context(_read(books), side=side, shares=shares, lot=lot, horizon=horizon)
     chosen = restore_router(_read(state)) if state is not None else make_router(router)

@@ -41,8 +41,8 @@ def public_trades(
 ) -> PublicTrades:
     """Trades with the asks (``direction`` 1) or the bids (-1) of a venue.
 
-    The side of a trade with a hidden order is not told: above the mid it was with an ask, below with a bid, and at the
-    mid it counts for both.
+    The side of a trade with a hidden order is not told: above the mid before its time it was with an ask, below with a
+    bid, and at the mid it counts for both.
     """
     first, last = books.offsets[venue], books.offsets[venue + 1]
     whole: list[tuple[Integers, Integers, Integers, Integers]] = []
@@ -52,7 +52,7 @@ def public_trades(
                       flow.gone_sizes[executed]))  # fmt: skip
     if hidden is not None and hidden.shape[1] and last > first:
         bids, asks = (np.rint(side[first:last, 0] * PRICE_UNITS) for side in (books.bid_px, books.ask_px))
-        rows = np.searchsorted(books.sequences[first:last], hidden[1]) - 1
+        rows = np.searchsorted(books.stamps[first:last], hidden[0]) - 1
         known = (rows >= 0) & _ours(direction, 2 * hidden[2], (bids + asks)[np.maximum(rows, 0)])
         stamps, sequences, prices, sizes = hidden[:, known]
         whole.append((stamps, sequences, prices, sizes))

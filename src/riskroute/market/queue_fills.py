@@ -24,6 +24,7 @@ from riskroute.market.queue_position import (
     CANCELLED,
     EXECUTED,
     NOWHERE,
+    PRICE_UNITS,
     REPLACED,
     QueueEvents,
     coded_events,
@@ -134,7 +135,7 @@ class QueueReplay:
 
     def on_books(self, books: DayBooks) -> Self:
         """Return the same queues, which orders join by other books of the same snapshots, such as `DayBooks.aged`."""
-        return self.of_flows(books, self.flows, self.pro_rata)
+        return self.of_flows(books, self.flows, self.pro_rata, self.hidden)
 
     def pessimistic(self) -> Self:
         """Return the same queues, in which nobody who cancels makes room: only trades bring an order forward."""
@@ -161,6 +162,14 @@ class QueueReplay:
             flow = self.flows.get((venue, -sign))
             self._trades[key] = public_trades(self.books, venue, sign, flow, self.hidden.get(venue))
         return self._trades[key].between(begin, end)
+
+    def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
+        """Shares of orders never displayed that traded at a price, from one time to before another."""
+        if venue not in self.hidden:
+            return 0
+        stamps, _, prices, sizes = self.hidden[venue]
+        some = slice(*np.searchsorted(stamps, (begin, end)))
+        return int(sizes[some][prices[some] == round(price * PRICE_UNITS)].sum())
 
     def _traded_between(self, key: tuple[int, int], begin: int, end: int) -> int:
         flow = self.flows[key]

@@ -79,9 +79,9 @@ def queue_events(events: polars.DataFrame, direction: int, joined: QueueEntry) -
     The order that an event refers to is looked up in the rows before it. One that was never added was there before the
     first event, at the price the event has.
     """
-    coded = coded_events(events, direction, int(joined.edges[-1]))
+    coded = coded_events(events, direction, int(joined.edges[-1])).filter(polars.col("order_id") > 0)
     met = polars.Series("met", _meetings(coded, direction, joined))
-    ours = (polars.col("side") == side_letter(direction)) & (polars.col("order_id") > 0)
+    ours = polars.col("side") == side_letter(direction)
     mine = coded.with_columns(met).filter(ours | polars.col("met"))
     columns = mine.select(
         "stamp", "sequence", polars.when("met").then(MET).otherwise("action").cast(polars.Int64), "price", "size"
@@ -151,7 +151,7 @@ def _meetings(coded: polars.DataFrame, direction: int, joined: QueueEntry) -> Fl
     theirs = (coded["side"][begin:] == side_letter(-direction)).fill_null(False).to_numpy()
     names = ("stamp", "sequence", "action", "price", "order_id", "old_order_id")
     stamps, sequences, actions, prices, ids, old_ids = (coded[name][begin:].to_numpy() for name in names)
-    arrives = theirs & (ids > 0) & ((actions == ADDED) | (actions == REPLACED))
+    arrives = theirs & ((actions == ADDED) | (actions == REPLACED))
     old = np.where(actions == REPLACED, old_ids, 0)
     moved = (actions[1:] == ADDED) & (actions[:-1] == CANCELLED) & theirs[:-1] & (stamps[1:] == stamps[:-1])
     old[1:][moved] = ids[:-1][moved]

@@ -33,7 +33,9 @@ EVENT_SCHEMA = KEY_SCHEMA | {
 """``action``: A adds an order, C cancels ``size`` of it, F executes ``size`` of it, M replaces ``old_order_id``.
 
 ``side`` is that of the resting order, B or A. An M has the price and size of the new order, an F the price paid.
-``remaining`` is the remainder of the order afterwards, null where the source does not tell. An id of 0 is no order.
+``remaining`` is the remainder of the order afterwards, null where the source does not tell. An id of 0 is no order: an
+F of it is a trade with an order that was never displayed, which changes no book, and of which most sources do not tell
+the side.
 """
 
 LEVEL_FIELDS = ("bid_px", "bid_sz", "ask_px", "ask_sz")

@@ -58,6 +58,7 @@ class Cmab(DarkAllocation):
 
     name: ClassVar[str] = "cmab+sweep"
     memory: ClassVar[tuple[str, ...]] = ("waiting", "arms", "played")
+    whole_fills: ClassVar[bool] = False
     index: str = parameter("ts", one_of, choices=INDICES)
     grid: int = parameter(10, whole_number, maximum=1000)
     share: bool = parameter(True, true_or_false)
@@ -94,7 +95,7 @@ class Cmab(DarkAllocation):
         task = self.task_of(context)
         return None if task is None else self.plan_of(context, task, self._best(task, "mean", 0))
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: int) -> None:
+    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
         arms = self.arms.setdefault(f"{pool} {order['unit']}", [[0.0] * self.grid, [0.0] * self.grid])
         for size in range(1 if self.share else sent, sent + 1):
             arms[0][size - 1] += 1

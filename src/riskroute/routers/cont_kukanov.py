@@ -92,6 +92,8 @@ class ContKukanov(Router):
     behind: int = parameter(0, whole_number, minimum=0, maximum=FURTHEST)
     moments: list[dict[str, Any]] = field(init=False, repr=False)
     """Past moments: the horizon, and by venue ticks behind the best price, outflow and trades a second before."""
+    past: dict[str, Floats] = field(init=False, repr=False, compare=False)
+    """The same by venue as an array, ``(n, 4)``: ticks, outflow, trades, horizon; NaN where it was not there."""
     missing: list[float] = field(init=False, repr=False)
     """Weight of shares that were not filled, and what sweeping them at the horizon cost more than at arrival."""
     moves: dict[str, list[float]] = field(init=False, repr=False)
@@ -101,7 +103,7 @@ class ContKukanov(Router):
         whole_number("least", self.least, maximum=self.remembered)
 
     def begin(self) -> None:
-        self.moments, self.missing, self.moves = [], [0.0, 0.0], {}
+        self.moments, self.missing, self.moves, self.past = [], [0.0, 0.0], {}, {}
 
     def decide(self, context: Context) -> Plan:
         placed = self.placement(context)
@@ -139,18 +141,28 @@ class ContKukanov(Router):
 
     def _outflows(self, context: Context, venue: str, ticks: int) -> Floats | None:
         """Outflows of a queue at all past moments as if they were now; None if it never stood so."""
-        rows: list[int] = []
-        values: list[float] = []
-        rate = context.features.get(f"outflow {venue}", 0.0)
-        for row, moment in enumerate(self.moments):
-            then = moment["queues"].get(venue)
-            if then is not None and then[0] == ticks:
-                scale = min(max(rate / then[2], SCALES[0]), SCALES[1]) if self.scaled and rate * then[2] > 0 else 1.0
-                rows.append(row)
-                values.append(then[1] * scale * context.horizon / moment["horizon"])
-        if not rows:
+        if venue not in self.past:
             return None
-        return np.array(values)[_nearest(np.array(rows), len(self.moments))]
+        behind, outflows, rates, horizons = self.past[venue].T
+        rows = np.flatnonzero(behind == ticks)
+        if not len(rows):
+            return None
+        values, then = outflows[rows] / horizons[rows], rates[rows]
+        rate = context.features.get(f"outflow {venue}", 0.0)
+        if self.scaled and rate > 0:
+            known = then > 0
+            values[known] *= np.clip(rate / then[known], *SCALES)
+        return np.asarray(values[_nearest(rows, len(self.moments))] * context.horizon)
+
+    def _remember(self, moment: dict[str, Any]) -> None:
+        """Keep a moment, and forget the oldest if there are too many."""
+        for venue in moment["queues"]:
+            self.past.setdefault(venue, np.full((len(self.moments), 4), np.nan))
+        self.moments.append(moment)
+        del self.moments[: -self.remembered]
+        for venue, rows in self.past.items():
+            last = [*moment["queues"].get(venue, (np.nan,) * 3), moment["horizon"]]
+            self.past[venue] = np.concatenate([rows, [last]])[-self.remembered :]
 
     def see(self, public: Public) -> None:
         context = public.context
@@ -167,8 +179,7 @@ class ContKukanov(Router):
                 self.moves[venue] = self._weighed(self.moves.get(venue, [0.0, 0.0]), filled / context.shares, against)
         if not queues:
             return
-        self.moments.append({"horizon": context.horizon, "queues": queues})
-        del self.moments[: -self.remembered]
+        self._remember({"horizon": context.horizon, "queues": queues})
         now = float(context.displayed.costs(context.shares)) / context.shares
         if np.isfinite(public.later.sweep - now):
             share = sum(unfilled) / len(unfilled)
@@ -179,13 +190,10 @@ class ContKukanov(Router):
         return [self.memory_weight * sums[0] + weight, self.memory_weight * sums[1] + weight * value]
 
     def recall(self, memory: dict[str, Any]) -> None:
-        self.moments = [
-            {
-                "horizon": real_number("horizon", one["horizon"], above=0),
-                "queues": {str(venue): _three(values) for venue, values in one["queues"].items()},
-            }
-            for one in memory["moments"]
-        ]
+        self.moments, self.past = [], {}
+        for one in memory["moments"]:
+            queues = {str(venue): _three(values) for venue, values in one["queues"].items()}
+            self._remember({"horizon": real_number("horizon", one["horizon"], above=0), "queues": queues})
         self.missing = _two(memory["missing"])
         self.moves = {str(venue): _two(values) for venue, values in memory["moves"].items()}
 

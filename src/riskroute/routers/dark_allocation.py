@@ -55,6 +55,8 @@ class DarkAllocation(Router):
     feedback: ClassVar[str] = "F2"
     memory: ClassVar[tuple[str, ...]] = ("waiting",)
     most_units: ClassVar[int] = MOST_UNITS
+    whole_fills: ClassVar[bool] = True
+    """Whether a method counts fills in whole units; one with few and large units must know parts of them."""
     waiting: dict[str, dict[str, Any]] = field(init=False, repr=False)
     """By order under way: its ``unit``, ``units`` and ``time``, and by pool the ``savings``, units ``sent`` and, as far
     as known, ``filled``, and whatever `allocate` noted."""
@@ -66,7 +68,7 @@ class DarkAllocation(Router):
     def allocate(self, task: DarkRound) -> tuple[Units, dict[str, Any]]:
         """Return the units that every pool gets, at most all together, and notes for `learn_child`, as JSON."""
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: int) -> None:
+    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
         """Learn from a child of ``sent`` units; ``order`` is what was kept in `waiting`."""
 
     def learn_round(self, order: Mapping[str, Any]) -> None:
@@ -127,8 +129,10 @@ class DarkAllocation(Router):
         for child in children:
             if child.kind == "dark" and child.sent and child.place in kept["sent"]:
                 sent = -(-child.sent // kept["unit"])
-                whole = child.filled == child.sent
-                filled = sent if whole else min(child.filled // kept["unit"], sent - 1)
+                filled: float = sent
+                if child.filled < child.sent:
+                    filled = child.filled / kept["unit"]
+                    filled = min(int(filled), sent - 1) if self.whole_fills else filled
                 kept["filled"][child.place] = filled
                 self.learn_child(kept, child.place, sent, filled)
         if len(kept["filled"]) == len(kept["sent"]):

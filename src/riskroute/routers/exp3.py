@@ -67,11 +67,11 @@ class Exp3(ExpGrad):
                 self.move(str(task.unit), pool, worth * estimate_gradient(task.units, *sizes))
         return drawn.units, notes
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: int) -> None:
+    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
         worth = order["savings"][pool] / max(order["savings"].values())
         floor, chance, lower = (order[name][pool] for name in ("floors", "chances", "lower"))
         self.move(
-            str(order["unit"]), pool, worth * estimate_gradient(order["units"], floor, sent, filled, chance, lower)
+            str(order["unit"]), pool, worth * estimate_gradient(order["units"], floor, sent, int(filled), chance, lower)
         )
 
 

@@ -83,7 +83,7 @@ class ExpGrad(DarkAllocation):
             known[pool] = some + [0.0] * (long - len(some))
         return rate, softmax_weights(rate, np.array([known[pool][: task.units] for pool in task.pools]).T)
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: int) -> None:
+    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
         worth = order["savings"][pool] / max(order["savings"].values())
         if filled == sent:
             self.move(str(order["unit"]), pool, np.full(order["units"], worth))

@@ -34,7 +34,8 @@ class Hidden(Router):
     By venue and side, in trade time: a trade of ``S`` shares where ``s`` were displayed makes the reserve
     ``R <- delta R + (S - s)^+``. It is a discounted sum: ``1 - delta`` times it is the mean excess of a trade.
 
-    A replay does not know which hidden shares an order would have met: all that is sent beyond the display comes back.
+    A backtest does not know which hidden shares an order would have met. It fills what is sent beyond the display with
+    at most the hidden shares that traded at that venue and price within the next second; the rest comes back.
 
     Parameters
     ----------

@@ -104,10 +104,10 @@ class KaplanMeier(DarkAllocation):
         seconds = max(nanoseconds, 0) / 1e9
         return float(0.5 ** (seconds / self.half_life)) if self.mode == "discounted" else 1.0
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: int) -> None:
+    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
         time = order["time"]
         kept = self.counts.setdefault(f"{pool} {order['unit']}", {"ended": [], "tried": [], "time": time})
-        ended, tried = count_fills([(sent, filled)])
+        ended, tried = count_fills([(sent, int(filled))])
         old, late = self._fade(time - kept["time"]), self._fade(kept["time"] - time)
         for name, new in (("ended", ended), ("tried", tried)):
             before = kept[name] + [0.0] * (len(new) - len(kept[name]))

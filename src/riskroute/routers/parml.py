@@ -79,7 +79,7 @@ class ParMl(DarkAllocation):
         nothing = min(empty / children, (children + 1) / (children + 2))  # never given up for good
         return power_tails(nothing, fit_exponent(some, logs, full, len(full)), len(full))
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: int) -> None:
+    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
         first: dict[str, Any] = {"empty": 0, "some": 0, "logs": 0.0, "full": []}
         kept = self.counts.setdefault(f"{pool} {order['unit']}", first)
         kept["full"] += [0] * (order["units"] - len(kept["full"]))

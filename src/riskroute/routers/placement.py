@@ -196,7 +196,7 @@ def _descend(
         bound += (abs(gains[k]) + impact + most) ** 2
     step = shares * np.sqrt((exchanges + 1) / (bound * steps))
     placed = np.full(exchanges + 1, shares / (exchanges + 1))
-    mean = np.zeros(exchanges + 1)
+    mean, ranked = np.zeros(exchanges + 1), np.zeros(exchanges + 1)
     for n in range(steps):
         row = n % len(outflows)
         had = placed[0]
@@ -215,7 +215,7 @@ def _descend(
         if overbook:
             _into_overbooked(placed, shares)
         else:
-            _into_simplex(placed, shares)
+            _into_simplex(placed, shares, ranked)
         if n >= steps // 2:
             for k in range(exchanges + 1):
                 mean[k] += placed[k]
@@ -223,12 +223,17 @@ def _descend(
 
 
 @njit(cache=True)
-def _into_simplex(placed: Floats, shares: float) -> None:
-    """Project onto non-negative numbers that add up to ``shares``."""
-    ranked = np.sort(placed)
+def _into_simplex(placed: Floats, shares: float, ranked: Floats) -> None:
+    """Project onto non-negative numbers that add up to ``shares``; ``ranked`` is room to sort them, largest first."""
+    for k in range(len(placed)):  # few numbers: sorting by insertion is fastest, and needs no memory
+        place = k
+        while place > 0 and ranked[place - 1] < placed[k]:
+            ranked[place] = ranked[place - 1]
+            place -= 1
+        ranked[place] = placed[k]
     total, level = 0.0, 0.0
     for k in range(len(ranked)):
-        value = ranked[len(ranked) - 1 - k]
+        value = ranked[k]
         total += value
         if value > (total - shares) / (k + 1):
             level = (total - shares) / (k + 1)

@@ -53,7 +53,7 @@ class Reinforcement(DarkShares):
         super().begin()
         self.scale = 0.0
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: int) -> None:
+    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
         savings = order["savings"] if self.weighted else dict.fromkeys(order["savings"], 1.0)
         if not self.scale:
             self.scale = max(savings.values()) * order["units"] * order["unit"] * self.start

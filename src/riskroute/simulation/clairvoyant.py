@@ -116,8 +116,12 @@ class Clairvoyant(Oracle):
     def _displayed(
         self, exchange: Exchange, context: Context, times: list[int], seen: Integers | None = None
     ) -> list[_Offer]:
-        """Shares displayed at some times, at most once at a price, but for venues whose snapshot was seen already."""
+        """Shares displayed at some times, at most once at a price, but for venues whose snapshot was seen already.
+
+        The hidden shares that an order is taken to meet there come on top, once.
+        """
         most: dict[tuple[int, float], tuple[int, int]] = {}
+        hidden: dict[tuple[int, float], int] = {}
         for time in times:
             books = exchange.books.as_of(time)
             prices, sizes = (books.ask_px, books.ask_sz) if context.sign > 0 else (books.bid_px, books.bid_sz)
@@ -127,9 +131,10 @@ class Clairvoyant(Oracle):
                 place, size = (int(v), float(prices[v, level])), int(sizes[v, level])
                 if size > most.get(place, (0, 0))[0]:
                     most[place] = (size, time)
+                hidden[place] = max(exchange.hidden_shares(*place, time), hidden.get(place, 0))
         names, fees = exchange.books.venues, exchange.takers
         return [
-            self._offer(context, Fill(0, "take", names[v], time, size, price, float(fees[v])))
+            self._offer(context, Fill(0, "take", names[v], time, size + hidden[v, price], price, float(fees[v])))
             for (v, price), (size, time) in most.items()
         ]
 

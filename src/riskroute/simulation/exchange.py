@@ -18,6 +18,9 @@ from riskroute.simulation.dark_market import DarkMarket
 from riskroute.validation import real_number
 
 RECENT = 60 * SECOND
+HIDDEN_WINDOW = SECOND
+"""Nanoseconds in which hidden shares must have traded at a price for an order to have met them there."""
+
 KEPT_FILLS = 64
 """The times of so many fills are kept by pool, to tell whether there was one of late."""
 
@@ -64,6 +67,9 @@ class LimitQueue(Protocol):
 
     def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
         """Return shares, and shares displayed before, of trades on the side that an order of a sign takes from."""
+
+    def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
+        """Return the shares of orders never displayed that traded at a price, from one time to before another."""
 
     def outflow(self, venue: int, sign: int, time: int) -> float:
         """Return the shares a second that traded with orders of our side in the minutes before a time."""
@@ -157,6 +163,10 @@ class Exchange:
         if not np.isfinite(books.mid):
             books = context.books
         return books.mid, (books.best_ask - books.best_bid) / 2
+
+    def hidden_shares(self, venue: int, price: float, time: int) -> int:
+        """Hidden shares that an order is taken to meet at a price, at most: those that traded there right after."""
+        return self.queue.hidden_volume(venue, price, time, time + HIDDEN_WINDOW) if self.queue else 0
 
     def outflows(self, time: int, sign: int) -> dict[str, float]:
         """Return the shares a second that traded at each venue with orders of a side before a time, as features."""

@@ -8,6 +8,9 @@
 
 No snapshot is younger than the moment it is used at. Shares that the order has taken are not there a second time: not
 in the same snapshot, and not within a second. The market does not react to the order otherwise.
+
+Which hidden shares an order would have met is not known. Whoever takes more than is displayed at a price gets at most
+the hidden shares that traded there within the next second; what is hidden between bid and ask does not count.
 """
 
 from __future__ import annotations
@@ -64,6 +67,8 @@ class _Execution:
         """Shares that wait for the horizon."""
         self.sign = context.sign
         self.own: list[_Taken] = []
+        self.met: dict[tuple[int, float], int] = {}
+        """Hidden shares that the order has met, by venue and price."""
         self.leaks: list[int] = []
         """Times at which others learned of the order in a dark pool."""
         self.rows = np.zeros(0, dtype=np.int64)
@@ -230,10 +235,21 @@ class _Execution:
                 self.done.fills.append(Fill(child, kind, name, time, taken, price, fee))
                 self.own.append(_Taken(venue, price, taken, int(self.rows[venue]), time))
                 left, money = left - taken, money + taken * price
+            if left and (met := self._met_hidden(venue, price, time, left)):
+                self.done.fills.append(Fill(child, kind, name, time, met, price, fee))
+                left, money = left - met, money + met * price
         filled = shares - left
         last = time if filled else 0
         self._report(child, kind, name, shares, filled, money, fee * filled, last, time + self.lit, time)
         return left
+
+    def _met_hidden(self, venue: int, price: float, time: int, most: int) -> int:
+        """Hidden shares that a child meets once it has taken all that is displayed at a price."""
+        before = self.met.get((venue, price), 0)
+        met = min(max(self.exchange.hidden_shares(venue, price, time) - before, 0), most)
+        if met:
+            self.met[venue, price] = before + met
+        return met
 
     # 3. what came back
 

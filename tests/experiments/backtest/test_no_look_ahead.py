@@ -50,7 +50,11 @@ def garbled(day: TradingDay, moment: int) -> TradingDay:
         )
         for key, flow in day.queue.flows.items()
     }
-    queue = QueueReplay.of_flows(moved, flows, day.queue.pro_rata)
+    hidden = {
+        venue: np.stack([stamps, sequences, prices, np.where(stamps > moment, 7 * sizes, sizes)])
+        for venue, (stamps, sequences, prices, sizes) in day.queue.hidden.items()
+    }
+    queue = QueueReplay.of_flows(moved, flows, day.queue.pro_rata, hidden)
     return dataclasses.replace(day, books=moved, queue=queue)
 
 

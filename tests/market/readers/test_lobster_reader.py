@@ -118,7 +118,7 @@ def test_less_depth_than_the_file_has(tmp_path: Path) -> None:
     assert [levels_of(row, 2) for row in rows] == naive_books(MESSAGES, 2)
 
 
-def test_hidden_executions_crosses_and_halts_are_no_events(tmp_path: Path) -> None:
+def test_hidden_executions_are_events_of_no_order_and_crosses_and_halts_none(tmp_path: Path) -> None:
     path, _ = pair(
         tmp_path,
         "34200.1,1,1,100,999900,1\n34200.2,5,0,10,1000000,-1\n34200.3,6,-1,5,1000000,1\n34200.4,7,0,0,-1,-1\n",
@@ -129,7 +129,8 @@ def test_hidden_executions_crosses_and_halts_are_no_events(tmp_path: Path) -> No
     assert "row 3" in said
     path.write_text(path.read_text().replace(",-1,5,", ",0,5,"))
     one, store = imported(path, tmp_path / "out")
-    assert store.events(one)["action"].to_list() == ["A"]
+    found = store.events(one).select("sequence", "action", "side", "price", "size", "order_id").rows()
+    assert found == [(1, "A", "B", 99.99, 100, 1), (2, "F", "A", 100.0, 10, 0)]
     assert one.snapshots == 4
 
 

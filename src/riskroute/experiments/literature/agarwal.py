@@ -3,8 +3,10 @@
 Three settings of the paper: 48 pools that stay as they are, 2,000 rounds; two pools that swap places half-way of 25,000
 rounds; five pools that do, with orders of 200 and of 400 units. Sizes are zero bins and power laws. The paper's pools
 and its sizes of orders with 48 of them are not known to us, nor are its constants. What it shows for pools that swap
-places comes out here; what it shows for 48 pools comes out in part: the fit, which does not explore, gives up some of
-them for ever, and `ExpGrad` may send parts of units, of which a pool gets few.
+places comes out here; its ranking with 48 pools comes out in part, and is looked at for two sizes of orders. The fit,
+which does not explore, gives up some pools for ever after bad luck, and the paper does not say how it began; `ExpGrad`
+may send parts of units. Exp3, whose exploration grows with the units of an order, is ahead of Kaplan-Meier if orders
+have one unit or so for a pool, and behind if they have several.
 
 References
 ----------
@@ -34,6 +36,11 @@ FIVE_POOLS: Pools = ((0.6, 0.1), (0.7, 0.4), (0.8, 0.7), (0.9, 1.0), (0.95, 1.2)
 UNITS = 200
 """Of an order, where the paper does not say."""
 
+FEW_UNITS = 50
+"""Another size of orders over 48 pools: about one unit for each."""
+
+MANY_POOLS = "48 pools"
+
 METHODS = ("expgrad", "exp3", "parml", "optkm")
 
 
@@ -55,12 +62,13 @@ def remake_agarwal(*, quick: bool = False, seed: int = 0) -> AgarwalResult:
     rng = np.random.default_rng(seed_stream(seed, "agarwal"))
     rounds_still, rounds_swapped = (150, 1000) if quick else (2000, 25_000)
     settings: dict[str, tuple[Pools, int, int, bool]] = {
-        "48 pools": (draw_paper_pools(48, rng), UNITS, rounds_still, False),
+        MANY_POOLS: (draw_paper_pools(48, rng), UNITS, rounds_still, False),
         "two pools": (TWO_POOLS, UNITS, rounds_swapped, True),
         "five pools, 200": (FIVE_POOLS, UNITS, rounds_swapped, True),
     }
     if not quick:
         settings["five pools, 400"] = (FIVE_POOLS, 400, rounds_swapped, True)
+        settings[f"{MANY_POOLS}, {FEW_UNITS}"] = (settings[MANY_POOLS][0], FEW_UNITS, rounds_still, False)
     filled: dict[str, dict[str, float]] = {}
     late: dict[str, dict[str, float]] = {}
     best: dict[str, float] = {}
@@ -89,17 +97,18 @@ def _statements(
         listed = ", ".join(f"{method} {numbers[method]:.2f}" for method in METHODS)
         return f"{name}: {listed} units a round; best {best[name]:.2f}"
 
-    still = filled["48 pools"]
     ranked = [
         Statement(
-            f"with many pools that stay the same, {more} fills more than {less}",
-            said(still, "48 pools"),
+            f"with many pools that stay the same, {more} fills more than {less}" + _units_told(name),
+            said(still, name),
             still[more] > still[less],
         )
+        for name, still in filled.items()
         for more, less in (("parml", "expgrad"), ("expgrad", "exp3"), ("exp3", "optkm"))
+        if name.startswith(MANY_POOLS)
     ]
     for name, numbers in late.items():
-        if name != "48 pools":
+        if not name.startswith(MANY_POOLS):
             slow = max(numbers["parml"], numbers["optkm"])
             ranked.append(
                 Statement(
@@ -109,6 +118,16 @@ def _statements(
                 )
             )
     return tuple(ranked)
+
+
+def _units_told(name: str) -> str:
+    """The size of orders in words, where a setting is one of several with as many pools.
+
+    >>> _units_told("48 pools, 50")
+    ', orders of 50 units'
+    """
+    units = name.removeprefix(MANY_POOLS).removeprefix(", ")
+    return f", orders of {units} units" if units else ""
 
 
 def play_expgrad_constant(sizes: Units, units: int) -> Vector:

@@ -29,6 +29,9 @@ VENUES = {"BX": "XBOS", "PSX": "XPSX", "NASDAQ": "XNAS"}
 WHOLE_DIRECTORY = 1000
 """Symbols of a directory that is taken for that of a whole day: no further ones are looked for."""
 
+HIDDEN = "P"
+"""The message of a trade with an order that was never displayed."""
+
 ROWS, BYTES, FEW = 100_000, 1 << 21, 10
 """Rows per part, about, and bytes read at once: for books of ``FEW`` levels, and less for deeper ones."""
 
@@ -85,7 +88,8 @@ class ItchReader:
             for batch in _ahead(self._batches(wanted)):
                 if wanted:
                     self._learn(names, batch.symbols)
-                depth, messages = polars.DataFrame(self._levels(batch.depth)), batch.messages
+                depth = polars.DataFrame(self._levels(batch.depth))
+                messages = _with_hidden_trades(batch.messages, batch.trades)
                 latest = self._check(messages, latest)
                 alone = len(wanted) == 1
                 for locate in [code for code, name in names.items() if name in self.options.symbols]:
@@ -104,7 +108,7 @@ class ItchReader:
 
         wide = max(self._known, FEW)
         feed = itch_book.open(str(self.source), date=self.date, chunk_bytes=BYTES * FEW // wide)
-        tables, rows = ("depth", "messages", "symbols"), ROWS * FEW // wide
+        tables, rows = ("depth", "messages", "trades", "symbols"), ROWS * FEW // wide
         with warnings.catch_warnings(), feed:
             warnings.simplefilter("ignore")  # of symbols that are not there; said with more detail here
             yield from feed.batches(tables=tables, rows=rows, depth=self._known, symbols=wanted)
@@ -174,7 +178,8 @@ class ItchReader:
         ).rename({"seq": "sequence"})
         whole = reader_stamped(snapshots, self.venue, symbol)
         kept, deeper = self._kept(self.options.within(whole.filter(self._changes(locate, whole)), self.date))
-        refers, unresolved = _one_of(chosen["action"], "FCM"), _one_of(chosen["side"], "N")
+        refers = _one_of(chosen["action"], "FCM") & ~_one_of(chosen["type"], HIDDEN)
+        unresolved = _one_of(chosen["side"], "N")
         return ReaderPart(
             self.venue,
             symbol,
@@ -213,12 +218,26 @@ class ItchReader:
             "price": messages["price"],
             "size": messages["size"],
             "remaining": messages["remaining"],
+            "hidden": _one_of(messages["type"], HIDDEN),
             "order_id": messages["order_id"],
             "old_order_id": messages["old_order_id"],
         }
         frame = polars.DataFrame({name: values[applied] for name, values in columns.items()})
         letters = {name: _letters(name) for name in ("action", "side")}
-        return reader_events(reader_stamped(frame.with_columns(**letters), self.venue, symbol))
+        told = polars.when(~polars.col("hidden")).then("remaining").alias("remaining")
+        return reader_events(reader_stamped(frame.with_columns(told, **letters), self.venue, symbol))
+
+
+def _with_hidden_trades(messages: dict[str, Any], trades: dict[str, Any]) -> dict[str, Any]:
+    """The messages, and among them the trades with orders that were never displayed, as executions of no order."""
+    mine = _one_of(trades["kind"], HIDDEN)
+    if not mine.any():
+        return messages
+    added = {name: np.zeros(int(mine.sum()), dtype=column.dtype) for name, column in messages.items()}
+    added |= {name: trades[name][mine] for name in ("ts_event", "seq", "locate", "price", "size")}
+    added["type"][:], added["action"][:], added["side"][:] = HIDDEN.encode(), b"F", b"B"  # as all these messages say
+    sequence = np.argsort(np.concatenate([messages["seq"], added["seq"]]), kind="stable")
+    return {name: np.concatenate([column, added[name]])[sequence] for name, column in messages.items()}
 
 
 def _ahead(batches: Generator[Any, None, None]) -> Iterator[Any]:

@@ -27,8 +27,11 @@ from riskroute.validation import one_of
 _NAME = re.compile(
     r"(?P<symbol>[A-Za-z.\-]+)_(?P<date>\d{4}-\d{2}-\d{2})_.*(?P<kind>message|orderbook)_(?P<depth>\d{1,4})"
 )
-_ACTIONS = {1: "A", 2: "C", 3: "C", 4: "F"}
-_OTHER_TYPES = (5, 6, 7)  # hidden executions, crosses, halts: no resting order is named
+_HIDDEN = 5
+"""The type of a trade with an order that was never displayed."""
+
+_ACTIONS = {1: "A", 2: "C", 3: "C", 4: "F", _HIDDEN: "F"}
+_OTHER_TYPES = (6, 7)  # crosses and halts: no resting order is behind them
 _NO_LEVEL = 9_999_999_999
 
 
@@ -100,7 +103,7 @@ class LobsterReader:
             reader_dollars(polars.col("price")),
             "size",
             polars.lit(None, dtype=polars.UInt32).alias("remaining"),
-            polars.col("id").alias("order_id"),
+            polars.when(polars.col("type") != _HIDDEN).then("id").otherwise(0).alias("order_id"),
             polars.lit(0).alias("old_order_id"),
         )
         return reader_events(self._own(columns))
