@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -197,8 +198,9 @@ def test_a_pool_that_changes_is_learned_anew() -> None:
         there = 1000 if number < 200 else 0
         child = ChildReport(0, "dark", "P", 1000, there, 10.01 if there else 0.0, 0.0, 0, 1)
         router.learn(Report(f"{number}", (child,), complete=True, profit=0.0))
-    assert router.dark.resets >= 1
-    (found,) = router.dark.expected([("P", 0.0)], np.array([1000.0]))
+    _, dark = router.beliefs("")
+    assert dark.resets >= 1
+    (found,) = dark.expected([("P", 0.0)], np.array([1000.0]))
     assert found[0] < 100
 
 
@@ -243,10 +245,14 @@ def test_parameters_that_cannot_be_are_refused(parameters: dict[str, Any], messa
 
 
 def test_a_damaged_state_is_refused() -> None:
-    state = Contextual().state()
+    router = Contextual()
+    router.route(moment())
+    state = router.state()
     damages: tuple[dict[str, Any], ...] = (
-        {"lit_state": {}},
-        {"dark_state": {"half_life": 1.0}},
+        {"lit_state": {"QVEX": {}}},
+        {"dark_state": {"QVEX": {"half_life": 1.0}}},
+        {"dark_state": {}},
+        {"venues": [3]},
         {"errors": ["bad"]},
         {"prices": {"6 10": -1.0}},
         {"kept": 3},
@@ -275,3 +281,20 @@ def test_what_was_never_tried_teaches_most() -> None:
     assert 0 < belief.information("P", 0.0, 500.0) < before / 4
     assert belief.information("Q", 0.0, 500.0) == before
     assert belief.information("Q", 0.0, 100.0) < before
+
+
+def test_a_symbol_with_few_orders_borrows_from_another() -> None:
+    """Fills at A alone were seen of one symbol; of the other nothing was, and it follows until it has seen more."""
+    router = ContextualGreedy(kappa=0.0, tail_room=None)
+    taught(router, {"A": 0.95, "B": 0.05})
+    other = dataclasses.replace(moment(1000, pools=()), symbol="NEWX")
+    plan = router.route(other)
+    assert plan.limit.get("A", 0) > 900
+    rng = np.random.default_rng(1)
+    for number in range(400):
+        context = dataclasses.replace(moment(2000 + number), symbol="NEWX")
+        router.see(outcome(context, {"A": bool(rng.random() < 0.05), "B": bool(rng.random() < 0.95)}))
+    again = router.route(dataclasses.replace(moment(3000, pools=()), symbol="NEWX"))
+    assert again.limit.get("B", 0) > 900
+    first = router.route(moment(3001, pools=()))
+    assert first.limit.get("A", 0) > 900

@@ -135,6 +135,8 @@ class Context:
         The price step in dollars.
     features : Mapping[str, float]
         What else is known at the arrival, by name.
+    symbol : str
+        What is traded; routers that learn tell symbols apart by it.
 
     Examples
     --------
@@ -155,9 +157,11 @@ class Context:
     time: int = 0
     tick: float = 0.01
     features: Mapping[str, float] = field(default_factory=dict)
+    symbol: str = ""
 
     def __post_init__(self) -> None:
         instance_of("order", self.order, str, "a text")
+        instance_of("symbol", self.symbol, str, "a text")
         instance_of("books", self.books, VenueBooks, "a VenueBooks")
         instance_of("features", self.features, Mapping, "numbers by name")
         if not isinstance(self.pools, tuple) or not all(isinstance(pool, Pool) for pool in self.pools):
@@ -204,7 +208,7 @@ class Context:
             for v, name in enumerate(books.venues)
         }
         pools = {pool.name: {"fee": pool.fee, "improvement": pool.improvement} for pool in self.pools}
-        order = {name: getattr(self, name) for name in ("order", "side", "shares", "lot", "horizon", "time")}
+        order = {name: getattr(self, name) for name in _ORDER_FIELDS}
         return {"venues": venues, "pools": pools, "tick": self.tick, "features": dict(self.features), **order}
 
 
@@ -212,7 +216,7 @@ def _pairs(prices: Vector, sizes: Vector) -> list[list[float]]:
     return [[float(p), float(s)] for p, s in zip(prices, sizes, strict=True) if s > 0 and np.isfinite(p)]
 
 
-_ORDER_FIELDS = ("order", "side", "shares", "lot", "horizon", "time")
+_ORDER_FIELDS = ("order", "side", "shares", "lot", "horizon", "time", "symbol")
 _FIELDS = ("venues", "pools", "tick", "features", *_ORDER_FIELDS)
 _VENUE_FIELDS = ("bids", "asks", "taker", "maker", "age_ns")
 

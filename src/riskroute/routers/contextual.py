@@ -9,19 +9,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.arrays import Floats, Matrix, Units
+from riskroute.errors import StateError
 from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.dark_allocation import unit_shares
 from riskroute.routers.dark_belief import DarkBelief
 from riskroute.routers.dark_first import quickest_venue
-from riskroute.routers.lit_belief import LitBelief
+from riskroute.routers.lit_belief import MOST_VENUES, LitBelief
 from riskroute.routers.moment import Moment, horizon_class, moment_of
 from riskroute.routers.patience import SHORTFALL, Outlook, Patience, PatientPlan, Tried
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Public, Router
 from riskroute.seeding import seed_stream
-from riskroute.validation import real_number, whole_number
+from riskroute.validation import list_of, real_number, whole_number
 
 MOST_WAITING = 10_000
 """Orders at most whose outcomes are awaited; the oldest are forgotten."""
@@ -77,7 +78,7 @@ take_limits={}, rest='sweep', trade_through=False)
 
     name: ClassVar[str] = "contextual-greedy"
     feedback: ClassVar[str] = "F3"
-    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "kept", "prices", "errors")
+    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "venues", "kept", "prices", "errors")
     kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
     tail_room: float | None = 0.0
     units: int = parameter(100, whole_number, maximum=1000)
@@ -85,8 +86,9 @@ take_limits={}, rest='sweep', trade_through=False)
     dark_half_life: float = parameter(1.0, real_number, above=0)
     leak: float = parameter(0.02, real_number, minimum=0, maximum=1000)
     seed: int = parameter(0, whole_number, minimum=0)
-    lit: LitBelief = field(init=False, repr=False)
-    dark: DarkBelief = field(init=False, repr=False)
+    lit: dict[str, LitBelief] = field(init=False, repr=False)
+    dark: dict[str, DarkBelief] = field(init=False, repr=False)
+    venues: list[str] = field(init=False, repr=False)
     kept: dict[str, dict[str, Any]] = field(init=False, repr=False)
     """By order under way: its horizon, and what resting children need to be understood when outcomes are public."""
     errors: list[float] = field(init=False, repr=False)
@@ -99,8 +101,21 @@ take_limits={}, rest='sweep', trade_through=False)
             real_number("tail_room", self.tail_room, minimum=0)
 
     def begin(self) -> None:
-        self.lit, self.dark = LitBelief(self.lit_half_life), DarkBelief(self.dark_half_life)
+        self.lit, self.dark, self.venues = {}, {}, []
         self.kept, self.prices, self.errors = {}, {}, []
+
+    def beliefs(self, symbol: str) -> tuple[LitBelief, DarkBelief]:
+        """What is believed of the venues and pools of a symbol; a new one borrows from those known."""
+        if symbol not in self.lit:
+            self.lit[symbol] = LitBelief(self.lit_half_life, self.venues)
+            self.dark[symbol] = DarkBelief(self.dark_half_life)
+            self._lend()
+        return self.lit[symbol], self.dark[symbol]
+
+    def _lend(self) -> None:
+        for name in self.lit:
+            self.dark[name].lenders = [other for key, other in self.dark.items() if key != name]
+            self.lit[name].borrow([other for key, other in self.lit.items() if key != name])
 
     def decide(self, context: Context) -> Plan:
         desk = Desk(self, context)
@@ -108,7 +123,8 @@ take_limits={}, rest='sweep', trade_through=False)
         mean = desk.patience(None)
         chosen, patience = self.choose(desk, mean, price)
         self._mind_tails(desk, patience, chosen)
-        self.kept[context.order] = {"horizon": context.horizon, "time": context.time, **desk.notes}
+        about = {"symbol": context.symbol, "horizon": context.horizon, "time": context.time}
+        self.kept[context.order] = {**about, **desk.notes}
         while len(self.kept) > MOST_WAITING:
             self.kept.pop(next(iter(self.kept)))
         return desk.plan(chosen, patience)
@@ -155,12 +171,13 @@ take_limits={}, rest='sweep', trade_through=False)
         kept = self.kept.get(order)
         if kept is None:
             return
+        _, dark = self.beliefs(kept["symbol"])
         for child in children:
             if child.sent and child.kind == "dark":
-                self.dark.learn(child.place, 0.0, sent=child.sent, filled=child.filled, time=kept["time"])
+                dark.learn(child.place, 0.0, sent=child.sent, filled=child.filled, time=kept["time"])
             elif child.sent and child.kind == "dark_rest":
                 horizon = kept["horizon"]
-                self.dark.learn(child.place, horizon, sent=child.sent, filled=child.filled, time=kept["time"])
+                dark.learn(child.place, horizon, sent=child.sent, filled=child.filled, time=kept["time"])
                 kept.setdefault("rested", []).append([child.place, child.sent, child.filled, child.price])
         if profit is not None and kept.get("tail"):
             self.errors.append((-profit - kept["cost"]) / kept["tail"])
@@ -172,28 +189,34 @@ take_limits={}, rest='sweep', trade_through=False)
         context = public.context
         sweep = float(context.displayed.costs(context.shares)) / context.shares
         moment = moment_of(context, sweep)
+        lit, dark = self.beliefs(context.symbol)
         kept = self.kept.get(context.order)
         if kept is not None and public.later is not None:
             for pool, sent, filled, price in kept.get("rested", ()):
                 moved = context.sign * (price - context.mid) * filled
                 late = (public.later.sweep - kept["later"]) * (sent - filled)
-                self.dark.learn_adverse(pool, (moved + late) / sent / moment.half_spread)
+                dark.learn_adverse(pool, (moved + late) / sent / moment.half_spread)
             if context.order not in self._under_way:
                 del self.kept[context.order]
-        self.lit.see(public, moment)
+        lit.see(public, moment)
 
     @property
     def lit_state(self) -> dict[str, Any]:
-        """What is believed of lit venues, as plain values."""
-        return self.lit.state()
+        """What is believed of lit venues, by symbol, as plain values."""
+        return {symbol: belief.state() for symbol, belief in self.lit.items()}
 
     @property
     def dark_state(self) -> dict[str, Any]:
-        """What is believed of dark pools, as plain values."""
-        return self.dark.state()
+        """What is believed of dark pools, by symbol, as plain values."""
+        return {symbol: belief.state() for symbol, belief in self.dark.items()}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        self.lit, self.dark = LitBelief.restore(memory["lit_state"]), DarkBelief.restore(memory["dark_state"])
+        self.venues = list(list_of("venues", memory["venues"], str, "names")[:MOST_VENUES])
+        self.lit = {str(name): LitBelief.restore(one, self.venues) for name, one in memory["lit_state"].items()}
+        self.dark = {str(name): DarkBelief.restore(one) for name, one in memory["dark_state"].items()}
+        if self.lit.keys() != self.dark.keys():
+            raise StateError("state must hold beliefs of lit venues and of dark pools for the same symbols, did not")
+        self._lend()
         self.kept = {str(order): dict(kept) for order, kept in memory["kept"].items()}
         self.errors = [real_number("error", error) for error in memory["errors"]]
         self.prices = {str(key): real_number("price", price, above=0) for key, price in memory["prices"].items()}
@@ -232,6 +255,7 @@ class Desk:
 
     def __init__(self, router: ContextualGreedy, context: Context) -> None:
         self.router, self.context = router, context
+        lit, self.dark = router.beliefs(context.symbol)
         self.unit = unit_shares(context.shares, context.lot, router.units)
         units = -(-context.shares // self.unit)
         self.shares: Floats = np.minimum(np.arange(units + 1.0) * self.unit, context.shares)
@@ -244,13 +268,13 @@ class Desk:
                       if price < self.moment.sweep}  # fmt: skip
         self.places: list[tuple[str, str]] = []
         self.notes: dict[str, float] = {}
-        self.wait = router.lit.waiting(context, self.moment, self.shares) if context.horizon > 0 else None
+        self.wait = lit.waiting(context, self.moment, self.shares) if context.horizon > 0 else None
         if self.wait is not None:
             self.notes["later"] = self.wait.later
             self.there = np.flatnonzero(self.wait.there)
             names = context.books.venues
             self.places = [("limit", names[v]) for v in self.there] + [("dark_rest", pool) for pool in self.pools]
-            self.extra = half * np.array([max(router.dark.adverse_selection(pool), 0.0) for pool in self.pools])
+            self.extra = half * np.array([max(self.dark.adverse_selection(pool), 0.0) for pool in self.pools])
 
     def patience(self, rng: np.random.Generator | None) -> Patience:
         """What can be done with the order, as expected or under one draw of what pools hold."""
@@ -259,7 +283,7 @@ class Desk:
         if wait is not None:
             uses += [(pool, self.context.horizon) for pool in pools]
         empty = np.zeros((0, len(shares)))
-        found, spread = self.router.dark.moments(uses, shares, rng) if uses else (empty, empty)
+        found, spread = self.dark.moments(uses, shares, rng) if uses else (empty, empty)
         tried = self._tried(found[: len(pools)])
         if wait is None:
             return Patience(shares, self.sweep, empty, empty, 0.0, tried)

@@ -72,11 +72,11 @@ class ContextualIds(Contextual):
         for (kind, pool), units in zip(desk.places, plan.units.tolist(), strict=True):
             if kind == "dark_rest" and units:
                 shares = float(mean.shares[units])
-                total += self.dark.information(pool, desk.context.horizon, shares)
+                total += desk.dark.information(pool, desk.context.horizon, shares)
         now = desk.context.shares - float(mean.shares[plan.units].sum())
         tried = desk.context.shares if plan.before else now
         if tried > 0:
-            total += sum(self.dark.information(pool, 0.0, tried) for pool in mean.tried.pools)
+            total += sum(desk.dark.information(pool, 0.0, tried) for pool in mean.tried.pools)
         return total
 
 

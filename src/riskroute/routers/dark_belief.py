@@ -25,6 +25,9 @@ EDGES = (1, *(25 * 2**k for k in range(14)))
 
 _EDGES = np.array(EDGES, dtype=np.int64)
 
+LENT = 20.0
+"""Trials at most that other symbols lend."""
+
 CHECKED = 40
 """Children in the window of the test for change."""
 
@@ -60,6 +63,8 @@ class DarkBelief:
         self.tests: dict[str, ResidualTest] = {}
         self.adverse: dict[str, list[float]] = {}
         """By pool, what resting there cost more than thought: sum of half-spreads a share, and how many children."""
+        self.lenders: Sequence[DarkBelief] = ()
+        """Beliefs of other symbols, which one with few trials borrows from."""
         self.last, self.resets = 0, 0
         self._stacked: dict[tuple[str, ...], tuple[Matrix, Matrix]] = {}
 
@@ -116,6 +121,11 @@ class DarkBelief:
         hazards = alpha / (alpha + beta) if rng is None else rng.beta(alpha, beta)
         return _capped_moments(_EDGES, hazards, shares.astype(np.int64))
 
+    def _belief(self, key: str) -> Hazards:
+        own = self.sizes.get(key) or _prior()
+        others = [other.sizes[key] for other in self.lenders if key in other.sizes]
+        return own.borrowed(others, LENT) if others else own
+
     def information(self, pool: str, horizon: float, shares: float) -> float:
         """How much a child of so many shares would narrow the belief about a pool, in nats, about.
 
@@ -130,7 +140,7 @@ class DarkBelief:
     def _posteriors(self, keys: tuple[str, ...]) -> tuple[Matrix, Matrix]:
         """Parameters of the beta beliefs, ``(m, B)`` each, kept until something is learned."""
         if keys not in self._stacked:
-            beliefs = [self.sizes.get(key) or _prior() for key in keys]
+            beliefs = [self._belief(key) for key in keys]
             alpha, beta = np.array([one.posterior for one in beliefs]).transpose(1, 0, 2)
             self._stacked[keys] = (alpha, beta)
         return self._stacked[keys]

@@ -10,6 +10,7 @@ their own. Products of the errors of two venues tell them apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows
 from riskroute.routers.context import Context
 from riskroute.routers.moment import POSTING_FEATURES, Moment, Postings, fill_fraction, postings
 from riskroute.routers.router import Public
-from riskroute.validation import instance_of, real_number
+from riskroute.validation import real_number
 
 MOST_VENUES = 24
 """Venues that get a deviation of their own; those seen later have none."""
@@ -29,10 +30,17 @@ MOST_VENUES = 24
 REFRESH = 20
 """Moments between two fits."""
 
+SETTLED = 200
+"""Moments after which a belief is tested for change."""
+
+LENT = 200.0
+"""Rows at most that other symbols lend."""
+
 _DEVIATIONS = (1.0, 0.5, 1.0, 0.5, 1.0, 0.5, 0.3, 0.3, 0.3, 0.5, 0.5)
-_OWN = 0.25
+_OWN = 0.5
 _LATER_FEATURES = 4
 _VOLATILITY_MEMORY = 0.98
+_ROUGHNESS = 1 / 15  # squared half-spreads a second, of a market that nobody has seen yet
 _DAY = 86_400 * 10**9  # nanoseconds
 
 
@@ -59,9 +67,11 @@ class LitBelief:
     ----------
     half_life : float
         Days after which what was seen counts half.
+    venues : list[str], optional
+        Venues by column; beliefs of several symbols share the list, so that one can borrow from the others.
     """
 
-    def __init__(self, half_life: float = 5.0) -> None:
+    def __init__(self, half_life: float = 5.0, venues: list[str] | None = None) -> None:
         self.half_life = real_number("half_life", half_life, above=0)
         mean = np.zeros(POSTING_FEATURES + MOST_VENUES)
         deviations = np.array([*_DEVIATIONS, *[_OWN] * MOST_VENUES])
@@ -70,10 +80,16 @@ class LitBelief:
         zeros = np.zeros(_LATER_FEATURES)
         later = TwoMapEstimate.independent(zeros, np.full(_LATER_FEATURES, 0.5), [1.0], [1.0], variance=4.0)
         self.sweep_later = TwoMapBelief(later)
-        self.venues: list[str] = []
+        self.venues: list[str] = [] if venues is None else venues
+        self.lenders: Sequence[LitBelief] = ()
+        """Beliefs of other symbols."""
+        self.estimate = self.limit.estimate
+        """The last fit, with what was borrowed."""
         self.volatility = 0.0
-        """Squared dollars a second that the mid moves."""
-        self.moments, self.last, self.resets = 0, 0, 0
+        """Squared dollars a second that the mid moves; 0 if it was never seen to."""
+        self.roughness = 0.0
+        """The same in squared half-spreads, which other symbols can borrow."""
+        self.moments, self.last, self.resets, self.settled = 0, 0, 0, 0
         self.change = ResidualTest(length=200)
 
     def see(self, public: Public, moment: Moment) -> None:
@@ -84,21 +100,47 @@ class LitBelief:
         self._forget(context.time)
         moved = (public.later.mid - context.mid) ** 2 / context.horizon
         kept = _VOLATILITY_MEMORY if self.moments else 0.0
-        self.volatility = kept * self.volatility + (1 - kept) * moved
-        self.moments += 1
         half = moment.half_spread
+        self.volatility = kept * self.volatility + (1 - kept) * moved
+        self.roughness = kept * self.roughness + (1 - kept) * moved / half**2
+        self.moments += 1
         spread = np.full((1, 1), self.volatility * context.horizon / half**2)
         known = (public.later.sweep - moment.sweep) / half
         self.sweep_later.add(TwoMapRows(_later_features(moment), spread, np.array([known])))
         rows = self._rows(public, moment)
         if rows is not None:
-            if self.change.add(self.limit.standardised(rows)[-1:], self.limit.estimate.kurtosis):
-                self.limit.reset()
-                self.resets += 1
             self.limit.add(rows)
+            if self._changed(rows):
+                self.limit.reset()
+                self.resets, self.settled = self.resets + 1, 0
         if self.moments % REFRESH == 0 or self.moments == 1:
             self.limit.refresh()
             self.sweep_later.refresh()
+            self._pool()
+
+    def _changed(self, rows: TwoMapRows) -> bool:
+        """Whether outcomes contradict a belief that had time to settle."""
+        self.settled += 1
+        if self.settled <= SETTLED:
+            return False
+        return self.change.add(self.limit.standardised(rows)[-1:], self.limit.estimate.kurtosis)
+
+    def _pool(self) -> None:
+        """Fit with what other symbols lend: as many rows at most as `LENT`, which own ones soon outnumber."""
+        others = [other.limit for other in self.lenders if other.moments]
+        self.estimate = self.limit.borrowed(others, LENT).estimate if others else self.limit.estimate
+
+    def borrow(self, lenders: Sequence[LitBelief]) -> None:
+        """Take others to borrow from; what a symbol has seen itself soon counts more."""
+        self.lenders = lenders
+        self._pool()
+
+    def _variance_rate(self, moment: Moment) -> float:
+        """Squared dollars a second that the mid moves: as seen, or as others of the same spread, or a guess."""
+        if self.moments:
+            return self.volatility
+        others = [other.roughness for other in self.lenders if other.moments]
+        return (sum(others) / len(others) if others else _ROUGHNESS) * moment.half_spread**2
 
     def _forget(self, time: int) -> None:
         if self.last and time > self.last:
@@ -153,17 +195,17 @@ class LitBelief:
         """Return what waiting with ``shares (n,)`` is expected to bring."""
         half = moment.half_spread
         seen = postings(context, moment)
-        coef = self.limit.estimate.mean_coef
+        coef = self.estimate.mean_coef
         own, trust = coef[POSTING_FEATURES:-1], coef[-1]
         places = [self.venues.index(name) if name in self.venues else -1 for name in context.books.venues]
         deviations = np.array([own[place] if place >= 0 else 0.0 for place in places])
         fixed = seen.fixed @ coef[:POSTING_FEATURES] + trust * seen.offset + deviations
         filled = seen.filled @ coef[:POSTING_FEATURES] + trust * seen.offset_filled
         profit = fixed[:, None] + filled[:, None] * fill_fraction(seen.queue, seen.outflow, shares)
-        spread = self.volatility * context.horizon
+        spread = self._variance_rate(moment) * context.horizon
         factors = _var_features(seen, np.arange(len(fixed)), spread / half**2)
-        alone = factors[:, 1:] @ self.limit.estimate.var_coef[1:]
-        common = float(self.limit.estimate.var_coef[0]) * spread
+        alone = factors[:, 1:] @ self.estimate.var_coef[1:]
+        common = float(self.estimate.var_coef[0]) * spread
         later = moment.sweep + half * float((_later_features(moment) @ self.sweep_later.estimate.mean_coef)[0])
         return Waiting(-half * profit * shares, half**2 * alone[:, None] * shares**2, seen.there, common, later)
 
@@ -175,24 +217,24 @@ class LitBelief:
             "sweep_later": self.sweep_later.state(),
             "change": self.change.state(),
             **{name: getattr(self, name) for name in _COUNTS},
-            "venues": list(self.venues),
         }
 
     @classmethod
-    def restore(cls, state: dict[str, Any]) -> Self:
-        """Rebuild the belief of a saved state."""
-        belief = cls(state["half_life"])
+    def restore(cls, state: dict[str, Any], venues: list[str]) -> Self:
+        """Rebuild the belief of a saved state; `borrow` comes after all are rebuilt."""
+        belief = cls(state["half_life"], venues)
         belief.limit = TwoMapBelief.restore(state["limit"])
         belief.sweep_later = TwoMapBelief.restore(state["sweep_later"])
         belief.change = ResidualTest.restore(state["change"])
         for name in _COUNTS:
             setattr(belief, name, real_number(name, state[name], minimum=0))
-        belief.moments, belief.last, belief.resets = int(belief.moments), int(belief.last), int(belief.resets)
-        belief.venues = [instance_of("venue", name, str, "a name") for name in state["venues"]][:MOST_VENUES]
+        for name in _COUNTS[2:]:
+            setattr(belief, name, int(getattr(belief, name)))
+        belief.estimate = belief.limit.estimate
         return belief
 
 
-_COUNTS = ("volatility", "moments", "last", "resets")
+_COUNTS = ("volatility", "roughness", "moments", "last", "resets", "settled")
 
 
 def _later_features(moment: Moment) -> Matrix:

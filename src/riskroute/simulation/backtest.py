@@ -112,6 +112,8 @@ class TradingDay:
         Dark pools.
     queue : LimitQueue, optional
         What becomes of limit orders; none can be posted if None.
+    symbol : str
+        What is traded.
     """
 
     name: str
@@ -121,6 +123,7 @@ class TradingDay:
     makers: Floats
     pools: tuple[PoolModel, ...] = ()
     queue: LimitQueue | None = None
+    symbol: str = ""
 
     def dark_market(self, seed: int, leak: float = LEAK) -> DarkMarket:
         """Return what the pools hold for the orders of the day."""
@@ -235,6 +238,7 @@ def play_day(
             horizon=horizon,
             time=moment,
             features=exchange.outflows(moment, sign) if horizon > 0 else {},
+            symbol=day.symbol,
         )
         began = clock.perf_counter()
         plan = router.route(context if view is None else view(number, context))

@@ -179,7 +179,7 @@ def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
     orders = day_orders(day, prepared.books, config)
     books = prepared.books.aged(STALE[queue is not None])
     queue = queue.on_books(books) if queue is not None else None
-    return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue)
+    return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue, day.symbol)
 
 
 def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
