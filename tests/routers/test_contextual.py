@@ -15,6 +15,7 @@ from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual import Contextual, ContextualGreedy, Desk
 from riskroute.routers.contextual_ids import ContextualIds
 from riskroute.routers.dark_belief import DarkBelief
+from riskroute.routers.moment import POSTING_FEATURES, fill_fraction, moment_of, postings
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import Later, Public, QueueOutcome
 from riskroute.routers.sweep import Sweep
@@ -298,3 +299,35 @@ def test_a_symbol_with_few_orders_borrows_from_another() -> None:
     assert again.limit.get("B", 0) > 900
     first = router.route(moment(3001, pools=()))
     assert first.limit.get("A", 0) > 900
+
+
+def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None:
+    """The features that rows are made of, times coefficients, without the compiled code."""
+    rng = np.random.default_rng(2)
+    router = ContextualGreedy()
+    taught(router, {"A": 0.7, "B": 0.4}, rounds=41, deviation=0.01)
+    lit, _ = router.beliefs("")
+    coef, var_coef = lit.estimate.mean_coef, lit.estimate.var_coef
+    shares = np.array([0.0, 10.0, 130.0, 1000.0])
+    for _ in range(20):
+        behind, sizes = rng.integers(0, 3, size=4) / 100, rng.integers(0, 900, size=4)
+        books = {
+            name: {"bids": [[10 - behind[k], int(sizes[k])]], "asks": [[10.02 + behind[k + 2], int(sizes[k + 2]) + 1]]}
+            for k, name in enumerate(("A", "B"))
+        }
+        books["C"] = {"bids": [[9.99, 100]], "asks": [[10.05, 100]]}
+        flows = {"outflow A": float(rng.random() * 20), "outflow B": 0.0}
+        context = read_context({"venues": books}, side="buy", shares=1000, horizon=30.0, features=flows)
+        now = moment_of(context, 0.013)
+        seen = postings(context, now)
+        wait = lit.waiting(context, now, shares)
+        own = np.array([coef[POSTING_FEATURES], coef[POSTING_FEATURES + 1], 0.0])
+        fixed = seen.fixed @ coef[:POSTING_FEATURES] + coef[-1] * seen.offset + own
+        filled = seen.filled @ coef[:POSTING_FEATURES] + coef[-1] * seen.offset_filled
+        profit = fixed[:, None] + filled[:, None] * fill_fraction(seen.queue, seen.outflow, shares)
+        alone = var_coef[1] + var_coef[2] * np.maximum(seen.behind, 0.0)
+        assert wait.there.tolist() == seen.there.tolist()
+        assert not wait.there[2]
+        there, half = seen.there, now.half_spread
+        np.testing.assert_allclose(wait.cost[there], (-half * profit * shares)[there], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(wait.variance[there], (half**2 * alone[:, None] * shares**2)[there], rtol=1e-9)

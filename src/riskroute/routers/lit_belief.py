@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numba import njit
 
 from riskroute.arrays import Flags, Floats, Integers, Matrix
 from riskroute.learning.residual_test import ResidualTest
 from riskroute.learning.two_map_belief import TwoMapBelief
 from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows
 from riskroute.routers.context import Context
-from riskroute.routers.moment import POSTING_FEATURES, Moment, Postings, fill_fraction, postings
+from riskroute.routers.moment import LEAST_FLOW, POSTING_FEATURES, Moment, Postings, fill_fraction, postings
 from riskroute.routers.router import Public
 from riskroute.validation import real_number
 
@@ -192,22 +193,25 @@ class LitBelief:
         return np.array([self.venues.index(name) if name in self.venues else -1 for name in context.books.venues])
 
     def waiting(self, context: Context, moment: Moment, shares: Floats) -> Waiting:
-        """Return what waiting with ``shares (n,)`` is expected to bring."""
+        """Return what waiting with ``shares (n,)`` is expected to bring: `postings` times coefficients, compiled."""
+        books, known = context.books, context.features
+        coef, var_coef = self.estimate.mean_coef, self.estimate.var_coef
+        prices, sizes = books.side("bid" if context.sign > 0 else "ask")
+        columns = {name: place for place, name in enumerate(self.venues)}
+        flows, deviations = np.empty(len(prices)), np.zeros(len(prices))
+        for v, name in enumerate(books.venues):
+            flows[v] = known.get(f"outflow {name}", np.nan)
+            if name in columns:
+                deviations[v] = coef[POSTING_FEATURES + columns[name]]
         half = moment.half_spread
-        seen = postings(context, moment)
-        coef = self.estimate.mean_coef
-        own, trust = coef[POSTING_FEATURES:-1], coef[-1]
-        places = [self.venues.index(name) if name in self.venues else -1 for name in context.books.venues]
-        deviations = np.array([own[place] if place >= 0 else 0.0 for place in places])
-        fixed = seen.fixed @ coef[:POSTING_FEATURES] + trust * seen.offset + deviations
-        filled = seen.filled @ coef[:POSTING_FEATURES] + trust * seen.offset_filled
-        profit = fixed[:, None] + filled[:, None] * fill_fraction(seen.queue, seen.outflow, shares)
+        cost, variance, there = _posting_tables(
+            *(prices[:, 0], sizes[:, 0], books.bid_sz[:, 0], books.ask_sz[:, 0], books.makers, flows, deviations),
+            *(np.array(moment), books.mid, context.sign, context.tick, context.horizon),
+            *(coef[:POSTING_FEATURES], coef[-1], var_coef, shares),
+        )
         spread = self._variance_rate(moment) * context.horizon
-        factors = _var_features(seen, np.arange(len(fixed)), spread / half**2)
-        alone = factors[:, 1:] @ self.estimate.var_coef[1:]
-        common = float(self.estimate.var_coef[0]) * spread
         later = moment.sweep + half * float((_later_features(moment) @ self.sweep_later.estimate.mean_coef)[0])
-        return Waiting(-half * profit * shares, half**2 * alone[:, None] * shares**2, seen.there, common, later)
+        return Waiting(cost, variance, there, float(var_coef[0]) * spread, later)
 
     def state(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -257,3 +261,49 @@ def _var_features(seen: Postings, venues: Integers, spread: float) -> Matrix:
     """Variance a share in squared half-spreads: the common move, luck in the queue, and how far behind it is."""
     count = len(venues)
     return np.stack([np.full(count, spread), np.ones(count), np.maximum(seen.behind[venues], 0.0)], axis=1)
+
+
+@njit(cache=True)
+def _posting_tables(
+    prices: Floats,
+    queues: Floats,
+    bids: Floats,
+    asks: Floats,
+    makers: Floats,
+    flows: Floats,
+    deviations: Floats,
+    moment: Floats,
+    mid: float,
+    sign: int,
+    tick: float,
+    horizon: float,
+    coef: Floats,
+    trust: float,
+    var_coef: Floats,
+    shares: Floats,
+) -> tuple[Matrix, Matrix, Flags]:
+    """Cost and own variance of limit orders at every venue, ``(V, n)``, and which venues can be joined."""
+    half, imbalance, lean, sweep = moment[0], moment[1], moment[2], moment[3]
+    count, width = len(prices), len(shares)
+    cost, variance = np.zeros((count, width)), np.zeros((count, width))
+    there = np.zeros(count, dtype=np.bool_)
+    common = coef[0] + coef[1] * imbalance + coef[2] * lean / half + coef[8] * sweep / half - trust * sweep / half
+    for v in range(count):
+        there[v] = queues[v] > 0 and np.isfinite(flows[v])
+        if not there[v]:
+            continue
+        distance, outflow = sign * (mid - prices[v]), flows[v] * horizon + LEAST_FLOW
+        behind = (distance - half) / half
+        own = sign * (bids[v] - asks[v]) / (bids[v] + asks[v] + 1)
+        fixed = common + deviations[v] + coef[3] * own + coef[4] * behind + coef[5] * behind * behind * half / tick
+        fixed += (coef[6] * np.log1p(queues[v] / 100) + coef[7] * np.log1p(outflow / 100)) * tick / half
+        filled = coef[9] + coef[10] * behind + trust * ((distance - makers[v] + sweep) / half)
+        alone = var_coef[1] + var_coef[2] * max(behind, 0.0)
+        reached = np.exp(-queues[v] / outflow)
+        for k in range(width):
+            n = shares[k]
+            ratio = n / outflow
+            fill = reached * (-np.expm1(-ratio) / ratio if ratio > 0 else 1.0)
+            cost[v, k] = -half * n * (fixed + filled * fill)
+            variance[v, k] = half * half * alone * n * n
+    return cost, variance, there

@@ -13,7 +13,8 @@ from riskroute.routers.context import Context
 POSTING_FEATURES = 11
 """Features of a limit order that have coefficients."""
 
-_LEAST_FLOW = 1e-6  # shares; a queue that nobody trades with
+LEAST_FLOW = 1e-6
+"""Shares that leave a queue that nobody trades with: not 0, which nothing can be divided by."""
 
 
 class Moment(NamedTuple):
@@ -80,9 +81,9 @@ def postings(context: Context, moment: Moment) -> Postings:
     price, queue = prices[:, 0], sizes[:, 0]
     known = context.features
     flows = [known.get(f"outflow {name}", np.nan) for name in books.venues]
-    outflow = np.array(flows) * context.horizon + _LEAST_FLOW
+    outflow = np.array(flows) * context.horizon + LEAST_FLOW
     there = (queue > 0) & np.isfinite(outflow)
-    outflow[~there] = _LEAST_FLOW
+    outflow[~there] = LEAST_FLOW
     distance = np.where(there, sign * (books.mid - price), half)
     behind = (distance - half) / half
     own_imbalance = sign * (books.bid_sz[:, 0] - books.ask_sz[:, 0]) / (books.bid_sz[:, 0] + books.ask_sz[:, 0] + 1)

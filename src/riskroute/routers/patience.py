@@ -235,6 +235,26 @@ def _mixture_shortfall(one: float, one_sd: float, other: float, other_sd: float,
 
 
 @njit(cache=True)
+def _now(
+    now: float,
+    shares: Floats,
+    sweep: Floats,
+    found: Floats,
+    nothing: float,
+    pool_price: float,
+    pools: bool,
+    price: float,
+) -> float:
+    """Cost of shares that are done now, pools tried first with them, plus the price of that risk."""
+    plain = _at(now, shares, sweep)
+    if not pools or now <= 0:
+        return plain
+    some = min(_at(now, shares, found), now)
+    saved = plain - _at(now - some, shares, sweep) - pool_price * some
+    return plain - (1 - nothing) * saved + price * nothing * (1 - nothing) * saved * saved
+
+
+@njit(cache=True)
 def _best_plan(
     shares: Floats,
     sweep: Floats,
@@ -249,20 +269,29 @@ def _best_plan(
 ) -> tuple[Units, bool]:
     """Return the units that wait, and whether pools are tried with the whole order before or with the remainder.
 
-    The best way to let every total wait comes from one infimal convolution; then all totals are tried both ways. That
-    is exact for pools that are tried with the remainder. Pools that are tried before leave less to wait, in the same
-    proportions.
+    The best way to let every total wait comes from one infimal convolution; then totals are tried both ways. That is
+    exact for pools that are tried with the remainder. Pools that are tried before leave less to wait, in the same
+    proportions; of these plans every few totals are tried, and all around the best of them.
     """
     slots, width = cost.shape
     if slots == 0:
         return np.zeros(0, dtype=np.int64), False
-    _, choices = group_profile_compiled(cost + price * variance)
+    best, choices = group_profile_compiled(cost + price * variance)
     tables = (shares, sweep, cost, variance, common, found, nothing, pool_price, pools)
     units, before, lowest = np.zeros(slots, dtype=np.int64), False, np.inf
     for n in range(width):
-        rival = group_units_compiled(choices, n)
-        for first in range(1 + pools):
-            money, square = _outlook(*tables, rival, first == 1)[:2]
+        waiting = best[n] + price * common * shares[n] * shares[n]
+        if waiting + _now(shares[-1] - shares[n], shares, sweep, found, nothing, pool_price, pools, price) < lowest:
+            lowest = waiting + _now(shares[-1] - shares[n], shares, sweep, found, nothing, pool_price, pools, price)
+            units = group_units_compiled(choices, n)
+    if not pools:
+        return units, before
+    step, middle = max(width // 25, 1), 0
+    for stage in range(2):  # every few totals, then those around the best
+        first, last = (0, width) if stage == 0 else (max(middle - step + 1, 0), min(middle + step, width))
+        for n in range(first, last, step if stage == 0 else 1):
+            rival = group_units_compiled(choices, n)
+            money, square = _outlook(*tables, rival, True)[:2]
             if money + price * square < lowest:
-                units, before, lowest = rival, first == 1, money + price * square
+                units, before, lowest, middle = rival, True, money + price * square, n
     return units, before
