@@ -39,8 +39,8 @@ FEW = f"--days 1 --hours {QUARTER} --orders 4"
 SHORTER = {
     "riskroute market generate": "--hours 10:55-11:35",
     "riskroute market calibrate": "--hours 11:00-11:30",
-    "riskroute simulate": "--horizon 1000",
-    "riskroute reproduce": "--horizon 1000 --workers 1",
+    "riskroute simulate": "--horizon 300",
+    "riskroute reproduce": "--horizon 300 --workers 1",
     "riskroute backtest": FEW,
     "riskroute headroom": FEW,
 }
