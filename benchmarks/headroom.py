@@ -37,7 +37,8 @@ def main() -> None:
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for name in NAMES:
-            days = market_days(name, days=sized(4, 1), hours=HOURS, kept=Path(folder))
+            engine = Engine("local", sized(None, 1))
+            days = market_days(name, days=sized(4, 1), hours=HOURS, kept=Path(folder), engine=engine)
             config = BacktestConfig(orders=sized(200, 20))
             cache = TableCache(Path(folder) / "played")
             rows = market_headroom(
@@ -45,7 +46,7 @@ def main() -> None:
                 sizes=SHARES,
                 horizons=WAITS,
                 kappas=PRICES,
-                engine=Engine("local", sized(None, 1)),
+                engine=engine,
                 cache=cache,
             )
             say(headroom_table(rows).plain())

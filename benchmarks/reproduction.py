@@ -17,8 +17,8 @@ from timing import leave, print_heading, print_table, quick, say, sized, verdict
 
 RUNS = sized(5000, 2)
 TINY = "--runs", "1", "--horizon", "1000"
-ALONE = "--horizon", "200", "--workers", "1"
-WHOLE = sized(("all",), ("figure2", "--panel", "a", "--policy", "rise", "--runs", "1", *ALONE))
+ALONE = "--panel", "a", "--horizon", "200", "--workers", "1"
+WHOLE = sized(("all",), ("figure2", "--policy", "rise", "--runs", "1", *ALONE))
 WIDE = "figure2", "--policy", "rise", "--policy", "rise++", "--runs", str(RUNS), *sized((), ALONE)
 REPEATS = sized(2, 1)
 

@@ -39,12 +39,12 @@ def main() -> None:
     seconds, paired = 0.0, dict[str, dict[str, Paired | None]]()
     with tempfile.TemporaryDirectory() as folder:
         for name in NAMES:
-            days = market_days(name, days=DAYS, hours=HOURS, kept=Path(folder))
+            engine, cache = Engine("local", sized(None, 1)), TableCache(Path(folder) / "played")
+            days = market_days(name, days=DAYS, hours=HOURS, kept=Path(folder), engine=engine)
             for shares in SIZES:
                 for horizon in WAITS if name in MARKETS else WAITS[:1]:
                     config = BacktestConfig(shares=(shares,), orders=ORDERS, horizon=horizon, routers=ROUTERS)
                     began = time.perf_counter()
-                    engine, cache = Engine("local", sized(None, 1)), TableCache(Path(folder) / "played")
                     found = run_backtest(Path(name).name, days, config, engine=engine, cache=cache)
                     if name in MARKETS and shares == SIZES[-1] and horizon == 0:
                         seconds += time.perf_counter() - began

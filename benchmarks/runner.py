@@ -35,7 +35,7 @@ SCAN_COMPARISONS = sized(100_000_000, 1_000_000)
 Vector = NDArray[np.float64]
 
 
-@njit()
+@njit(cache=True)
 def scan_episode(
     means_of_arms: Vector, deviations_of_arms: Vector, noise: Vector, bonus: float, risk_tolerance: float
 ) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from timing import leave, print_heading, print_table, say, sized
 
 SIZES = sized(((4, 4), (4, 5), (6, 6), (8, 6)), ((3, 3),))
 INSTANCES = range(100, sized(108, 101))
-HORIZON, RUNS = sized(100_000, 1000), sized(4, 1)
+HORIZON, RUNS = sized(100_000, 200), sized(4, 1)
 
 
 class ExploreFirst(AdaptiveDuel):

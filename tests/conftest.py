@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from numbered import numbered_routing_problem
+from once import one_at_a_time, shared_folder
 from riskroute import Actions, Problem, random_problem
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.market import ImportOptions, Store, generate_market, import_files
@@ -38,16 +39,21 @@ def gaussian_problem() -> Problem:
 @pytest.fixture(scope="session")
 def half_hour(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Half an hour of the synthetic market, 10:55 to 11:25: books of one symbol at three venues."""
-    out = tmp_path_factory.mktemp("half_hour")
-    files = generate_market(out, seed=3, symbols=("QVEX",), hours=(dt.time(10, 55), dt.time(11, 25)))
-    import_files(files, out / "books", ImportOptions(("QVEX",)))
+    out = shared_folder(tmp_path_factory, "half_hour")
+    with one_at_a_time(out) as made:
+        if not made:
+            files = generate_market(out, seed=3, symbols=("QVEX",), hours=(dt.time(10, 55), dt.time(11, 25)))
+            import_files(files, out / "books", ImportOptions(("QVEX",)))
     return Store(out / "books")
 
 
 @pytest.fixture(scope="session")
 def kept_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder in which short days of the synthetic markets are kept for all tests."""
-    return tmp_path_factory.mktemp("kept_days")
+    """Folder of short days of the synthetic markets that all tests share, with those of `dark_days`."""
+    folder = shared_folder(tmp_path_factory, "kept_days")
+    with one_at_a_time(folder):
+        short_days(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import io
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
 
 import pytest
 
@@ -21,10 +25,49 @@ UNPRINTED = {"fuzz_market"}
 """Benchmarks without a printout in the documentation: nothing to compare, only something to find."""
 
 
-def run_quickly(name: str, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(FOLDER / f"{name}.py"), "--quick", *words]
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+APART = {"design"}
+"""Benchmarks that start a process of their own, which must find the program again."""
+
+
+class Done(NamedTuple):
+    """How a script ended, and what it printed."""
+
+    code: object
+    out: str
+    err: str
+
+
+def run_quickly(name: str, *words: str) -> Done:
+    """Run a benchmark in this process, where starting another would take longer than most of them.
+
+    Whether a run is quick is found out when what they share is imported, so that is imported anew.
+    """
+    if name in APART:
+        command = [sys.executable, str(FOLDER / f"{name}.py"), "--quick", *words]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        return Done(done.returncode, done.stdout, done.stderr)
+    before = {module: sys.modules.pop(module) for module in SHARED & sys.modules.keys()}
+    try:
+        with mock.patch.object(sys, "path", [str(FOLDER), *sys.path]), contextlib.chdir(ROOT):
+            return run_script(FOLDER / f"{name}.py", "--quick", *words)
+    finally:
+        for module in SHARED:
+            sys.modules.pop(module, None)
+        sys.modules.update(before)
+
+
+def run_script(path: Path, *words: str) -> Done:
+    out, err, code = io.StringIO(), io.StringIO(), None
+    with (
+        mock.patch.object(sys, "argv", [str(path), *words]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as end:
+            code = end.code
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 @pytest.mark.usefixtures("untraced")
@@ -33,9 +76,9 @@ def test_a_benchmark_runs_in_its_quick_mode(name: str) -> None:
     kept = ROOT / "out" / "bench" / f"{name}.txt"
     before = kept.read_text() if kept.exists() else None
     done = run_quickly(name)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(done.stdout.splitlines()) > 3
+    assert done.code == 0, done.out + done.err
+    assert "Traceback" not in done.err
+    assert len(done.out.splitlines()) > 3
     assert (kept.read_text() if kept.exists() else None) == before, "a quick run is no printout"
 
 
@@ -64,14 +107,14 @@ def test_refreshing_copies_printouts_and_refuses_without_them(what: str, tmp_pat
     (tmp_path / "docs").mkdir()
     for page in [*(ROOT / "docs").glob("*.md"), ROOT / "docs" / "refresh.py"]:
         (tmp_path / "docs" / page.name).write_text(page.read_text())
-    command = [sys.executable, str(tmp_path / "docs" / "refresh.py"), what]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert refused.returncode == 1
-    assert re.fullmatch(r"out/bench/\w+\.txt is missing: run the whole of benchmarks/\w+\.py first\n", refused.stderr)
+    script = tmp_path / "docs" / "refresh.py"
+    refused = run_script(script, what).code
+    assert isinstance(refused, str)  # which is printed, with exit code 1
+    assert re.fullmatch(r"out/bench/\w+\.txt is missing: run the whole of benchmarks/\w+\.py first", refused)
     (tmp_path / "out" / "bench").mkdir(parents=True)
     for name in BENCHMARKS:
         (tmp_path / "out" / "bench" / f"{name}.txt").write_text(f"the printout of {name}\n")
-    assert subprocess.run(command, check=False).returncode == 0
+    assert run_script(script, what).code is None
     pages = {path.name: path.read_text() for path in (tmp_path / "docs").glob("*.md")}
     place = {"benchmarks": ("benchmarks.md", "allocations"), "evidence": ("evidence.md", "evidence")}[what]
     assert f"<!-- bench-{place[1]} -->\n```text\nthe printout of {place[1]}\n```\n" in pages[place[0]]
@@ -79,13 +122,13 @@ def test_refreshing_copies_printouts_and_refuses_without_them(what: str, tmp_pat
 
 def test_a_part_of_the_evidence_that_is_not_there_is_refused() -> None:
     done = run_quickly("evidence", "7")
-    assert done.returncode == 2
-    assert "part must be a number from 1 to 6, was 7" in done.stderr
+    assert done.code == 2
+    assert "part must be a number from 1 to 6, was 7" in done.err
 
 
 @pytest.mark.usefixtures("untraced")
 def test_one_part_of_the_evidence() -> None:
     done = run_quickly("evidence", "3")
-    assert done.returncode == 0
-    assert "3. growth" in done.stdout
-    assert "1. figure 2" not in done.stdout
+    assert done.code == 0
+    assert "3. growth" in done.out
+    assert "1. figure 2" not in done.out

@@ -16,6 +16,7 @@ from public_calls import BAD, CALLS, Call
 from public_market_calls import MARKET_CALLS, of_files, of_recordings
 from public_names import PUBLIC
 from public_router_calls import ROUTER_CALLS, of_markets
+from riskroute.simulation import engines
 
 
 def mistakes(function: Callable[..., Any], arguments: dict[str, Any], *bad: Any) -> Iterator[str]:
@@ -38,8 +39,9 @@ ALONE = CALLS | MARKET_CALLS | ROUTER_CALLS
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls that take a text for a path leave their files in a folder of their own."""
+    """Calls that take a text for a path leave their files in a folder of their own, and start no processes."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(engines, "_cores", lambda: 1)
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -49,8 +51,8 @@ def test_what_does_not_belong_there_is_named(name: str, tmp_path: Path, monkeypa
 
 
 @pytest.fixture(scope="module")
-def recorded(half_hour: rr.market.Store) -> dict[str, Call]:
-    return of_recordings(half_hour)
+def recorded(half_hour: rr.market.Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Call]:
+    return of_recordings(half_hour, tmp_path_factory.mktemp("recorded"))
 
 
 @pytest.fixture(scope="module")

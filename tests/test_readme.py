@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from executed import run_code, run_command
+from once import one_at_a_time, shared_folder
 from places import ROOT
 from riskroute.experiments import comparison
+from riskroute.experiments.backtest.markets import market_days
 from riskroute.experiments.paper.claims import CLAIMS
 from riskroute.experiments.sweep import checked_sweep_config
+from riskroute.market.clock import clock_hours
 from riskroute.simulation.engines import Engine
 
 README = (ROOT / "README.md").read_text()
@@ -31,29 +34,49 @@ BLOCKS = [
 """Commands that follow each other in one block, and find what the earlier ones wrote."""
 
 
-FEW = "--days 1 --hours 10:30-10:45 --orders 4"
+QUARTER = "10:30-10:45"
+FEW = f"--days 1 --hours {QUARTER} --orders 4"
 SHORTER = {
-    "riskroute simulate": "--horizon 1000",
-    "riskroute reproduce": "--horizon 1000 --workers 1",
+    "riskroute market generate": "--hours 10:55-11:35",
+    "riskroute market calibrate": "--hours 11:00-11:30",
+    "riskroute simulate": "--horizon 300",
+    "riskroute reproduce": "--horizon 300 --workers 1",
     "riskroute backtest": FEW,
     "riskroute headroom": FEW,
 }
 """Words put behind commands whose runs take long: of an option that is given twice, the last counts."""
 
 
+@pytest.fixture(scope="session")
+def quarter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the quarter of an hour that pages play on, as they keep their days."""
+    folder = shared_folder(tmp_path_factory, "quarter")
+    with one_at_a_time(folder):
+        market_days("dark", days=1, hours=clock_hours(QUARTER), kept=folder, engine=Engine("local", 1))
+    return folder
+
+
+@pytest.fixture
+def place(quarter: Path, tmp_path: Path) -> Path:
+    """Where a page runs: its synthetic day is there already."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "days").symlink_to(quarter)
+    return tmp_path
+
+
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("code", SNIPPETS, ids=range(len(SNIPPETS)))
-def test_python_examples_run(code: str, tmp_path: Path) -> None:
+def test_python_examples_run(code: str, place: Path) -> None:
     """As they are, but for a thousand rounds where there are more."""
-    assert run_code(re.sub(r"horizon=\d+_000\b", "horizon=1_000", code), tmp_path)
+    assert run_code(re.sub(r"horizon=\d+_000\b", "horizon=1_000", code), place)
 
 
 @pytest.mark.usefixtures("untraced")
-def test_commands_run(tmp_path: Path) -> None:
+def test_commands_run(place: Path) -> None:
     """Two pages make the same market and import it; that is done once."""
     for command in dict.fromkeys(" ".join(command.split()) for commands in BLOCKS for command in commands):
-        more = "" if "--help" in command else SHORTER.get(" ".join(command.split()[:2]), "")
-        run_command(f"{command} {more}", tmp_path)
+        longer = [more for words, more in SHORTER.items() if command.startswith(words) and "--help" not in command]
+        run_command(" ".join([command, *longer]), place)
 
 
 @pytest.mark.usefixtures("untraced")

@@ -16,7 +16,6 @@ from places import ROOT
 from riskroute import DataError, InputError
 from riskroute.cli.app import run as command
 from riskroute.experiments.study.config import StudyConfig
-from riskroute.simulation import engines
 from riskroute.simulation.engines import Engine
 from riskroute.study_results.study import StudySettings
 
@@ -151,9 +150,7 @@ def test_a_damaged_file_is_named_with_the_place(
 
 
 @pytest.mark.usefixtures("untraced")
-def test_the_guide_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine with one core, where everything is played in this process."""
-    monkeypatch.setattr(engines, "_cores", lambda: 1)
+def test_the_guide_runs_as_written(tmp_path: Path) -> None:
     (code,) = re.findall(
         r"^```python\n(.*?)^```", (ROOT / "docs" / "study.md").read_text(), flags=re.DOTALL | re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""What pages show, run in this process: most of the time of a process of its own would be its start."""
+"""What pages show, run in this process and no other: most of the time of further processes would be their start."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from pathlib import Path
 from unittest import mock
 
 from riskroute.cli.app import run
+from riskroute.simulation import engines
 
 
 def _printed(folder: Path, action: Callable[[], object], *, quiet: bool = False) -> str:
-    """What an action prints in a folder; nothing on standard error, if it should be ``quiet``."""
+    """What an action prints in a folder, on a machine of one core; nothing on standard error, if to be ``quiet``."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(engines, "_cores", return_value=1))
+        stack.enter_context(contextlib.chdir(folder))
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(err))
         done = action()
     assert not done, f"{done}\n{err.getvalue()}"
     assert not quiet or not err.getvalue(), err.getvalue()

@@ -13,7 +13,7 @@ SWEEP = f"""
 slots = [3]
 shares = 6
 risk_tolerances = [0.5, 2.0]
-horizons = 1_000
+horizons = 600
 instances = 1
 runs = 1
 policies = {list(POLICIES)}
@@ -36,7 +36,7 @@ def main(folder: Path) -> int:
     (folder / "sweep.toml").write_text(SWEEP)
     (folder / "study.toml").write_text(STUDY)
     chosen = [word for name in POLICIES for word in ("--policy", name)]
-    code = run(["simulate", "--runs", "2", "--horizon", "1500", "--json", str(folder / "table.json"), *chosen])
+    code = run(["simulate", "--runs", "2", "--horizon", "1000", "--json", str(folder / "table.json"), *chosen])
     for command in ("sweep", "study"):
         code = code or run([command, str(folder / f"{command}.toml"), "--workers", "1", "--out", str(folder / command)])
     return code

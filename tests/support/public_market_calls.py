@@ -49,7 +49,7 @@ def market() -> Iterator[tuple[str, Call]]:
 MARKET_CALLS = dict(market())
 
 
-def of_recordings(store: rr.market.Store) -> dict[str, Call]:
+def of_recordings(store: rr.market.Store, folder: Path) -> dict[str, Call]:
     recording = store.recordings()[0]
     slots = [
         rr.market.Slot("XNAS"),
@@ -64,7 +64,7 @@ def of_recordings(store: rr.market.Store) -> dict[str, Call]:
     calibrated = rr.market.calibrate(store, "QVEX", window=WINDOW)
     hours: dict[str, Any] = {"train": "11:00-11:10", "test": "11:10-11:20", "bucket_minutes": 1.0, "repeats": 1}
     small: dict[str, Any] = {"data": str(store.folder), "shares": 2, "horizon": 10, "runs": 1, "policies": ["uniform"]}
-    study, out = rr.Study(**hours, **small), store.folder.parent / "study"
+    study, out = rr.Study(**hours, **small), folder / "study"
     found = study.run(engine=ALONE, out=out)
     return {
         "Store": (rr.market.Store, {"folder": store.folder}),

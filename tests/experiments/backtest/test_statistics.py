@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+from types import ModuleType
 
 import numpy as np
 import pytest
-from arch.bootstrap import SPA, StationaryBootstrap, optimal_block_length
 
 from riskroute.arrays import Floats, Vector
 from riskroute.errors import InputError
@@ -20,6 +21,12 @@ from riskroute.experiments.backtest.statistics import (
     stationary_draws,
     superior_pvalue,
 )
+
+
+@pytest.fixture(scope="module")
+def arch() -> ModuleType:
+    """The other implementation, which takes seconds to import: not wherever these tests are only collected."""
+    return importlib.import_module("arch.bootstrap")
 
 
 def series(rng: np.random.Generator, n: int, memory: float) -> Vector:
@@ -51,13 +58,13 @@ def naive_length(values: Vector, *, trimmed: bool) -> float:
     return max(min(best, math.ceil(min(3 * math.sqrt(n), n / 3))), 1.0)
 
 
-def test_block_lengths_are_those_of_the_rule_and_of_another_implementation() -> None:
+def test_block_lengths_are_those_of_the_rule_and_of_another_implementation(arch: ModuleType) -> None:
     """The other one scales autocorrelations by the ends of the series, which is all that it does otherwise."""
     same = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
         values = series(rng, int(rng.choice([30, 60, 150, 400])), float(rng.choice([-0.5, 0.0, 0.3, 0.6, 0.9])))
-        theirs = max(float(optimal_block_length(values)["stationary"].iloc[0]), 1.0)
+        theirs = max(float(arch.optimal_block_length(values)["stationary"].iloc[0]), 1.0)
         assert naive_length(values, trimmed=True) == pytest.approx(theirs, rel=1e-9)
         assert block_length(values) == pytest.approx(naive_length(values, trimmed=False), rel=1e-9)
         same += block_length(values) == pytest.approx(theirs, rel=1e-9)
@@ -106,12 +113,12 @@ def test_intervals_hold_the_true_mean_about_as_often_as_they_say(n: int, memory:
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.6])
-def test_standard_errors_are_those_of_another_implementation(memory: float) -> None:
+def test_standard_errors_are_those_of_another_implementation(memory: float, arch: ModuleType) -> None:
     """Up to the correction for few blocks; of 4,000 resamples each, the ratio has a standard error of 1.6 %."""
     values = series(np.random.default_rng(5), 120, memory)
     found = bootstrap_difference(values, np.arange(120), np.random.default_rng(1), resamples=4000)
     assert found.length == max(block_length(values), LEAST_LENGTH)
-    theirs = StationaryBootstrap(found.length, values, seed=2).apply(np.mean, 4000).std(ddof=1)  # type: ignore[arg-type]  # fractions too
+    theirs = arch.StationaryBootstrap(found.length, values, seed=2).apply(np.mean, 4000).std(ddof=1)
     assert found.error / small_sample(120, found.length)[0] == pytest.approx(float(theirs), rel=0.05)
     assert found.detectable == POWER * found.error
     assert found.low < found.mean < found.high
@@ -185,14 +192,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "all worse"])
-def test_the_best_of_many_as_another_implementation_finds_it(case: str) -> None:
+def test_the_best_of_many_as_another_implementation_finds_it(case: str, arch: ModuleType) -> None:
     """It does not scale series by their deviation, which makes no difference where all have the same.
 
     Of 2,000 resamples each, p-values have standard errors of up to 1.1 %; deviations are estimated on top.
     """
     benchmark, others = losses(0, 120, CASES[case])
     ours = superior_pvalue(benchmark, others, np.random.default_rng(0), length=4.0, resamples=2000)
-    test = SPA(benchmark, others, block_size=4, reps=2000, studentize=True, seed=1)
+    test = arch.SPA(benchmark, others, block_size=4, reps=2000, studentize=True, seed=1)
     test.compute()
     assert ours == pytest.approx(float(test.pvalues["consistent"]), abs=0.06)
 

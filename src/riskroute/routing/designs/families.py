@@ -163,7 +163,8 @@ def spread_family_meetings(
     never changes, so they are even if their squares are small.
     """
     total = family_meetings(level, values, weights, sizes)
-    change = np.zeros(total.shape[1:])
+    longest = sizes.max()
+    change, moved = np.zeros((len(sizes), longest, 2, 2)), np.zeros(2)
     for k in range(len(family)):
         j, s, t = family[k], one[k], other[k]
         if level[j, s] == level[j, t]:
@@ -172,8 +173,12 @@ def spread_family_meetings(
         while s >= begin + sizes[g]:
             begin += sizes[g]
             g += 1
-        moved = weights[j] * (values[level[j, t]] - values[level[j, s]])
-        change[:] = 0.0
+        for a in range(2):
+            moved[a] = weights[j] * (values[level[j, t], a] - values[level[j, s], a])
+        for h in range(len(sizes)):
+            for d in range(longest):
+                for a in range(2):
+                    change[h, d, a, 0] = change[h, d, a, 1] = 0.0
         start, gain = 0, 0.0
         for h in range(len(sizes)):
             modulus = _common(sizes[g], sizes[h])
@@ -194,10 +199,13 @@ def spread_family_meetings(
             level[j, s], level[j, t] = level[j, t], level[j, s]
             amounts[j, s], amounts[j, t] = amounts[j, t], amounts[j, s]
             for h in range(len(sizes)):
-                total[g, h] += change[h]
-                if h != g:
-                    for d in range(_common(sizes[g], sizes[h])):
-                        total[h, g, -d % _common(sizes[g], sizes[h])] += change[h, d].T
+                modulus = _common(sizes[g], sizes[h])
+                for d in range(modulus):
+                    for a in range(2):
+                        for b in range(2):
+                            total[g, h, d, a, b] += change[h, d, a, b]
+                            if h != g:
+                                total[h, g, -d % modulus, b, a] += change[h, d, a, b]
 
 
 @njit(cache=True)
@@ -246,9 +254,11 @@ def _both_ways(change: Vector, modulus: int) -> None:
     """Add to every distance the transpose of what the opposite distance has."""
     for d in range(modulus // 2 + 1):
         back = -d % modulus
-        both = change[d] + change[back].T
-        change[d] = both
-        change[back] = both.T
+        for a in range(2):
+            change[d, a, a] = change[back, a, a] = change[d, a, a] + change[back, a, a]
+        rising, falling = change[d, 0, 1] + change[back, 1, 0], change[d, 1, 0] + change[back, 0, 1]
+        change[d, 0, 1] = change[back, 1, 0] = rising
+        change[d, 1, 0] = change[back, 0, 1] = falling
 
 
 @njit(cache=True)
