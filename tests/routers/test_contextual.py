@@ -101,7 +101,7 @@ def test_pools_that_cost_more_than_the_sweep_are_left_alone() -> None:
 
 def test_it_learns_from_public_outcomes_where_limit_orders_fill() -> None:
     """Both venues look alike but for their queues; fills are seen at A alone."""
-    router = ContextualGreedy(kappa=0.0, tail_room=None)
+    router = ContextualGreedy(kappa=0.0, guard_tails=False)
     taught(router, {"A": 0.95, "B": 0.05})
     plan = router.route(moment(1000, pools=()))
     assert plan.limit.get("A", 0) == 1000
@@ -111,7 +111,7 @@ def test_it_learns_from_public_outcomes_where_limit_orders_fill() -> None:
 def test_with_a_constant_market_it_is_the_best_static_split() -> None:
     """True means by venue are known, so that all splits in tenths can be compared."""
     chances = {"A": 0.9, "B": 0.6}
-    router = ContextualGreedy(kappa=0.0, tail_room=None)
+    router = ContextualGreedy(kappa=0.0, guard_tails=False)
     taught(router, chances, rounds=600)
     context = moment(1000, pools=())
     plan = router.route(context)
@@ -130,7 +130,7 @@ def test_with_a_constant_market_it_is_the_best_static_split() -> None:
 def test_a_price_for_risk_makes_it_wait_less() -> None:
     waits = []
     for kappa in (0.0, 0.05, 1.0, 100.0):
-        router = ContextualGreedy(kappa=kappa, tail_room=None)
+        router = ContextualGreedy(kappa=kappa, guard_tails=False)
         taught(router, {"A": 0.8, "B": 0.6}, deviation=0.02)
         waits.append(sum(router.route(moment(1000, pools=())).limit.values()))
     assert waits == sorted(waits, reverse=True)
@@ -142,7 +142,7 @@ def test_resting_orders_reach_the_greedy_split_of_ganchev_and_others() -> None:
     """What comes to each pool within the horizon has a law; the best split gives each share where it fills best."""
     rng = np.random.default_rng(3)
     presence, reach = {"P": 0.9, "Q": 0.5}, {"P": 300, "Q": 2000}
-    router = Contextual(kappa=0.0, tail_room=None, seed=1)
+    router = Contextual(kappa=0.0, guard_tails=False, seed=1)
     for number in range(1500):
         plan = router.route(moment(number, flows=False))
         children = []
@@ -165,7 +165,7 @@ def test_resting_orders_reach_the_greedy_split_of_ganchev_and_others() -> None:
 def test_a_plan_that_is_sent_seems_worse_than_the_best_by_no_more_than_the_budget(
     kind: type[Contextual], budget: float
 ) -> None:
-    router = kind(budget=budget, kappa=0.0, tail_room=None)
+    router = kind(budget=budget, kappa=0.0, guard_tails=False)
     taught(router, {"A": 0.5, "B": 0.4}, rounds=21)
     others = 0
     for number in range(100, 120):
@@ -180,7 +180,7 @@ def test_a_plan_that_is_sent_seems_worse_than_the_best_by_no_more_than_the_budge
 
 
 def test_tails_have_a_price_that_rises_until_they_are_no_worse_than_those_of_simple_rules() -> None:
-    free, bound = ContextualGreedy(kappa=0.0, tail_room=None), ContextualGreedy(kappa=0.0)
+    free, bound = ContextualGreedy(kappa=0.0, guard_tails=False), ContextualGreedy(kappa=0.0)
     for router in (free, bound):
         taught(router, {"A": 0.8, "B": 0.7}, deviation=0.05)
         for number in range(1000, 1300):
@@ -230,6 +230,7 @@ def test_a_router_that_is_saved_and_restored_goes_on_as_before(kind: type[Contex
         ({"kappa": -1.0}, "kappa must be"),
         ({"kappa": "much"}, "kappa must be"),
         ({"tail_room": -0.1}, "tail_room must be"),
+        ({"guard_tails": 1}, "guard_tails must be"),
         ({"units": 0}, "units must be"),
         ({"lit_half_life": 0.0}, "lit_half_life must be"),
         ({"dark_half_life": float("nan")}, "dark_half_life must be"),
@@ -264,7 +265,7 @@ def test_a_damaged_state_is_refused() -> None:
 
 
 def test_information_is_worth_nothing_when_nobody_is_left_to_profit() -> None:
-    alone = ContextualIds(orders_left=0.0, kappa=0.0, tail_room=None, draws=4)
+    alone = ContextualIds(orders_left=0.0, kappa=0.0, guard_tails=False, draws=4)
     for number in range(10):
         desk = Desk(alone, moment(number))
         mean = desk.patience(None)
@@ -286,7 +287,7 @@ def test_what_was_never_tried_teaches_most() -> None:
 
 def test_a_symbol_with_few_orders_borrows_from_another() -> None:
     """Fills at A alone were seen of one symbol; of the other nothing was, and it follows until it has seen more."""
-    router = ContextualGreedy(kappa=0.0, tail_room=None)
+    router = ContextualGreedy(kappa=0.0, guard_tails=False)
     taught(router, {"A": 0.95, "B": 0.05})
     other = dataclasses.replace(moment(1000, pools=()), symbol="NEWX")
     plan = router.route(other)

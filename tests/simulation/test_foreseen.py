@@ -22,13 +22,18 @@ SPLITS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("shares", [100, 1500, 30_000])
 @pytest.mark.parametrize("name", [name for name in ROUTERS if name != "policy"])
 def test_nothing_unforeseen_happens(name: str, shares: int, dark_days: list[MarketDay]) -> None:
-    """nbbo takes one price after the other, at venues as they come: what it does after the first is not in its plan."""
+    """But for hidden shares, which make an order cheaper than foreseen.
+
+    nbbo takes one price after the other, at venues as they come: what it does after the first is not in its plan.
+    """
     config = BacktestConfig(orders=10, shares=(shares,), stress=Stress(presence=0.0))
     day = trading_day(dark_days[0], config)
     played = play_day(make_router(name, **SPLITS.get(name, {})), day, latency=Latency(0.0, 0.0), leak=0.0)
     for one in played.orders:
         if name != "nbbo" or {fill.kind for fill in one.done.fills} == {"take"}:
-            assert one.done.cost == pytest.approx(one.foreseen, rel=1e-9), one.number
+            hidden = sum(child.filled for child in one.done.children) > 0 and name == "hidden+sweep"
+            assert one.done.cost <= one.foreseen * (1 + 1e-9), one.number
+            assert hidden or one.done.cost == pytest.approx(one.foreseen, rel=1e-9), one.number
 
 
 def test_two_splits_of_the_same_places_are_foreseen_alike(dark_days: list[MarketDay]) -> None:

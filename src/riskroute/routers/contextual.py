@@ -22,7 +22,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Public, Router
 from riskroute.seeding import seed_stream
-from riskroute.validation import list_of, real_number, whole_number
+from riskroute.validation import list_of, real_number, true_or_false, whole_number
 
 MOST_WAITING = 10_000
 """Orders at most whose outcomes are awaited; the oldest are forgotten."""
@@ -47,9 +47,11 @@ class ContextualGreedy(Router):
     ----------
     kappa : float
         Basis points charged for a squared basis point of unforeseen cost.
-    tail_room : float, optional
-        Basis points by which the expected shortfall (5 %) of costs may exceed that of the best simple rule, on average;
-        None: risk is charged ``kappa`` and nothing more.
+    guard_tails : bool
+        Whether plans whose expected shortfall (5 %) would exceed that of the best simple rule, on average, are made too
+        expensive to send; else risk is charged ``kappa`` and nothing more.
+    tail_room : float
+        Basis points by which it may exceed that.
     units : int
         Parts at most into which an order is cut.
     lit_half_life, dark_half_life : float
@@ -61,8 +63,8 @@ class ContextualGreedy(Router):
 
     Notes
     -----
-    A plan that waits has fatter tails than one that does not, whatever it saves on average. With ``tail_room`` the
-    price of variance is raised until the expected shortfall that the belief predicts is, on average over orders, no
+    A plan that waits has fatter tails than one that does not, whatever it saves on average. With ``guard_tails``
+    the price of variance is raised until the expected shortfall that the belief predicts is, on average over orders, no
     more than that of the best of ``dark-first+sweep``, ``dark-first+post+sweep``, ``rest-even+sweep`` and ``sweep``.
 
     Examples
@@ -80,14 +82,15 @@ take_limits={}, rest='sweep', trade_through=False)
     feedback: ClassVar[str] = "F3"
     memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "venues", "kept", "prices", "errors")
     kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
-    tail_room: float | None = 0.0
+    guard_tails: bool = parameter(True, true_or_false)
+    tail_room: float = parameter(0.0, real_number, minimum=0)
     units: int = parameter(100, whole_number, maximum=1000)
     lit_half_life: float = parameter(5.0, real_number, above=0)
     dark_half_life: float = parameter(1.0, real_number, above=0)
     leak: float = parameter(0.02, real_number, minimum=0, maximum=1000)
     seed: int = parameter(0, whole_number, minimum=0)
-    lit: dict[str, LitBelief] = field(init=False, repr=False)
-    dark: dict[str, DarkBelief] = field(init=False, repr=False)
+    lit_beliefs: dict[str, LitBelief] = field(init=False, repr=False)
+    dark_beliefs: dict[str, DarkBelief] = field(init=False, repr=False)
     venues: list[str] = field(init=False, repr=False)
     kept: dict[str, dict[str, Any]] = field(init=False, repr=False)
     """By order under way: its horizon, and what resting children need to be understood when outcomes are public."""
@@ -96,26 +99,22 @@ take_limits={}, rest='sweep', trade_through=False)
     prices: dict[str, float] = field(init=False, repr=False)
     """Price of variance that keeps tails in bounds, by class of horizon and size."""
 
-    def check_parameters(self) -> None:
-        if self.tail_room is not None:
-            real_number("tail_room", self.tail_room, minimum=0)
-
     def begin(self) -> None:
-        self.lit, self.dark, self.venues = {}, {}, []
+        self.lit_beliefs, self.dark_beliefs, self.venues = {}, {}, []
         self.kept, self.prices, self.errors = {}, {}, []
 
     def beliefs(self, symbol: str) -> tuple[LitBelief, DarkBelief]:
         """What is believed of the venues and pools of a symbol; a new one borrows from those known."""
-        if symbol not in self.lit:
-            self.lit[symbol] = LitBelief(self.lit_half_life, self.venues)
-            self.dark[symbol] = DarkBelief(self.dark_half_life)
+        if symbol not in self.lit_beliefs:
+            self.lit_beliefs[symbol] = LitBelief(self.lit_half_life, self.venues)
+            self.dark_beliefs[symbol] = DarkBelief(self.dark_half_life)
             self._lend()
-        return self.lit[symbol], self.dark[symbol]
+        return self.lit_beliefs[symbol], self.dark_beliefs[symbol]
 
     def _lend(self) -> None:
-        for name in self.lit:
-            self.dark[name].lenders = [other for key, other in self.dark.items() if key != name]
-            self.lit[name].borrow([other for key, other in self.lit.items() if key != name])
+        for name in self.lit_beliefs:
+            self.dark_beliefs[name].lenders = [other for key, other in self.dark_beliefs.items() if key != name]
+            self.lit_beliefs[name].borrow([other for key, other in self.lit_beliefs.items() if key != name])
 
     def decide(self, context: Context) -> Plan:
         desk = Desk(self, context)
@@ -141,13 +140,13 @@ take_limits={}, rest='sweep', trade_through=False)
     def _price(self, desk: Desk) -> float:
         """Dollars charged for a squared dollar."""
         asked = self.kappa
-        if self.tail_room is not None and desk.context.horizon > 0:
+        if self.guard_tails and desk.context.horizon > 0:
             asked = max(asked, self.prices.get(self._class(desk.context), _FIRST_PRICE))
         return asked * desk.per_bp
 
     def _mind_tails(self, desk: Desk, patience: Patience, chosen: PatientPlan) -> None:
         """Raise or lower the price of variance by how far the tail of a plan is from what is allowed."""
-        if self.tail_room is None or desk.context.horizon <= 0:
+        if not self.guard_tails or desk.context.horizon <= 0:
             return
         rule = min(desk.simple_rules(patience), key=lambda one: one.objective(self.kappa * desk.per_bp))
         seen = patience.outlook(chosen)
@@ -203,18 +202,18 @@ take_limits={}, rest='sweep', trade_through=False)
     @property
     def lit_state(self) -> dict[str, Any]:
         """What is believed of lit venues, by symbol, as plain values."""
-        return {symbol: belief.state() for symbol, belief in self.lit.items()}
+        return {symbol: belief.state() for symbol, belief in self.lit_beliefs.items()}
 
     @property
     def dark_state(self) -> dict[str, Any]:
         """What is believed of dark pools, by symbol, as plain values."""
-        return {symbol: belief.state() for symbol, belief in self.dark.items()}
+        return {symbol: belief.state() for symbol, belief in self.dark_beliefs.items()}
 
     def recall(self, memory: dict[str, Any]) -> None:
         self.venues = list(list_of("venues", memory["venues"], str, "names")[:MOST_VENUES])
-        self.lit = {str(name): LitBelief.restore(one, self.venues) for name, one in memory["lit_state"].items()}
-        self.dark = {str(name): DarkBelief.restore(one) for name, one in memory["dark_state"].items()}
-        if self.lit.keys() != self.dark.keys():
+        self.lit_beliefs = {str(name): LitBelief.restore(one, self.venues) for name, one in memory["lit_state"].items()}
+        self.dark_beliefs = {str(name): DarkBelief.restore(one) for name, one in memory["dark_state"].items()}
+        if self.lit_beliefs.keys() != self.dark_beliefs.keys():
             raise StateError("state must hold beliefs of lit venues and of dark pools for the same symbols, did not")
         self._lend()
         self.kept = {str(order): dict(kept) for order, kept in memory["kept"].items()}

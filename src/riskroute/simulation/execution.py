@@ -165,13 +165,23 @@ class _Execution:
 
     # 2. taking
 
-    def _side_now(self, time: int) -> tuple[Matrix, Matrix]:
-        """Prices and sizes to take from as of a time, without what we have taken ourselves."""
+    def _side_displayed(self, time: int) -> tuple[Matrix, Matrix, BooksNow]:
+        """Prices and sizes of the side that the order takes from, as of a time."""
         now: BooksNow = self.exchange.books.as_of(time)
         prices, sizes = (now.ask_px, now.ask_sz) if self.sign > 0 else (now.bid_px, now.bid_sz)
-        self.rows = now.rows
         if self.exchange.faded is not None:
             sizes *= self.exchange.faded[self.number][:, None]
+        return prices, sizes, now
+
+    def _display(self, time: int) -> ConsolidatedBook:
+        """All that is displayed as of a time, what we have taken ourselves included."""
+        prices, sizes, _ = self._side_displayed(time)
+        return ConsolidatedBook(prices, sizes, self.exchange.takers, mid=self.context.mid, side=self.context.side)
+
+    def _side_now(self, time: int) -> tuple[Matrix, Matrix]:
+        """Prices and sizes to take from as of a time, without what we have taken ourselves."""
+        prices, sizes, now = self._side_displayed(time)
+        self.rows = now.rows
         for one in self.own:
             if now.rows[one.venue] == one.row or time - one.time <= REFILL:
                 at = prices[one.venue] == one.price
@@ -279,12 +289,12 @@ class _Execution:
             self._walk("sweep", venues[venue], int(venue), int(taken.shares[venue]), time, prices, sizes)
         if taken.beyond:
             if last:
-                self._estimate(book, taken.beyond, time)
+                self._estimate(self._display(time), taken.beyond, time)
             else:
                 self.later += taken.beyond
 
     def _estimate(self, book: ConsolidatedBook, shares: int, time: int) -> None:
-        """Charge shares beyond the displayed size as if the books went on as they are."""
+        """Charge shares beyond the displayed size as if the books, of which we took some, went on as they are."""
         depth = book.depth
         more = float(book.costs(depth + shares) - book.costs(depth)) / shares
         if not np.isfinite(more):  # nothing is displayed at all: as far off as the arrival's last level

@@ -52,7 +52,9 @@ def test_without_latency_orders_cost_what_is_displayed_and_later_what_is_left(
     worlds: Worlds,
 ) -> None:
     at_once, late = (costs(worlds[f"latency {ms} ms"]) for ms in (0, 100))
-    assert (at_once["cost"] - at_once["foreseen"]).abs().to_numpy().max() < 1e-9
+    better = (at_once["foreseen"] - at_once["cost"]).to_numpy()
+    assert better.min() > -1e-9
+    assert (better < 1e-9).mean() > 0.9  # now and then it meets hidden shares
     assert at_once["foreseen"].equals(late["foreseen"])
     gap = (late["cost"] - at_once["cost"]).to_numpy()
     assert (np.abs(gap) > 1e-9).mean() > 0.2
