@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import poisson
 
 from riskroute.arrays import Floats
-from riskroute.routers.patience import Outlook, Patience, PatientPlan, Tried
+from riskroute.routers.patience import NO_POOLS, Outlook, Patience, PatientPlan, Tried
 from riskroute.routers.placement import PlacementPrices, one_exchange_placement
-
-NO_POOLS = Tried((), np.zeros(1), 1.0, 0.0)
 
 
 def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> Patience:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Matrix, Units
+from riskroute.arrays import Floats, Units
 from riskroute.errors import StateError
 from riskroute.parameters import parameter
 from riskroute.routers.context import Context
@@ -17,7 +17,15 @@ from riskroute.routers.dark_belief import DarkBelief
 from riskroute.routers.dark_first import quickest_venue
 from riskroute.routers.lit_belief import MOST_VENUES, LitBelief
 from riskroute.routers.moment import Moment, horizon_class, moment_of
-from riskroute.routers.patience import SHORTFALL, Outlook, Patience, PatientPlan, Tried
+from riskroute.routers.patience import (
+    NO_POOLS,
+    SHORTFALL,
+    Outlook,
+    Patience,
+    PatientPlan,
+    resting_tables,
+    try_in_turn,
+)
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Public, Router
@@ -31,7 +39,7 @@ KEPT_ERRORS = 400
 LEAST_ERRORS = 100
 _FIRST_HEAVY, _MOST_HEAVY = 1.4, 3.0
 _FIRST_PRICE = 1.0  # basis points a squared basis point: cautious until the price of tails is found
-_STEP = 0.05
+_EVERY, _STEP = 4, 0.2  # orders between two changes of it, and the largest relative change
 _MOST_PRICE = 100.0
 
 
@@ -80,7 +88,7 @@ take_limits={}, rest='sweep', trade_through=False)
 
     name: ClassVar[str] = "contextual-greedy"
     feedback: ClassVar[str] = "F3"
-    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "venues", "kept", "prices", "errors")
+    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "venues", "kept", "prices", "errors", "routed")
     kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
     guard_tails: bool = parameter(True, true_or_false)
     tail_room: float = parameter(0.0, real_number, minimum=0)
@@ -96,12 +104,16 @@ take_limits={}, rest='sweep', trade_through=False)
     """By order under way: its horizon, and what resting children need to be understood when outcomes are public."""
     errors: list[float] = field(init=False, repr=False)
     """Costs of the last orders less what was expected, over how far the expected shortfall was thought to exceed it."""
+    routed: int = field(init=False, repr=False)
+    """Orders with time so far."""
+    heavy: float = field(init=False, repr=False)
+    """How much heavier tails are than those of normal laws."""
     prices: dict[str, float] = field(init=False, repr=False)
     """Price of variance that keeps tails in bounds, by class of horizon and size."""
 
     def begin(self) -> None:
         self.lit_beliefs, self.dark_beliefs, self.venues = {}, {}, []
-        self.kept, self.prices, self.errors = {}, {}, []
+        self.kept, self.prices, self.errors, self.heavy, self.routed = {}, {}, [], _FIRST_HEAVY, 0
 
     def beliefs(self, symbol: str) -> tuple[LitBelief, DarkBelief]:
         """What is believed of the venues and pools of a symbol; a new one borrows from those known."""
@@ -148,10 +160,13 @@ take_limits={}, rest='sweep', trade_through=False)
         """Raise or lower the price of variance by how far the tail of a plan is from what is allowed."""
         if not self.guard_tails or desk.context.horizon <= 0:
             return
-        rule = min(desk.simple_rules(patience), key=lambda one: one.objective(self.kappa * desk.per_bp))
         seen = patience.outlook(chosen)
         desk.notes |= {"cost": seen.cost, "tail": seen.shortfall() - seen.cost}
-        heavy = self._heavy()
+        self.routed += 1
+        if self.routed % _EVERY:
+            return
+        rule = min(desk.simple_rules(patience), key=lambda one: one.objective(self.kappa * desk.per_bp))
+        heavy = self.heavy
         excess = (seen.shortfall(heavy) - rule.shortfall(heavy)) * desk.per_bp - self.tail_room
         key = self._class(desk.context)
         price = self.prices.get(key, _FIRST_PRICE) * math.exp(_STEP * min(max(excess, -1.0), 1.0))
@@ -181,6 +196,7 @@ take_limits={}, rest='sweep', trade_through=False)
         if profit is not None and kept.get("tail"):
             self.errors.append((-profit - kept["cost"]) / kept["tail"])
             del self.errors[:-KEPT_ERRORS]
+            self.heavy = self._heavy()
         if profit is not None and not kept.get("rested"):
             del self.kept[order]
 
@@ -218,6 +234,7 @@ take_limits={}, rest='sweep', trade_through=False)
         self._lend()
         self.kept = {str(order): dict(kept) for order, kept in memory["kept"].items()}
         self.errors = [real_number("error", error) for error in memory["errors"]]
+        self.heavy, self.routed = self._heavy(), whole_number("routed", memory["routed"], minimum=0)
         self.prices = {str(key): real_number("price", price, above=0) for key, price in memory["prices"].items()}
 
 
@@ -263,52 +280,37 @@ class Desk:
         self.per_bp = 1e4 / (context.shares * context.mid)
         half = self.moment.half_spread
         prices = {pool.name: pool.fee - pool.improvement * half for pool in context.pools}
-        self.pools = {name: price for name, price in sorted(prices.items(), key=lambda one: one[1])
-                      if price < self.moment.sweep}  # fmt: skip
+        ranked = sorted(prices, key=lambda name: prices[name])
+        self.pools = [name for name in ranked if prices[name] < self.moment.sweep]
+        self.prices = np.array([prices[name] for name in self.pools])
+        self.empty = np.zeros((0, len(self.shares)))
+        horizons = (0.0, context.horizon) if context.horizon > 0 else (0.0,)
+        self.uses = [(pool, horizon) for horizon in horizons for pool in self.pools]
         self.places: list[tuple[str, str]] = []
         self.notes: dict[str, float] = {}
         self.wait = lit.waiting(context, self.moment, self.shares) if context.horizon > 0 else None
         if self.wait is not None:
             self.notes["later"] = self.wait.later
-            self.there = np.flatnonzero(self.wait.there)
+            there = np.flatnonzero(self.wait.there)
+            self.lit_cost, self.lit_variance = self.wait.cost[there], self.wait.variance[there]
             names = context.books.venues
-            self.places = [("limit", names[v]) for v in self.there] + [("dark_rest", pool) for pool in self.pools]
+            self.places = [("limit", names[v]) for v in there] + [("dark_rest", pool) for pool in self.pools]
             self.extra = half * np.array([max(self.dark.adverse_selection(pool), 0.0) for pool in self.pools])
 
     def patience(self, rng: np.random.Generator | None) -> Patience:
         """What can be done with the order, as expected or under one draw of what pools hold."""
-        wait, shares, pools = self.wait, self.shares, self.pools
-        uses = [(pool, 0.0) for pool in pools]
-        if wait is not None:
-            uses += [(pool, self.context.horizon) for pool in pools]
-        empty = np.zeros((0, len(shares)))
-        found, spread = self.dark.moments(uses, shares, rng) if uses else (empty, empty)
-        tried = self._tried(found[: len(pools)])
-        if wait is None:
-            return Patience(shares, self.sweep, empty, empty, 0.0, tried)
-        cost, variance = wait.cost[self.there], wait.variance[self.there]
+        wait, shares, pools = self.wait, self.shares, len(self.pools)
+        found, spread = self.dark.moments(self.uses, shares, rng) if pools else (self.empty, self.empty)
+        tried = NO_POOLS
         if pools:
-            found, spread = found[len(pools) :], spread[len(pools) :]
-            price = np.array(list(pools.values()))[:, None]
-            rests = found * price + (shares - found) * wait.later + self.extra[:, None] * shares
-            cost = np.concatenate([cost, rests])
-            variance = np.concatenate([variance, spread * (wait.later - price) ** 2])
-        return Patience(shares, self.sweep, cost, variance, wait.common, tried)
-
-    def _tried(self, found: Matrix) -> Tried:
-        """Pools that are worth trying first, the cheapest first, given what they hold, ``(J, U + 1)``."""
-        shares, whole = self.shares, self.context.shares
-        left, together, spent, nothing = shares, np.zeros(len(shares)), 0.0, 1.0
-        tried = []
-        faded = self.router.leak * whole / 1000 * self.context.tick * whole
-        for (pool, price), some in zip(self.pools.items(), found, strict=True):
-            if some[-1] * (self.moment.sweep - price) <= faded:
-                continue
-            tried.append(pool)
-            got = np.minimum(np.interp(left, shares, some), left)
-            nothing *= 1 - min(float(some[1] / shares[1]), 1.0)
-            together, left, spent = together + got, left - got, spent + float(got[-1]) * price
-        return Tried(tuple(tried), together, nothing, spent / max(float(together[-1]), 1e-9))
+            least = self.router.leak * self.context.shares**2 / 1000 * self.context.tick  # what leaking costs
+            tried = try_in_turn(self.pools, found[:pools], self.prices, self.moment.sweep, least, shares)
+        if wait is None:
+            return Patience(shares, self.sweep, self.empty, self.empty, 0.0, tried)
+        tables = resting_tables(
+            self.lit_cost, self.lit_variance, found[pools:], spread[pools:], self.prices, wait.later, self.extra, shares
+        )
+        return Patience(shares, self.sweep, *tables, wait.common, tried)
 
     def simple_rules(self, patience: Patience) -> list[Outlook]:
         """Outlooks of the simple rules: what a router that learns must not be riskier than."""

@@ -72,7 +72,7 @@ class DarkBelief:
         self.lenders: Sequence[DarkBelief] = ()
         """Beliefs of other symbols, which one with few trials borrows from."""
         self.last, self.resets = 0, 0
-        self._stacked: dict[tuple[str, ...], tuple[Matrix, Matrix]] = {}
+        self._stacked: dict[tuple[tuple[str, float], ...], tuple[Matrix, Matrix, Matrix]] = {}
 
     def learn(self, pool: str, horizon: float, *, sent: int, filled: int, time: int) -> None:
         """Learn from a child that tried a pool at once (horizon 0), or rested there for a horizon."""
@@ -123,9 +123,11 @@ class DarkBelief:
         self, uses: Sequence[tuple[str, float]], shares: Floats, rng: np.random.Generator | None = None
     ) -> tuple[Matrix, Matrix]:
         """Mean and variance of the shares that children would find, ``(m, n)`` each; ``shares`` must rise."""
-        alpha, beta = self._posteriors(tuple(_key(*use) for use in uses))
-        hazards = alpha / (alpha + beta) if rng is None else rng.beta(alpha, beta)
-        return _capped_moments(_EDGES, hazards, shares.astype(np.int64))
+        alpha, beta, hazards = self._posteriors(tuple(uses))
+        if rng is not None:
+            hazards = rng.beta(alpha, beta)
+        mean, variance = _capped_moments(_EDGES, hazards, shares)
+        return mean, variance
 
     def _belief(self, key: str) -> Hazards:
         own = self.sizes.get(key) or _prior(key)
@@ -137,19 +139,20 @@ class DarkBelief:
 
         Half the logarithm of one plus the chance to reach a bin over the trials that it has seen, bin by bin.
         """
-        alpha, beta = (one[0] for one in self._posteriors((_key(pool, horizon),)))
+        alpha, beta, _ = (one[0] for one in self._posteriors(((pool, horizon),)))
         firmness = (alpha + beta) / np.diff(_EDGES, prepend=0)
         (reached,) = np.diff(self.expected([(pool, horizon)], np.minimum(_EDGES, shares)), prepend=0.0)
         chance = reached / np.diff(_EDGES, prepend=0)
         return float(0.5 * np.log1p(chance / firmness).sum())
 
-    def _posteriors(self, keys: tuple[str, ...]) -> tuple[Matrix, Matrix]:
-        """Parameters of the beta beliefs, ``(m, B)`` each, kept until something is learned."""
-        if keys not in self._stacked:
-            beliefs = [self._belief(key) for key in keys]
+    def _posteriors(self, uses: tuple[tuple[str, float], ...]) -> tuple[Matrix, Matrix, Matrix]:
+        """Parameters of the beta beliefs and their means, ``(m, B)`` each, kept until something is learned."""
+        found = self._stacked.get(uses)
+        if found is None:
+            beliefs = [self._belief(_key(*use)) for use in uses]
             alpha, beta = np.array([one.posterior for one in beliefs]).transpose(1, 0, 2)
-            self._stacked[keys] = (alpha, beta)
-        return self._stacked[keys]
+            found = self._stacked[uses] = (alpha, beta, alpha / (alpha + beta))
+        return found
 
     def state(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -180,7 +183,7 @@ def _key(pool: str, horizon: float) -> str:
 
 
 @njit(cache=True)
-def _capped_moments(edges: Integers, hazards: Matrix, shares: Integers) -> tuple[Matrix, Matrix]:
+def _capped_moments(edges: Integers, hazards: Matrix, shares: Floats) -> tuple[Matrix, Matrix]:
     """Mean and variance of ``min(d, V)`` for rising ``d`` in ``shares (n,)`` under hazards ``(m, B)``."""
     slots, width = len(hazards), len(shares)
     mean, variance = np.zeros((slots, width)), np.zeros((slots, width))

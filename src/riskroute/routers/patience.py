@@ -9,13 +9,14 @@ same move of the mid, which depends on their total alone, so that the best plan 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Floats, Matrix, Units
+from riskroute.arrays import Flags, Floats, Matrix, Units
 from riskroute.routing.group_search import group_profile_compiled, group_units_compiled
 
 SHORTFALL = 0.05
@@ -47,6 +48,10 @@ class Tried:
     def found_if_any(self) -> Floats:
         """Shares filled if any are, ``(U + 1,)``."""
         return self.found / max(1 - self.nothing, 1e-9)
+
+
+NO_POOLS = Tried((), np.zeros(1), 1.0, 0.0)
+"""Nothing to try."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +239,89 @@ def _mixture_shortfall(one: float, one_sd: float, other: float, other_sd: float,
     return total / weight
 
 
+def resting_tables(
+    cost: Matrix,
+    variance: Matrix,
+    found: Matrix,
+    spread: Matrix,
+    prices: Floats,
+    later: float,
+    extra: Floats,
+    shares: Floats,
+) -> tuple[Matrix, Matrix]:
+    """Put the tables of orders that rest in pools, ``(J, U + 1)``, below those of limit orders, ``(V, U + 1)``.
+
+    What is ``found`` costs the price of its pool, the remainder is swept ``later``, and ``extra`` is paid for every
+    share; the variance is that of what is found, ``spread``, times the square of what a fill saves.
+    """
+    both: tuple[Matrix, Matrix] = _resting_tables(cost, variance, found, spread, prices, later, extra, shares)
+    return both
+
+
+@njit(cache=True)
+def _resting_tables(
+    cost: Matrix,
+    variance: Matrix,
+    found: Matrix,
+    spread: Matrix,
+    prices: Floats,
+    later: float,
+    extra: Floats,
+    shares: Floats,
+) -> tuple[Matrix, Matrix]:
+    first, pools, width = len(cost), len(found), len(shares)
+    money, square = np.empty((first + pools, width)), np.empty((first + pools, width))
+    money[:first], square[:first] = cost, variance
+    for j in range(pools):
+        for k in range(width):
+            rest = (shares[k] - found[j, k]) * later + extra[j] * shares[k]
+            money[first + j, k] = found[j, k] * prices[j] + rest
+            square[first + j, k] = spread[j, k] * (later - prices[j]) ** 2
+    return money, square
+
+
+def try_in_turn(
+    pools: Sequence[str], found: Matrix, prices: Floats, sweep: float, least: float, shares: Floats
+) -> Tried:
+    """Return which pools are worth trying one after the other, and what they find together.
+
+    Parameters
+    ----------
+    pools : Sequence[str]
+        Their names, in the order in which they are tried.
+    found : Matrix
+        Shares that each would fill of orders of ``shares``, ``(J, U + 1)``.
+    prices : Floats
+        What a share costs in each, ``(J,)``.
+    sweep, least : float
+        What a share costs otherwise, and dollars that trying a pool must save.
+    """
+    worth, together, nothing, price = _in_turn(found, prices, sweep, least, shares)
+    names = tuple(name for name, some in zip(pools, worth.tolist(), strict=True) if some)
+    return Tried(names, together, nothing, price) if names else NO_POOLS
+
+
+@njit(cache=True)
+def _in_turn(
+    found: Matrix, prices: Floats, sweep: float, least: float, shares: Floats
+) -> tuple[Flags, Floats, float, float]:
+    pools, width = found.shape
+    worth, together, left = np.zeros(pools, dtype=np.bool_), np.zeros(width), shares.copy()
+    nothing, spent = 1.0, 0.0
+    for j in range(pools):
+        if found[j, -1] * (sweep - prices[j]) <= least:
+            continue
+        worth[j] = True
+        nothing *= 1 - min(found[j, 1] / shares[1], 1.0)
+        for k in range(width):
+            got = min(_at(left[k], shares, found[j]), left[k])
+            together[k] += got
+            left[k] -= got
+            if k == width - 1:
+                spent += got * prices[j]
+    return worth, together, nothing, spent / max(together[-1], 1e-9)
+
+
 @njit(cache=True)
 def _now(
     now: float,
@@ -279,11 +367,13 @@ def _best_plan(
     best, choices = group_profile_compiled(cost + price * variance)
     tables = (shares, sweep, cost, variance, common, found, nothing, pool_price, pools)
     units, before, lowest = np.zeros(slots, dtype=np.int64), False, np.inf
+    chosen = 0
     for n in range(width):
-        waiting = best[n] + price * common * shares[n] * shares[n]
-        if waiting + _now(shares[-1] - shares[n], shares, sweep, found, nothing, pool_price, pools, price) < lowest:
-            lowest = waiting + _now(shares[-1] - shares[n], shares, sweep, found, nothing, pool_price, pools, price)
-            units = group_units_compiled(choices, n)
+        now = _now(shares[-1] - shares[n], shares, sweep, found, nothing, pool_price, pools, price)
+        objective = best[n] + price * common * shares[n] * shares[n] + now
+        if objective < lowest:
+            chosen, lowest = n, objective
+    units = group_units_compiled(choices, chosen)
     if not pools:
         return units, before
     step, middle = max(width // 25, 1), 0

@@ -1,0 +1,200 @@
+"""The contextual router against simple rules: patient and urgent orders, other markets, harder worlds, and its speed.
+
+Days are not those that it was tuned on. The rule to beat is the best of the simple ones on the training days. A folder
+of recordings that the environment variable ``RISKROUTE_TAPE`` names is judged too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars
+
+from riskroute.experiments.backtest.backtest import BacktestResult, run_backtest
+from riskroute.experiments.backtest.config import BacktestConfig, Stress
+from riskroute.experiments.backtest.markets import MarketDay, market_days
+from riskroute.experiments.backtest.play import TableCache
+from riskroute.simulation.engines import Engine
+from riskroute.text import TextTable
+from timing import leave, print_heading, progress, say, sized, verdict
+
+TAPE = os.environ.get("RISKROUTE_TAPE")
+DAYS, TRAIN, ORDERS = sized((30, 10, 100), (2, 1, 8))
+HOURS = sized(None, (dt.time(11), dt.time(11, 15)))
+SIZES, WAITS, KAPPAS = sized(((100, 1000), (10.0, 60.0, 300.0), (0.0, 0.01, 0.05)), ((100,), (10.0,), (0.05,)))
+OURS, FREE = "contextual", "contextual:guard_tails=false"
+FIXED, KNOWING = "static+sweep", "clairvoyant"
+WORTH, MOST_WORSE, MOST_LEARNING = 0.1, 0.1, 0.2
+WORLDS = {
+    "10 ms to venues": {"latency_ms": 10.0},
+    "pools half as often": {"stress": Stress(presence=0.5)},
+    "twice the adverse selection": {"stress": Stress(adverse=2.0)},
+}
+
+
+def main() -> None:
+    """Print one table per question."""
+    print_heading("The contextual router", ["riskroute", "numpy", "numba", "polars"])
+    checks: list[bool] = []
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(os.environ.get("RISKROUTE_KEPT", folder))
+        cache, engine = TableCache(kept / "played"), Engine("local", sized(None, 1))
+        days = market_days("dark", days=DAYS, hours=HOURS, kept=kept, engine=engine)
+        checks += _patient(days, cache, engine)
+        checks += _elsewhere(kept, cache, engine)
+        checks += _harder(days, cache, engine)
+    leave([], checks)
+
+
+def _played(
+    market: str, days: Sequence[MarketDay], config: BacktestConfig, cache: TableCache, engine: Engine
+) -> BacktestResult:
+    found = run_backtest(market, days, config, engine=engine, cache=cache)
+    progress(f"{market} {config.shares[0]} {config.horizon:g} {config.kappa:g}")
+    return found
+
+
+def _config(shares: int, horizon: float, kappa: float, *routers: str) -> BacktestConfig:
+    lot = max(shares // 100, 1)
+    sized_config = {"shares": (shares,), "lot": lot, "orders": ORDERS, "train": TRAIN}
+    return BacktestConfig(**sized_config, horizon=horizon, kappa=kappa, routers=routers)  # type: ignore[arg-type]
+
+
+def _patient(days: Sequence[MarketDay], cache: TableCache, engine: Engine) -> list[bool]:
+    """Orders with time on the market with pools: what is saved, and what it does to the tail."""
+    rows, better, safe, paying, learning, times = [], 0, 0, 0, [], []
+    for shares in SIZES:
+        for horizon in WAITS:
+            for kappa in KAPPAS:
+                found = _played(
+                    "dark", days, _config(shares, horizon, kappa, FIXED, OURS, FREE, KNOWING), cache, engine
+                )
+                routers, bar = found.comparison.routers, found.comparison.bar
+                ours, free, rule = routers[OURS], routers[FREE], routers[bar]
+                if routers[FIXED].objective_bps - routers[KNOWING].objective_bps < WORTH or ours.paired is None:
+                    continue
+                paying += 1
+                pair = ours.paired
+                better += pair.high is not None and pair.high < 0
+                safe += ours.es95_bps <= rule.es95_bps
+                learning.append(_first_day(found))
+                times.append(ours.decision_us)
+                rows.append(
+                    [
+                        *(
+                            f"{shares:,}",
+                            f"{horizon:g}",
+                            f"{kappa:g}",
+                            bar,
+                            f"{rule.cost_bps:.2f}",
+                            f"{ours.cost_bps:.2f}",
+                        ),
+                        f"{pair.difference_bps:+.2f}",
+                        "-" if pair.low is None else f"{pair.low:+.2f} to {pair.high:+.2f}",
+                        *(f"{rule.es95_bps:.1f}", f"{ours.es95_bps:.1f}"),
+                        *(
+                            f"{rule.objective_bps:.2f}",
+                            f"{ours.objective_bps:.2f}",
+                            f"{routers[FIXED].objective_bps:.2f}",
+                        ),
+                        *(f"{free.cost_bps:.2f}", f"{free.es95_bps:.1f}", f"{free.objective_bps:.2f}"),
+                        f"{routers[KNOWING].cost_bps:.2f}",
+                    ]
+                )
+    header = [
+        "shares",
+        "seconds",
+        "kappa",
+        "rule",
+        "its cost",
+        "ours",
+        "difference",
+        "95 % interval",
+        "its ES",
+        "our ES",
+    ]
+    header += ["its objective", "ours", FIXED, "unguarded: cost", "ES", "objective", KNOWING]
+    say("dark: basis points; ES: expected shortfall (5 %); unguarded: without a limit to tails")
+    say(TextTable(header, rows).plain())
+    say("")
+    most = max(learning, default=0.0)
+    said = f"contextual saves, with the interval below zero, in {better} of {paying}"
+    say(f"{said}, target all: {verdict(better == paying)}")
+    say(f"its expected shortfall is no worse in {safe} of {paying}, target all: {verdict(safe == paying)}")
+    cheap = most < MOST_LEARNING
+    say(f"exploring cost at most {most:.3f} bps on the first day, target {MOST_LEARNING}: {verdict(cheap)}")
+    say(f"a decision took {max(times, default=0.0):.0f} us on average, at most")
+    say("")
+    return [better == paying, safe == paying, most < MOST_LEARNING]
+
+
+def _first_day(found: BacktestResult) -> float:
+    """Basis points that orders of the first day cost more than with the plans that seemed best."""
+    orders = found.tables.orders.filter((polars.col("router") == OURS) & (polars.col("day") == str(found.days[0].date)))
+    spent = orders.select((1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))).mean()).item()
+    return float(spent or 0.0)
+
+
+def _elsewhere(kept: Path, cache: TableCache, engine: Engine) -> list[bool]:
+    """Urgent orders, a market without pools, and a tape: where it must not be worse."""
+    rows, worst = [], -1.0
+    places = [
+        ("dark", (0.0,)),
+        ("comparable", sized((0.0, 10.0, 60.0), (0.0,))),
+        *([(TAPE, (0.0, 60.0))] if TAPE else []),
+    ]
+    for market, horizons in places:
+        days = market_days(market, days=DAYS if market != TAPE else None, hours=HOURS, kept=kept, engine=engine)
+        for shares in SIZES:
+            for horizon in horizons:
+                config = _config(shares, horizon, 0.05, OURS)
+                if market == TAPE:
+                    config = dataclasses.replace(config, train=None)
+                found = _played(Path(market).name, days, config, cache, engine)
+                ours, rule = found.comparison.routers[OURS], found.comparison.routers[found.comparison.bar]
+                worst = max(worst, ours.cost_bps - rule.cost_bps)
+                name = "the tape" if market == TAPE else market
+                rows.append(
+                    [
+                        name,
+                        f"{shares:,}",
+                        f"{horizon:g}",
+                        found.comparison.bar,
+                        f"{rule.cost_bps:.3f}",
+                        f"{ours.cost_bps:.3f}",
+                    ]
+                )
+    say(TextTable(["market", "shares", "seconds", "rule", "its cost", "ours"], rows).plain())
+    say("")
+    holds = worst <= MOST_WORSE
+    say(f"elsewhere it is worse by {worst:.3f} bps at most, target {MOST_WORSE}: {verdict(holds)}")
+    say("")
+    return [holds]
+
+
+def _harder(days: Sequence[MarketDay], cache: TableCache, engine: Engine) -> list[bool]:
+    """Whether the gain survives a harder world."""
+    rows, survives = [], True
+    usual = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, OURS)
+    for name, harder in WORLDS.items():
+        found = _played("dark", days, dataclasses.replace(usual, **harder), cache, engine)  # type: ignore[arg-type]
+        pair = found.comparison.routers[OURS].paired
+        if pair is not None:
+            rows.append([name, found.comparison.bar, f"{pair.difference_bps:+.2f}", f"{pair.low} to {pair.high}"])
+            survives &= pair.high is not None and pair.high < 0
+            if pair.low is not None and pair.high is not None:
+                rows[-1][-1] = f"{pair.low:+.2f} to {pair.high:+.2f}"
+    say(f"dark, {usual.shares[0]:,} shares, {usual.horizon:g} s, kappa {usual.kappa:g}, in harder worlds")
+    say(TextTable(["world", "rule", "difference", "95 % interval"], rows).plain())
+    say("")
+    say(f"the gain survives all of them: {verdict(survives)}")
+    return [survives]
+
+
+if __name__ == "__main__":
+    main()
