@@ -17,7 +17,7 @@ from riskroute.errors import InputError, StateError
 from riskroute.routers.bayes_fill import RATE, STRENGTH, BayesFill, bayes_fill_split, size_class, venue_state
 from riskroute.routers.cont_kukanov import queues_now
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.fill_beliefs import FILL_SHARES, Drift, dirichlet_moments, fill_class, pooled_weights
+from riskroute.routers.fill_beliefs import FILL_SHARES, Drift, dirichlet_moments, fill_belief_weights, fill_class
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import Later, Public, QueueOutcome
 from riskroute.routers.sweep import Sweep
@@ -80,7 +80,7 @@ def test_counts_are_added_to_the_pooled_prior() -> None:
     assert router.weights("A", state, 400) == pytest.approx(STRENGTH * venue + 2 * full)
     assert router.weights("C", "1=", 400) == pytest.approx(STRENGTH * market)
     assert router.weights("A", state, 600) == pytest.approx(np.ones(6))  # no order was so large
-    assert pooled_weights([], 6).sum() == pytest.approx(1)
+    assert fill_belief_weights([], 6).sum() == pytest.approx(1)
 
 
 def test_outflow_rates_are_gamma() -> None:

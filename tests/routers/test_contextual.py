@@ -12,7 +12,7 @@ import pytest
 import riskroute as rr
 from riskroute.errors import InputError, StateError
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.contextual import Contextual, ContextualGreedy, Desk
+from riskroute.routers.contextual import Contextual, ContextualDesk, ContextualGreedy
 from riskroute.routers.contextual_ids import ContextualIds
 from riskroute.routers.dark_belief import DarkBelief
 from riskroute.routers.moment import POSTING_FEATURES, fill_fraction, moment_of, postings
@@ -169,7 +169,8 @@ def test_a_plan_that_is_sent_seems_worse_than_the_best_by_no_more_than_the_budge
     taught(router, {"A": 0.5, "B": 0.4}, rounds=21)
     others = 0
     for number in range(100, 120):
-        desk = Desk(router, moment(number))
+        desk = ContextualDesk(router, moment(number))
+        router.routed = number
         mean = desk.patience(None)
         best = mean.plan(0.0)
         chosen, _ = router.choose(desk, mean, 0.0)
@@ -267,9 +268,9 @@ def test_a_damaged_state_is_refused() -> None:
 def test_information_is_worth_nothing_when_nobody_is_left_to_profit() -> None:
     alone = ContextualIds(orders_left=0.0, kappa=0.0, guard_tails=False, draws=4)
     for number in range(10):
-        desk = Desk(alone, moment(number))
+        desk = ContextualDesk(alone, moment(number))
         mean = desk.patience(None)
-        worlds = [desk.patience(np.random.default_rng(k)) for k in range(50)]
+        worlds = [desk.patience(desk.dark.draw(desk.uses, np.random.default_rng(k))) for k in range(50)]
         best, (chosen, _) = mean.plan(0.0), alone.choose(desk, mean, 0.0)
         losses = [sum(world.outlook(plan).cost for world in worlds) for plan in (best, chosen)]
         assert losses[1] <= losses[0] * 1.1 + 0.1
@@ -332,3 +333,19 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
         there, half = seen.there, now.half_spread
         np.testing.assert_allclose(wait.cost[there], (-half * profit * shares)[there], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(wait.variance[there], (half**2 * alone[:, None] * shares**2)[there], rtol=1e-9)
+
+
+def test_what_is_drawn_ahead_is_what_a_decision_would_have_drawn() -> None:
+    """Learning between two orders makes draws ready; a router that was restored has none, and decides the same."""
+    router = Contextual()
+    for number in range(30):
+        router.route(moment(number))
+        child = ChildReport(0, "dark", "P", 100, 40, 10.01, 0.04, 5, 9)
+        router.learn(Report(f"{number}", (child,), complete=True, profit=-1.0))
+        assert router.ready
+        fresh = Contextual.restore(router.state())
+        assert not fresh.ready
+        ahead = moment(1000 + number)
+        drawn = router.ready[""][1]
+        assert np.array_equal(drawn, fresh._drawn("", router.last_uses[""]))
+        assert fresh.route(ahead) == Contextual.restore(router.state()).route(ahead)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import poisson
 
 from riskroute.arrays import Floats
-from riskroute.routers.patience import NO_POOLS, Outlook, Patience, PatientPlan, Tried
+from riskroute.routers.patience import NO_POOLS, Patience, PatienceOutlook, PatientPlan, Tried
 from riskroute.routers.placement import PlacementPrices, one_exchange_placement
 
 
@@ -106,10 +106,10 @@ def test_the_shortfall_is_the_mean_of_the_worst_orders(chance: float) -> None:
     there = rng.random(count) < chance
     costs = np.where(there, rng.normal(3.0, 2.0, count), rng.normal(-1.0, 0.5, count))
     worst = np.sort(costs)[-count // 20 :].mean()
-    one = Outlook(0.0, 0.0, 3.0, 4.0, -1.0, 0.25, chance)
+    one = PatienceOutlook(0.0, 0.0, 3.0, 4.0, -1.0, 0.25, chance)
     assert one.shortfall() == pytest.approx(worst, abs=0.03)
     assert one.shortfall(heavy=1.5) > one.shortfall()
 
 
 def test_the_objective_charges_variance() -> None:
-    assert Outlook(1.0, 4.0, 1.0, 4.0, 1.0, 4.0, 1.0).objective(0.5) == pytest.approx(3.0)
+    assert PatienceOutlook(1.0, 4.0, 1.0, 4.0, 1.0, 4.0, 1.0).objective(0.5) == pytest.approx(3.0)

@@ -22,7 +22,7 @@ from riskroute.errors import InputError
 from riskroute.parameters import parameter
 from riskroute.routers.cont_kukanov import placed_plan, queues_now
 from riskroute.routers.context import Context
-from riskroute.routers.fill_beliefs import CLASSES, Drift, dirichlet_moments, fill_class, pooled_weights
+from riskroute.routers.fill_beliefs import CLASSES, Drift, dirichlet_moments, fill_belief_weights, fill_class
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Public, Router
@@ -158,7 +158,7 @@ class BayesFill(Router):
     def weights(self, venue: str, state: str, size: float) -> Floats:
         """Dirichlet weights of the classes of fills of an order at a venue in a state."""
         keys = _fill_keys(venue, state, size)
-        return pooled_weights([np.array(self.fills.get(key, [0.0] * CLASSES)) for key in keys], STRENGTH)
+        return fill_belief_weights([np.array(self.fills.get(key, [0.0] * CLASSES)) for key in keys], STRENGTH)
 
     def rate(self, venue: str, state: str) -> float:
         """Shares a second that leave the queue of a venue in a state: the mean of a Gamma belief."""

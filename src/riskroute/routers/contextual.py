@@ -8,20 +8,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Units
+from riskroute.arrays import Floats, Matrix, Units
 from riskroute.errors import StateError
 from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.dark_allocation import unit_shares
-from riskroute.routers.dark_belief import DarkBelief
+from riskroute.routers.dark_belief import DarkBelief, Use
 from riskroute.routers.dark_first import quickest_venue
 from riskroute.routers.lit_belief import MOST_VENUES, LitBelief
 from riskroute.routers.moment import Moment, horizon_class, moment_of
 from riskroute.routers.patience import (
     NO_POOLS,
     SHORTFALL,
-    Outlook,
     Patience,
+    PatienceOutlook,
     PatientPlan,
     resting_tables,
     try_in_turn,
@@ -92,7 +92,7 @@ take_limits={}, rest='sweep', trade_through=False)
     kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
     guard_tails: bool = parameter(True, true_or_false)
     tail_room: float = parameter(0.0, real_number, minimum=0)
-    units: int = parameter(100, whole_number, maximum=1000)
+    units: int = parameter(50, whole_number, maximum=1000)
     lit_half_life: float = parameter(5.0, real_number, above=0)
     dark_half_life: float = parameter(1.0, real_number, above=0)
     leak: float = parameter(0.02, real_number, minimum=0, maximum=1000)
@@ -105,7 +105,7 @@ take_limits={}, rest='sweep', trade_through=False)
     errors: list[float] = field(init=False, repr=False)
     """Costs of the last orders less what was expected, over how far the expected shortfall was thought to exceed it."""
     routed: int = field(init=False, repr=False)
-    """Orders with time so far."""
+    """Orders so far."""
     heavy: float = field(init=False, repr=False)
     """How much heavier tails are than those of normal laws."""
     prices: dict[str, float] = field(init=False, repr=False)
@@ -129,18 +129,19 @@ take_limits={}, rest='sweep', trade_through=False)
             self.lit_beliefs[name].borrow([other for key, other in self.lit_beliefs.items() if key != name])
 
     def decide(self, context: Context) -> Plan:
-        desk = Desk(self, context)
+        desk = ContextualDesk(self, context)
         price = self._price(desk)
         mean = desk.patience(None)
         chosen, patience = self.choose(desk, mean, price)
         self._mind_tails(desk, patience, chosen)
+        self.routed += 1
         about = {"symbol": context.symbol, "horizon": context.horizon, "time": context.time}
         self.kept[context.order] = {**about, **desk.notes}
         while len(self.kept) > MOST_WAITING:
             self.kept.pop(next(iter(self.kept)))
         return desk.plan(chosen, patience)
 
-    def choose(self, desk: Desk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
+    def choose(self, desk: ContextualDesk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
         """Return the plan to send, and the outlook by which its tails are judged."""
         return mean.plan(price), mean
 
@@ -149,20 +150,19 @@ take_limits={}, rest='sweep', trade_through=False)
     def _class(self, context: Context) -> str:
         return f"{horizon_class(context.horizon)} {round(math.log2(context.shares))}"
 
-    def _price(self, desk: Desk) -> float:
+    def _price(self, desk: ContextualDesk) -> float:
         """Dollars charged for a squared dollar."""
         asked = self.kappa
         if self.guard_tails and desk.context.horizon > 0:
             asked = max(asked, self.prices.get(self._class(desk.context), _FIRST_PRICE))
         return asked * desk.per_bp
 
-    def _mind_tails(self, desk: Desk, patience: Patience, chosen: PatientPlan) -> None:
+    def _mind_tails(self, desk: ContextualDesk, patience: Patience, chosen: PatientPlan) -> None:
         """Raise or lower the price of variance by how far the tail of a plan is from what is allowed."""
         if not self.guard_tails or desk.context.horizon <= 0:
             return
         seen = patience.outlook(chosen)
         desk.notes |= {"cost": seen.cost, "tail": seen.shortfall() - seen.cost}
-        self.routed += 1
         if self.routed % _EVERY:
             return
         rule = min(desk.simple_rules(patience), key=lambda one: one.objective(self.kappa * desk.per_bp))
@@ -250,23 +250,52 @@ class Contextual(ContextualGreedy):
 
     name: ClassVar[str] = "contextual"
     budget: float = parameter(0.2, real_number, minimum=0)
+    ready: dict[str, tuple[list[Use], Matrix]] = field(init=False, repr=False)
+    """By symbol, what pools are thought to hold in the next decision; made anew whenever something is learned."""
+    last_uses: dict[str, list[Use]] = field(init=False, repr=False)
 
-    def choose(self, desk: Desk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
+    def begin(self) -> None:
+        super().begin()
+        self.ready, self.last_uses = {}, {}
+
+    def choose(self, desk: ContextualDesk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
         best = mean.plan(price)
         if not desk.pools:
             return best, mean
-        rng = np.random.default_rng(seed_stream(self.seed, self.name, desk.context.order))
-        drawn = desk.patience(rng).plan(price)
+        drawn = desk.patience(self._take_draw(desk)).plan(price)
         worse = mean.outlook(drawn).objective(price) - mean.outlook(best).objective(price)
         return (drawn if worse * desk.per_bp <= self.budget else best), mean
 
+    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+        symbol = self.kept.get(order, {}).get("symbol", "")
+        super().absorb(order, children, profit)
+        self._make_ready(symbol)
+
+    def _take_draw(self, desk: ContextualDesk) -> Matrix:
+        """What pools hold, drawn from the belief: what was made ready, or drawn now."""
+        symbol = desk.context.symbol
+        found = self.ready.pop(symbol, None)
+        if found is None or found[0] != desk.uses:
+            found = (desk.uses, self._drawn(symbol, desk.uses))
+        self.last_uses[symbol] = desk.uses
+        return found[1]
+
+    def _make_ready(self, symbol: str) -> None:
+        """Draw for the next order outside of its decision, as if it were of the kind of the last one."""
+        if symbol in self.last_uses:
+            self.ready[symbol] = (self.last_uses[symbol], self._drawn(symbol, self.last_uses[symbol]))
+
+    def _drawn(self, symbol: str, uses: list[Use]) -> Matrix:
+        rng = np.random.default_rng(seed_stream(self.seed, self.name, symbol, self.routed))
+        return self.dark_beliefs[symbol].draw(uses, rng)
+
     def greedy(self, context: Context) -> Plan | None:
-        desk = Desk(self, context)
+        desk = ContextualDesk(self, context)
         mean = desk.patience(None)
         return desk.plan(mean.plan(self._price(desk)), mean)
 
 
-class Desk:
+class ContextualDesk:
     """An order on its books, before the beliefs of a router."""
 
     def __init__(self, router: ContextualGreedy, context: Context) -> None:
@@ -297,10 +326,10 @@ class Desk:
             self.places = [("limit", names[v]) for v in there] + [("dark_rest", pool) for pool in self.pools]
             self.extra = half * np.array([max(self.dark.adverse_selection(pool), 0.0) for pool in self.pools])
 
-    def patience(self, rng: np.random.Generator | None) -> Patience:
-        """What can be done with the order, as expected or under one draw of what pools hold."""
+    def patience(self, hazards: Matrix | None) -> Patience:
+        """What can be done with the order, as expected or if pools hold what was drawn."""
         wait, shares, pools = self.wait, self.shares, len(self.pools)
-        found, spread = self.dark.moments(self.uses, shares, rng) if pools else (self.empty, self.empty)
+        found, spread = self.dark.moments(self.uses, shares, hazards) if pools else (self.empty, self.empty)
         tried = NO_POOLS
         if pools:
             least = self.router.leak * self.context.shares**2 / 1000 * self.context.tick  # what leaking costs
@@ -312,7 +341,7 @@ class Desk:
         )
         return Patience(shares, self.sweep, *tables, wait.common, tried)
 
-    def simple_rules(self, patience: Patience) -> list[Outlook]:
+    def simple_rules(self, patience: Patience) -> list[PatienceOutlook]:
         """Outlooks of the simple rules: what a router that learns must not be riskier than."""
         nothing = np.zeros(len(self.places), dtype=np.int64)
         rules = [PatientPlan(nothing, before=True)]

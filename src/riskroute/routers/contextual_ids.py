@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.parameters import parameter
-from riskroute.routers.contextual import Contextual, Desk
+from riskroute.routers.contextual import Contextual, ContextualDesk
 from riskroute.routers.patience import Patience, PatientPlan
 from riskroute.seeding import seed_stream
 from riskroute.validation import real_number, whole_number
@@ -48,12 +48,12 @@ class ContextualIds(Contextual):
     draws: int = parameter(8, whole_number, maximum=1000)
     orders_left: float = parameter(1000.0, real_number, minimum=0)
 
-    def choose(self, desk: Desk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
+    def choose(self, desk: ContextualDesk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
         best = mean.plan(price)
         if not desk.pools or not desk.places:
             return best, mean
-        rng = np.random.default_rng(seed_stream(self.seed, self.name, desk.context.order))
-        worlds = [desk.patience(rng) for _ in range(self.draws)]
+        rng = np.random.default_rng(seed_stream(self.seed, self.name, desk.context.symbol, self.routed))
+        worlds = [desk.patience(desk.dark.draw(desk.uses, rng)) for _ in range(self.draws)]
         candidates = [best, *(world.plan(price) for world in worlds), *_neighbours(desk, best, mean.units)]
         losses = np.array([[world.outlook(one).objective(price) for one in candidates] for world in worlds])
         regrets = (losses - losses.min(axis=1, keepdims=True)).mean(axis=0) * desk.per_bp
@@ -66,7 +66,7 @@ class ContextualIds(Contextual):
         worth = self.orders_left * saved > regrets[chosen] - regrets[0]
         return (candidates[chosen] if worth else best), mean
 
-    def information(self, desk: Desk, mean: Patience, plan: PatientPlan) -> float:
+    def information(self, desk: ContextualDesk, mean: Patience, plan: PatientPlan) -> float:
         """Return how much a plan would narrow the beliefs about the pools it uses, in nats, about."""
         total = 0.0
         for (kind, pool), units in zip(desk.places, plan.units.tolist(), strict=True):
@@ -80,7 +80,7 @@ class ContextualIds(Contextual):
         return total
 
 
-def _neighbours(desk: Desk, plan: PatientPlan, units: int) -> list[PatientPlan]:
+def _neighbours(desk: ContextualDesk, plan: PatientPlan, units: int) -> list[PatientPlan]:
     """The same plan with each resting child half and twice as large, as far as there are shares."""
     found = []
     for place, (kind, _) in enumerate(desk.places):

@@ -25,6 +25,9 @@ EDGES = (1, *(25 * 2**k for k in range(14)))
 
 _EDGES = np.array(EDGES, dtype=np.int64)
 
+Use = tuple[str, float]
+"""A pool, and the seconds that an order rests there; 0 tries it at once."""
+
 LENT = 20.0
 """Trials at most that other symbols lend."""
 
@@ -72,7 +75,7 @@ class DarkBelief:
         self.lenders: Sequence[DarkBelief] = ()
         """Beliefs of other symbols, which one with few trials borrows from."""
         self.last, self.resets = 0, 0
-        self._stacked: dict[tuple[tuple[str, float], ...], tuple[Matrix, Matrix, Matrix]] = {}
+        self._stacked: dict[tuple[Use, ...], tuple[Matrix, Matrix, Matrix]] = {}
 
     def learn(self, pool: str, horizon: float, *, sent: int, filled: int, time: int) -> None:
         """Learn from a child that tried a pool at once (horizon 0), or rested there for a horizon."""
@@ -110,24 +113,23 @@ class DarkBelief:
                 kept[:] = [value * factor for value in kept]
         self.last = time
 
-    def expected(
-        self, uses: Sequence[tuple[str, float]], shares: Floats, rng: np.random.Generator | None = None
-    ) -> Matrix:
-        """Shares that children of ``shares (n,)`` are expected to find, ``(m, n)``, by pool and horizon.
+    def expected(self, uses: Sequence[Use], shares: Floats) -> Matrix:
+        """Shares that children of ``shares (n,)`` are expected to find, ``(m, n)``, by pool and horizon."""
+        return self.moments(uses, shares)[0]
 
-        Under one draw of the belief, if a generator is given.
+    def moments(self, uses: Sequence[Use], shares: Floats, hazards: Matrix | None = None) -> tuple[Matrix, Matrix]:
+        """Mean and variance of the shares that children would find, ``(m, n)`` each; ``shares`` must rise.
+
+        Under mean hazards, or under those given, ``(m, B)``.
         """
-        return self.moments(uses, shares, rng)[0]
-
-    def moments(
-        self, uses: Sequence[tuple[str, float]], shares: Floats, rng: np.random.Generator | None = None
-    ) -> tuple[Matrix, Matrix]:
-        """Mean and variance of the shares that children would find, ``(m, n)`` each; ``shares`` must rise."""
-        alpha, beta, hazards = self._posteriors(tuple(uses))
-        if rng is not None:
-            hazards = rng.beta(alpha, beta)
-        mean, variance = _capped_moments(_EDGES, hazards, shares)
+        known = self._posteriors(tuple(uses))[2] if hazards is None else hazards
+        mean, variance = _capped_moments(_EDGES, known, shares)
         return mean, variance
+
+    def draw(self, uses: Sequence[Use], rng: np.random.Generator) -> Matrix:
+        """Hazards drawn from the belief, ``(m, B)``."""
+        alpha, beta, _ = self._posteriors(tuple(uses))
+        return np.asarray(rng.beta(alpha, beta))
 
     def _belief(self, key: str) -> Hazards:
         own = self.sizes.get(key) or _prior(key)
@@ -145,7 +147,7 @@ class DarkBelief:
         chance = reached / np.diff(_EDGES, prepend=0)
         return float(0.5 * np.log1p(chance / firmness).sum())
 
-    def _posteriors(self, uses: tuple[tuple[str, float], ...]) -> tuple[Matrix, Matrix, Matrix]:
+    def _posteriors(self, uses: tuple[Use, ...]) -> tuple[Matrix, Matrix, Matrix]:
         """Parameters of the beta beliefs and their means, ``(m, B)`` each, kept until something is learned."""
         found = self._stacked.get(uses)
         if found is None:

@@ -84,7 +84,7 @@ class Drift(NamedTuple):
         return float(rng.normal(self.mean, np.sqrt(variance / self.times))), float(variance)
 
 
-def pooled_weights(levels: list[Floats], strength: float) -> Floats:
+def fill_belief_weights(levels: list[Floats], strength: float) -> Floats:
     """Dirichlet weights of a cell: its counts, and a prior of some strength with the frequencies of the level above.
 
     ``levels`` are counts from the most general to the cell's own; above all is the even distribution.
@@ -92,7 +92,7 @@ def pooled_weights(levels: list[Floats], strength: float) -> Floats:
     Examples
     --------
     >>> one, none = np.array([6.0, 0, 0, 0, 0, 0]), np.zeros(6)
-    >>> pooled_weights([one, none], 6).round(2).tolist()  # the cell saw nothing: six times the market's frequencies
+    >>> fill_belief_weights([one, none], 6).round(2).tolist()  # nothing seen: the frequencies of the market
     [3.5, 0.5, 0.5, 0.5, 0.5, 0.5]
     """
     frequencies = np.full(CLASSES, 1 / CLASSES)

@@ -55,7 +55,7 @@ NO_POOLS = Tried((), np.zeros(1), 1.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Outlook:
+class PatienceOutlook:
     """Expected cost of a plan in dollars, and its variance in squared dollars.
 
     Parameters
@@ -89,7 +89,7 @@ class Outlook:
 
         Examples
         --------
-        >>> round(Outlook(0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0).shortfall(), 4)
+        >>> round(PatienceOutlook(0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0).shortfall(), 4)
         2.0627
         """
         deviations = heavy * math.sqrt(self.unlucky_variance), heavy * math.sqrt(self.lucky_variance)
@@ -131,9 +131,9 @@ class Patience:
         units, before = _best_plan(*self._tables, price)
         return PatientPlan(units, bool(before))
 
-    def outlook(self, plan: PatientPlan) -> Outlook:
+    def outlook(self, plan: PatientPlan) -> PatienceOutlook:
         """Return what a plan is expected to cost, and how sure that is."""
-        return Outlook(*_outlook(*self._tables, plan.units, plan.before))
+        return PatienceOutlook(*_outlook(*self._tables, plan.units, plan.before))
 
     @cached_property
     def _tables(self) -> _Tables:

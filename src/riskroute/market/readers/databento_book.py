@@ -21,7 +21,7 @@ NO_LEVEL = -1
 """The price of a level that is not there."""
 
 
-class BookChanges(NamedTuple):
+class DatabentoBookChanges(NamedTuple):
     """What some records did to a book.
 
     ``snapshot_rows (S,)`` are the records after which the book was another, ``levels (S, depth, 4)`` its prices and
@@ -52,7 +52,7 @@ class OrderBook:
         self._shown = np.full((depth, 4), 0, dtype=np.int64)
         self._shown[:, 0::2] = NO_LEVEL
 
-    def apply(self, ids: Any, actions: Any, sides: Any, prices: Any, sizes: Any, flags: Any) -> BookChanges:
+    def apply(self, ids: Any, actions: Any, sides: Any, prices: Any, sizes: Any, flags: Any) -> DatabentoBookChanges:
         """Take in records, ``(n,)`` each, in their order; ``prices`` of orders that are added are above 0."""
         names, places = np.unique(np.concatenate([self._ids, ids.astype(np.uint64)]), return_inverse=True)
         orders = np.zeros((len(names), 5), dtype=np.int64)
@@ -91,7 +91,7 @@ class OrderBook:
         live = orders[:, 2] > 0
         self._ids, self._orders = names[live], orders[live]
         self._sides = [book[:height].copy() for book, height in zip(books, heights, strict=True)]
-        return BookChanges(
+        return DatabentoBookChanges(
             rows[:n_books], levels[:n_books], deeper[:n_books], events[:n_events], names, references, unresolved
         )
 
