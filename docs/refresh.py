@@ -146,6 +146,7 @@ EVIDENCE = {
     "evidence": "evidence.md",
     "headroom": "evidence.md",
     "routers": "routers.md",
+    "contextual": "contextual.md",
     "variants": "policies.md",
     "study": "study.md",
 }
