@@ -18,7 +18,8 @@ import polars
 from riskroute.experiments.backtest.backtest import BacktestResult, run_backtest
 from riskroute.experiments.backtest.config import BacktestConfig, Stress
 from riskroute.experiments.backtest.markets import MarketDay, market_days
-from riskroute.experiments.backtest.play import TableCache
+from riskroute.experiments.backtest.play import PLACEBOS, RouterChoice, TableCache, play_routers
+from riskroute.experiments.backtest.summary import objective_bps
 from riskroute.simulation.engines import Engine
 from riskroute.text import TextTable
 from timing import leave, print_heading, progress, say, sized, verdict
@@ -48,6 +49,7 @@ def main() -> None:
         checks += _patient(days, cache, engine)
         checks += _elsewhere(kept, cache, engine)
         checks += _harder(days, cache, engine)
+        checks += _placebos(days, cache, engine)
     leave([], checks)
 
 
@@ -194,6 +196,24 @@ def _harder(days: Sequence[MarketDay], cache: TableCache, engine: Engine) -> lis
     say("")
     say(f"the gain survives all of them: {verdict(survives)}")
     return [survives]
+
+
+def _placebos(days: Sequence[MarketDay], cache: TableCache, engine: Engine) -> list[bool]:
+    """Books of another moment must not help: else something that only the future knows would have leaked."""
+    config = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, FIXED, OURS, KNOWING)
+    found = _played("dark", days, config, cache, engine)
+    objectives = {name: found.comparison.routers[name].objective_bps for name in (OURS, FIXED, KNOWING)}
+    for placebo in PLACEBOS:
+        shown = play_routers([RouterChoice(OURS, OURS)], days, config, engine=engine, cache=cache, placebo=placebo)
+        judged = shown.orders.filter(polars.col("judged"))
+        objectives[f"{OURS}, {placebo} books"] = objective_bps(judged, config.kappa)
+    say(f"dark, {config.shares[0]:,} shares, {config.horizon:g} s, kappa {config.kappa:g}, shown the wrong books")
+    say(TextTable(["router", "objective"], [[name, f"{value:.3f}"] for name, value in objectives.items()]).plain())
+    say("")
+    wrong = min(objectives[f"{OURS}, {placebo} books"] for placebo in PLACEBOS)
+    holds = wrong >= objectives[FIXED] and objectives[KNOWING] < objectives[OURS]
+    say(f"the wrong books cost at least as much as {FIXED}, and knowing the future wins: {verdict(holds)}")
+    return [holds]
 
 
 if __name__ == "__main__":

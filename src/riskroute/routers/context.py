@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numba import njit
 
-from riskroute.arrays import Floats, Integers, Matrix, Vector
+from riskroute.arrays import Integers, Matrix, Vector
 from riskroute.errors import DataError, InputError, shown
 from riskroute.names import LONGEST_VENUE, as_name
 from riskroute.routing.consolidated import ConsolidatedBook, side_sign
@@ -106,9 +107,15 @@ class VenueBooks:
         return (self.bid_px, self.bid_sz) if name == "bid" else (self.ask_px, self.ask_sz)
 
 
-def _best(prices: Floats, sizes: Floats, sign: int) -> float:
-    there = prices[sizes > 0]
-    return float(sign * (sign * there).min()) if there.size else float("nan")
+@njit(cache=True)
+def _best(prices: Matrix, sizes: Matrix, sign: int) -> float:
+    """The lowest price of a level that holds shares, or the highest with a sign of -1; not a number without any."""
+    best = np.nan
+    for venue in range(prices.shape[0]):
+        for level in range(prices.shape[1]):
+            if sizes[venue, level] > 0 and not sign * prices[venue, level] >= sign * best:
+                best = prices[venue, level]
+    return best
 
 
 @dataclass(frozen=True, eq=False)

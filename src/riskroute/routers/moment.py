@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from riskroute.arrays import Flags, Floats, Matrix
 from riskroute.routers.context import Context
@@ -44,14 +45,28 @@ def moment_of(context: Context, sweep: float) -> Moment:
     (0.01, 0.5, 0.0)
     """
     books, sign = context.books, context.sign
-    bid_px, bid_sz, ask_px, ask_sz = books.bid_px[:, 0], books.bid_sz[:, 0], books.ask_px[:, 0], books.ask_sz[:, 0]
     best_bid, best_ask = books.best_bid, books.best_ask
-    bids = float(bid_sz[bid_px == best_bid].sum())
-    asks = float(ask_sz[ask_px == best_ask].sum())
-    both = (bid_sz > 0) & (ask_sz > 0)
-    lean = sign * (float((bid_px[both] + ask_px[both]).mean()) / 2 - books.mid) if both.any() else 0.0
     half = max((best_ask - best_bid) / 2, context.tick / 4)
-    return Moment(half, sign * (bids - asks) / max(bids + asks, 1.0), lean, sweep)
+    imbalance, mid = _leaning(books.bid_px, books.bid_sz, books.ask_px, books.ask_sz, best_bid, best_ask)
+    return Moment(half, sign * imbalance, sign * (mid - books.mid), sweep)
+
+
+@njit(cache=True)
+def _leaning(
+    bid_px: Matrix, bid_sz: Matrix, ask_px: Matrix, ask_sz: Matrix, best_bid: float, best_ask: float
+) -> tuple[float, float]:
+    """Imbalance of the sizes at the best prices, and the mean of the mids of venues that show both sides."""
+    bids, asks, total, count = 0.0, 0.0, 0.0, 0
+    for v in range(len(bid_px)):
+        if bid_px[v, 0] == best_bid:
+            bids += bid_sz[v, 0]
+        if ask_px[v, 0] == best_ask:
+            asks += ask_sz[v, 0]
+        if bid_sz[v, 0] > 0 and ask_sz[v, 0] > 0:
+            total += (bid_px[v, 0] + ask_px[v, 0]) / 2
+            count += 1
+    mid = total / count if count else (best_bid + best_ask) / 2
+    return (bids - asks) / max(bids + asks, 1.0), mid
 
 
 class Postings(NamedTuple):
