@@ -256,7 +256,7 @@ def test_a_damaged_state_is_refused() -> None:
         {"dark_state": {"QVEX": {"half_life": 1.0}}},
         {"dark_state": {}},
         {"venues": [3]},
-        {"errors": ["bad"]},
+        {"routed": -1},
         {"prices": {"6 10": -1.0}},
         {"kept": 3},
     )

@@ -19,7 +19,6 @@ from riskroute.routers.lit_belief import MOST_VENUES, LitBelief
 from riskroute.routers.moment import Moment, horizon_class, moment_of
 from riskroute.routers.patience import (
     NO_POOLS,
-    SHORTFALL,
     Patience,
     PatienceOutlook,
     PatientPlan,
@@ -35,9 +34,12 @@ from riskroute.validation import list_of, real_number, true_or_false, whole_numb
 MOST_WAITING = 10_000
 """Orders at most whose outcomes are awaited; the oldest are forgotten."""
 
-KEPT_ERRORS = 400
-LEAST_ERRORS = 100
-_FIRST_HEAVY, _MOST_HEAVY = 1.4, 3.0
+HEAVY, RULE_HEAVY = 1.5, 1.2
+"""How much heavier tails are than those of normal laws: of plans chosen for what they save, and of simple rules.
+
+Plans that are chosen because they look cheap and safe turn out worse than they look, rules that are fixed do not.
+"""
+
 _FIRST_PRICE = 1.0  # basis points a squared basis point: cautious until the price of tails is found
 _EVERY, _STEP = 4, 0.2  # orders between two changes of it, and the largest relative change
 _MOST_PRICE = 100.0
@@ -88,7 +90,7 @@ take_limits={}, rest='sweep', trade_through=False)
 
     name: ClassVar[str] = "contextual-greedy"
     feedback: ClassVar[str] = "F3"
-    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "venues", "kept", "prices", "errors", "routed")
+    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "venues", "kept", "prices", "routed")
     kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
     guard_tails: bool = parameter(True, true_or_false)
     tail_room: float = parameter(0.0, real_number, minimum=0)
@@ -102,18 +104,14 @@ take_limits={}, rest='sweep', trade_through=False)
     venues: list[str] = field(init=False, repr=False)
     kept: dict[str, dict[str, Any]] = field(init=False, repr=False)
     """By order under way: its horizon, and what resting children need to be understood when outcomes are public."""
-    errors: list[float] = field(init=False, repr=False)
-    """Costs of the last orders less what was expected, over how far the expected shortfall was thought to exceed it."""
     routed: int = field(init=False, repr=False)
     """Orders so far."""
-    heavy: float = field(init=False, repr=False)
-    """How much heavier tails are than those of normal laws."""
     prices: dict[str, float] = field(init=False, repr=False)
     """Price of variance that keeps tails in bounds, by class of horizon and size."""
 
     def begin(self) -> None:
         self.lit_beliefs, self.dark_beliefs, self.venues = {}, {}, []
-        self.kept, self.prices, self.errors, self.heavy, self.routed = {}, {}, [], _FIRST_HEAVY, 0
+        self.kept, self.prices, self.routed = {}, {}, 0
 
     def beliefs(self, symbol: str) -> tuple[LitBelief, DarkBelief]:
         """What is believed of the venues and pools of a symbol; a new one borrows from those known."""
@@ -162,22 +160,13 @@ take_limits={}, rest='sweep', trade_through=False)
         if not self.guard_tails or desk.context.horizon <= 0:
             return
         seen = patience.outlook(chosen)
-        desk.notes |= {"cost": seen.cost, "tail": seen.shortfall() - seen.cost}
         if self.routed % _EVERY:
             return
         rule = min(desk.simple_rules(patience), key=lambda one: one.objective(self.kappa * desk.per_bp))
-        heavy = self.heavy
-        excess = (seen.shortfall(heavy) - rule.shortfall(heavy)) * desk.per_bp - self.tail_room
+        excess = (seen.shortfall(HEAVY) - rule.shortfall(RULE_HEAVY)) * desk.per_bp - self.tail_room
         key = self._class(desk.context)
         price = self.prices.get(key, _FIRST_PRICE) * math.exp(_STEP * min(max(excess, -1.0), 1.0))
         self.prices[key] = min(max(price, 1e-4), _MOST_PRICE)
-
-    def _heavy(self) -> float:
-        """How much heavier the tails of our orders were than those of the normal laws that they are thought to have."""
-        if len(self.errors) < LEAST_ERRORS:
-            return _FIRST_HEAVY
-        worst = sorted(self.errors)[-int(len(self.errors) * SHORTFALL) :]
-        return min(max(sum(worst) / len(worst), 1.0), _MOST_HEAVY)
 
     # learning
 
@@ -193,10 +182,6 @@ take_limits={}, rest='sweep', trade_through=False)
                 horizon = kept["horizon"]
                 dark.learn(child.place, horizon, sent=child.sent, filled=child.filled, time=kept["time"])
                 kept.setdefault("rested", []).append([child.place, child.sent, child.filled, child.price])
-        if profit is not None and kept.get("tail"):
-            self.errors.append((-profit - kept["cost"]) / kept["tail"])
-            del self.errors[:-KEPT_ERRORS]
-            self.heavy = self._heavy()
         if profit is not None and not kept.get("rested"):
             del self.kept[order]
 
@@ -233,8 +218,7 @@ take_limits={}, rest='sweep', trade_through=False)
             raise StateError("state must hold beliefs of lit venues and of dark pools for the same symbols, did not")
         self._lend()
         self.kept = {str(order): dict(kept) for order, kept in memory["kept"].items()}
-        self.errors = [real_number("error", error) for error in memory["errors"]]
-        self.heavy, self.routed = self._heavy(), whole_number("routed", memory["routed"], minimum=0)
+        self.routed = whole_number("routed", memory["routed"], minimum=0)
         self.prices = {str(key): real_number("price", price, above=0) for key, price in memory["prices"].items()}
 
 
@@ -337,7 +321,15 @@ class ContextualDesk:
         if wait is None:
             return Patience(shares, self.sweep, self.empty, self.empty, 0.0, tried)
         tables = resting_tables(
-            self.lit_cost, self.lit_variance, found[pools:], spread[pools:], self.prices, wait.later, self.extra, shares
+            self.lit_cost,
+            self.lit_variance,
+            found[pools:],
+            spread[pools:],
+            self.prices,
+            wait.later,
+            self.extra,
+            wait.common,
+            shares,
         )
         return Patience(shares, self.sweep, *tables, wait.common, tried)
 

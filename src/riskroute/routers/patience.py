@@ -23,6 +23,10 @@ SHORTFALL = 0.05
 """Worst fraction of orders that the expected shortfall is the mean of."""
 
 
+SPARED = 0.7
+"""Part of the exposure to the mid that shares are spared which find somebody in a pool before the horizon."""
+
+
 @dataclass(frozen=True, eq=False)
 class Tried:
     """Pools that are tried one after the other before anything else is done.
@@ -178,7 +182,7 @@ def _waiting(
             money += _at(waits, shares, cost[k])
             square += _at(waits, shares, variance[k])
             exposed += waits
-    return money, square + common * exposed * exposed
+    return money, max(square + common * exposed * exposed, 0.0)
 
 
 @njit(cache=True)
@@ -247,14 +251,16 @@ def resting_tables(
     prices: Floats,
     later: float,
     extra: Floats,
+    common: float,
     shares: Floats,
 ) -> tuple[Matrix, Matrix]:
     """Put the tables of orders that rest in pools, ``(J, U + 1)``, below those of limit orders, ``(V, U + 1)``.
 
     What is ``found`` costs the price of its pool, the remainder is swept ``later``, and ``extra`` is paid for every
-    share; the variance is that of what is found, ``spread``, times the square of what a fill saves.
+    share; the variance is that of what is found, ``spread``, times the square of what a fill saves. What is found is
+    exposed to the ``common`` move of the mid for a part of the time only; what it is spared comes off that variance.
     """
-    both: tuple[Matrix, Matrix] = _resting_tables(cost, variance, found, spread, prices, later, extra, shares)
+    both: tuple[Matrix, Matrix] = _resting_tables(cost, variance, found, spread, prices, later, extra, common, shares)
     return both
 
 
@@ -267,6 +273,7 @@ def _resting_tables(
     prices: Floats,
     later: float,
     extra: Floats,
+    common: float,
     shares: Floats,
 ) -> tuple[Matrix, Matrix]:
     first, pools, width = len(cost), len(found), len(shares)
@@ -276,7 +283,9 @@ def _resting_tables(
         for k in range(width):
             rest = (shares[k] - found[j, k]) * later + extra[j] * shares[k]
             money[first + j, k] = found[j, k] * prices[j] + rest
-            square[first + j, k] = spread[j, k] * (later - prices[j]) ** 2
+            exposed = shares[k] - SPARED * found[j, k]
+            spared = common * (shares[k] * shares[k] - exposed * exposed)
+            square[first + j, k] = spread[j, k] * (later - prices[j]) ** 2 - spared
     return money, square
 
 
