@@ -46,6 +46,12 @@ def test_a_state_goes_on(books: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert [line.split()[:3] for line in lines[:2]] == [["try", "in", "Q"], ["try", "in", "P"]]
 
 
+def test_a_router_is_given_parameters(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["route", str(books), "--side", "buy", "--shares", "200", "--router", "dark-first+sweep:cap=50"]
+    assert run(words) == 0
+    assert "try in     P                    50 shares" in capsys.readouterr().out
+
+
 def test_all_routers_are_listed(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["route", "--router", "list"]) == 0
     said = capsys.readouterr().out
@@ -58,6 +64,10 @@ def test_all_routers_are_listed(books: Path, capsys: pytest.CaptureFixture[str])
         (["--side", "sell", "--shares", "0"], "shares must be a positive integer, was 0"),
         (["--side", "short", "--shares", "1"], "side must be one of buy, sell, was 'short'"),
         (["--side", "sell", "--shares", "1", "--router", "swep"], "did you mean sweep?"),
+        (
+            ["--side", "sell", "--shares", "1", "--router", "contextual:kapa=0"],
+            "parameters of contextual must be among",
+        ),
         (["--side", "sell", "--shares", "1", "--state", "nowhere.json"], "file must be there, was 'nowhere.json'"),
         (["--side", "sell", "--shares", "1", "--json", "x.txt"], "--json file ending must be one of .json"),
     ],

@@ -29,7 +29,12 @@ def route_command(
     lot: Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")] = 1,
     horizon: Annotated[float, typer.Option(help="Seconds until all of it must be done.")] = 0.0,
     router: Annotated[
-        str, typer.Option(help="Which router decides; --router list shows all.", is_eager=True, callback=_list_routers)
+        str,
+        typer.Option(
+            help="Which router decides, NAME or NAME:KEY=VALUE,...; --router list shows all.",
+            is_eager=True,
+            callback=_list_routers,
+        ),
     ] = "sweep",
     state: Annotated[Path | None, typer.Option(help="Go on from the state of a router, a JSON file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the answer to this .json file.")] = None,
@@ -46,14 +51,15 @@ def route_command(
     riskroute route books.json --side buy --shares 500 --router dark-first+sweep
     """
     from riskroute.cli.output import check_outputs, say
+    from riskroute.experiments.backtest.backtest import named_choice
     from riskroute.files import write_json
     from riskroute.routers.context import read_context
     from riskroute.routers.decision import price_plan
-    from riskroute.routers.registry import make_router, restore_router
+    from riskroute.routers.registry import restore_router
 
     check_outputs({"--json": json})
     context = read_context(_read(books), side=side, shares=shares, lot=lot, horizon=horizon)
-    chosen = restore_router(_read(state)) if state is not None else make_router(router)
+    chosen = restore_router(_read(state)) if state is not None else named_choice(router).make()
     decision = price_plan(context, chosen.route(context).checked(context))
     answer = decision.to_json()
     for kind, title in (("dark", "try in"), ("dark_rest", "rest in"), ("limit", "post at"), ("take", "take from")):
