@@ -245,6 +245,10 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
         ("riskroute.learning.design.vertex_exchange", "exchange_step_compiled"),  # the same
         ("riskroute.routing.group_search", "group_profile_compiled"),  # takes one matrix, of any shape
         ("riskroute.routing.group_search", "group_units_compiled"),  # refuses totals itself
+        *(
+            ("riskroute.routers.patience_compiled", f"{name}_compiled")  # they look at the shapes of all tables
+            for name in ("best_plan", "in_turn", "mixture_shortfall", "outlook", "plan_under_draw", "resting_tables")
+        ),
         ("riskroute.routing.separable", "convolve_compiled"),  # looks at the lengths itself
     }
 

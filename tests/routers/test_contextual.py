@@ -12,7 +12,7 @@ import pytest
 import riskroute as rr
 from riskroute.errors import InputError, StateError
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.contextual import Contextual, ContextualDesk, ContextualGreedy
+from riskroute.routers.contextual import Contextual, ContextualGreedy
 from riskroute.routers.contextual_ids import ContextualIds
 from riskroute.routers.dark_belief import DarkBelief
 from riskroute.routers.moment import POSTING_FEATURES, fill_fraction, moment_of, postings
@@ -169,11 +169,11 @@ def test_a_plan_that_is_sent_seems_worse_than_the_best_by_no_more_than_the_budge
     taught(router, {"A": 0.5, "B": 0.4}, rounds=21)
     others = 0
     for number in range(100, 120):
-        desk = ContextualDesk(router, moment(number))
+        desk = router.desk(moment(number))
         router.routed = number
-        mean = desk.patience(None)
+        mean = desk.mean
         best = mean.plan(0.0)
-        chosen, _ = router.choose(desk, mean, 0.0)
+        chosen, _ = router.choose(desk, 0.0)
         worse = mean.outlook(chosen).cost - mean.outlook(best).cost
         assert worse * desk.per_bp <= budget + 1e-9
         others += chosen.units.tolist() != best.units.tolist()
@@ -268,10 +268,10 @@ def test_a_damaged_state_is_refused() -> None:
 def test_information_is_worth_nothing_when_nobody_is_left_to_profit() -> None:
     alone = ContextualIds(orders_left=0.0, kappa=0.0, guard_tails=False, draws=4)
     for number in range(10):
-        desk = ContextualDesk(alone, moment(number))
-        mean = desk.patience(None)
+        desk = alone.desk(moment(number))
+        mean = desk.mean
         worlds = [desk.patience(desk.dark.draw(desk.uses, np.random.default_rng(k))) for k in range(50)]
-        best, (chosen, _) = mean.plan(0.0), alone.choose(desk, mean, 0.0)
+        best, (chosen, _) = mean.plan(0.0), alone.choose(desk, 0.0)
         losses = [sum(world.outlook(plan).cost for world in worlds) for plan in (best, chosen)]
         assert losses[1] <= losses[0] * 1.1 + 0.1
 
@@ -349,3 +349,20 @@ def test_what_is_drawn_ahead_is_what_a_decision_would_have_drawn() -> None:
         drawn = router.ready[""][1]
         assert np.array_equal(drawn, fresh._drawn("", router.last_uses[""]))
         assert fresh.route(ahead) == Contextual.restore(router.state()).route(ahead)
+
+
+@pytest.mark.parametrize("budget", [0.0, 0.05, 10.0])
+def test_the_compiled_choice_is_that_of_plans_compared_one_by_one(budget: float) -> None:
+    router = Contextual(budget=budget, guard_tails=False)
+    taught(router, {"A": 0.5, "B": 0.4}, rounds=21)
+    rng = np.random.default_rng(4)
+    for number in range(100, 130):
+        desk = router.desk(moment(number))
+        hazards, price = desk.dark.draw(desk.uses, rng), float(rng.random())
+        mean, drawn = desk.mean, desk.patience(hazards).plan(price)
+        best = mean.plan(price)
+        worse = mean.outlook(drawn).objective(price) - mean.outlook(best).objective(price)
+        wanted = drawn if worse <= budget else best
+        chosen, pools = desk.plan_under_draw(hazards, price, budget)
+        assert chosen.units.tolist() == wanted.units.tolist()
+        assert (chosen.before, pools) == (wanted.before, mean.tried.pools)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -11,7 +12,16 @@ from hypothesis import strategies as st
 from scipy.stats import poisson
 
 from riskroute.arrays import Floats
-from riskroute.routers.patience import NO_POOLS, Patience, PatienceOutlook, PatientPlan, Tried
+from riskroute.errors import InputError
+from riskroute.routers.patience import (
+    NO_POOLS,
+    Patience,
+    PatienceOutlook,
+    PatientPlan,
+    Tried,
+    resting_tables,
+    try_in_turn,
+)
 from riskroute.routers.placement import PlacementPrices, one_exchange_placement
 
 
@@ -113,3 +123,24 @@ def test_the_shortfall_is_the_mean_of_the_worst_orders(chance: float) -> None:
 
 def test_the_objective_charges_variance() -> None:
     assert PatienceOutlook(1.0, 4.0, 1.0, 4.0, 1.0, 4.0, 1.0).objective(0.5) == pytest.approx(3.0)
+
+
+def test_tables_that_do_not_belong_together_are_refused() -> None:
+    good = order(1)
+    short = good.cost[:, :-1].copy()
+    for wrong in (
+        dataclasses.replace(good, cost=short),
+        dataclasses.replace(good, variance=short),
+        dataclasses.replace(good, sweep=good.sweep[:-1]),
+        dataclasses.replace(good, tried=Tried(("P",), np.zeros(2), 0.4, 0.002)),
+    ):
+        with pytest.raises(InputError, match="tables of a plan must belong to the same places and units"):
+            wrong.plan(0.1)
+    for units in ([7, 0, 0], [0, -1, 0]):
+        with pytest.raises(InputError, match="units of a plan must be at most those of the order"):
+            good.outlook(PatientPlan(np.array(units), before=False))
+    with pytest.raises(InputError, match="what pools fill must belong to the same pools and units"):
+        try_in_turn(["P"], np.zeros((1, 3)), np.zeros(2), 0.01, 0.0, np.arange(3.0))
+    two = np.zeros((1, 3))
+    with pytest.raises(InputError, match="tables of resting orders must belong to the same pools and units"):
+        resting_tables(two, two, np.zeros((2, 3)), two, np.zeros(2), 0.01, np.zeros(2), 0.0, np.arange(3.0))

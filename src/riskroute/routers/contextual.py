@@ -8,23 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Matrix, Units
+from riskroute.arrays import Matrix
 from riskroute.errors import StateError
 from riskroute.parameters import parameter
 from riskroute.routers.context import Context
-from riskroute.routers.dark_allocation import unit_shares
+from riskroute.routers.contextual_desk import ContextualDesk
 from riskroute.routers.dark_belief import DarkBelief, Use
-from riskroute.routers.dark_first import quickest_venue
 from riskroute.routers.lit_belief import MOST_VENUES, LitBelief
-from riskroute.routers.moment import Moment, horizon_class, moment_of
-from riskroute.routers.patience import (
-    NO_POOLS,
-    Patience,
-    PatienceOutlook,
-    PatientPlan,
-    resting_tables,
-    try_in_turn,
-)
+from riskroute.routers.moment import horizon_class, moment_of
+from riskroute.routers.patience import PatientPlan
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Public, Router
@@ -127,21 +119,23 @@ take_limits={}, rest='sweep', trade_through=False)
             self.lit_beliefs[name].borrow([other for key, other in self.lit_beliefs.items() if key != name])
 
     def decide(self, context: Context) -> Plan:
-        desk = ContextualDesk(self, context)
-        price = self._price(desk)
-        mean = desk.patience(None)
-        chosen, patience = self.choose(desk, mean, price)
-        self._mind_tails(desk, patience, chosen)
+        desk = self.desk(context)
+        chosen, pools = self.choose(desk, self._price(desk))
+        self._mind_tails(desk, chosen)
         self.routed += 1
         about = {"symbol": context.symbol, "horizon": context.horizon, "time": context.time}
         self.kept[context.order] = {**about, **desk.notes}
         while len(self.kept) > MOST_WAITING:
             self.kept.pop(next(iter(self.kept)))
-        return desk.plan(chosen, patience)
+        return desk.plan(chosen, pools)
 
-    def choose(self, desk: ContextualDesk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
-        """Return the plan to send, and the outlook by which its tails are judged."""
-        return mean.plan(price), mean
+    def desk(self, context: Context) -> ContextualDesk:
+        """Put an order before what is believed of its symbol."""
+        return ContextualDesk(context, *self.beliefs(context.symbol), self.units, self.leak)
+
+    def choose(self, desk: ContextualDesk, price: float) -> tuple[PatientPlan, tuple[str, ...]]:
+        """Return the plan to send, and the pools that it tries."""
+        return desk.mean.plan(price), desk.mean.tried.pools
 
     # the price of tails
 
@@ -155,14 +149,14 @@ take_limits={}, rest='sweep', trade_through=False)
             asked = max(asked, self.prices.get(self._class(desk.context), _FIRST_PRICE))
         return asked * desk.per_bp
 
-    def _mind_tails(self, desk: ContextualDesk, patience: Patience, chosen: PatientPlan) -> None:
+    def _mind_tails(self, desk: ContextualDesk, chosen: PatientPlan) -> None:
         """Raise or lower the price of variance by how far the tail of a plan is from what is allowed."""
         if not self.guard_tails or desk.context.horizon <= 0:
             return
-        seen = patience.outlook(chosen)
         if self.routed % _EVERY:
             return
-        rule = min(desk.simple_rules(patience), key=lambda one: one.objective(self.kappa * desk.per_bp))
+        seen = desk.mean.outlook(chosen)
+        rule = min(desk.simple_rules(desk.mean), key=lambda one: one.objective(self.kappa * desk.per_bp))
         excess = (seen.shortfall(HEAVY) - rule.shortfall(RULE_HEAVY)) * desk.per_bp - self.tail_room
         key = self._class(desk.context)
         price = self.prices.get(key, _FIRST_PRICE) * math.exp(_STEP * min(max(excess, -1.0), 1.0))
@@ -242,13 +236,10 @@ class Contextual(ContextualGreedy):
         super().begin()
         self.ready, self.last_uses = {}, {}
 
-    def choose(self, desk: ContextualDesk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
-        best = mean.plan(price)
+    def choose(self, desk: ContextualDesk, price: float) -> tuple[PatientPlan, tuple[str, ...]]:
         if not desk.pools:
-            return best, mean
-        drawn = desk.patience(self._take_draw(desk)).plan(price)
-        worse = mean.outlook(drawn).objective(price) - mean.outlook(best).objective(price)
-        return (drawn if worse * desk.per_bp <= self.budget else best), mean
+            return super().choose(desk, price)
+        return desk.plan_under_draw(self._take_draw(desk), price, self.budget / desk.per_bp)
 
     def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         symbol = self.kept.get(order, {}).get("symbol", "")
@@ -274,107 +265,5 @@ class Contextual(ContextualGreedy):
         return self.dark_beliefs[symbol].draw(uses, rng)
 
     def greedy(self, context: Context) -> Plan | None:
-        desk = ContextualDesk(self, context)
-        mean = desk.patience(None)
-        return desk.plan(mean.plan(self._price(desk)), mean)
-
-
-class ContextualDesk:
-    """An order on its books, before the beliefs of a router."""
-
-    def __init__(self, router: ContextualGreedy, context: Context) -> None:
-        self.router, self.context = router, context
-        lit, self.dark = router.beliefs(context.symbol)
-        self.unit = unit_shares(context.shares, context.lot, router.units)
-        units = -(-context.shares // self.unit)
-        self.shares: Floats = np.minimum(np.arange(units + 1.0) * self.unit, context.shares)
-        self.sweep: Floats = context.displayed.costs(self.shares)
-        self.moment: Moment = moment_of(context, float(self.sweep[-1]) / context.shares)
-        self.per_bp = 1e4 / (context.shares * context.mid)
-        half = self.moment.half_spread
-        prices = {pool.name: pool.fee - pool.improvement * half for pool in context.pools}
-        ranked = sorted(prices, key=lambda name: prices[name])
-        self.pools = [name for name in ranked if prices[name] < self.moment.sweep]
-        self.prices = np.array([prices[name] for name in self.pools])
-        self.empty = np.zeros((0, len(self.shares)))
-        horizons = (0.0, context.horizon) if context.horizon > 0 else (0.0,)
-        self.uses = [(pool, horizon) for horizon in horizons for pool in self.pools]
-        self.places: list[tuple[str, str]] = []
-        self.notes: dict[str, float] = {}
-        self.wait = lit.waiting(context, self.moment, self.shares) if context.horizon > 0 else None
-        if self.wait is not None:
-            self.notes["later"] = self.wait.later
-            there = np.flatnonzero(self.wait.there)
-            self.lit_cost, self.lit_variance = self.wait.cost[there], self.wait.variance[there]
-            names = context.books.venues
-            self.places = [("limit", names[v]) for v in there] + [("dark_rest", pool) for pool in self.pools]
-            self.extra = half * np.array([max(self.dark.adverse_selection(pool), 0.0) for pool in self.pools])
-
-    def patience(self, hazards: Matrix | None) -> Patience:
-        """What can be done with the order, as expected or if pools hold what was drawn."""
-        wait, shares, pools = self.wait, self.shares, len(self.pools)
-        found, spread = self.dark.moments(self.uses, shares, hazards) if pools else (self.empty, self.empty)
-        tried = NO_POOLS
-        if pools:
-            least = self.router.leak * self.context.shares**2 / 1000 * self.context.tick  # what leaking costs
-            tried = try_in_turn(self.pools, found[:pools], self.prices, self.moment.sweep, least, shares)
-        if wait is None:
-            return Patience(shares, self.sweep, self.empty, self.empty, 0.0, tried)
-        tables = resting_tables(
-            self.lit_cost,
-            self.lit_variance,
-            found[pools:],
-            spread[pools:],
-            self.prices,
-            wait.later,
-            self.extra,
-            wait.common,
-            shares,
-        )
-        return Patience(shares, self.sweep, *tables, wait.common, tried)
-
-    def simple_rules(self, patience: Patience) -> list[PatienceOutlook]:
-        """Outlooks of the simple rules: what a router that learns must not be riskier than."""
-        nothing = np.zeros(len(self.places), dtype=np.int64)
-        rules = [PatientPlan(nothing, before=True)]
-        venue = quickest_venue(self.context)
-        if ("limit", venue) in self.places:
-            posted = nothing.copy()
-            posted[self.places.index(("limit", venue))] = patience.units
-            rules.append(PatientPlan(posted, before=True))
-        resting = [place for place, (kind, _) in enumerate(self.places) if kind == "dark_rest"]
-        found = [patience.outlook(rule) for rule in rules]
-        if resting:
-            even = nothing.copy()
-            even[resting] = patience.units // len(resting)
-            even[resting[0]] += patience.units - int(even.sum())
-            found.append(patience.outlook(PatientPlan(even, before=False)))
-        return found
-
-    def plan(self, chosen: PatientPlan, patience: Patience) -> Plan:
-        """Return the child orders of a plan."""
-        context = self.context
-        sent = _shares(chosen.units, self.unit, context.shares)
-        held: dict[str, dict[str, int]] = {"limit": {}, "dark_rest": {}}
-        for (kind, place), shares in zip(self.places, sent, strict=True):
-            if shares:
-                held[kind][place] = shares
-        now = context.shares - sum(sent)
-        pools = patience.tried.pools if now or chosen.before else ()
-        return Plan(
-            context.order,
-            dark=dict.fromkeys(pools, context.shares),
-            in_turn=True,
-            before=chosen.before and bool(pools),
-            dark_rest=held["dark_rest"],
-            limit=held["limit"],
-        )
-
-
-def _shares(units: Units, unit: int, shares: int) -> list[int]:
-    """Shares of units; the last unit of an order may be smaller."""
-    sent, left = [], shares
-    for count in units.tolist():
-        sent.append(min(count * unit, left))
-        left -= sent[-1]
-    return sent
+        desk = self.desk(context)
+        return desk.plan(desk.mean.plan(self._price(desk)), desk.mean.tried.pools)

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.parameters import parameter
-from riskroute.routers.contextual import Contextual, ContextualDesk
+from riskroute.routers.contextual import Contextual
+from riskroute.routers.contextual_desk import ContextualDesk
 from riskroute.routers.patience import Patience, PatientPlan
 from riskroute.seeding import seed_stream
 from riskroute.validation import real_number, whole_number
@@ -48,10 +49,11 @@ class ContextualIds(Contextual):
     draws: int = parameter(8, whole_number, maximum=1000)
     orders_left: float = parameter(1000.0, real_number, minimum=0)
 
-    def choose(self, desk: ContextualDesk, mean: Patience, price: float) -> tuple[PatientPlan, Patience]:
-        best = mean.plan(price)
+    def choose(self, desk: ContextualDesk, price: float) -> tuple[PatientPlan, tuple[str, ...]]:
+        mean = desk.mean
+        best, pools = mean.plan(price), mean.tried.pools
         if not desk.pools or not desk.places:
-            return best, mean
+            return best, pools
         rng = np.random.default_rng(seed_stream(self.seed, self.name, desk.context.symbol, self.routed))
         worlds = [desk.patience(desk.dark.draw(desk.uses, rng)) for _ in range(self.draws)]
         candidates = [best, *(world.plan(price) for world in worlds), *_neighbours(desk, best, mean.units)]
@@ -64,7 +66,7 @@ class ContextualIds(Contextual):
         chosen = int(np.argmin(ratio))
         saved = float(regrets[0]) * (1 - math.exp(-learned[chosen]))  # regret that what it teaches would take away
         worth = self.orders_left * saved > regrets[chosen] - regrets[0]
-        return (candidates[chosen] if worth else best), mean
+        return (candidates[chosen] if worth else best), pools
 
     def information(self, desk: ContextualDesk, mean: Patience, plan: PatientPlan) -> float:
         """Return how much a plan would narrow the beliefs about the pools it uses, in nats, about."""

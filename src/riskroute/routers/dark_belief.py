@@ -75,6 +75,8 @@ class DarkBelief:
         self.lenders: Sequence[DarkBelief] = ()
         """Beliefs of other symbols, which one with few trials borrows from."""
         self.last, self.resets = 0, 0
+        self._expected: dict[tuple[Use, ...], tuple[Floats, Matrix, Matrix]] = {}
+        """The last shares asked for and what is expected of them, kept until something is learned."""
         self._stacked: dict[tuple[Use, ...], tuple[Matrix, Matrix, Matrix]] = {}
 
     def learn(self, pool: str, horizon: float, *, sent: int, filled: int, time: int) -> None:
@@ -89,7 +91,7 @@ class DarkBelief:
                 belief = self.sizes[key] = _prior(key)
                 self.resets += 1
         belief.add(sent, filled)
-        self._stacked = {}
+        self._stacked, self._expected = {}, {}
 
     def learn_adverse(self, pool: str, extra: float) -> None:
         """Learn what resting in a pool cost more than thought, in half-spreads a share."""
@@ -122,9 +124,14 @@ class DarkBelief:
 
         Under mean hazards, or under those given, ``(m, B)``.
         """
-        known = self._posteriors(tuple(uses))[2] if hazards is None else hazards
-        mean, variance = _capped_moments(_EDGES, known, shares)
-        return mean, variance
+        if hazards is not None:
+            drawn: tuple[Matrix, Matrix] = _capped_moments(_EDGES, hazards, shares)
+            return drawn
+        key = tuple(uses)
+        kept = self._expected.get(key)
+        if kept is None or not np.array_equal(kept[0], shares):
+            kept = self._expected[key] = (shares, *_capped_moments(_EDGES, self._posteriors(key)[2], shares))
+        return kept[1], kept[2]
 
     def draw(self, uses: Sequence[Use], rng: np.random.Generator) -> Matrix:
         """Hazards drawn from the belief, ``(m, B)``."""

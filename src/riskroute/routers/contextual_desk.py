@@ -1,0 +1,161 @@
+"""The order of a contextual router on its desk: tables of what can be done with it, and plans as child orders."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from riskroute.arrays import Floats, Matrix, Units
+from riskroute.routers.context import Context
+from riskroute.routers.dark_allocation import unit_shares
+from riskroute.routers.dark_belief import DarkBelief
+from riskroute.routers.dark_first import quickest_venue
+from riskroute.routers.lit_belief import LitBelief
+from riskroute.routers.moment import Moment, moment_of
+from riskroute.routers.patience import (
+    NO_POOLS,
+    Patience,
+    PatienceOutlook,
+    PatientPlan,
+    plan_under_draw,
+    resting_tables,
+    try_in_turn,
+)
+from riskroute.routers.plan import Plan
+
+
+class ContextualDesk:
+    """An order on its books, before what a router believes of its symbol.
+
+    Parameters
+    ----------
+    context : Context
+        The order.
+    lit, dark : LitBelief, DarkBelief
+        What is believed of venues and pools.
+    units : int
+        Parts at most into which the order is cut.
+    leak : float
+        Probability per 1,000 shares sent to a pool that the best price fades.
+    """
+
+    def __init__(self, context: Context, lit: LitBelief, dark: DarkBelief, units: int, leak: float) -> None:
+        self.context, self.dark = context, dark
+        self.unit = unit_shares(context.shares, context.lot, units)
+        count = -(-context.shares // self.unit)
+        self.shares: Floats = np.minimum(np.arange(count + 1.0) * self.unit, context.shares)
+        self.sweep: Floats = context.displayed.costs(self.shares)
+        self.moment: Moment = moment_of(context, float(self.sweep[-1]) / context.shares)
+        self.per_bp = 1e4 / (context.shares * context.mid)
+        self.leaking = leak * context.shares**2 / 1000 * context.tick
+        """Dollars that a leak costs, on average."""
+        half = self.moment.half_spread
+        prices = {pool.name: pool.fee - pool.improvement * half for pool in context.pools}
+        ranked = sorted(prices, key=lambda name: prices[name])
+        self.pools = [name for name in ranked if prices[name] < self.moment.sweep]
+        self.prices = np.array([prices[name] for name in self.pools])
+        self.empty = np.zeros((0, len(self.shares)))
+        horizons = (0.0, context.horizon) if context.horizon > 0 else (0.0,)
+        self.uses = [(pool, horizon) for horizon in horizons for pool in self.pools]
+        self.places: list[tuple[str, str]] = []
+        self.notes: dict[str, float] = {}
+        self.wait = lit.waiting(context, self.moment, self.shares) if context.horizon > 0 else None
+        if self.wait is not None:
+            self.notes["later"] = self.wait.later
+            there = np.flatnonzero(self.wait.there)
+            self.lit_cost, self.lit_variance = self.wait.cost[there], self.wait.variance[there]
+            names = context.books.venues
+            self.places = [("limit", names[v]) for v in there] + [("dark_rest", pool) for pool in self.pools]
+            self.extra = half * np.array([max(self.dark.adverse_selection(pool), 0.0) for pool in self.pools])
+
+    def patience(self, hazards: Matrix | None) -> Patience:
+        """What can be done with the order, as expected or if pools hold what was drawn."""
+        wait, shares, pools = self.wait, self.shares, len(self.pools)
+        found, spread = self.dark.moments(self.uses, shares, hazards) if pools else (self.empty, self.empty)
+        tried = NO_POOLS
+        if pools:
+            tried = try_in_turn(self.pools, found[:pools], self.prices, self.moment.sweep, self.leaking, shares)
+        if wait is None:
+            return Patience(shares, self.sweep, self.empty, self.empty, 0.0, tried)
+        tables = resting_tables(
+            self.lit_cost,
+            self.lit_variance,
+            found[pools:],
+            spread[pools:],
+            self.prices,
+            wait.later,
+            self.extra,
+            wait.common,
+            shares,
+        )
+        return Patience(shares, self.sweep, *tables, wait.common, tried)
+
+    @cached_property
+    def mean(self) -> Patience:
+        """What can be done with the order, as expected."""
+        return self.patience(None)
+
+    def plan_under_draw(self, hazards: Matrix, price: float, allowance: float) -> tuple[PatientPlan, tuple[str, ...]]:
+        """Return the plan that is best if pools hold what was drawn, and the pools to try.
+
+        The plan that is best as expected, if the other one then costs more than ``allowance`` dollars beyond it.
+        """
+        wait = self.wait
+        if wait is None or not self.pools:
+            return self.mean.plan(price), self.mean.tried.pools
+        units, before, worth = plan_under_draw(
+            *(self.shares, self.sweep, self.lit_cost, self.lit_variance, wait.common, wait.later, self.extra),
+            *(self.prices, self.moment.sweep, self.leaking),
+            *self.dark.moments(self.uses, self.shares),
+            *self.dark.moments(self.uses, self.shares, hazards),
+            *(price, allowance),
+        )
+        pools = tuple(name for name, some in zip(self.pools, worth.tolist(), strict=True) if some)
+        return PatientPlan(units, before), pools
+
+    def simple_rules(self, patience: Patience) -> list[PatienceOutlook]:
+        """Outlooks of the simple rules: what a router that learns must not be riskier than."""
+        nothing = np.zeros(len(self.places), dtype=np.int64)
+        rules = [PatientPlan(nothing, before=True)]
+        venue = quickest_venue(self.context)
+        if ("limit", venue) in self.places:
+            posted = nothing.copy()
+            posted[self.places.index(("limit", venue))] = patience.units
+            rules.append(PatientPlan(posted, before=True))
+        resting = [place for place, (kind, _) in enumerate(self.places) if kind == "dark_rest"]
+        found = [patience.outlook(rule) for rule in rules]
+        if resting:
+            even = nothing.copy()
+            even[resting] = patience.units // len(resting)
+            even[resting[0]] += patience.units - int(even.sum())
+            found.append(patience.outlook(PatientPlan(even, before=False)))
+        return found
+
+    def plan(self, chosen: PatientPlan, tried: tuple[str, ...]) -> Plan:
+        """Return the child orders of a plan that tries some pools, if it has anything to try them with."""
+        context = self.context
+        sent = _shares(chosen.units, self.unit, context.shares)
+        held: dict[str, dict[str, int]] = {"limit": {}, "dark_rest": {}}
+        for (kind, place), shares in zip(self.places, sent, strict=True):
+            if shares:
+                held[kind][place] = shares
+        now = context.shares - sum(sent)
+        pools = tried if now or chosen.before else ()
+        return Plan(
+            context.order,
+            dark=dict.fromkeys(pools, context.shares),
+            in_turn=True,
+            before=chosen.before and bool(pools),
+            dark_rest=held["dark_rest"],
+            limit=held["limit"],
+        )
+
+
+def _shares(units: Units, unit: int, shares: int) -> list[int]:
+    """Shares of units; the last unit of an order may be smaller."""
+    sent, left = [], shares
+    for count in units.tolist():
+        sent.append(min(count * unit, left))
+        left -= sent[-1]
+    return sent

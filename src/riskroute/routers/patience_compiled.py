@@ -1,0 +1,276 @@
+"""Compiled arithmetic of `riskroute.routers.patience`: outlooks of plans, and the best of them.
+
+Tables are checked here, since compiled code reads whatever lies behind an array that is too short.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from riskroute.arrays import Flags, Floats, Matrix, Units
+from riskroute.errors import InputError
+from riskroute.routing.group_search import group_profile_compiled, group_units_compiled
+
+SPARED = 0.7
+"""Part of the exposure to the mid that shares are spared which find somebody in a pool before the horizon."""
+
+SHORTFALL = 0.05
+"""Worst fraction of orders that the expected shortfall is the mean of."""
+
+_ROOT, _ROOT_OF_TWO_PI = math.sqrt(2), math.sqrt(2 * math.pi)
+
+
+@njit(cache=True)
+def interpolate_compiled(x: float, shares: Floats, values: Floats) -> float:
+    """Interpolate ``values`` between the shares of two units; shares rise evenly but for the last unit."""
+    step = shares[1]
+    k = min(int(x / step), len(shares) - 2)
+    part = (x - shares[k]) / (shares[k + 1] - shares[k])
+    return float(values[k] + part * (values[k + 1] - values[k]))
+
+
+@njit(cache=True)
+def waiting_compiled(
+    shares: Floats, cost: Matrix, variance: Matrix, common: float, units: Units, factor: float
+) -> tuple[float, float]:
+    """Cost and variance of a part of the units that wait."""
+    money, square, exposed = 0.0, 0.0, 0.0
+    for k in range(len(units)):
+        if units[k]:
+            waits = factor * shares[units[k]]
+            money += interpolate_compiled(waits, shares, cost[k])
+            square += interpolate_compiled(waits, shares, variance[k])
+            exposed += waits
+    return money, max(square + common * exposed * exposed, 0.0)
+
+
+@njit(cache=True)
+def outlook_compiled(
+    shares: Floats,
+    sweep: Floats,
+    cost: Matrix,
+    variance: Matrix,
+    common: float,
+    found: Floats,
+    nothing: float,
+    pool_price: float,
+    pools: bool,
+    units: Units,
+    before: bool,
+) -> tuple[float, float, float, float, float, float, float]:
+    """Cost and variance of a plan: both together, if pools hold nothing, if they hold something; and how likely."""
+    if cost.shape != variance.shape or cost.shape != (len(units), len(shares)) or len(shares) < 2:
+        raise InputError("tables of a plan must belong to the same places and units, and did not")
+    if len(sweep) != len(shares) or (pools and len(found) != len(shares)):
+        raise InputError("tables of a plan must belong to the same places and units, and did not")
+    total, waits = shares[-1], 0.0
+    for k in range(len(units)):
+        if units[k] < 0 or units[k] >= len(shares):
+            raise InputError("units of a plan must be at most those of the order, and were not")
+        waits += shares[units[k]]
+    waits = min(waits, total)
+    now = total - waits
+    money, square = waiting_compiled(shares, cost, variance, common, units, 1.0)
+    money += interpolate_compiled(now, shares, sweep)
+    if not pools or (now <= 0 and not before):
+        return money, square, money, square, money, square, 1.0
+    size = total if before else now
+    filled = min(interpolate_compiled(size, shares, found), size)
+    left = max(now - filled, 0.0)
+    still = max(total - filled - left, 0.0) / waits if waits > 0 else 0.0
+    lucky, other = waiting_compiled(shares, cost, variance, common, units, min(still, 1.0))
+    lucky += interpolate_compiled(left, shares, sweep) + pool_price * filled
+    mean = nothing * money + (1 - nothing) * lucky
+    both = nothing * square + (1 - nothing) * other + nothing * (1 - nothing) * (money - lucky) ** 2
+    return mean, both, money, square, lucky, other, nothing
+
+
+@njit(cache=True)
+def mixture_shortfall_compiled(one: float, one_sd: float, other: float, other_sd: float, chance: float) -> float:
+    """Mean of the worst `SHORTFALL` of a mixture of two normal laws, the first with probability ``chance``."""
+    one_sd, other_sd = max(one_sd, 1e-12), max(other_sd, 1e-12)
+    low, high = min(one - 9 * one_sd, other - 9 * other_sd), max(one + 9 * one_sd, other + 9 * other_sd)
+    for _ in range(40):
+        x = (low + high) / 2
+        above = chance * math.erfc((x - one) / one_sd / _ROOT) + (1 - chance) * math.erfc(
+            (x - other) / other_sd / _ROOT
+        )
+        if above / 2 > SHORTFALL:
+            low = x
+        else:
+            high = x
+    x, total, weight = (low + high) / 2, 0.0, 0.0
+    for mean, sd, part in ((one, one_sd, chance), (other, other_sd, 1 - chance)):
+        z = (x - mean) / sd
+        tail = math.erfc(z / _ROOT) / 2
+        total += part * (mean * tail + sd * math.exp(-z * z / 2) / _ROOT_OF_TWO_PI)
+        weight += part * tail
+    return total / weight
+
+
+@njit(cache=True)
+def resting_tables_compiled(
+    cost: Matrix,
+    variance: Matrix,
+    found: Matrix,
+    spread: Matrix,
+    prices: Floats,
+    later: float,
+    extra: Floats,
+    common: float,
+    shares: Floats,
+) -> tuple[Matrix, Matrix]:
+    """`riskroute.routers.patience.resting_tables`, compiled."""
+    first, pools, width = len(cost), len(found), len(shares)
+    if cost.shape != variance.shape or found.shape != spread.shape or len(prices) != pools or len(extra) != pools:
+        raise InputError("tables of resting orders must belong to the same pools and units, and did not")
+    if cost.shape[1] != width or found.shape[1] != width:
+        raise InputError("tables of resting orders must belong to the same pools and units, and did not")
+    money, square = np.empty((first + pools, width)), np.empty((first + pools, width))
+    money[:first], square[:first] = cost, variance
+    for j in range(pools):
+        for k in range(width):
+            rest = (shares[k] - found[j, k]) * later + extra[j] * shares[k]
+            money[first + j, k] = found[j, k] * prices[j] + rest
+            exposed = shares[k] - SPARED * found[j, k]
+            spared = common * (shares[k] * shares[k] - exposed * exposed)
+            square[first + j, k] = spread[j, k] * (later - prices[j]) ** 2 - spared
+    return money, square
+
+
+@njit(cache=True)
+def in_turn_compiled(
+    found: Matrix, prices: Floats, sweep: float, least: float, shares: Floats
+) -> tuple[Flags, Floats, float, float]:
+    """Which pools are worth trying, what they find together, how likely nothing, and what a share of it costs."""
+    pools, width = found.shape
+    if len(prices) != pools or len(shares) != width or width < 2:
+        raise InputError("what pools fill must belong to the same pools and units, and did not")
+    worth, together, left = np.zeros(pools, dtype=np.bool_), np.zeros(width), shares.copy()
+    nothing, spent = 1.0, 0.0
+    for j in range(pools):
+        if found[j, -1] * (sweep - prices[j]) <= least:
+            continue
+        worth[j] = True
+        nothing *= 1 - min(found[j, 1] / shares[1], 1.0)
+        for k in range(width):
+            got = min(interpolate_compiled(left[k], shares, found[j]), left[k])
+            together[k] += got
+            left[k] -= got
+            if k == width - 1:
+                spent += got * prices[j]
+    return worth, together, nothing, spent / max(together[-1], 1e-9)
+
+
+@njit(cache=True)
+def do_now_compiled(
+    now: float,
+    shares: Floats,
+    sweep: Floats,
+    found: Floats,
+    nothing: float,
+    pool_price: float,
+    pools: bool,
+    price: float,
+) -> float:
+    """Cost of shares that are done now, pools tried first with them, plus the price of that risk."""
+    plain = interpolate_compiled(now, shares, sweep)
+    if not pools or now <= 0:
+        return plain
+    some = min(interpolate_compiled(now, shares, found), now)
+    saved = plain - interpolate_compiled(now - some, shares, sweep) - pool_price * some
+    return plain - (1 - nothing) * saved + price * nothing * (1 - nothing) * saved * saved
+
+
+@njit(cache=True)
+def plan_under_draw_compiled(
+    shares: Floats,
+    sweep: Floats,
+    lit_cost: Matrix,
+    lit_variance: Matrix,
+    common: float,
+    later: float,
+    extra: Floats,
+    prices: Floats,
+    share_sweep: float,
+    least: float,
+    found: Matrix,
+    spread: Matrix,
+    drawn: Matrix,
+    drawn_spread: Matrix,
+    price: float,
+    allowance: float,
+) -> tuple[Units, bool, Flags]:
+    """`riskroute.routers.patience.plan_under_draw`, compiled."""
+    pools = len(prices)
+    worth, together, nothing, pays = in_turn_compiled(found[:pools], prices, share_sweep, least, shares)
+    cost, variance = resting_tables_compiled(
+        lit_cost, lit_variance, found[pools:], spread[pools:], prices, later, extra, common, shares
+    )
+    any_found = together / max(1 - nothing, 1e-9)
+    mean = (shares, sweep, cost, variance, common, any_found, nothing, pays, bool(worth.any()))
+    best, best_before = best_plan_compiled(*mean, price)
+    tries, together, nothing, pays = in_turn_compiled(drawn[:pools], prices, share_sweep, least, shares)
+    cost, variance = resting_tables_compiled(
+        lit_cost, lit_variance, drawn[pools:], drawn_spread[pools:], prices, later, extra, common, shares
+    )
+    any_found = together / max(1 - nothing, 1e-9)
+    other = (shares, sweep, cost, variance, common, any_found, nothing, pays, bool(tries.any()))
+    units, before = best_plan_compiled(*other, price)
+    money, square = outlook_compiled(*mean, best, best_before)[:2]
+    rival, rival_square = outlook_compiled(*mean, units, before)[:2]
+    if rival + price * rival_square - money - price * square <= allowance:
+        return units, before, worth
+    return best, best_before, worth
+
+
+@njit(cache=True)
+def best_plan_compiled(
+    shares: Floats,
+    sweep: Floats,
+    cost: Matrix,
+    variance: Matrix,
+    common: float,
+    found: Floats,
+    nothing: float,
+    pool_price: float,
+    pools: bool,
+    price: float,
+) -> tuple[Units, bool]:
+    """Return the units that wait, and whether pools are tried with the whole order before or with the remainder.
+
+    The best way to let every total wait comes from one infimal convolution; then totals are tried both ways. That is
+    exact for pools that are tried with the remainder. Pools that are tried before leave less to wait, in the same
+    proportions; of these plans every few totals are tried, and all around the best of them.
+    """
+    slots, width = cost.shape
+    if cost.shape != variance.shape or width != len(shares) or width != len(sweep) or width < 2:
+        raise InputError("tables of a plan must belong to the same places and units, and did not")
+    if pools and len(found) != width:
+        raise InputError("tables of a plan must belong to the same places and units, and did not")
+    if slots == 0:
+        return np.zeros(0, dtype=np.int64), False
+    best, choices = group_profile_compiled(cost + price * variance)
+    tables = (shares, sweep, cost, variance, common, found, nothing, pool_price, pools)
+    units, before, lowest = np.zeros(slots, dtype=np.int64), False, np.inf
+    chosen = 0
+    for n in range(width):
+        now = do_now_compiled(shares[-1] - shares[n], shares, sweep, found, nothing, pool_price, pools, price)
+        objective = best[n] + price * common * shares[n] * shares[n] + now
+        if objective < lowest:
+            chosen, lowest = n, objective
+    units = group_units_compiled(choices, chosen)
+    if not pools:
+        return units, before
+    step, middle = max(width // 25, 1), 0
+    for stage in range(2):  # every few totals, then those around the best
+        first, last = (0, width) if stage == 0 else (max(middle - step + 1, 0), min(middle + step, width))
+        for n in range(first, last, step if stage == 0 else 1):
+            rival = group_units_compiled(choices, n)
+            money, square = outlook_compiled(*tables, rival, True)[:2]
+            if money + price * square < lowest:
+                units, before, lowest, middle = rival, True, money + price * square, n
+    return units, before
