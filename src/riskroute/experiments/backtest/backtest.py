@@ -203,7 +203,7 @@ def run_backtest(
     pools = bool(days[0].pools)
     if choices is None:
         names = router_names(config.routers, pools=pools, horizon=config.horizon, train=config.train)
-        choices = [_choice(name, days, config, engine, cache) for name in names]
+        choices = [router_choice(name, days, config, engine=engine, cache=cache) for name in names]
     tables = play_routers(choices, days, config, engine=engine, cache=cache, finished=finished)
     played = tables.orders["router"].unique(maintain_order=True).to_list()
     bar = choose_bar(tables.orders, played, pools=pools, horizon=config.horizon, kappa=config.kappa)
@@ -221,9 +221,15 @@ def _check_training(days: Sequence[MarketDay], config: BacktestConfig) -> None:
         raise InputError(f"train must be at most {most}, which leaves days to judge, was {config.train}")
 
 
-def _choice(
-    name: str, days: Sequence[MarketDay], config: BacktestConfig, engine: Engine | None, cache: TableCache | None
+def router_choice(
+    name: str,
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    engine: Engine | None = None,
+    cache: TableCache | None = None,
 ) -> RouterChoice:
+    """Return a router by its name, as `named_choice`; one that must be fitted is fitted on the training days."""
     if name == "static":
         return fit_static(days, config)
     if name == "static+sweep":
@@ -313,7 +319,7 @@ def backtest(
     if own:
         asked = names or ("sweep",)
         rules = router_names(asked, pools=bool(ready[0].pools), horizon=config.horizon)
-        choices = [_choice(name, ready, config, engine, cache) for name in rules]
+        choices = [router_choice(name, ready, config, engine=engine, cache=cache) for name in rules]
         choices += [RouterChoice(one.name, one.name, begins_as=one) for one in own]
     return run_backtest(str(market), ready, config, engine=engine, cache=cache, choices=choices)
 

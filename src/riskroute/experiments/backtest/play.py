@@ -73,6 +73,10 @@ class PlayTask:
 
     def perform(self) -> Tables:
         """Play all days; what was learned on one day is known on the next."""
+        return self.play(self.start())
+
+    def start(self) -> Router:
+        """Make the router, told what the backtest knows: its seed, and what risk costs."""
         choice, config = self.choice, self.config
         if choice.name in POLICIES:
             rounds = len(self.days) * config.orders
@@ -83,8 +87,11 @@ class PlayTask:
             given = {"seed": self.seed, "kappa": config.kappa}
             told = {name: given[name] for name in known}
             choice = dataclasses.replace(choice, parameters={**told, **choice.parameters})
-        router = choice.make()
-        parts = []
+        return choice.make()
+
+    def play(self, router: Router) -> Tables:
+        """Play all days with a router, which then knows what it learned on them."""
+        config, parts = self.config, []
         for place, day in enumerate(self.days):
             trading = trading_day(day, config)
             played = play_day(
@@ -96,7 +103,7 @@ class PlayTask:
                 fade=config.stress.fade,
                 view=_placebo_view(self.placebo, trading, self.seed) if self.placebo else None,
             )
-            key = {"router": choice.label, "seed": self.seed, "symbol": day.symbol, "day": str(day.date)}
+            key = {"router": self.choice.label, "seed": self.seed, "symbol": day.symbol, "day": str(day.date)}
             first = _first_judged(place, len(self.days), self.train, config.orders)
             minutes = 60 * config.block_minutes
             queue = day.load().queue

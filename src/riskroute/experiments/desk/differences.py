@@ -1,0 +1,182 @@
+"""What one router saves against another on the test days, in all and by state of the market."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import polars
+
+from riskroute.arrays import Integers, Vector
+from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.costs import TERCILES
+from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.measures import plain_quantile
+from riskroute.experiments.backtest.play import trading_day
+from riskroute.experiments.backtest.statistics import bootstrap_difference
+from riskroute.experiments.backtest.summary import ORDER, ROUNDING, Paired, block_numbers, costs_in_bps
+from riskroute.experiments.desk.records import Estimate, LearningCost, Saving, StateDifference
+from riskroute.market.clock import SECOND
+from riskroute.market.day_books import DayBooks
+from riskroute.seeding import seed_stream
+
+VOLATILITY_SECONDS = 300
+"""Volatility at an order is that of so many seconds before it."""
+
+TERCILE_MEASURES = ("spread", "volatility", "depth")
+
+
+def paired_orders(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
+    """Return the judged orders with ``bps`` and ``dollars``: the cost of one router less that of another."""
+    judged = costs_in_bps(orders.filter(polars.col("judged") & polars.col("router").is_in([router, against])))
+    costs = [polars.col("cost_bps").mean(), polars.col("cost").mean()]
+    means = judged.group_by("router", *ORDER, "block", maintain_order=True).agg(costs)
+    one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
+    both = one.join(other, on=[*ORDER, "block"], suffix="_other").sort(ORDER)
+    gap = polars.col("cost_bps") - polars.col("cost_bps_other")
+    same = gap.abs() < ROUNDING
+    return both.select(
+        *ORDER,
+        "block",
+        bps=polars.when(same).then(0.0).otherwise(gap),
+        dollars=polars.when(same).then(0.0).otherwise(polars.col("cost") - polars.col("cost_other")),
+    )
+
+
+def estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> Estimate:
+    """Return the mean with its interval; ``names`` tell its random stream from others."""
+    rng = np.random.default_rng(seed_stream(seed, "desk", *map(str, names)))
+    found = bootstrap_difference(values, blocks, rng)
+    return Estimate(found.mean, _known(found.low), _known(found.high))
+
+
+def saving_of(
+    orders: polars.DataFrame, router: str, against: str, *, seed: int, paired: Paired | None = None
+) -> Saving:
+    """Return what a router saves against another; basis points are those of ``paired`` if the backtest has them."""
+    gaps = paired_orders(orders, router, against)
+    blocks, days = block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
+    if paired is None:
+        rng = np.random.default_rng(seed_stream(seed, "desk", router, against, "bps"))
+        found = bootstrap_difference(gaps["bps"].to_numpy(), blocks, rng)
+        bps, detectable = Estimate(found.mean, _known(found.low), _known(found.high)), _known(found.detectable)
+    else:
+        bps, detectable = Estimate(paired.difference_bps, paired.low, paired.high), paired.detectable_bps
+    dollars = turned(estimate(gaps["dollars"].to_numpy(), blocks, seed, router, against, "dollars"))
+    per_day = gaps.height / days
+    daily = Estimate(
+        per_day * dollars.mean,
+        None if dollars.low is None else per_day * dollars.low,
+        None if dollars.high is None else per_day * dollars.high,
+    )
+    return Saving(router, against, turned(bps), dollars, daily, detectable)
+
+
+def turned(one: Estimate) -> Estimate:
+    """Return a saving of a difference, or the other way round: the sign turned, and never a negative zero.
+
+    Examples
+    --------
+    >>> turned(Estimate(-0.5, -0.75, -0.25)), turned(Estimate(0.0, None, None))
+    (Estimate(mean=0.5, low=0.25, high=0.75), Estimate(mean=0.0, low=None, high=None))
+    """
+    low, high = (None if end is None else 0.0 - end for end in (one.high, one.low))
+    return Estimate(0.0 - one.mean, low, high)
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
+    """Return the state of the market at every judged order, from what was known then: one row per order.
+
+    Columns are those of `StateDifference`, and ``imbalance``: the shares at the best prices on our own side less those
+    on the other, over both; above 0 the price tends to move away from us.
+    """
+    plain = orders.filter(polars.col("judged")).unique(ORDER, keep="first", maintain_order=True).sort(ORDER)
+    moment = polars.from_epoch("time", time_unit="ns").dt.replace_time_zone("UTC")
+    table = plain.select(
+        *ORDER,
+        "time",
+        side="sign",
+        hour=moment.dt.convert_time_zone("America/New_York").dt.hour().cast(polars.Int64),
+        spread=1e4 * (polars.col("ask") - polars.col("bid")) / polars.col("mid"),
+        depth="depth",
+    )
+    parts = []
+    for day in days:
+        mine = table.filter((polars.col("symbol") == day.symbol) & (polars.col("day") == str(day.date)))
+        if mine.height:
+            books = trading_day(day, config).books
+            times, signs = mine["time"].to_list(), mine["side"].to_list()
+            volatility = [_volatility(books, time) for time in times]
+            imbalance = [_imbalance(books, time, sign) for time, sign in zip(times, signs, strict=True)]
+            parts.append(
+                mine.with_columns(
+                    volatility=polars.Series(volatility, dtype=polars.Float64).fill_nan(None),
+                    imbalance=polars.Series(imbalance, dtype=polars.Float64),
+                )
+            )
+    return polars.concat(parts)
+
+
+def _volatility(books: DayBooks, time: int) -> float:
+    """Basis points per root second; NaN where nothing was displayed."""
+    mids = books.mids(time - SECOND * np.arange(VOLATILITY_SECONDS, -1, -1))
+    moves = np.diff(mids) / mids[-1]
+    moves = moves[np.isfinite(moves)]
+    return 1e4 * math.sqrt(float(moves @ moves) / len(moves)) if len(moves) else math.nan
+
+
+def _imbalance(books: DayBooks, time: int, sign: int) -> float:
+    now = books.as_of(time)
+    bid_px, bid_sz, ask_px, ask_sz = now.bid_px[:, 0], now.bid_sz[:, 0], now.ask_px[:, 0], now.ask_sz[:, 0]
+    bids = float(bid_sz[bid_px == np.nanmax(bid_px)].sum())
+    asks = float(ask_sz[ask_px == np.nanmin(ask_px)].sum())
+    return sign * (bids - asks) / max(bids + asks, 1.0)
+
+
+def with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = TERCILES) -> polars.DataFrame:
+    """Return the rows that have a measure, with the third they are in as ``state``; equal values stay together."""
+    known = table.drop_nulls(measure)
+    edges = known.select(plain_quantile(polars.col(measure), part, 3).alias(f"{part}") for part in (1, 2)).row(0)
+    third = polars.sum_horizontal((polars.col(measure) > edge).cast(polars.Int64) for edge in edges)
+    return known.with_columns(state=third.replace_strict(dict(enumerate(names)), return_dtype=polars.String))
+
+
+def differences_by_state(
+    orders: polars.DataFrame, states: polars.DataFrame, router: str, against: str, *, seed: int
+) -> tuple[StateDifference, ...]:
+    """Return the difference of a router to another, by hour, side, and thirds of spread, volatility and depth."""
+    gaps = paired_orders(orders, router, against).join(states, on=ORDER, how="left", maintain_order="left")
+    tables = {"hour": gaps.with_columns(state=polars.format("{}:00 to {}:00", "hour", polars.col("hour") + 1))}
+    if gaps["side"].n_unique() > 1:
+        sides = polars.when(polars.col("side") > 0).then(polars.lit("buy")).otherwise(polars.lit("sell"))
+        tables["side"] = gaps.with_columns(state=sides)
+    tables |= {one: with_terciles(gaps, one) for one in TERCILE_MEASURES if gaps[one].count()}
+    found = []
+    for measure, table in tables.items():
+        for (state,), mine in table.sort(measure, *ORDER).group_by("state", maintain_order=True):
+            rows = mine.sort(ORDER)
+            values, blocks = rows["bps"].to_numpy(), block_numbers(rows)
+            least, most = (
+                float(end) for end in mine.select(low=polars.col(measure).min(), high=polars.max(measure)).row(0)
+            )
+            difference = estimate(values, blocks, seed, router, against, measure, state)
+            found.append(StateDifference(measure, str(state), least, most, mine.height, difference))
+    return tuple(found)
+
+
+def learning_cost(orders: polars.DataFrame, router: str) -> LearningCost | None:
+    """Return what trying plans that do not seem best cost, on the first day of every symbol and later."""
+    spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
+    mine = (
+        orders.filter(polars.col("router") == router).with_columns(spent=spent).filter(polars.col("spent").is_finite())
+    )
+    if mine.is_empty():
+        return None
+    parts = mine.with_columns(first=polars.col("day") == polars.col("day").min().over("symbol"))
+    first, later = (parts.filter(polars.col("first") == one)["spent"] for one in (True, False))
+    return LearningCost(float(np.mean(first.to_numpy())), float(np.mean(later.to_numpy())) if len(later) else None)

@@ -1,0 +1,203 @@
+"""What a desk study found for one size and horizon of orders, in typed records.
+
+Costs are basis points of the arrival mid, fees included. A difference is the cost of one router less that of another,
+order by order on the test days, so that less than 0 is a saving; a saving has its sign turned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from riskroute.experiments.backtest.summary import Comparison
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its 95 % confidence interval over time blocks; None where there are too few blocks for one."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+    @property
+    def above_zero(self) -> bool:
+        """Whether the whole interval is."""
+        return self.low is not None and self.low > 0
+
+    @property
+    def below_zero(self) -> bool:
+        """Whether the whole interval is."""
+        return self.high is not None and self.high < 0
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What one router saves against another on the test days; below 0 it costs more.
+
+    Parameters
+    ----------
+    router, against : str
+        The two routers.
+    bps : Estimate
+        Basis points an order.
+    dollars_per_order : Estimate
+        Dollars an order.
+    dollars_per_day : Estimate
+        Dollars a day, with as many orders a day as were judged.
+    detectable_bps : float, optional
+        The true saving that so many orders would show four times out of five.
+    """
+
+    router: str
+    against: str
+    bps: Estimate
+    dollars_per_order: Estimate
+    dollars_per_day: Estimate
+    detectable_bps: float | None
+
+
+@dataclass(frozen=True)
+class StateDifference:
+    """The difference to the simple rule among orders that met one state of the market.
+
+    Parameters
+    ----------
+    measure : str
+        ``hour`` (New York), ``spread`` (basis points), ``volatility`` (basis points per root second, over the five
+        minutes before), ``depth`` (shares displayed on the side to take from) or ``side`` (1 for a purchase).
+    state : str
+        ``low``, ``middle`` or ``high`` third of the orders, the hour, or the side.
+    least, most : float
+        The smallest and largest value of the measure.
+    orders : int
+        How many there are.
+    difference_bps : Estimate
+        Cost of the router less that of the simple rule.
+    """
+
+    measure: str
+    state: str
+    least: float
+    most: float
+    orders: int
+    difference_bps: Estimate
+
+
+@dataclass(frozen=True)
+class LearningCost:
+    """By how many basis points orders cost more than with the plans that seemed best, as the router tried others.
+
+    ``later_bps`` is the mean over all days but the first; None with one day only.
+    """
+
+    first_day_bps: float
+    later_bps: float | None
+
+
+@dataclass(frozen=True)
+class SurfacePoint:
+    """The saving if pools hold ``presence`` times as much, and are ``adverse`` times as adverse, as assumed."""
+
+    presence: float
+    adverse: float
+    saving_bps: Estimate
+
+
+@dataclass(frozen=True)
+class DarkSurface:
+    """The saving of a router against another over a grid of assumptions on dark pools, on fewer orders."""
+
+    router: str
+    against: str
+    orders: int
+    points: tuple[SurfacePoint, ...]
+
+
+@dataclass(frozen=True)
+class RoutingRow:
+    """Where a router sends shares in one state of the book.
+
+    Parameters
+    ----------
+    spread : str
+        ``narrow``, ``middle`` or ``wide``: a third of the orders.
+    imbalance : str
+        ``with us`` if the best prices hold more shares on the other side than on our own, so that the price tends to
+        come to us; else ``against us``.
+    orders : int
+        Orders that met this state.
+    place, kind : str
+        Venue or pool, and kind of child order.
+    sent_fraction : float
+        Fraction of all shares sent in this state; a share that came back and was sent again counts again.
+    filled_fraction : float
+        Fraction of all shares filled in this state.
+    """
+
+    spread: str
+    imbalance: str
+    orders: int
+    place: str
+    kind: str
+    sent_fraction: float
+    filled_fraction: float
+
+
+@dataclass(frozen=True)
+class DeskCase:
+    """The answer for one size and horizon of orders.
+
+    Parameters
+    ----------
+    shares, horizon : int, float
+        Shares of an order and the seconds that it has.
+    training_days, test_days : int
+        Days on which the router was chosen, and on which it was judged; of a single day, its two halves.
+    price : float
+        Mean mid of the judged orders, dollars.
+    training_objective_bps : dict[str, float]
+        Objective of every router on the training days: its mean cost plus the charge for unforeseen variance.
+    chosen : str
+        The router of the least objective there; the simple rule to beat if nothing was better.
+    use : str
+        The router to use: the chosen one if the test days confirm that it beats the simple rule, else that rule.
+    reason : str
+        Why; one of `riskroute.experiments.desk.choice.REASONS`.
+    saving : Saving, optional
+        What the chosen router saves against the simple rule; None if it is the rule.
+    states : tuple[StateDifference, ...]
+        Its difference to the simple rule, by state of the market.
+    losses : tuple[StateDifference, ...]
+        Those states where it is worse with its whole interval.
+    learning : LearningCost, optional
+        What learning cost; None if the chosen router never tries a plan that does not seem best.
+    not_looking : Saving, optional
+        What looking at the books saves: the sweep against the static split; None if that was not played.
+    headroom_bps : float
+        What knowing everything would save against the simple rule.
+    surface : DarkSurface, optional
+        The saving under other assumptions on dark pools; None without pools.
+    routing_table : tuple[RoutingRow, ...]
+        Where the router to use sends shares.
+    comparison : Comparison
+        All routers on the test days, as a backtest has them.
+    """
+
+    shares: int
+    horizon: float
+    training_days: int
+    test_days: int
+    price: float
+    training_objective_bps: dict[str, float]
+    chosen: str
+    use: str
+    reason: str
+    saving: Saving | None
+    states: tuple[StateDifference, ...]
+    losses: tuple[StateDifference, ...]
+    learning: LearningCost | None
+    not_looking: Saving | None
+    headroom_bps: float
+    surface: DarkSurface | None
+    routing_table: tuple[RoutingRow, ...]
+    comparison: Comparison

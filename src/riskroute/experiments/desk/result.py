@@ -1,0 +1,92 @@
+"""What a desk study found, as a record: JSON in and out, text, and files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars
+
+from riskroute.experiments.backtest.texts import comparison_table
+from riskroute.experiments.desk.config import DeskConfig
+from riskroute.experiments.desk.records import DeskCase
+from riskroute.experiments.desk.texts import routing_text, savings_table, states_table, surface_table
+from riskroute.experiments.desk.words import case_paragraph
+from riskroute.files import writable_folder, write_json, write_whole
+from riskroute.records import record_from_plain, record_to_plain
+from riskroute.simulation.dark_market import PoolModel
+
+
+@dataclass(frozen=True)
+class DeskResult:
+    """The answers for all sizes and horizons.
+
+    Parameters
+    ----------
+    config : DeskConfig
+        What was asked.
+    days : tuple[str, ...]
+        Symbols and days that were played.
+    pools : tuple[PoolModel, ...]
+        Dark pools as assumed.
+    cases : tuple[DeskCase, ...]
+        One per size and horizon.
+    """
+
+    config: DeskConfig
+    days: tuple[str, ...]
+    pools: tuple[PoolModel, ...]
+    cases: tuple[DeskCase, ...]
+
+    @property
+    def answer(self) -> str:
+        """The answer in plain words, one paragraph for every size and horizon."""
+        return "\n\n".join(case_paragraph(case, self.config) for case in self.cases)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; every number that is printed is among them."""
+        plain: dict[str, Any] = record_to_plain(self)
+        return plain
+
+    @classmethod
+    def from_json(cls, content: Any) -> DeskResult:
+        """Rebuild the result of what `to_json` returned."""
+        return record_from_plain(cls, content)
+
+    @property
+    def routing_table(self) -> polars.DataFrame:
+        """Where the router to use sends shares, by size, horizon and state of the book."""
+        rows = [
+            {"shares": case.shares, "horizon": case.horizon, "router": case.use, **record_to_plain(row)}
+            for case in self.cases
+            for row in case.routing_table
+        ]
+        return polars.DataFrame(rows)
+
+    def write(self, out: str | Path) -> list[Path]:
+        """Write the result as JSON and text, and the routing table as CSV and Parquet."""
+        folder, table = writable_folder("out", out), self.routing_table
+        return [
+            write_json(folder / "desk.json", self.to_json()),
+            write_whole(folder / "desk.txt", lambda beside: beside.write_text(f"{self}\n")),
+            write_whole(folder / "routing.csv", table.write_csv),
+            write_whole(folder / "routing.parquet", table.write_parquet),
+        ]
+
+    def __str__(self) -> str:
+        lines = [f"{self.config.market}, {len(self.days)} days", "", savings_table(self.cases).plain()]
+        for case in self.cases:
+            time = f"{case.horizon:g} s" if case.horizon else "at once"
+            lines += ["", f"{case.shares:,} shares, {time}: all routers on the test days, bps", ""]
+            lines += [comparison_table(case.comparison).plain()]
+            if case.states:
+                lines += ["", f"{case.chosen} less {case.comparison.bar}, by state of the market", ""]
+                lines += [states_table(case.states).plain()]
+            if case.surface is not None:
+                one = case.surface
+                said = f"{one.router} saves against {one.against}, bps, by what dark pools are assumed to be"
+                lines += ["", f"{said} ({one.orders:,} orders each)", "", surface_table(one).plain()]
+            lines += ["", f"where {case.use} sends shares (fractions of those sent)", ""]
+            lines += [routing_text(case.routing_table).plain()]
+        return "\n".join([*lines, "", self.answer])

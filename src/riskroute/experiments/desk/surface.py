@@ -1,0 +1,43 @@
+"""Dark pools are an assumption: what a router saves if they hold more or less, and are more or less adverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from riskroute.experiments.backtest.config import Stress
+from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.play import RouterChoice, TableCache, play_routers
+from riskroute.experiments.desk.config import DeskConfig
+from riskroute.experiments.desk.differences import saving_of
+from riskroute.experiments.desk.records import DarkSurface, SurfacePoint
+from riskroute.simulation.engines import Engine
+
+PRESENCE = (0.5, 1.0, 2.0)
+ADVERSE = (0.0, 1.0, 2.0)
+"""Factors on what pools hold, and on their adverse selection."""
+
+
+def dark_surface(
+    pair: tuple[RouterChoice, RouterChoice],
+    days: Sequence[MarketDay],
+    config: DeskConfig,
+    size: int,
+    horizon: float,
+    *,
+    engine: Engine | None = None,
+    cache: TableCache | None = None,
+) -> DarkSurface:
+    """Return the saving of one router against another over a grid of assumptions.
+
+    Routers that learn do so anew under each of them; those that were fitted keep the parameters they have.
+    """
+    router, against = (one.label for one in pair)
+    points, orders = [], 0
+    for presence in PRESENCE:
+        for adverse in ADVERSE:
+            asked = config.backtest(size, horizon, Stress(presence=presence, adverse=adverse))
+            played = play_routers(pair, days, asked, engine=engine, cache=cache).orders
+            orders = int(played["judged"].sum()) // (2 * config.seeds)
+            saved = saving_of(played, router, against, seed=config.seed)
+            points.append(SurfacePoint(presence, adverse, saved.bps))
+    return DarkSurface(router, against, orders, tuple(points))

@@ -1,0 +1,83 @@
+"""Tables of a desk study as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from riskroute.experiments.desk.records import DarkSurface, DeskCase, Estimate, RoutingRow, StateDifference
+from riskroute.text import TextTable, dollars_text
+
+
+def savings_table(cases: Sequence[DeskCase]) -> TextTable:
+    """One row per size and horizon: what to use, and what the router chosen on the training days saved."""
+    header = [
+        "shares",
+        "seconds",
+        "use",
+        "chosen",
+        "against",
+        "saved bps",
+        "95 % interval",
+        "p",
+        "$ an order",
+        "$ a day",
+    ]
+    header += ["ES 5 %", "that of the rule", "headroom bps"]
+    rows = []
+    for case in cases:
+        found, saving = case.comparison, case.saving
+        money = (saving.dollars_per_order.mean, saving.dollars_per_day.mean) if saving else (None, None)
+        rows.append(
+            [
+                *(f"{case.shares:,}", f"{case.horizon:g}", case.use, case.chosen, found.bar),
+                *(("-", "-") if saving is None else (f"{saving.bps.mean:+.3f}", interval_text(saving.bps))),
+                "-" if found.p_value is None else f"{found.p_value:.3f}",
+                *(dollars_text(one) for one in money),
+                *(f"{found.routers[name].es95_bps:.2f}" for name in (case.chosen, found.bar)),
+                f"{case.headroom_bps:.3f}",
+            ]
+        )
+    return TextTable(header, rows)
+
+
+def states_table(states: Sequence[StateDifference]) -> TextTable:
+    """One row per state of the market: the difference to the simple rule, and whether it is a clear loss or gain."""
+    rows = []
+    for one in states:
+        clear = one.difference_bps.above_zero, one.difference_bps.below_zero
+        verdict = {(True, False): "loses", (False, True): "saves"}.get(clear, "")
+        limits = f"{one.least:.4g} to {one.most:.4g}"
+        difference = [f"{one.difference_bps.mean:+.3f}", interval_text(one.difference_bps)]
+        rows.append([f"{one.measure}, {one.state}", limits, f"{one.orders:,}", *difference, verdict])
+    return TextTable(["state", "from .. to", "orders", "difference bps", "95 % interval", ""], rows)
+
+
+def surface_table(surface: DarkSurface) -> TextTable:
+    """One row per presence, one column per adverse selection: the saving in basis points with its interval."""
+    adverse = list(dict.fromkeys(point.adverse for point in surface.points))
+    presence = list(dict.fromkeys(point.presence for point in surface.points))
+    found = {(point.presence, point.adverse): point.saving_bps for point in surface.points}
+    header = ["shares in pools", *(f"adverse selection x {one:g}" for one in adverse)]
+    rows = [
+        [f"x {one:g}", *(f"{found[one, other].mean:+.3f} ({interval_text(found[one, other])})" for other in adverse)]
+        for one in presence
+    ]
+    return TextTable(header, rows)
+
+
+def routing_text(rows: Sequence[RoutingRow]) -> TextTable:
+    """One row per place and kind of child order, one column per state of the book: the fraction of the shares sent."""
+    states = list(dict.fromkeys((row.spread, row.imbalance, row.orders) for row in rows))
+    places = sorted({(row.kind, row.place) for row in rows})
+    found = {(row.kind, row.place, row.spread, row.imbalance): row.sent_fraction for row in rows}
+    header = ["place", "kind", *(f"{spread} spread, {side} ({orders:,})" for spread, side, orders in states)]
+    table = []
+    for kind, place in places:
+        cells = [found.get((kind, place, spread, side)) for spread, side, _ in states]
+        table.append([place, kind, *("-" if one is None else f"{one:.1%}" for one in cells)])
+    return TextTable(header, table)
+
+
+def interval_text(one: Estimate) -> str:
+    """Both ends with their signs, or a dash."""
+    return "-" if one.low is None or one.high is None else f"{one.low:+.3f} to {one.high:+.3f}"
