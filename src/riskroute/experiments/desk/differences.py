@@ -149,34 +149,42 @@ def with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = 
 def differences_by_state(
     orders: polars.DataFrame, states: polars.DataFrame, router: str, against: str, *, seed: int
 ) -> tuple[StateDifference, ...]:
-    """Return the difference of a router to another, by hour, side, and thirds of spread, volatility and depth."""
+    """Return the difference of a router to another, by symbol, side and hour, and thirds of the others."""
     gaps = paired_orders(orders, router, against).join(states, on=ORDER, how="left", maintain_order="left")
-    tables = {"hour": gaps.with_columns(state=polars.format("{}:00 to {}:00", "hour", polars.col("hour") + 1))}
-    if gaps["side"].n_unique() > 1:
-        sides = polars.when(polars.col("side") > 0).then(polars.lit("buy")).otherwise(polars.lit("sell"))
-        tables["side"] = gaps.with_columns(state=sides)
-    tables |= {one: with_terciles(gaps, one) for one in TERCILE_MEASURES if gaps[one].count()}
+    side = polars.when(polars.col("side") > 0).then(polars.lit("buy")).otherwise(polars.lit("sell"))
+    hour = polars.format("{}:00 to {}:00", "hour", polars.col("hour") + 1)
+    tables = {
+        name: gaps.sort(name, maintain_order=True).with_columns(state=state)
+        for name, state in {"symbol": polars.col("symbol"), "side": side, "hour": hour}.items()
+        if name == "hour" or gaps[name].n_unique() > 1
+    }
+    for name in TERCILE_MEASURES:
+        if gaps[name].count():
+            tables[name] = with_terciles(gaps.sort(name, maintain_order=True), name)
     found = []
     for measure, table in tables.items():
-        for (state,), mine in table.sort(measure, *ORDER).group_by("state", maintain_order=True):
-            rows = mine.sort(ORDER)
-            values, blocks = rows["bps"].to_numpy(), block_numbers(rows)
-            least, most = (
-                float(end) for end in mine.select(low=polars.col(measure).min(), high=polars.max(measure)).row(0)
+        for (state,), some in table.group_by("state", maintain_order=True):
+            mine = some.sort(ORDER)
+            values = mine[measure].to_numpy() if measure in TERCILE_MEASURES else None
+            least, most = (None, None) if values is None else (float(values.min()), float(values.max()))
+            difference = estimate(
+                mine["bps"].to_numpy(), block_numbers(mine), seed, router, against, measure, str(state)
             )
-            difference = estimate(values, blocks, seed, router, against, measure, state)
             found.append(StateDifference(measure, str(state), least, most, mine.height, difference))
     return tuple(found)
 
 
-def learning_cost(orders: polars.DataFrame, router: str) -> LearningCost | None:
+def learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> LearningCost | None:
     """Return what trying plans that do not seem best cost, on the first day of every symbol and later."""
     spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
-    mine = (
-        orders.filter(polars.col("router") == router).with_columns(spent=spent).filter(polars.col("spent").is_finite())
-    )
+    mine = orders.filter(polars.col("router") == router).with_columns(spent=spent).filter(spent.is_finite())
     if mine.is_empty():
         return None
-    parts = mine.with_columns(first=polars.col("day") == polars.col("day").min().over("symbol"))
-    first, later = (parts.filter(polars.col("first") == one)["spent"] for one in (True, False))
-    return LearningCost(float(np.mean(first.to_numpy())), float(np.mean(later.to_numpy())) if len(later) else None)
+    per_order = mine.group_by(*ORDER, "block").agg(polars.col("spent").mean()).sort(ORDER)
+    first = polars.col("day") == polars.col("day").min().over("symbol")
+    parts = [per_order.filter(first), per_order.filter(~first)]
+    found = [
+        estimate(part["spent"].to_numpy(), block_numbers(part), seed, router, "learning", when) if part.height else None
+        for when, part in zip(("first", "later"), parts, strict=True)
+    ]
+    return None if found[0] is None else LearningCost(found[0], found[1])

@@ -63,12 +63,13 @@ class StateDifference:
     Parameters
     ----------
     measure : str
-        ``hour`` (New York), ``spread`` (basis points), ``volatility`` (basis points per root second, over the five
-        minutes before), ``depth`` (shares displayed on the side to take from) or ``side`` (1 for a purchase).
+        ``symbol`` if there are several, ``side`` if orders are on both, ``hour`` (New York), ``spread`` (basis points),
+        ``volatility`` (basis points per root second, over the five minutes before) or ``depth`` (shares displayed on
+        the side to take from).
     state : str
-        ``low``, ``middle`` or ``high`` third of the orders, the hour, or the side.
-    least, most : float
-        The smallest and largest value of the measure.
+        The symbol, side or hour; ``low``, ``middle`` or ``high`` third of the orders for the others.
+    least, most : float, optional
+        The smallest and largest value in a third.
     orders : int
         How many there are.
     difference_bps : Estimate
@@ -77,8 +78,8 @@ class StateDifference:
 
     measure: str
     state: str
-    least: float
-    most: float
+    least: float | None
+    most: float | None
     orders: int
     difference_bps: Estimate
 
@@ -87,11 +88,11 @@ class StateDifference:
 class LearningCost:
     """By how many basis points orders cost more than with the plans that seemed best, as the router tried others.
 
-    ``later_bps`` is the mean over all days but the first; None with one day only.
+    ``later_bps`` is that of all days but the first; None with one day only. Below 0, what was tried turned out better.
     """
 
-    first_day_bps: float
-    later_bps: float | None
+    first_day_bps: Estimate
+    later_bps: Estimate | None
 
 
 @dataclass(frozen=True)

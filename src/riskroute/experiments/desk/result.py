@@ -74,8 +74,15 @@ class DeskResult:
             write_whole(folder / "routing.parquet", table.write_parquet),
         ]
 
+    @property
+    def _days(self) -> str:
+        one = self.cases[0]
+        if not one.training_days:
+            return f"days halved for training and test: {one.test_days}"
+        return f"training days {one.training_days}, test days {one.test_days}"
+
     def __str__(self) -> str:
-        lines = [f"{self.config.market}, {len(self.days)} days", "", savings_table(self.cases).plain()]
+        lines = [f"{self.config.market}: {self._days}", "", savings_table(self.cases).plain()]
         for case in self.cases:
             time = f"{case.horizon:g} s" if case.horizon else "at once"
             lines += ["", f"{case.shares:,} shares, {time}: all routers on the test days, bps", ""]
@@ -85,8 +92,12 @@ class DeskResult:
                 lines += [states_table(case.states).plain()]
             if case.surface is not None:
                 one = case.surface
-                said = f"{one.router} saves against {one.against}, bps, by what dark pools are assumed to be"
+                said = f"{one.router} saves against {one.against}, bps, by assumption on dark pools"
                 lines += ["", f"{said} ({one.orders:,} orders each)", "", surface_table(one).plain()]
-            lines += ["", f"where {case.use} sends shares (fractions of those sent)", ""]
+            lines += [
+                "",
+                f"where {case.use} sends shares by spread and imbalance of the book, fractions of those sent",
+                "",
+            ]
             lines += [routing_text(case.routing_table).plain()]
         return "\n".join([*lines, "", self.answer])

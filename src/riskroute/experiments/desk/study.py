@@ -101,7 +101,7 @@ def _case(
         saving=saving,
         states=by_state,
         losses=tuple(one for one in by_state if one.difference_bps.above_zero),
-        learning=learning_cost(orders, chosen),
+        learning=learning_cost(orders, chosen, seed=config.seed),
         not_looking=saving_of(orders, "sweep", "static", seed=config.seed) if looked else None,
         headroom_bps=headroom_bps(found),
         surface=surface,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from riskroute.experiments.desk.records import DarkSurface, DeskCase, Estimate, RoutingRow, StateDifference
+from riskroute.routers.report import KINDS
 from riskroute.text import TextTable, dollars_text
 
 
@@ -31,7 +32,7 @@ def savings_table(cases: Sequence[DeskCase]) -> TextTable:
             [
                 *(f"{case.shares:,}", f"{case.horizon:g}", case.use, case.chosen, found.bar),
                 *(("-", "-") if saving is None else (f"{saving.bps.mean:+.3f}", interval_text(saving.bps))),
-                "-" if found.p_value is None else f"{found.p_value:.3f}",
+                "-" if found.p_value is None else p_text(found.p_value),
                 *(dollars_text(one) for one in money),
                 *(f"{found.routers[name].es95_bps:.2f}" for name in (case.chosen, found.bar)),
                 f"{case.headroom_bps:.3f}",
@@ -46,7 +47,7 @@ def states_table(states: Sequence[StateDifference]) -> TextTable:
     for one in states:
         clear = one.difference_bps.above_zero, one.difference_bps.below_zero
         verdict = {(True, False): "loses", (False, True): "saves"}.get(clear, "")
-        limits = f"{one.least:.4g} to {one.most:.4g}"
+        limits = "-" if one.least is None or one.most is None else f"{_short(one.least)} to {_short(one.most)}"
         difference = [f"{one.difference_bps.mean:+.3f}", interval_text(one.difference_bps)]
         rows.append([f"{one.measure}, {one.state}", limits, f"{one.orders:,}", *difference, verdict])
     return TextTable(["state", "from .. to", "orders", "difference bps", "95 % interval", ""], rows)
@@ -67,15 +68,30 @@ def surface_table(surface: DarkSurface) -> TextTable:
 
 def routing_text(rows: Sequence[RoutingRow]) -> TextTable:
     """One row per place and kind of child order, one column per state of the book: the fraction of the shares sent."""
-    states = list(dict.fromkeys((row.spread, row.imbalance, row.orders) for row in rows))
-    places = sorted({(row.kind, row.place) for row in rows})
+    states = {(row.spread, row.imbalance): row.orders for row in rows}
+    places = sorted({(KINDS.index(row.kind), row.place) for row in rows})
     found = {(row.kind, row.place, row.spread, row.imbalance): row.sent_fraction for row in rows}
-    header = ["place", "kind", *(f"{spread} spread, {side} ({orders:,})" for spread, side, orders in states)]
-    table = []
+    header = ["place", "kind", *(f"{spread}, {side}" for spread, side in states)]
+    table = [["orders", "", *(f"{orders:,}" for orders in states.values())]]
     for kind, place in places:
-        cells = [found.get((kind, place, spread, side)) for spread, side, _ in states]
-        table.append([place, kind, *("-" if one is None else f"{one:.1%}" for one in cells)])
+        cells = [found.get((KINDS[kind], place, *state)) for state in states]
+        table.append([place, KINDS[kind], *("-" if one is None else f"{one:.1%}" for one in cells)])
     return TextTable(header, table)
+
+
+def p_text(value: float) -> str:
+    """A p-value; those that would print as zero, as below a thousandth.
+
+    Examples
+    --------
+    >>> p_text(0.0123), p_text(0.0)
+    ('0.012', '< 0.001')
+    """
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def interval_text(one: Estimate) -> str:

@@ -24,10 +24,10 @@ def case_paragraph(case: DeskCase, config: DeskConfig) -> str:
     if case.saving is not None:
         one, rule = found.routers[case.chosen], found.routers[found.bar]
         parts.append(
-            f"The worst twentieth of its orders cost {one.es95_bps:.2f} bps on average, "
+            f"The worst twentieth of the orders of {case.chosen} cost {one.es95_bps:.2f} bps on average, "
             f"against {rule.es95_bps:.2f} bps with {found.bar}."
         )
-        parts.append(_losses(case.losses, case.chosen))
+        parts.append(_losses(case.losses))
     if case.learning is not None:
         parts.append(_learning(case.learning, case.chosen))
     if case.not_looking is not None:
@@ -86,27 +86,29 @@ def _judged(case: DeskCase) -> str:
     return f"{half}{case.test_days} test {days} ({case.comparison.orders:,} orders)"
 
 
-def _interval(one: Estimate) -> str:
+def _interval(one: Estimate, digits: int = 2) -> str:
     if one.low is None or one.high is None:
         return "too few time blocks for an interval"
-    return f"95 % interval {one.low:.2f} to {one.high:.2f}"
+    return f"95 % interval {one.low:.{digits}f} to {one.high:.{digits}f}"
 
 
 def _p(value: float) -> str:
     return "p below 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def _losses(losses: Sequence[StateDifference], router: str) -> str:
+def _losses(losses: Sequence[StateDifference]) -> str:
     if not losses:
-        return "No hour, side, spread, volatility or depth was found where it clearly loses."
+        return "There was no hour, side, spread, volatility or depth at which it clearly lost."
     worst = sorted(losses, key=lambda one: -one.difference_bps.mean)[:MOST_NAMED]
     named = [f"{_state(one)} (by {one.difference_bps.mean:.2f} bps)" for one in worst]
-    return f"{router[:1].upper()}{router[1:]} loses {_listed(named)}."
+    return f"It lost {_listed(named)}."
 
 
 def _state(one: StateDifference) -> str:
     if one.measure == "hour":
         return f"from {one.state}"
+    if one.measure == "symbol":
+        return f"in {one.state}"
     if one.measure == "side":
         return f"on {'purchases' if one.state == 'buy' else 'sales'}"
     return f"in the {one.state} third of the {_UNIT[one.measure]}"
@@ -117,10 +119,14 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _learning(cost: LearningCost, router: str) -> str:
-    first = f"Trying things out cost {router} {cost.first_day_bps:.3f} bps an order on the first day"
-    if cost.later_bps is None:
-        return f"{first}."
-    return f"{first} and {cost.later_bps:.3f} bps later."
+    first, later = cost.first_day_bps, cost.later_bps
+    text = f"Trying things out cost {router} {first.mean:.3f} bps an order on the first day ({_interval(first, 3)})"
+    if first.mean < 0:
+        better = f"what it tried was {-first.mean:.3f} bps an order better than what seemed best"
+        text = f"Trying things out cost {router} nothing on the first day: {better} ({_interval(first, 3)})"
+    if later is None:
+        return f"{text}."
+    return f"{text}, and {'nothing' if later.mean < 0 else f'{later.mean:.3f} bps'} later ({_interval(later, 3)})."
 
 
 def _not_looking(one: Saving) -> str:
@@ -131,7 +137,7 @@ def _not_looking(one: Saving) -> str:
 
 
 def _assumed(case: DeskCase, config: DeskConfig) -> str:
-    text = f"Assumed are orders that move no prices and {config.latency_ms:g} ms to a venue"
+    text = f"It is assumed that orders move no prices and take {config.latency_ms:g} ms to a venue"
     surface = case.surface
     if surface is None:
         return f"{text}."
@@ -139,8 +145,8 @@ def _assumed(case: DeskCase, config: DeskConfig) -> str:
     presence = [point.presence for point in surface.points]
     adverse = [point.adverse for point in surface.points]
     whose = "the saving" if surface.against == case.comparison.bar else f"the saving against {surface.against}"
+    factors = f"{min(presence):g} to {max(presence):g} times as much in them"
     return (
-        f"{text}; what dark pools hold is assumed too: with {min(presence):g} to {max(presence):g} times as much in "
-        f"them and {min(adverse):g} to {max(adverse):g} times the adverse selection, {whose} would be "
-        f"{min(means):.2f} to {max(means):.2f} bps."
+        f"{text}. What dark pools hold is an assumption too: with {factors} and {min(adverse):g} to {max(adverse):g} "
+        f"times the adverse selection, {whose} would be {min(means):.2f} to {max(means):.2f} bps."
     )

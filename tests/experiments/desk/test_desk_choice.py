@@ -1,0 +1,161 @@
+"""Why a router is to be used or not, and where it loses: on orders and comparisons made by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from riskroute.experiments.backtest.summary import Comparison, Paired, RouterResult
+from riskroute.experiments.desk.choice import REASONS, choose_router, why
+from riskroute.experiments.desk.config import DeskConfig
+from riskroute.experiments.desk.differences import differences_by_state, learning_cost, saving_of
+from riskroute.experiments.desk.records import DeskCase, Estimate, LearningCost, Saving
+from riskroute.experiments.desk.words import case_paragraph
+
+
+def router(cost: float, objective: float, paired: tuple[float, float, float] | None = None) -> RouterResult:
+    pair = None if paired is None else Paired("sweep", *paired, 40, 0.31)
+    numbers: dict[str, Any] = dict.fromkeys((item.name for item in dataclasses.fields(RouterResult)), 0.0)
+    return RouterResult(
+        **numbers | {"cost_bps": cost, "objective_bps": objective, "paired": pair, "es95_bps": cost + 4}
+    )
+
+
+def comparison(paired: tuple[float, float, float], objective: float, room: float = 1.0, p: float = 0.01) -> Comparison:
+    routers = {
+        "sweep": router(2.0, 2.2),
+        "contextual": router(2.0 + paired[0], objective, paired),
+        "clairvoyant": router(2.0 - room, 2.0 - room, (-room, -room, -room)),
+    }
+    return Comparison(160, "sweep", p, routers)
+
+
+PAIRED = {
+    "beats": (-0.4, -0.6, -0.2),
+    "worse": (0.4, 0.2, 0.6),
+    "riskier": (-0.4, -0.6, -0.2),
+    "no headroom": (-0.01, -0.02, 0.02),
+    "chance": (-0.4, -0.6, -0.2),
+    "too few orders": (-0.2, -0.6, 0.2),
+}
+CASES = {
+    "beats": comparison(PAIRED["beats"], 1.8),
+    "worse": comparison(PAIRED["worse"], 2.6),
+    "riskier": comparison(PAIRED["riskier"], 2.3),
+    "no headroom": comparison(PAIRED["no headroom"], 2.1, room=0.06),
+    "chance": comparison(PAIRED["chance"], 1.8, p=0.2),
+    "too few orders": comparison(PAIRED["too few orders"], 2.0),
+}
+
+
+@pytest.mark.parametrize("reason", CASES)
+def test_the_reason_and_its_words(reason: str) -> None:
+    found = CASES[reason]
+    assert why(found, "contextual") == reason
+    mean, low, high = PAIRED[reason]
+    saved = Estimate(-mean, -high, -low)
+    saving = Saving("contextual", "sweep", saved, saved, saved, 0.31)
+    use = "contextual" if reason == "beats" else "sweep"
+    case = DeskCase(
+        *(1000, 60.0, 3, 3, 10.0, {}, "contextual", use, reason, saving, (), ()),
+        *(
+            LearningCost(Estimate(0.012, 0.001, 0.023), Estimate(-0.003, None, None)),
+            None,
+            found.routers["sweep"].cost_bps - found.routers["clairvoyant"].cost_bps,
+        ),
+        *(None, (), found),
+    )
+    text = case_paragraph(case, DeskConfig())
+    assert text.startswith(
+        f"For orders of 1,000 shares with 60 seconds to be done, use {use}. On 3 test days (160 orders)"
+    )
+    expected = {
+        "beats": "it saved 0.40 bps an order against sweep, the simple rule to beat (95 % interval 0.20 to 0.60, "
+        "p = 0.010 allowing for the number of routers compared): $0.400 an order",
+        "worse": "cost 0.40 bps an order more (95 % interval -0.60 to -0.20, p = 0.010",
+        "riskier": "but charged for risk it is worse: 2.30 bps against 2.20 bps.",
+        "no headroom": "there is nothing to gain: even knowing everything would have saved only 0.06 bps.",
+        "chance": "which the best of so many routers may do by chance.",
+        "too few orders": "too few orders to tell: a saving would have to be 0.31 bps to show reliably.",
+    }[reason]
+    assert expected in text
+    learned = (
+        "Trying things out cost contextual 0.012 bps an order on the first day (95 % interval 0.001 to 0.023), and "
+    )
+    assert f"{learned}nothing later (too few time blocks for an interval)." in text
+
+
+def test_the_rule_stays_unless_something_is_better() -> None:
+    assert choose_router({"spray": 2.0, "sweep": 2.0, "contextual": 2.0 - 1e-12}, "sweep") == "sweep"
+    assert [why(comparison((0.4, 0.2, 0.6), 3.0, room), "sweep") for room in (1.0, 0.05)] == [
+        "nothing better",
+        "no headroom",
+    ]
+    assert {*CASES, "nothing better"} == set(REASONS)
+
+
+def played(days: int = 4, orders: int = 48) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Orders of two routers: one costs $0.10 more where spreads are wide, $0.10 less elsewhere; and their states."""
+    rng = np.random.default_rng(5)
+    rows, states = [], []
+    for day in range(days):
+        for number in range(orders):
+            spread = float(1 + number % 3)
+            common = {"seed": 0, "symbol": "QVEX", "day": f"2019-03-0{4 + day}", "number": number}
+            more = {"block": number // 4, "judged": day > 0, "shares": 100, "mid": 10.0, "foreseen": 0.0, "impact": 0.0}
+            cost = float(rng.normal())
+            gap = (0.1 if spread == 3 else -0.1) + 0.01 * float(rng.normal())
+            rows.append({"router": "sweep", **common, **more, "cost": cost, "exploration": float("nan")})
+            rows.append({"router": "contextual", **common, **more, "cost": cost + gap, "exploration": 0.02 / (1 + day)})
+            key = {name: common[name] for name in ("symbol", "day", "number")}
+            kept = {
+                "side": 1 if number % 2 else -1,
+                "hour": 10 + number // 24,
+                "spread": spread,
+                "volatility": None,
+                "depth": 500.0,
+            }
+            states.append({**key, **kept})
+    return pl.DataFrame(rows), pl.DataFrame(states, schema_overrides={"volatility": pl.Float64})
+
+
+def test_where_it_loses_is_found_and_nowhere_else() -> None:
+    orders, states = played()
+    found = differences_by_state(orders, states, "contextual", "sweep", seed=0)
+    assert [(one.measure, one.state) for one in found] == [
+        *(("side", "sell"), ("side", "buy"), ("hour", "10:00 to 11:00"), ("hour", "11:00 to 12:00")),
+        *(("spread", "low"), ("spread", "middle"), ("spread", "high")),
+        ("depth", "low"),
+    ]
+    assert [(one.measure, one.state) for one in found if one.difference_bps.above_zero] == [("spread", "high")]
+    wide = found[6]
+    assert (wide.least, wide.most, wide.orders) == (3.0, 3.0, 48)
+    assert wide.difference_bps.mean == pytest.approx(1.0, abs=0.1)  # $0.10 of $1,000
+
+
+def test_savings_have_dollars_and_days() -> None:
+    orders, _ = played()
+    saved = saving_of(orders, "contextual", "sweep", seed=0)
+    assert saved.bps.mean == pytest.approx(10 * saved.dollars_per_order.mean)
+    assert saved.dollars_per_day.mean == pytest.approx(48 * saved.dollars_per_order.mean)
+    assert saved.bps.low is not None
+    assert saved.dollars_per_order.low is not None
+    assert 0 < saved.dollars_per_order.low < saved.dollars_per_order.mean
+    turned = saving_of(orders, "sweep", "contextual", seed=0)
+    assert turned.bps.mean == pytest.approx(-saved.bps.mean)
+
+
+def test_learning_costs_most_on_the_first_day() -> None:
+    orders, _ = played()
+    cost = learning_cost(orders, "contextual", seed=0)
+    assert cost is not None
+    assert cost.first_day_bps.mean == pytest.approx(0.2)
+    assert cost.later_bps is not None
+    assert cost.later_bps.mean == pytest.approx(0.2 * (1 / 2 + 1 / 3 + 1 / 4) / 3)
+    assert learning_cost(orders, "sweep", seed=0) is None
+    single = learning_cost(orders.filter(pl.col("day") == "2019-03-04"), "contextual", seed=0)
+    assert single == LearningCost(cost.first_day_bps, None)
