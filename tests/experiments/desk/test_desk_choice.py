@@ -61,7 +61,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
     saving = Saving("contextual", "sweep", saved, saved, saved, 0.31)
     use = "contextual" if reason == "beats" else "sweep"
     case = DeskCase(
-        *(1000, 60.0, 3, 3, 10.0, {}, "contextual", use, reason, saving, (), ()),
+        *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", use, reason, saving, (), ()),
         *(
             LearningCost(Estimate(0.012, 0.001, 0.023), Estimate(-0.003, None, None)),
             None,
@@ -84,9 +84,10 @@ def test_the_reason_and_its_words(reason: str) -> None:
     }[reason]
     assert expected in text
     learned = (
-        "Trying things out cost contextual 0.012 bps an order on the first day (95 % interval 0.001 to 0.023), and "
+        "Trying things out cost contextual 0.012 bps an order on the first day (95 % interval 0.001 to 0.023) and "
     )
-    assert f"{learned}nothing later (too few time blocks for an interval)." in text
+    assert f"{learned}-0.003 bps later (too few time blocks for an interval); below zero, what it tried" in text
+    assert "(an order is 3.0% of the displayed depth and 20.0% of what trades in 10 minutes, which is too large" in text
 
 
 def test_the_rule_stays_unless_something_is_better() -> None:
@@ -135,6 +136,38 @@ def test_where_it_loses_is_found_and_nowhere_else() -> None:
     wide = found[6]
     assert (wide.least, wide.most, wide.orders) == (3.0, 3.0, 48)
     assert wide.difference_bps.mean == pytest.approx(1.0, abs=0.1)  # $0.10 of $1,000
+
+
+def test_symbols_and_losses_are_named() -> None:
+    one, states = played()
+    two = [frame.with_columns(symbol=pl.lit("ZERO")) for frame in (one, states)]
+    found = differences_by_state(pl.concat([one, two[0]]), pl.concat([states, two[1]]), "contextual", "sweep", seed=0)
+    assert [(some.state, some.orders) for some in found if some.measure == "symbol"] == [("QVEX", 144), ("ZERO", 144)]
+    lost = tuple(
+        dataclasses.replace(some, difference_bps=Estimate(0.5 - k / 10, 0.1, 0.9)) for k, some in enumerate(found)
+    )
+    compared, saved = CASES["beats"], Estimate(0.4, 0.2, 0.6)
+    case = DeskCase(
+        *(100, 0.0, 0, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats"),
+        *(
+            Saving("contextual", "sweep", saved, saved, saved, None),
+            lost,
+            lost[:6],
+            None,
+            None,
+            1.0,
+            None,
+            (),
+            compared,
+        ),
+    )
+    text = case_paragraph(case, DeskConfig(side="buy"))
+    assert "It lost in QVEX (by 0.50 bps), in ZERO (by 0.40 bps) and on sales (by 0.30 bps)." in text
+    assert text.startswith(
+        "For purchases of 100 shares to be done at once, use contextual. On the second half of 1 test day"
+    )
+    hours = case_paragraph(dataclasses.replace(case, losses=(lost[4], lost[7])), DeskConfig(side="sell"))
+    assert "It lost from 10:00 to 11:00 (by 0.10 bps) and in the middle third of the spread (by -0.20 bps)." in hours
 
 
 def test_savings_have_dollars_and_days() -> None:

@@ -164,6 +164,7 @@ def same(text: str, number: float) -> bool:
 def test_every_number_that_is_printed_is_in_the_json(result: DeskResult, urgent: DeskResult) -> None:
     for one in (result, urgent):
         known = list(numbers(one.to_json()))
+        known += [100 * part for case in one.cases for part in (case.depth_fraction, case.volume_fraction or 0)]
         assert unknown_numbers(one.answer, known) == []
         shares = [row.sent_fraction for case in one.cases for row in case.routing_table]
         for router in one.cases[0].comparison.routers.values():
@@ -197,7 +198,7 @@ def test_what_happens_on_test_days_does_not_change_the_choice(
     books = dataclasses.replace(day.books, bid_sz=day.books.bid_sz // 3, ask_px=day.books.ask_px + 0.5)
     assert day.queue is not None
     folder = write_prepared_day(tmp_path / "garbled", PreparedDay(books, day.queue.on_books(books)))
-    days, asked = [first, dataclasses.replace(last, folder=folder)], dataclasses.replace(CONFIG, surface_orders=2)
+    days, asked = [first, dataclasses.replace(last, folder=folder)], dataclasses.replace(CONFIG, surface_orders=0)
     other = run_desk_study(days, asked, engine=HERE, cache=cache)
     (case,), (usual,) = other.cases, result.cases
     assert case.training_objective_bps == usual.training_objective_bps
@@ -228,7 +229,8 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
     state = json.loads(path.read_text())
     router = restore_router(state)
     assert (router.name, state["memory"]["routed"], router.under_way) == ("contextual", 24, ())
-    context = read_context(BOOKS, side="buy", shares=400, horizon=10.0)
+    assert json.loads(json.dumps(router.state())) == state
+    context = read_context(BOOKS, symbol=dark_days[0].symbol, side="buy", shares=400, horizon=10.0)
     assert router.route(context).checked(context)
     (tmp_path / "books.json").write_text(json.dumps(BOOKS))
     words = ["route", str(tmp_path / "books.json"), "--side", "buy", "--shares", "400", "--state", str(path)]
@@ -244,6 +246,19 @@ def test_a_state_knows_what_was_played(
     (task,) = play_tasks([choice], dark_days, backtest.config)
     again = task.play(task.start()).orders
     assert again["cost"].equals(backtest.tables.orders.filter(pl.col("router") == "contextual")["cost"])
+
+
+def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) -> None:
+    days = [*dark_days, *(dataclasses.replace(day, symbol="TWIN") for day in dark_days)]
+    config = DeskConfig(sizes=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
+    found = run_desk_study(days, config, engine=HERE)
+    assert [(case.shares, case.training_days, case.test_days) for case in found.cases] == [(100, 2, 2), (300, 2, 2)]
+    assert [case.comparison.orders for case in found.cases] == [12, 12]
+    assert found.answer.count("\n\n") == 1
+    names = [path.name for path in write_states(found, days, tmp_path, engine=HERE)]
+    assert names == [
+        f"state-{symbol}-{size}-0s.json" for size in (100, 300) for symbol in (dark_days[0].symbol, "TWIN")
+    ]
 
 
 def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[MarketDay], tmp_path: Path) -> None:
@@ -267,7 +282,7 @@ def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[M
         ({"kappa": -1}, "kappa must be a number of at least 0 and of at most 1000, was -1"),
         ({"train": 0}, "train must be at least 1, since a router is chosen on the training days, was 0"),
         ({"routers": ("contextul",)}, "(did you mean contextual?)"),
-        ({"surface_orders": 0}, "surface_orders must be a positive integer, was 0"),
+        ({"surface_orders": -1}, "surface_orders must be a non-negative integer, was -1"),
         ({"market": 3}, "market must be a name or a folder, was int"),
     ],
 )

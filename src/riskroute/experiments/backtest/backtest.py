@@ -123,16 +123,22 @@ class BacktestResult:
     @property
     def footprint(self) -> str:
         """Say how large orders are beside what is displayed and traded: the recorded market does not react to them."""
+        depth, volume = self.footprint_fractions
+        text = f"an order is {depth:.1%} of the displayed depth"
+        if volume is not None:
+            text += f" and {volume:.1%} of what trades in {self.config.block_minutes:g} minutes"
+        large = too_large(depth, volume)
+        return text + (": too large for a replay, which does not react" if large else "") + " (medians)"
+
+    @property
+    def footprint_fractions(self) -> tuple[float, float | None]:
+        """Median size of judged orders over the displayed depth, and over what trades in a time block, if known."""
         judged = self.tables.orders.filter(polars.col("judged"))
         depth, volume = (
             judged.select((polars.col("shares") / polars.col(name)).drop_nans().median()).item()
             for name in ("depth", "volume")
         )
-        text = f"an order is {depth:.1%} of the displayed depth"
-        if volume is not None:
-            text += f" and {volume:.1%} of what trades in {self.config.block_minutes:g} minutes"
-        large = depth > MOST_OF_DEPTH or (volume or 0.0) > MOST_OF_VOLUME
-        return text + (": too large for a replay, which does not react" if large else "") + " (medians)"
+        return float(depth), None if volume is None else float(volume)
 
     @property
     def left_out(self) -> int:
@@ -145,6 +151,11 @@ class BacktestResult:
     def verdict(self) -> str:
         """Say which router to use."""
         return verdict(self.comparison)
+
+
+def too_large(depth: float, volume: float | None) -> bool:
+    """Whether orders of some fractions of depth and volume are too large for a market that does not react."""
+    return depth > MOST_OF_DEPTH or (volume or 0.0) > MOST_OF_VOLUME
 
 
 def router_names(asked: Sequence[str], *, pools: bool, horizon: float, train: int | None = None) -> list[str]:

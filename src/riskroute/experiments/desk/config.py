@@ -29,6 +29,8 @@ class DeskConfig:
         Shares of an order. Every size is a question of its own.
     side : str
         ``buy``, ``sell``, or ``both`` in turn.
+    lot : int
+        Child orders are multiples of it.
     horizons : tuple[float, ...]
         Seconds that an order has. Every horizon is a question of its own.
     kappa : float
@@ -51,13 +53,14 @@ class DeskConfig:
     block_minutes : float
         Length of the time blocks that are resampled for confidence intervals.
     surface_orders : int
-        Orders a day for every assumption on dark pools that is tried.
+        Orders a day for every assumption on dark pools that is tried; none are tried if it is 0.
     """
 
     market: str = "dark"
     symbols: tuple[str, ...] = ()
     sizes: tuple[int, ...] = (1000,)
     side: str = "both"
+    lot: int = 1
     horizons: tuple[float, ...] = (60.0,)
     kappa: float = KAPPA
     days: int | None = None
@@ -88,7 +91,7 @@ class DeskConfig:
         for text in names:
             one_of("routers", text.partition(":")[0], NAMES)
         store("routers", names)
-        store("surface_orders", whole_number("surface_orders", self.surface_orders, maximum=10**6))
+        store("surface_orders", whole_number("surface_orders", self.surface_orders, minimum=0, maximum=10**6))
         for size, horizon in self.cases:
             self.backtest(size, horizon)
 
@@ -102,6 +105,7 @@ class DeskConfig:
         return BacktestConfig(
             shares=(size,),
             side=self.side,
+            lot=self.lot,
             orders=self.orders if stress is None else min(self.surface_orders, self.orders),
             horizon=horizon,
             kappa=self.kappa,

@@ -156,6 +156,8 @@ class DeskCase:
         Days on which the router was chosen, and on which it was judged; of a single day, its two halves.
     price : float
         Mean mid of the judged orders, dollars.
+    depth_fraction, volume_fraction : float
+        Median size of an order over the displayed depth, and over what trades in a time block, if that is known.
     training_objective_bps : dict[str, float]
         Objective of every router on the training days: its mean cost plus the charge for unforeseen variance.
     chosen : str
@@ -177,7 +179,7 @@ class DeskCase:
     headroom_bps : float
         What knowing everything would save against the simple rule.
     surface : DarkSurface, optional
-        The saving under other assumptions on dark pools; None without pools.
+        The saving under other assumptions on dark pools; None without pools, or if none were asked for.
     routing_table : tuple[RoutingRow, ...]
         Where the router to use sends shares.
     comparison : Comparison
@@ -189,6 +191,8 @@ class DeskCase:
     training_days: int
     test_days: int
     price: float
+    depth_fraction: float
+    volume_fraction: float | None
     training_objective_bps: dict[str, float]
     chosen: str
     use: str

@@ -100,4 +100,7 @@ class DeskResult:
                 "",
             ]
             lines += [routing_text(case.routing_table).plain()]
-        return "\n".join([*lines, "", self.answer])
+        legend = (
+            "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance"
+        )
+        return "\n".join([*lines, "", legend, "", self.answer])

@@ -84,16 +84,19 @@ def _case(
     by_state = () if chosen == found.bar else differences_by_state(orders, states, chosen, found.bar, seed=config.seed)
     paired = found.routers[chosen].paired
     saving = None if paired is None else saving_of(orders, chosen, found.bar, seed=config.seed, paired=paired)
-    pair = _surface_pair(result, chosen) if days[0].pools else None
+    pair = _surface_pair(result, chosen) if days[0].pools and config.surface_orders else None
     surface = dark_surface(pair, days, config, size, horizon, engine=engine, cache=cache) if pair else None
     looked = "static" in found.routers
     training, test = _day_counts(days, config)
+    depth, volume = result.footprint_fractions
     return DeskCase(
         shares=size,
         horizon=horizon,
         training_days=training,
         test_days=test,
         price=float(orders.filter(polars.col("judged")).select(polars.col("mid").mean()).item()),
+        depth_fraction=depth,
+        volume_fraction=volume,
         training_objective_bps=objectives,
         chosen=chosen,
         use=use,
@@ -158,7 +161,7 @@ def desk_study(
     out : str or Path, optional
         Folder for the result, the routing table, and the states of the routers to use.
     **more
-        Fields of `DeskConfig`: ``side``, ``kappa``, ``days``, ``train``, ``routers``, ``orders``, ``hours``,
+        Fields of `DeskConfig`: ``side``, ``lot``, ``kappa``, ``days``, ``train``, ``routers``, ``orders``, ``hours``,
         ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``seed``, ``block_minutes``, ``surface_orders``.
     """
     instance_of("market", market, (str, Path), "a name or a folder")

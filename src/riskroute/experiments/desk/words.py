@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from riskroute.experiments.backtest.backtest import too_large
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.records import DeskCase, Estimate, LearningCost, Saving, StateDifference
 from riskroute.text import dollars_text
@@ -121,12 +122,10 @@ def _listed(names: Sequence[str]) -> str:
 def _learning(cost: LearningCost, router: str) -> str:
     first, later = cost.first_day_bps, cost.later_bps
     text = f"Trying things out cost {router} {first.mean:.3f} bps an order on the first day ({_interval(first, 3)})"
-    if first.mean < 0:
-        better = f"what it tried was {-first.mean:.3f} bps an order better than what seemed best"
-        text = f"Trying things out cost {router} nothing on the first day: {better} ({_interval(first, 3)})"
-    if later is None:
-        return f"{text}."
-    return f"{text}, and {'nothing' if later.mean < 0 else f'{later.mean:.3f} bps'} later ({_interval(later, 3)})."
+    if later is not None:
+        text += f" and {later.mean:.3f} bps later ({_interval(later, 3)})"
+    lucky = first.mean < 0 or (later is not None and later.mean < 0)
+    return f"{text}; below zero, what it tried turned out better than what seemed best." if lucky else f"{text}."
 
 
 def _not_looking(one: Saving) -> str:
@@ -137,7 +136,12 @@ def _not_looking(one: Saving) -> str:
 
 
 def _assumed(case: DeskCase, config: DeskConfig) -> str:
-    text = f"It is assumed that orders move no prices and take {config.latency_ms:g} ms to a venue"
+    part = f"an order is {case.depth_fraction:.1%} of the displayed depth"
+    if case.volume_fraction is not None:
+        part += f" and {case.volume_fraction:.1%} of what trades in {config.block_minutes:g} minutes"
+    if too_large(case.depth_fraction, case.volume_fraction):
+        part += ", which is too large for a market that does not react"
+    text = f"It is assumed that orders move no prices ({part}) and take {config.latency_ms:g} ms to a venue"
     surface = case.surface
     if surface is None:
         return f"{text}."
