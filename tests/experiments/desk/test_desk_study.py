@@ -20,6 +20,7 @@ from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import TableCache, play_tasks
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.result import DeskResult
+from riskroute.experiments.desk.routing_table import trained_states
 from riskroute.experiments.desk.study import desk_study, run_desk_study, write_states
 from riskroute.market.prepared_day import PreparedDay, read_prepared_day, write_prepared_day
 from riskroute.records import record_to_plain
@@ -229,7 +230,6 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
     state = json.loads(path.read_text())
     router = restore_router(state)
     assert (router.name, state["memory"]["routed"], router.under_way) == ("contextual", 24, ())
-    assert json.loads(json.dumps(router.state())) == state
     context = read_context(BOOKS, symbol=dark_days[0].symbol, side="buy", shares=400, horizon=10.0)
     assert router.route(context).checked(context)
     (tmp_path / "books.json").write_text(json.dumps(BOOKS))
@@ -238,14 +238,20 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
     assert "contextual: $" in capsys.readouterr().out
 
 
-def test_a_state_knows_what_was_played(
-    result: DeskResult, backtest: BacktestResult, dark_days: list[MarketDay]
+def test_a_restored_router_goes_on_as_the_one_that_was_played(
+    backtest: BacktestResult, dark_days: list[MarketDay]
 ) -> None:
-    """Played once more, the router does what it did in the study."""
+    """Played once more, the router does what it did in the study; restored from its state, what it would do next."""
     choice = next(one for one in backtest.choices if one.label == "contextual")
     (task,) = play_tasks([choice], dark_days, backtest.config)
-    again = task.play(task.start()).orders
+    router = task.start()
+    again = task.play(router).orders
     assert again["cost"].equals(backtest.tables.orders.filter(pl.col("router") == "contextual")["cost"])
+    (state,) = trained_states(dark_days, CONFIG, "contextual", 2500, 10.0, engine=HERE).values()
+    context = read_context(BOOKS, symbol=dark_days[0].symbol, side="buy", shares=2500, horizon=10.0)
+    plan = restore_router(json.loads(json.dumps(state))).route(context)
+    assert plan == router.route(context)
+    assert plan != task.start().route(context)  # which has learned nothing
 
 
 def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) -> None:

@@ -19,7 +19,11 @@ from riskroute.experiments.backtest.summary import ORDER, ROUNDING, Paired, bloc
 from riskroute.experiments.desk.records import Estimate, LearningCost, Saving, StateDifference
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
+from riskroute.names import SIDES
+from riskroute.routers.context import Context, VenueBooks
+from riskroute.routers.moment import moment_of
 from riskroute.seeding import seed_stream
+from riskroute.simulation.backtest import TradingDay
 
 VOLATILITY_SECONDS = 300
 """Volatility at an order is that of so many seconds before it."""
@@ -109,10 +113,10 @@ def order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: Ba
     for day in days:
         mine = table.filter((polars.col("symbol") == day.symbol) & (polars.col("day") == str(day.date)))
         if mine.height:
-            books = trading_day(day, config).books
+            trading = trading_day(day, config)
             times, signs = mine["time"].to_list(), mine["side"].to_list()
-            volatility = [_volatility(books, time) for time in times]
-            imbalance = [_imbalance(books, time, sign) for time, sign in zip(times, signs, strict=True)]
+            volatility = [_volatility(trading.books, time) for time in times]
+            imbalance = [_imbalance(trading, time, sign) for time, sign in zip(times, signs, strict=True)]
             parts.append(
                 mine.with_columns(
                     volatility=polars.Series(volatility, dtype=polars.Float64).fill_nan(None),
@@ -130,12 +134,12 @@ def _volatility(books: DayBooks, time: int) -> float:
     return 1e4 * math.sqrt(float(moves @ moves) / len(moves)) if len(moves) else math.nan
 
 
-def _imbalance(books: DayBooks, time: int, sign: int) -> float:
-    now = books.as_of(time)
-    bid_px, bid_sz, ask_px, ask_sz = now.bid_px[:, 0], now.bid_sz[:, 0], now.ask_px[:, 0], now.ask_sz[:, 0]
-    bids = float(bid_sz[bid_px == np.nanmax(bid_px)].sum())
-    asks = float(ask_sz[ask_px == np.nanmin(ask_px)].sum())
-    return sign * (bids - asks) / max(bids + asks, 1.0)
+def _imbalance(day: TradingDay, time: int, sign: int) -> float:
+    """What a router would have seen, had it asked for the imbalance."""
+    now = day.books.as_of(time)
+    sides = (now.bid_px, now.bid_sz, now.ask_px, now.ask_sz)
+    books = VenueBooks(day.books.venues, *sides, day.takers, day.makers, now.ages)
+    return moment_of(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
 
 
 def with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = TERCILES) -> polars.DataFrame:
