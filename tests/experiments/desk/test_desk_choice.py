@@ -40,6 +40,7 @@ PAIRED = {
     "riskier": (-0.4, -0.6, -0.2),
     "no headroom": (-0.01, -0.02, 0.02),
     "chance": (-0.4, -0.6, -0.2),
+    "too little": (-0.01, -0.05, 0.03),
     "too few orders": (-0.2, -0.6, 0.2),
 }
 CASES = {
@@ -48,6 +49,7 @@ CASES = {
     "riskier": comparison(PAIRED["riskier"], 2.3),
     "no headroom": comparison(PAIRED["no headroom"], 2.1, room=0.06),
     "chance": comparison(PAIRED["chance"], 1.8, p=0.2),
+    "too little": comparison(PAIRED["too little"], 2.1),
     "too few orders": comparison(PAIRED["too few orders"], 2.0),
 }
 
@@ -75,11 +77,12 @@ def test_the_reason_and_its_words(reason: str) -> None:
     )
     expected = {
         "beats": "it saved 0.40 bps an order against sweep, the simple rule to beat (95 % interval 0.20 to 0.60, "
-        "p = 0.010 allowing for the number of routers compared): $0.400 an order",
-        "worse": "cost 0.40 bps an order more (95 % interval -0.60 to -0.20, p = 0.010",
+        "p = 0.010 for the best of the routers compared): $0.400 an order",
+        "worse": "cost 0.40 bps an order more (95 % interval 0.20 to 0.60), so it is not better.",
         "riskier": "but charged for risk it is worse: 2.30 bps against 2.20 bps.",
         "no headroom": "there is nothing to gain: even knowing everything would have saved only 0.06 bps.",
-        "chance": "which the best of so many routers may do by chance.",
+        "chance": "which the best of so many routers may do by chance (p = 0.200).",
+        "too little": "(95 % interval -0.03 to 0.05), and even the upper end of that is too little to matter.",
         "too few orders": "too few orders to tell: a saving would have to be 0.31 bps to show reliably.",
     }[reason]
     assert expected in text
@@ -164,10 +167,26 @@ def test_symbols_and_losses_are_named() -> None:
     text = case_paragraph(case, DeskConfig(side="buy"))
     assert "It lost in QVEX (by 0.50 bps), in ZERO (by 0.40 bps) and on sales (by 0.30 bps)." in text
     assert text.startswith(
-        "For purchases of 100 shares to be done at once, use contextual. On the second half of 1 test day"
+        "For purchases of 100 shares to be done at once, use contextual. On the second half of 1 day"
     )
     hours = case_paragraph(dataclasses.replace(case, losses=(lost[4], lost[7])), DeskConfig(side="sell"))
     assert "It lost from 10:00 to 11:00 (by 0.10 bps) and in the middle third of the spread (by -0.20 bps)." in hours
+
+
+def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
+    found, zero = CASES["too few orders"], Estimate(0.0, 0.0, 0.0)
+    split = Saving("sweep", "static", Estimate(-0.25, -0.5, 0.001), zero, zero, None)
+    saving = Saving("contextual", "sweep", Estimate(0.2, None, None), zero, zero, None)
+    case = DeskCase(
+        *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "sweep", "too few orders", saving, (), ()),
+        *(LearningCost(zero, zero), split, 1.0, None, (), found),
+    )
+    text = case_paragraph(case, DeskConfig())
+    assert "saved 0.20 bps an order (too few time blocks for an interval), too few orders to tell." in text
+    assert "Trying things out cost contextual nothing." in text
+    assert "A fixed split cost 0.25 bps less than the sweep (95 % interval 0.00 to 0.50)." in text
+    rule = dataclasses.replace(case, chosen="sweep", saving=None, learning=None, not_looking=None)
+    assert "no router did better on the training days" in case_paragraph(rule, DeskConfig())
 
 
 def test_savings_have_dollars_and_days() -> None:

@@ -257,7 +257,9 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
 def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) -> None:
     days = [*dark_days, *(dataclasses.replace(day, symbol="TWIN") for day in dark_days)]
     config = DeskConfig(sizes=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
-    found = run_desk_study(days, config, engine=HERE)
+    told: list[tuple[str, int, int]] = []
+    found = run_desk_study(days, config, engine=HERE, progress=lambda *words: told.append(words))
+    assert told == [("100 shares, 0 s", 1, 2), ("300 shares, 0 s", 2, 2)]
     assert [(case.shares, case.training_days, case.test_days) for case in found.cases] == [(100, 2, 2), (300, 2, 2)]
     assert [case.comparison.orders for case in found.cases] == [12, 12]
     assert found.answer.count("\n\n") == 1
@@ -271,7 +273,7 @@ def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[M
     words: dict[str, Any] = {"orders": 8, "routers": ("spray",), "hours": "10:30-10:50", "seed": 0, "days": 1}
     found = desk_study("comparable", shares=100, horizon=0, kept=kept_days, out=tmp_path, engine=HERE, **words)
     assert len(found.days) == 1
-    assert "the second half of 1 test day" in found.answer or found.cases[0].reason == "nothing better"
+    assert "the second half of 1 day" in found.answer or found.cases[0].reason == "nothing better"
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".txt", ".csv", ".parquet"}
     assert (tmp_path / f"state-{dark_days[0].symbol}-100-0s.json").exists()
 

@@ -14,6 +14,7 @@ REASONS = {
     "worse": "the chosen router cost more on the test days",
     "riskier": "the chosen router saves on average, but not once its risk is charged",
     "chance": "the best of so many routers may look as good by chance",
+    "too little": f"whatever the chance, the chosen router saves less than {WORTH} bps",
     "too few orders": "there are too few orders to tell",
 }
 """Why a router is to be used, or why the simple rule is."""
@@ -67,7 +68,9 @@ def why(found: Comparison, chosen: str) -> str:
         return "riskier"
     if little:
         return "no headroom"
-    return "chance" if clear else "too few orders"
+    if clear:
+        return "chance"
+    return "too little" if low is not None and low > -WORTH else "too few orders"
 
 
 def headroom_bps(found: Comparison) -> float:

@@ -59,7 +59,7 @@ def trained_states(
     engine: Engine | None = None,
     cache: TableCache | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Play a router once more over all days, and return its state by symbol: what ``riskroute route --state`` takes.
+    """Play a router once more over all days, and return its state by symbol, for ``riskroute route``.
 
     Parameters
     ----------

@@ -203,7 +203,7 @@ def write_states(
 ) -> list[Path]:
     """Write the routers to use as they are after all days: one file per symbol, size and horizon.
 
-    ``riskroute route --state`` and `riskroute.routers.restore_router` load them.
+    ``riskroute route`` and `riskroute.routers.restore_router` load them.
     """
     folder, written = writable_folder("out", out), []
     for case in result.cases:

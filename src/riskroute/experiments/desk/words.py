@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from riskroute.experiments.backtest.backtest import too_large
 from riskroute.experiments.desk.config import DeskConfig
+from riskroute.experiments.desk.differences import turned
 from riskroute.experiments.desk.records import DeskCase, Estimate, LearningCost, Saving, StateDifference
 from riskroute.text import dollars_text
 
@@ -43,7 +44,7 @@ def _verdict(case: DeskCase) -> str:
     found, bar, saving = case.comparison, case.comparison.bar, case.saving
     judged = f"On {_judged(case)}"
     if case.reason == "beats" and saving is not None:
-        tested = "" if found.p_value is None else f", {_p(found.p_value)} allowing for the number of routers compared"
+        tested = "" if found.p_value is None else f", {_p(found.p_value)} for the best of the routers compared"
         return (
             f"{judged} it saved {saving.bps.mean:.2f} bps an order against {bar}, the simple rule to beat "
             f"({_interval(saving.bps)}{tested}): {dollars_text(saving.dollars_per_order.mean)} an order "
@@ -56,10 +57,11 @@ def _verdict(case: DeskCase) -> str:
                 f"would have saved only {case.headroom_bps:.2f} bps."
             )
         return "It is the simple rule, and no router did better on the training days."
-    moved = "saved" if saving.bps.mean >= 0 else "cost"
-    amount = f"{abs(saving.bps.mean):.2f} bps an order" + ("" if saving.bps.mean >= 0 else " more")
-    did = f"{judged} {case.chosen}, which did best on the training days, {moved} {amount} ({_interval(saving.bps)}"
-    did += ")" if found.p_value is None else f", {_p(found.p_value)} allowing for the number of routers compared)"
+    if saving.bps.mean >= 0:
+        moved = f"saved {saving.bps.mean:.2f} bps an order ({_interval(saving.bps)})"
+    else:
+        moved = f"cost {-saving.bps.mean:.2f} bps an order more ({_interval(turned(saving.bps))})"
+    did = f"{judged} {case.chosen}, which did best on the training days, {moved}"
     dollars = (
         f": {dollars_text(saving.dollars_per_order.mean)} an order, {dollars_text(saving.dollars_per_day.mean)} a day"
     )
@@ -69,7 +71,8 @@ def _verdict(case: DeskCase) -> str:
         f"against {found.routers[bar].objective_bps:.2f} bps",
         "no headroom": f", and there is nothing to gain: even knowing everything would have saved only "
         f"{case.headroom_bps:.2f} bps",
-        "chance": ", which the best of so many routers may do by chance",
+        "chance": f", which the best of so many routers may do by chance ({_p(found.p_value or 0.0)})",
+        "too little": ", and even the upper end of that is too little to matter",
         "too few orders": _too_few(saving),
     }[case.reason]
     return f"{did}{dollars if case.reason in ('chance', 'riskier') else ''}{because}."
@@ -83,14 +86,18 @@ def _too_few(saving: Saving) -> str:
 
 def _judged(case: DeskCase) -> str:
     days = "day" if case.test_days == 1 else "days"
-    half = "" if case.training_days else "the second half of "
-    return f"{half}{case.test_days} test {days} ({case.comparison.orders:,} orders)"
+    which = f"{case.test_days} test {days}" if case.training_days else f"the second half of {case.test_days} {days}"
+    return f"{which} ({case.comparison.orders:,} orders)"
 
 
 def _interval(one: Estimate, digits: int = 2) -> str:
     if one.low is None or one.high is None:
         return "too few time blocks for an interval"
-    return f"95 % interval {one.low:.{digits}f} to {one.high:.{digits}f}"
+    return f"95 % interval {_number(one.low, digits)} to {_number(one.high, digits)}"
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # never a negative zero
 
 
 def _p(value: float) -> str:
@@ -121,16 +128,19 @@ def _listed(names: Sequence[str]) -> str:
 
 def _learning(cost: LearningCost, router: str) -> str:
     first, later = cost.first_day_bps, cost.later_bps
-    text = f"Trying things out cost {router} {first.mean:.3f} bps an order on the first day ({_interval(first, 3)})"
+    text = f"Trying things out cost {router} {_number(first.mean, 3)} bps an order on the first day"
+    text += f" ({_interval(first, 3)})"
     if later is not None:
-        text += f" and {later.mean:.3f} bps later ({_interval(later, 3)})"
+        text += f" and {_number(later.mean, 3)} bps later ({_interval(later, 3)})"
+    if first.mean == 0 and (later is None or later.mean == 0):
+        return f"Trying things out cost {router} nothing."
     lucky = first.mean < 0 or (later is not None and later.mean < 0)
     return f"{text}; below zero, what it tried turned out better than what seemed best." if lucky else f"{text}."
 
 
 def _not_looking(one: Saving) -> str:
     if one.bps.mean <= 0:
-        return f"A fixed split cost {-one.bps.mean:.2f} bps less than the sweep ({_interval(one.bps)} for looking)."
+        return f"A fixed split cost {-one.bps.mean:.2f} bps less than the sweep ({_interval(turned(one.bps))})."
     more = f"{one.bps.mean:.2f} bps more than the sweep"
     return f"Not looking at the books, a fixed split cost {more} ({_interval(one.bps)})."
 
@@ -148,9 +158,11 @@ def _assumed(case: DeskCase, config: DeskConfig) -> str:
     means = [point.saving_bps.mean for point in surface.points]
     presence = [point.presence for point in surface.points]
     adverse = [point.adverse for point in surface.points]
-    whose = "the saving" if surface.against == case.comparison.bar else f"the saving against {surface.against}"
+    whose = f"the saving of {surface.router}"
+    if surface.against != case.comparison.bar:
+        whose += f" against {surface.against}"
     factors = f"{min(presence):g} to {max(presence):g} times as much in them"
     return (
         f"{text}. What dark pools hold is an assumption too: with {factors} and {min(adverse):g} to {max(adverse):g} "
-        f"times the adverse selection, {whose} would be {min(means):.2f} to {max(means):.2f} bps."
+        f"times the adverse selection, {whose} would be {_number(min(means), 2)} to {_number(max(means), 2)} bps."
     )
