@@ -29,7 +29,8 @@ def dark_surface(
 ) -> DarkSurface:
     """Return the saving of one router against another over a grid of assumptions.
 
-    Routers that learn do so anew under each of them; those that were fitted keep the parameters they have.
+    Routers that learn do so anew under each of them, from as few orders as are played; those that were fitted keep the
+    parameters they have.
     """
     router, against = (one.label for one in pair)
     points, orders = [], 0

@@ -164,5 +164,6 @@ def _assumed(case: DeskCase, config: DeskConfig) -> str:
     factors = f"{min(presence):g} to {max(presence):g} times as much in them"
     return (
         f"{text}. What dark pools hold is an assumption too: with {factors} and {min(adverse):g} to {max(adverse):g} "
-        f"times the adverse selection, {whose} would be {_number(min(means), 2)} to {_number(max(means), 2)} bps."
+        f"times the adverse selection, {whose} was {_number(min(means), 2)} to {_number(max(means), 2)} bps "
+        f"({surface.orders:,} orders each)."
     )
