@@ -36,6 +36,9 @@ def route_command(
             callback=_list_routers,
         ),
     ] = "sweep",
+    symbol: Annotated[
+        str | None, typer.Option(help="What is traded, for routers that learned of several; else what the file says.")
+    ] = None,
     state: Annotated[Path | None, typer.Option(help="Go on from the state of a router, a JSON file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the answer to this .json file.")] = None,
 ) -> None:
@@ -58,7 +61,8 @@ def route_command(
     from riskroute.routers.registry import restore_router
 
     check_outputs({"--json": json})
-    context = read_context(_read(books), side=side, shares=shares, lot=lot, horizon=horizon)
+    known = {} if symbol is None else {"symbol": symbol}
+    context = read_context(_read(books), side=side, shares=shares, lot=lot, horizon=horizon, **known)
     chosen = restore_router(_read(state)) if state is not None else named_choice(router).make()
     decision = price_plan(context, chosen.route(context).checked(context))
     answer = decision.to_json()
