@@ -144,6 +144,7 @@ def reference() -> None:
 BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers", "backtest")
 EVIDENCE = {
     "evidence": "evidence.md",
+    "slopes": "evidence.md",
     "headroom": "evidence.md",
     "routers": "routers.md",
     "contextual": "contextual.md",

@@ -25,6 +25,8 @@ from riskroute.learning.belief import Belief as Belief
 from riskroute.learning.design.g_optimal import Design as Design
 from riskroute.learning.design.g_optimal import DesignError as DesignError
 from riskroute.learning.design.g_optimal import g_optimal as g_optimal
+from riskroute.learning.lower_bound import LowerBound as LowerBound
+from riskroute.learning.lower_bound import lower_bound as lower_bound
 from riskroute.learning.plan import Plan as Plan
 from riskroute.learning.plan import Setting as Setting
 from riskroute.learning.policy import Policy as Policy

@@ -177,6 +177,8 @@ def learning() -> Iterator[tuple[str, Call]]:
     yield "random_problem", (
         rr.random_problem, {"actions": ACTIONS, "seed": 1, "risk_tolerance": 2.0, "base_variance": 1.0},
     )  # fmt: skip
+    yield "lower_bound", (rr.lower_bound, {"problem": PROBLEM, "tolerance": 0.1})
+    yield "LowerBound.regret", (rr.lower_bound(PROBLEM).regret, {"horizon": 100.0})
     state = rr.policies.Uniform().start(SETTING).state()
     yield "make_policy", (lambda name: rr.make_policy(name), {"name": "rise"})
     yield "restore_policy", (rr.restore_policy, {"state": state, "actions": ACTIONS})
