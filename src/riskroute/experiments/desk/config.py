@@ -54,6 +54,9 @@ class DeskConfig:
         Length of the time blocks that are resampled for confidence intervals.
     surface_orders : int
         Orders a day for every assumption on dark pools that is tried; none are tried if it is 0.
+    stresses : bool
+        Whether the chosen router and the simple rule are played again in harder worlds, which takes as long as playing
+        two routers a dozen times.
     """
 
     market: str = "dark"
@@ -74,6 +77,7 @@ class DeskConfig:
     seed: int = 0
     block_minutes: float = 10.0
     surface_orders: int = 50
+    stresses: bool = False
 
     def __post_init__(self) -> None:
         store = partial(object.__setattr__, self)
@@ -92,6 +96,7 @@ class DeskConfig:
             one_of("routers", text.partition(":")[0], NAMES)
         store("routers", names)
         store("surface_orders", whole_number("surface_orders", self.surface_orders, minimum=0, maximum=10**6))
+        instance_of("stresses", self.stresses, bool, "true or false")
         for size, horizon in self.cases:
             self.backtest(size, horizon)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from riskroute.experiments.backtest.cost_records import VenueCosts
 from riskroute.experiments.backtest.summary import Comparison
 
 
@@ -145,6 +146,146 @@ class RoutingRow:
 
 
 @dataclass(frozen=True)
+class HourCost:
+    """What the orders of a router cost in the hour of New York that begins at ``hour``."""
+
+    router: str
+    hour: int
+    orders: int
+    cost_bps: Estimate
+
+
+@dataclass(frozen=True)
+class LearningPoint:
+    """Some orders that followed each other, in all symbols and seeds alike.
+
+    Parameters
+    ----------
+    orders : int
+        Orders of a symbol up to the last of these, from the first training day on.
+    test : bool
+        Whether they came on test days.
+    difference_bps, so_far_bps : float
+        Mean difference to the other router, among these orders and among all up to here.
+    exploration_bps, exploration_so_far_bps : float, optional
+        How much more these orders, and all up to here, cost than with the plans that seemed best; None for a router
+        that always sends those.
+    """
+
+    orders: int
+    test: bool
+    difference_bps: float
+    so_far_bps: float
+    exploration_bps: float | None
+    exploration_so_far_bps: float | None
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """How the difference between two routers went on, order by order, while one of them learned."""
+
+    router: str
+    against: str
+    points: tuple[LearningPoint, ...]
+
+
+@dataclass(frozen=True)
+class BookLevel:
+    """Shares that a venue displayed at a price; ``side`` is ``bid`` or ``ask``."""
+
+    venue: str
+    side: str
+    price: float
+    shares: int
+
+
+@dataclass(frozen=True)
+class ExampleChild:
+    """A child order of an example; seconds are counted from the arrival of the order, prices are means of its fills."""
+
+    kind: str
+    place: str
+    sent: int
+    filled: int
+    price: float | None
+    sent_after: float
+    last_fill_after: float | None
+
+
+@dataclass(frozen=True)
+class ExampleFill:
+    """Shares of an example that traded at one place and price, the last of them so many seconds after its arrival."""
+
+    kind: str
+    place: str
+    shares: int
+    price: float
+    after: float
+
+
+@dataclass(frozen=True)
+class OrderExample:
+    """One order of the test days: the books it met, what the router sent, and what became of it.
+
+    Parameters
+    ----------
+    why : str
+        Why it is shown: one of `riskroute.experiments.desk.examples.WHY`.
+    symbol, day, time : str
+        Time is that of New York, to the second.
+    side, shares : str, int
+        The order.
+    mid, spread_bps : float
+        Consolidated mid and spread when it came.
+    cost_bps : float
+        What it cost.
+    against_bps, saving_bps : float, optional
+        What it cost with the other router, and the difference; None if there is no other.
+    levels : tuple[BookLevel, ...]
+        Displayed shares at the best prices of both sides, the best first.
+    children : tuple[ExampleChild, ...]
+        What was sent.
+    fills : tuple[ExampleFill, ...]
+        What was traded.
+    """
+
+    why: str
+    symbol: str
+    day: str
+    time: str
+    side: str
+    shares: int
+    mid: float
+    spread_bps: float
+    cost_bps: float
+    against_bps: float | None
+    saving_bps: float | None
+    levels: tuple[BookLevel, ...]
+    children: tuple[ExampleChild, ...]
+    fills: tuple[ExampleFill, ...]
+
+
+@dataclass(frozen=True)
+class StressSaving:
+    """What a router and another one cost in a harder world, and what the first saves there."""
+
+    world: str
+    cost_bps: float
+    against_bps: float
+    saving_bps: Estimate
+
+
+@dataclass(frozen=True)
+class StressTable:
+    """The saving of a router against another in worlds that are harder than usual, the usual one first."""
+
+    router: str
+    against: str
+    orders: int
+    worlds: tuple[StressSaving, ...]
+
+
+@dataclass(frozen=True)
 class DeskCase:
     """The answer for one size and horizon of orders.
 
@@ -184,6 +325,16 @@ class DeskCase:
         Where the router to use sends shares.
     comparison : Comparison
         All routers on the test days, as a backtest has them.
+    hours : tuple[HourCost, ...]
+        Costs by hour of the day, of the chosen router and of the simple rule.
+    venues : tuple[VenueCosts, ...]
+        What the same two routers met at every venue and pool.
+    learning_curve : LearningCurve, optional
+        How their difference went on from the first order to the last; None if there is only one router to show.
+    examples : tuple[OrderExample, ...]
+        A few orders of the chosen router.
+    stresses : StressTable, optional
+        The saving in harder worlds; None if they were not asked for.
     """
 
     shares: int
@@ -206,3 +357,8 @@ class DeskCase:
     surface: DarkSurface | None
     routing_table: tuple[RoutingRow, ...]
     comparison: Comparison
+    hours: tuple[HourCost, ...] = ()
+    venues: tuple[VenueCosts, ...] = ()
+    learning_curve: LearningCurve | None = None
+    examples: tuple[OrderExample, ...] = ()
+    stresses: StressTable | None = None

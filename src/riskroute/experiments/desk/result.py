@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,15 @@ class DeskResult:
         Dark pools as assumed.
     cases : tuple[DeskCase, ...]
         One per size and horizon.
+    versions : dict[str, str]
+        Versions of what the numbers depend on.
     """
 
     config: DeskConfig
     days: tuple[str, ...]
     pools: tuple[PoolModel, ...]
     cases: tuple[DeskCase, ...]
+    versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def answer(self) -> str:

@@ -16,10 +16,15 @@ from riskroute.experiments.backtest.play import RouterChoice, TableCache, traini
 from riskroute.experiments.desk.choice import choose_router, headroom_bps, training_objectives, why
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.differences import differences_by_state, learning_cost, order_states, saving_of
+from riskroute.experiments.desk.examples import order_examples
+from riskroute.experiments.desk.hours import hour_costs, venues_met
+from riskroute.experiments.desk.learning_curve import learning_curve
 from riskroute.experiments.desk.records import DeskCase
 from riskroute.experiments.desk.result import DeskResult
 from riskroute.experiments.desk.routing_table import routing_rows, trained_states
+from riskroute.experiments.desk.stress_table import stress_savings
 from riskroute.experiments.desk.surface import dark_surface
+from riskroute.experiments.provenance import provenance_versions
 from riskroute.files import writable_folder, write_json
 from riskroute.names import in_file_name
 from riskroute.routing.fees import FeeSchedule
@@ -62,7 +67,8 @@ def run_desk_study(
         cases.append(_case(days, config, size, horizon, engine, cache))
         if progress is not None:
             progress(f"{size:,} shares, {horizon:g} s", len(cases), len(config.cases))
-    return DeskResult(config, tuple(day.name for day in days), tuple(days[0].pools), tuple(cases))
+    names, pools = tuple(day.name for day in days), tuple(days[0].pools)
+    return DeskResult(config, names, pools, tuple(cases), provenance_versions())
 
 
 def _case(
@@ -84,8 +90,14 @@ def _case(
     by_state = () if chosen == found.bar else differences_by_state(orders, states, chosen, found.bar, seed=config.seed)
     paired = found.routers[chosen].paired
     saving = None if paired is None else saving_of(orders, chosen, found.bar, seed=config.seed, paired=paired)
-    pair = _surface_pair(result, chosen) if days[0].pools and config.surface_orders else None
-    surface = dark_surface(pair, days, config, size, horizon, engine=engine, cache=cache) if pair else None
+    pair = _shown_pair(result, chosen)
+    surface = None
+    if pair and days[0].pools and config.surface_orders:
+        surface = dark_surface(pair, days, config, size, horizon, engine=engine, cache=cache)
+    stresses = None
+    if pair and config.stresses:
+        stresses = stress_savings(pair, days, asked, usual=saving, engine=engine, cache=cache)
+    shown = [one.label for one in pair] if pair else [chosen]
     looked = "static" in found.routers
     training, test = _day_counts(days, config)
     depth, volume = result.footprint_fractions
@@ -110,10 +122,15 @@ def _case(
         surface=surface,
         routing_table=routing_rows(result.tables, states, use),
         comparison=found,
+        hours=hour_costs(orders, states, shown, seed=config.seed),
+        venues=venues_met(result.tables, shown, seed=config.seed),
+        learning_curve=learning_curve(orders, *shown) if pair else None,
+        examples=order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
+        stresses=stresses,
     )
 
 
-def _surface_pair(result: BacktestResult, chosen: str) -> tuple[RouterChoice, RouterChoice] | None:
+def _shown_pair(result: BacktestResult, chosen: str) -> tuple[RouterChoice, RouterChoice] | None:
     """The chosen router and the simple rule; that rule and the sweep if it was chosen itself."""
     bar = result.comparison.bar
     against = bar if chosen != bar else "sweep"
@@ -162,7 +179,8 @@ def desk_study(
         Folder for the result, the routing table, and the states of the routers to use.
     **more
         Fields of `DeskConfig`: ``side``, ``lot``, ``kappa``, ``days``, ``train``, ``routers``, ``orders``, ``hours``,
-        ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``seed``, ``block_minutes``, ``surface_orders``.
+        ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``seed``, ``block_minutes``, ``surface_orders``,
+        ``stresses``.
     """
     instance_of("market", market, (str, Path), "a name or a folder")
     known = {item.name for item in dataclasses.fields(DeskConfig)} - {"market", "sizes", "horizons", "symbols"}
