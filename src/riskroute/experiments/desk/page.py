@@ -1,0 +1,181 @@
+"""The page of a desk study: what it says and shows, section by section, ready to be drawn by the report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from riskroute.experiments.backtest.texts import comparison_table
+from riskroute.experiments.desk.choice import REASONS
+from riskroute.experiments.desk.config import DeskConfig
+from riskroute.experiments.desk.page_charts import (
+    cost_charts,
+    example_chart,
+    hour_chart,
+    learning_charts,
+    stress_chart,
+    surface_chart,
+)
+from riskroute.experiments.desk.page_tables import (
+    children_table,
+    pools_table,
+    price_text,
+    stress_rows,
+    venue_rows,
+    verdict_facts,
+)
+from riskroute.experiments.desk.records import DeskCase, OrderExample
+from riskroute.experiments.desk.result import DeskResult
+from riskroute.experiments.desk.texts import routing_text, states_table
+from riskroute.experiments.desk.words import case_paragraph
+from riskroute.page_content import Chart, PageContent, PagePart, PageSection, PageTable
+from riskroute.records import record_to_plain
+
+LIMITATIONS = (
+    "The market does not react. Books are what they were without our orders: nobody fades, follows or jumps the queue, "
+    "and our orders never meet each other.",
+    "What dark pools hold, and how often they are filled before the price moves against us, is assumed: nobody "
+    "publishes it.",
+    "Limit orders join the back of the queue at the best price and are not moved. Where a feed does not tell who is "
+    "ahead, their place in the queue is an estimate.",
+    "Intervals know the days that were played. Another month may differ by more.",
+    "The router was chosen on the training days by its mean cost plus a charge for unforeseen variance. With another "
+    "charge, another router may be the one to use.",
+    "Knowing everything is a bound and not a goal: it knows which orders will be filled.",
+)
+
+_COSTS = (
+    "Costs are against the consolidated mid at arrival, fees included, on the test days. The objective adds the charge "
+    "for unforeseen variance; ES 5 % is the mean of the worst twentieth of the orders; sd and se are the standard "
+    "deviation of an order's cost and the standard error of the mean. What a router sees: F0 nothing, F1 the profit of "
+    "its orders, F2 its own fills, F3 public trades as well, F4 the future.",
+)
+_STATES = (
+    "Thirds are thirds of the orders. Below zero the router saves; it saves or loses if its whole interval does.",
+)
+_VENUES = (
+    "Markouts are basis points from the fill to the mid 1, 10 and 60 seconds later; positive is good. Adverse "
+    "selection is how far the mid moved against fills that others timed: those of limit orders and in dark pools. "
+    "Toxicity is adverse selection after one second over half the quoted spread; a place is toxic if its adverse "
+    "selection is more than it saved, with its whole interval. The net saving against taking has ten seconds of "
+    "adverse selection in it.",
+)
+_LEARNING = (
+    "Orders on the training days come first. The latest orders are those since the point before. What trying things "
+    "out cost is the cost of an order less what it would have cost with the plan that seemed best.",
+)
+_EXAMPLES = (
+    "Bars are the shares displayed at each price, dots what the order traded there. Orders are those of the test days "
+    "whose saving was nearest to the median, largest and smallest, and one for which nothing but taking was tried.",
+)
+_ROUTING = (
+    "Fractions of the shares sent; a share that came back and was sent again counts again. Narrow, middle and wide are "
+    "thirds of the spread. With us: more shares at the best prices on the other side than on our own, so that the "
+    "price tends to come to us.",
+)
+
+
+def desk_page(result: DeskResult) -> PageContent:
+    """Return what the page of a desk study says and shows."""
+    symbols = ", ".join(dict.fromkeys(day.rpartition(" ")[0] for day in result.days))
+    dates = [day.rpartition(" ")[2] for day in result.days]
+    sides = {"buy": "purchases", "sell": "sales"}.get(result.config.side, "purchases and sales in turn")
+    when = dates[0] if min(dates) == max(dates) else f"{min(dates)} to {max(dates)}"
+    return PageContent(
+        title=f"Which router to use for {symbols}",
+        subtitle=f"Market {result.config.market}, {when}: {sides}.",
+        parts=tuple(_part(case, result.config) for case in result.cases),
+        sections=tuple(_common(result)),
+        program=program_text(result.config),
+        settings=json.dumps(record_to_plain(result.config), indent=1),
+    )
+
+
+def program_text(config: DeskConfig) -> str:
+    """Return the lines of Python that run the study again: what differs from the defaults.
+
+    Examples
+    --------
+    >>> print(program_text(DeskConfig(sizes=(500,), orders=60)))
+    from riskroute.experiments.desk.study import desk_study
+    <BLANKLINE>
+    desk_study('dark', shares=(500,), orders=60)
+    """
+    plain, named = DeskConfig(), {"sizes": "shares", "horizons": "horizon"}
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config) if field.name != "market"}
+    given = {name: value for name, value in values.items() if value != getattr(plain, name)}
+    words = ", ".join([repr(config.market), *(f"{named.get(name, name)}={value!r}" for name, value in given.items())])
+    return f"from riskroute.experiments.desk.study import desk_study\n\ndesk_study({words})"
+
+
+def _part(case: DeskCase, config: DeskConfig) -> PagePart:
+    time = f"{case.horizon:g} seconds" if case.horizon else "at once"
+    return PagePart(
+        f"{case.shares:,} shares, {time}", case_paragraph(case, config), verdict_facts(case), tuple(_sections(case))
+    )
+
+
+def _sections(case: DeskCase) -> list[PageSection]:
+    found, rule = case.comparison, case.comparison.bar
+    told = f"{rule} is the simple rule to beat. Use {case.use}: {REASONS[case.reason]}."
+    table = PageTable("All routers on the test days, basis points", comparison_table(found))
+    sections = [PageSection("Cost by router", (told,), cost_charts(case), (table,), _COSTS)]
+    if case.hours:
+        sections.append(PageSection("Cost by hour of the day", charts=(hour_chart(case),)))
+    if case.states:
+        states = PageTable(f"{case.chosen} less {rule}, by state of the market", states_table(case.states))
+        sections.append(PageSection("Where it saves and where it loses", tables=(states,), notes=_STATES))
+    if case.venues:
+        routers = dict.fromkeys(one.router for one in case.venues)
+        tables = tuple(PageTable(f"{name}, place by place", venue_rows(case.venues, name)) for name in routers)
+        sections.append(PageSection("Venues and dark pools", tables=tables, notes=_VENUES))
+    if case.learning_curve is not None:
+        charts = learning_charts(case.learning_curve)
+        sections.append(PageSection("What it learned and what that cost", charts=charts, notes=_LEARNING))
+    sections += [_example(example, case) for example in case.examples]
+    assumed: list[Chart] = [] if case.surface is None else [surface_chart(case.surface)]
+    if assumed and case.surface is not None:
+        text = (
+            f"Dark pools are an assumption. The saving, on {case.surface.orders:,} orders each, if they hold more or "
+        )
+        sections.append(
+            PageSection(
+                "Other assumptions on dark pools", (f"{text}less, and are more or less adverse:",), tuple(assumed)
+            )
+        )
+    if case.stresses is not None:
+        rows = PageTable("The same orders in harder worlds, basis points", stress_rows(case.stresses))
+        sections.append(PageSection("Harder worlds", charts=(stress_chart(case.stresses),), tables=(rows,)))
+    if case.routing_table:
+        table = PageTable(f"Where {case.use} sends shares", routing_text(case.routing_table))
+        sections.append(PageSection("Routing table", tables=(table,), notes=_ROUTING))
+    return sections
+
+
+def _example(example: OrderExample, case: DeskCase) -> PageSection:
+    text = (
+        f"{example.day} at {example.time} in New York: {example.side} {example.shares:,} {example.symbol}, mid "
+        f"{price_text(example.mid)}, spread {example.spread_bps:.2f} bps. It cost {example.cost_bps:.2f} bps"
+    )
+    if example.against_bps is not None and example.saving_bps is not None and case.learning_curve is not None:
+        saved = "saving" if example.saving_bps >= 0 else "loss"
+        text += (
+            f", with {case.learning_curve.against} {example.against_bps:.2f} bps: a {saved} of "
+            f"{abs(example.saving_bps):.2f} bps"
+        )
+    table = PageTable(f"What {case.chosen} sent", children_table(example))
+    first = example is case.examples[0]
+    return PageSection(
+        f"Example: {example.why}", (f"{text}.",), (example_chart(example),), (table,), _EXAMPLES if first else ()
+    )
+
+
+def _common(result: DeskResult) -> list[PageSection]:
+    sections = [PageSection("Limitations", points=LIMITATIONS)]
+    if result.pools:
+        table = PageTable("Dark pools as assumed", pools_table(result.pools))
+        sections.append(PageSection("What was assumed of dark pools", tables=(table,)))
+    versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
+    days = f"Days played: {', '.join(result.days)}."
+    sections.append(PageSection("How it was run", (days, f"Versions: {versions}.")))
+    return sections

@@ -1,0 +1,136 @@
+"""Tables of the page of a desk study, and the facts beside its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from riskroute.experiments.backtest.cost_records import VenueCosts
+from riskroute.experiments.desk.page_charts import KIND_NAMES
+from riskroute.experiments.desk.records import DeskCase, OrderExample, StressTable
+from riskroute.experiments.desk.texts import interval_text, p_text
+from riskroute.simulation.dark_market import PoolModel
+from riskroute.text import TextTable, dollars_text
+
+
+def verdict_facts(case: DeskCase) -> tuple[tuple[str, str], ...]:
+    """The numbers behind an answer, each with its name."""
+    found, saving = case.comparison, case.saving
+    facts = [("router to use", case.use)]
+    if saving is not None:
+        if case.chosen != case.use:
+            facts.append(("best on the training days", case.chosen))
+        facts += [
+            ("compared with", saving.against),
+            ("saving an order", f"{saving.bps.mean:+.3f} bps"),
+            ("95 % interval", interval_text(saving.bps) + (" bps" if saving.bps.low is not None else "")),
+            ("saving an order, in dollars", dollars_text(saving.dollars_per_order.mean)),
+            ("saving a day", dollars_text(saving.dollars_per_day.mean)),
+        ]
+    if found.p_value is not None:
+        facts.append(("p-value, best of all routers", p_text(found.p_value)))
+    names = dict.fromkeys((case.chosen, found.bar))
+    facts += [(f"expected shortfall 5 %, {name}", f"{found.routers[name].es95_bps:.2f} bps") for name in names]
+    facts.append(("saved by knowing everything", f"{case.headroom_bps:.3f} bps"))
+    facts.append(("orders judged", f"{found.orders:,}"))
+    return tuple(facts)
+
+
+def venue_rows(venues: Sequence[VenueCosts], router: str) -> TextTable:
+    """One row per venue or pool and kind of child order of one router: fills, fees, markouts and toxicity."""
+    rows = [[write(getattr(one, field)) for _, field, write in _VENUES] for one in venues if one.router == router]
+    return TextTable([heading for heading, _, _ in _VENUES], rows)
+
+
+def children_table(example: OrderExample) -> TextTable:
+    """One row per child order: what was sent where, and what became of it."""
+    rows = [
+        [
+            KIND_NAMES[one.kind],
+            one.place,
+            *(f"{one.sent:,}", f"{one.filled:,}"),
+            "-" if one.price is None else price_text(one.price),
+            f"{one.sent_after:.3f}",
+            _fixed(3)(one.last_fill_after),
+        ]
+        for one in example.children
+    ]
+    return TextTable(["child order", "place", "sent", "filled", "price", "sent after s", "last fill after s"], rows)
+
+
+def stress_rows(table: StressTable) -> TextTable:
+    """One row per world: the cost of both routers, and the saving."""
+    rows = [
+        [
+            one.world,
+            *(f"{one.cost_bps:.3f}", f"{one.against_bps:.3f}"),
+            *(f"{one.saving_bps.mean:+.3f}", interval_text(one.saving_bps)),
+        ]
+        for one in table.worlds
+    ]
+    return TextTable(["world", f"{table.router} bps", f"{table.against} bps", "saved bps", "95 % interval"], rows)
+
+
+def pools_table(pools: Sequence[PoolModel]) -> TextTable:
+    """One row per dark pool: what is assumed of it."""
+    header = ["pool", "holds shares", "arrivals a second", "smallest", "largest", "adverse selection"]
+    rows = [
+        [
+            one.name,
+            f"{one.presence:.0%}",
+            f"{one.rate:g}",
+            *(f"{one.smallest:,}", f"{one.largest:,}"),
+            f"{one.adverse:g}",
+            f"{one.fee:g}",
+            f"{one.improvement:g}",
+        ]
+        for one in pools
+    ]
+    return TextTable([*header, "fee $ a share", "price improvement"], rows)
+
+
+def price_text(price: float) -> str:
+    """A price with two digits, or up to four where it has them.
+
+    Examples
+    --------
+    >>> price_text(48.02), price_text(48.005), price_text(1250.0)
+    ('48.02', '48.005', '1,250.00')
+    """
+    text = f"{price:,.4f}"
+    return text[:-2] + text[-2:].rstrip("0")
+
+
+def _fixed(digits: int, times: float = 1.0) -> Callable[[float | None], str]:
+    def write(value: float | None) -> str:
+        return "-" if value is None else f"{round(times * value, digits) + 0.0:,.{digits}f}"  # never a negative zero
+
+    return write
+
+
+def _range(interval: tuple[float, float] | None) -> str:
+    return "-" if interval is None else " to ".join(map(_fixed(2), interval))
+
+
+_whole, _two, _percent = _fixed(0), _fixed(2), _fixed(1, 100.0)
+
+_VENUES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("place", "place", str),
+    ("child orders", "kind", KIND_NAMES.__getitem__),
+    ("orders", "orders", _whole),
+    ("shares sent", "sent", _whole),
+    ("filled", "filled", _whole),
+    ("fill rate %", "fill_rate", _percent),
+    ("of volume %", "volume_share", _percent),
+    ("fees bps", "fees_bps", _two),
+    ("markout 1 s", "markout_1_bps", _two),
+    ("markout 10 s", "markout_10_bps", _two),
+    ("markout 60 s", "markout_60_bps", _two),
+    ("adverse 1 s", "adverse_1_bps", _two),
+    ("95 % interval", "adverse_1_interval", _range),
+    ("adverse 10 s", "adverse_10_bps", _two),
+    ("adverse 60 s", "adverse_60_bps", _two),
+    ("toxicity", "toxicity", _two),
+    ("net saving", "net_saving_bps", _two),
+    ("toxic", "toxic", lambda value: {None: "-", True: "yes", False: "no"}[value]),
+)
