@@ -12,6 +12,9 @@ from riskroute.text import TextTable
 ROLES = ("chosen", "rule", "bound", "other")
 """What a router is to the reader: the one in question, the one to beat, one that knows the future, or any other."""
 
+TRADE_KINDS = ("dark pool, at once", "dark pool, resting", "limit order", "taken", "swept")
+"""How shares were traded, in words."""
+
 
 @dataclass(frozen=True)
 class Dot:
@@ -105,7 +108,7 @@ class BookBar:
 
 @dataclass(frozen=True)
 class BookTrade:
-    """Shares that an order traded somewhere at a price, by a kind of child order."""
+    """Shares that an order traded somewhere at a price, in one of the ways of `TRADE_KINDS`."""
 
     kind: str
     place: str
@@ -147,9 +150,10 @@ class PageSection:
 
 @dataclass(frozen=True)
 class PagePart:
-    """An answer with the facts behind it, and what supports it."""
+    """An answer in a sentence and in full, with the facts behind it and what supports it."""
 
     title: str
+    headline: str
     answer: str
     facts: tuple[tuple[str, str], ...]
     sections: tuple[PageSection, ...]
@@ -157,10 +161,14 @@ class PagePart:
 
 @dataclass(frozen=True)
 class PageContent:
-    """A whole page: parts that answer a question each, sections on all of them, and a text to run it again."""
+    """A whole page: parts that answer a question each, sections on all of them, and a text to run it again.
+
+    ``summary`` has a row for every part, if there are several.
+    """
 
     title: str
     subtitle: str
+    summary: PageTable | None
     parts: tuple[PagePart, ...]
     sections: tuple[PageSection, ...]
     program: str

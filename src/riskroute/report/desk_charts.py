@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
+from collections.abc import Callable
+from typing import Any
 
-from riskroute.page_content import BookBar, BookChart, BookTrade, Chart, Curve, CurveChart, Dot, DotChart, GridChart
+from riskroute.page_content import (
+    TRADE_KINDS,
+    BookBar,
+    BookChart,
+    BookTrade,
+    Chart,
+    Curve,
+    CurveChart,
+    Dot,
+    DotChart,
+    GridChart,
+)
 from riskroute.report.svg import (
     FAINT,
     GRID,
-    INK,
     WIDTH,
     SvgScale,
     svg_box,
@@ -23,32 +34,30 @@ ROLE_COLOURS = {"chosen": "#0072b2", "rule": "#d55e00", "bound": "#7a7a7a", "oth
 """Colours by what a router is to the reader; blue and vermilion are told apart by all eyes."""
 
 VENUE_COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#8c6bb1", "#a6761d", "#999999")
-KIND_COLOURS = ("#1c2733", "#d55e00", "#0072b2", "#007a5a", "#8c2d7b")
+KIND_COLOURS = ("#1c2733", "#7a7a7a", "#0072b2", "#8c2d7b", "#d55e00")
 
 _SIDE = 8
 _ROW = 36
+_LETTERS = 46
+"""A line of a drawing has room for so many letters."""
 
 
 def drawn_chart(chart: Chart) -> str:
     """Return a chart as an SVG drawing."""
-    return _drawn(chart)
+    return _DRAWN[type(chart)](chart)
 
 
-@singledispatch
-def _drawn(chart: object) -> str:
-    raise TypeError(f"chart must be a chart, was {type(chart).__name__}")
-
-
-@_drawn.register
 def _dot_chart(chart: DotChart) -> str:
     ends = [end for dot in chart.dots for end in (dot.value, *_ends(dot))]
     scale = SvgScale([*ends, 0.0], _SIDE + 6, WIDTH - _SIDE - 6)
     bottom = _ROW * len(chart.dots) + 4
     parts = _below(scale, 0, bottom, chart.unit)
+    brief = any(len(dot.name) + len(_dot_words(dot)) > _LETTERS for dot in chart.dots)
     for k, dot in enumerate(chart.dots):
+        words = f"{dot.value:+.3f}" if brief else _dot_words(dot)
         top, colour = _ROW * k, ROLE_COLOURS[dot.role]
         parts.append(svg_text(_SIDE, top + 14, dot.name, fill=colour, bold=dot.role in ("chosen", "rule")))
-        parts.append(svg_text(WIDTH - _SIDE, top + 14, _dot_words(dot), anchor="end", fill=INK))
+        parts.append(svg_text(WIDTH - _SIDE, top + 14, words, anchor="end"))
         low, high = _ends(dot)
         parts.append(
             svg_line(scale(low), top + 25, scale(high), top + 25, colour=colour, width=3, stroke_opacity="0.45")
@@ -86,14 +95,14 @@ def _tick(x: float, y: float, text: str, anchor: str) -> str:
     return svg_text(x, y, text, anchor=anchor, size=11, fill=FAINT, kind="tick")
 
 
-@_drawn.register
 def _curve_chart(chart: CurveChart) -> str:
     top = 22 + 17 * len(chart.curves) + 16
     bottom, left, right = top + 170, 46, WIDTH - 12
     values = [value for curve in chart.curves for value in (*curve.up, *curve.low, *curve.high) if value is not None]
     up = SvgScale([*values, 0.0], bottom, top)
     places = [place for curve in chart.curves for place in curve.along]
-    along = _hours(places, left, right) if chart.clock else SvgScale([0.0, *places], left, right, most=4)
+    room = (min(places) - 0.6, max(places) + 0.6) if chart.clock else (0.0, max(places))
+    along = SvgScale(room, left, right, most=4, snug=True)
     parts = []
     for k, curve in enumerate(chart.curves):
         y = 12 + 17 * k
@@ -119,13 +128,6 @@ def _curve_chart(chart: CurveChart) -> str:
     return svg_drawing(chart.title, parts, bottom + 38)
 
 
-def _hours(places: list[float], left: float, right: float) -> SvgScale:
-    """An axis of whole hours, with room at both ends."""
-    scale = SvgScale([min(places) - 1, max(places) + 1], left, right, most=26)
-    scale.ticks = (min(places) - 0.6, max(places) + 0.6)
-    return scale
-
-
 def _dashes(curve: Curve) -> dict[str, str]:
     return {} if curve.role == "chosen" else {"stroke_dasharray": "6 3"}
 
@@ -147,7 +149,6 @@ def _curve(curve: Curve, along: SvgScale, up: SvgScale, shift: float, chart: Cur
     return parts
 
 
-@_drawn.register
 def _grid_chart(chart: GridChart) -> str:
     rows = list(dict.fromkeys(cell.row for cell in chart.cells))
     columns = list(dict.fromkeys(cell.column for cell in chart.cells))
@@ -163,23 +164,21 @@ def _grid_chart(chart: GridChart) -> str:
         colour = ROLE_COLOURS["chosen" if cell.value >= 0 else "rule"]
         said = f"{chart.down} {cell.row}, {chart.across} {cell.column}: {cell.value:+.3f}"
         parts.append(svg_box(x + 1, y + 1, wide - 2, high - 2, colour, said=said, fill_opacity=f"{tint:.2f}"))
-        parts.append(svg_text(x + wide / 2, y + 21, f"{cell.value:+.3f}", anchor="middle", bold=True))
+        parts.append(svg_text(x + wide / 2, y + 21, f"{cell.value:+.3f}", anchor="middle", bold=True, kind="plain"))
         if cell.low is not None and cell.high is not None:
             ends = f"{cell.low:+.2f} to {cell.high:+.2f}"
-            parts.append(svg_text(x + wide / 2, y + 37, ends, anchor="middle", size=10.5))
+            parts.append(svg_text(x + wide / 2, y + 37, ends, anchor="middle", size=10.5, kind="plain"))
     bottom = top + high * len(rows)
     parts.append(svg_text(left + wide * len(columns) / 2, bottom + 20, chart.unit, anchor="middle", fill=FAINT))
     return svg_drawing(chart.title, parts, bottom + 28)
 
 
-@_drawn.register
 def _book_chart(chart: BookChart) -> str:
     prices = sorted({*(bar.price for bar in chart.bars), *(trade.price for trade in chart.trades)}, reverse=True)
-    venues = list(dict.fromkeys(bar.venue for bar in chart.bars))
+    venues = sorted({bar.venue for bar in chart.bars})
     colours = {name: VENUE_COLOURS[min(k, len(VENUE_COLOURS) - 1)] for k, name in enumerate(venues)}
-    kinds = {
-        name: KIND_COLOURS[k % len(KIND_COLOURS)] for k, name in enumerate(dict.fromkeys(t.kind for t in chart.trades))
-    }
+    used = {trade.kind for trade in chart.trades}
+    kinds = {name: colour for name, colour in zip(TRADE_KINDS, KIND_COLOURS, strict=True) if name in used}
     left, right = 54.0, 224.0
     sums = {price: sum(bar.shares for bar in chart.bars if bar.price == price) for price in prices}
     most = max(sums.values()) or 1
@@ -242,3 +241,11 @@ def _legend(venues: dict[str, str], kinds: dict[str, str], y: float) -> tuple[li
 def _price(price: float) -> str:
     text = f"{price:,.4f}"
     return text[:-2] + text[-2:].rstrip("0")
+
+
+_DRAWN: dict[type, Callable[[Any], str]] = {
+    DotChart: _dot_chart,
+    CurveChart: _curve_chart,
+    GridChart: _grid_chart,
+    BookChart: _book_chart,
+}

@@ -76,6 +76,8 @@ def _more(attributes: dict[str, str]) -> str:
 class SvgScale:
     """Places of values on an axis: from ``first`` to ``last`` units of the drawing, with round ticks.
 
+    The axis ends with ticks, or with the smallest and largest value if it is ``snug``.
+
     Examples
     --------
     >>> scale = SvgScale([0.13, 2.9], 40, 340)
@@ -83,19 +85,24 @@ class SvgScale:
     ((0.0, 1.0, 2.0, 3.0), 190, '0.5')
     """
 
-    def __init__(self, values: Sequence[float], first: float, last: float, *, most: int = 5) -> None:
+    def __init__(
+        self, values: Sequence[float], first: float, last: float, *, most: int = 5, snug: bool = False
+    ) -> None:
         low, high = min(values), max(values)
         room = (high - low) or abs(high) or 1.0
         self.step = _round_step(room / most)
-        begin, end = math.floor(low / self.step + 1e-9), math.ceil(high / self.step - 1e-9)
-        end = max(end, begin + 1)
+        if snug:
+            begin, end = math.ceil(low / self.step - 1e-9), math.floor(high / self.step + 1e-9)
+        else:
+            begin, end = math.floor(low / self.step + 1e-9), math.ceil(high / self.step - 1e-9)
+            end = max(end, begin + 1)
         self.ticks = tuple(k * self.step + 0.0 for k in range(begin, end + 1))
+        self.low, self.high = (low, low + room) if snug else (self.ticks[0], self.ticks[-1])
         self.first, self.last = first, last
 
     def __call__(self, value: float) -> float:
         """Return the place of a value."""
-        low, high = self.ticks[0], self.ticks[-1]
-        return self.first + (self.last - self.first) * (value - low) / (high - low)
+        return self.first + (self.last - self.first) * (value - self.low) / (self.high - self.low)
 
     def label(self, value: float) -> str:
         """Return a tick as text."""

@@ -75,7 +75,7 @@ def _example(
     why: str, order: dict[str, Any], tables: Tables, days: Sequence[MarketDay], config: BacktestConfig
 ) -> OrderExample:
     key = polars.DataFrame([{name: order[name] for name in KEY}])
-    children, fills = (frame.join(key, on=KEY, how="semi").sort("child") for frame in (tables.children, tables.fills))
+    children, fills = (frame.join(key, on=KEY, how="semi") for frame in (tables.children, tables.fills))
     start = order["time"]
     day = next(day for day in days if (day.symbol, str(day.date)) == (order["symbol"], order["day"]))
     moment = polars.from_epoch(polars.Series([start]), time_unit="ns").dt.replace_time_zone("UTC")
@@ -93,7 +93,9 @@ def _example(
         against_bps=paid,
         saving_bps=None if paid is None else paid - cost,
         levels=_levels(trading_day(day, config).books, start),
-        children=tuple(_child(row, start) for row in children.iter_rows(named=True) if row["sent"]),
+        children=tuple(
+            _child(row, start) for row in children.sort("posted", "child").iter_rows(named=True) if row["sent"]
+        ),
         fills=_fills(fills, start),
     )
 

@@ -20,15 +20,16 @@ from riskroute.experiments.desk.page_tables import (
     children_table,
     pools_table,
     price_text,
+    routing_table_rows,
     stress_rows,
     venue_rows,
     verdict_facts,
 )
 from riskroute.experiments.desk.records import DeskCase, OrderExample
 from riskroute.experiments.desk.result import DeskResult
-from riskroute.experiments.desk.texts import routing_text, states_table
+from riskroute.experiments.desk.texts import savings_table, states_table
 from riskroute.experiments.desk.words import case_paragraph
-from riskroute.page_content import Chart, PageContent, PagePart, PageSection, PageTable
+from riskroute.page_content import PageContent, PagePart, PageSection, PageTable
 from riskroute.records import record_to_plain
 
 LIMITATIONS = (
@@ -84,6 +85,7 @@ def desk_page(result: DeskResult) -> PageContent:
     return PageContent(
         title=f"Which router to use for {symbols}",
         subtitle=f"Market {result.config.market}, {when}: {sides}.",
+        summary=PageTable("All sizes and horizons", savings_table(result.cases)) if len(result.cases) > 1 else None,
         parts=tuple(_part(case, result.config) for case in result.cases),
         sections=tuple(_common(result)),
         program=program_text(result.config),
@@ -110,9 +112,9 @@ def program_text(config: DeskConfig) -> str:
 
 def _part(case: DeskCase, config: DeskConfig) -> PagePart:
     time = f"{case.horizon:g} seconds" if case.horizon else "at once"
-    return PagePart(
-        f"{case.shares:,} shares, {time}", case_paragraph(case, config), verdict_facts(case), tuple(_sections(case))
-    )
+    first, stop, more = case_paragraph(case, config).partition(". ")
+    title = f"{case.shares:,} shares, {time}"
+    return PagePart(title, first + stop.strip(), more, verdict_facts(case), tuple(_sections(case)))
 
 
 def _sections(case: DeskCase) -> list[PageSection]:
@@ -133,21 +135,17 @@ def _sections(case: DeskCase) -> list[PageSection]:
         charts = learning_charts(case.learning_curve)
         sections.append(PageSection("What it learned and what that cost", charts=charts, notes=_LEARNING))
     sections += [_example(example, case) for example in case.examples]
-    assumed: list[Chart] = [] if case.surface is None else [surface_chart(case.surface)]
-    if assumed and case.surface is not None:
+    if case.surface is not None:
         text = (
-            f"Dark pools are an assumption. The saving, on {case.surface.orders:,} orders each, if they hold more or "
+            f"What dark pools hold is an assumption. The saving on {case.surface.orders:,} orders, if they hold more "
+            "or less, and are more or less adverse:"
         )
-        sections.append(
-            PageSection(
-                "Other assumptions on dark pools", (f"{text}less, and are more or less adverse:",), tuple(assumed)
-            )
-        )
+        sections.append(PageSection("Other assumptions on dark pools", (text,), (surface_chart(case.surface),)))
     if case.stresses is not None:
         rows = PageTable("The same orders in harder worlds, basis points", stress_rows(case.stresses))
         sections.append(PageSection("Harder worlds", charts=(stress_chart(case.stresses),), tables=(rows,)))
     if case.routing_table:
-        table = PageTable(f"Where {case.use} sends shares", routing_text(case.routing_table))
+        table = PageTable(f"Where {case.use} sends shares", routing_table_rows(case.routing_table))
         sections.append(PageSection("Routing table", tables=(table,), notes=_ROUTING))
     return sections
 

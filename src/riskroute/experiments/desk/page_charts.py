@@ -12,6 +12,7 @@ from riskroute.experiments.desk.records import (
     StressTable,
 )
 from riskroute.page_content import (
+    TRADE_KINDS,
     BookBar,
     BookChart,
     BookTrade,
@@ -22,14 +23,9 @@ from riskroute.page_content import (
     GridCell,
     GridChart,
 )
+from riskroute.routers.report import KINDS
 
-KIND_NAMES = {
-    "dark": "dark pool, at once",
-    "dark_rest": "dark pool, resting",
-    "limit": "limit order",
-    "take": "taken",
-    "sweep": "swept",
-}
+KIND_NAMES = dict(zip(KINDS, TRADE_KINDS, strict=True))
 """Kinds of child orders as a reader knows them."""
 
 
@@ -72,7 +68,7 @@ def hour_chart(case: DeskCase) -> CurveChart:
             )
         )
     title = "Cost by hour, with 95 % intervals"
-    return CurveChart(title, "hour that begins, New York", "cost, bps", tuple(curves), clock=True)
+    return CurveChart(title, "hour beginning, New York time", "cost, bps", tuple(curves), clock=True)
 
 
 def learning_charts(curve: LearningCurve) -> tuple[CurveChart, ...]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from riskroute.experiments.backtest.cost_records import VenueCosts
 from riskroute.experiments.desk.page_charts import KIND_NAMES
-from riskroute.experiments.desk.records import DeskCase, OrderExample, StressTable
-from riskroute.experiments.desk.texts import interval_text, p_text
+from riskroute.experiments.desk.records import DeskCase, OrderExample, RoutingRow, StressTable
+from riskroute.experiments.desk.texts import interval_text, p_text, routing_text
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.text import TextTable, dollars_text
 
@@ -55,7 +55,7 @@ def children_table(example: OrderExample) -> TextTable:
         ]
         for one in example.children
     ]
-    return TextTable(["child order", "place", "sent", "filled", "price", "sent after s", "last fill after s"], rows)
+    return TextTable(["child order", "place", "sent", "filled", "price", "sent\nafter s", "last fill\nafter s"], rows)
 
 
 def stress_rows(table: StressTable) -> TextTable:
@@ -69,6 +69,12 @@ def stress_rows(table: StressTable) -> TextTable:
         for one in table.worlds
     ]
     return TextTable(["world", f"{table.router} bps", f"{table.against} bps", "saved bps", "95 % interval"], rows)
+
+
+def routing_table_rows(rows: Sequence[RoutingRow]) -> TextTable:
+    """The routing table, with kinds of child orders in words."""
+    plain = routing_text(rows)
+    return TextTable(plain.header, [[one[0], KIND_NAMES.get(one[1], one[1]), *one[2:]] for one in plain.rows])
 
 
 def pools_table(pools: Sequence[PoolModel]) -> TextTable:
@@ -117,20 +123,17 @@ _whole, _two, _percent = _fixed(0), _fixed(2), _fixed(1, 100.0)
 _VENUES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("place", "place", str),
     ("child orders", "kind", KIND_NAMES.__getitem__),
-    ("orders", "orders", _whole),
-    ("shares sent", "sent", _whole),
+    ("shares\nsent", "sent", _whole),
     ("filled", "filled", _whole),
-    ("fill rate %", "fill_rate", _percent),
-    ("of volume %", "volume_share", _percent),
-    ("fees bps", "fees_bps", _two),
-    ("markout 1 s", "markout_1_bps", _two),
-    ("markout 10 s", "markout_10_bps", _two),
-    ("markout 60 s", "markout_60_bps", _two),
-    ("adverse 1 s", "adverse_1_bps", _two),
+    ("fill\nrate %", "fill_rate", _percent),
+    ("volume\n%", "volume_share", _percent),
+    ("fees\nbps", "fees_bps", _two),
+    ("markout\n1 s", "markout_1_bps", _two),
+    ("markout\n10 s", "markout_10_bps", _two),
+    ("markout\n60 s", "markout_60_bps", _two),
+    ("adverse\n1 s", "adverse_1_bps", _two),
     ("95 % interval", "adverse_1_interval", _range),
-    ("adverse 10 s", "adverse_10_bps", _two),
-    ("adverse 60 s", "adverse_60_bps", _two),
     ("toxicity", "toxicity", _two),
-    ("net saving", "net_saving_bps", _two),
+    ("net\nsaving", "net_saving_bps", _two),
     ("toxic", "toxic", lambda value: {None: "-", True: "yes", False: "no"}[value]),
 )
