@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ from riskroute import Actions, Problem, random_problem
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.market import ImportOptions, Store, generate_market, import_files
 from small_days import short_days
+
+if TYPE_CHECKING:
+    from riskroute.experiments.desk.result import DeskResult
 
 settings.register_profile("riskroute", deadline=None, derandomize=True)
 settings.load_profile("riskroute")
@@ -60,6 +64,21 @@ def kept_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dark_days(kept_days: Path) -> list[MarketDay]:
     """Two short days of five venues that take turns at the best price, and three pools."""
     return short_days(kept_days)
+
+
+@pytest.fixture(scope="session")
+def desk_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the small desk study, with the tables of all that was played for it."""
+    return shared_folder(tmp_path_factory, "desk")
+
+
+@pytest.fixture(scope="session")
+def desk_result(dark_days: list[MarketDay], desk_folder: Path) -> DeskResult:
+    """The small desk study, made once for all workers."""
+    from small_desk import small_desk
+
+    with one_at_a_time(desk_folder):
+        return small_desk(dark_days, desk_folder)
 
 
 @pytest.fixture

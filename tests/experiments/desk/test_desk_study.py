@@ -27,10 +27,9 @@ from riskroute.records import record_to_plain
 from riskroute.routers import restore_router
 from riskroute.routers.context import read_context
 from small_days import HERE
+from small_desk import DESK
 
-CONFIG = DeskConfig(
-    orders=12, horizons=(10.0,), block_minutes=1, routers=("static", "contextual"), surface_orders=12, sizes=(2500,)
-)
+CONFIG = DESK
 BOOKS = {
     "venues": {
         "XNAS": {"bids": [[9.99, 300]], "asks": [[10.01, 200]], "taker": 0.003, "maker": -0.002},
@@ -42,13 +41,13 @@ BOOKS = {
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> TableCache:
-    return TableCache(tmp_path_factory.mktemp("played"))
+def cache(desk_folder: Path) -> TableCache:
+    return TableCache(desk_folder / "played")
 
 
 @pytest.fixture(scope="module")
-def result(dark_days: list[MarketDay], cache: TableCache) -> DeskResult:
-    return run_desk_study(dark_days, CONFIG, engine=HERE, cache=cache)
+def result(desk_result: DeskResult) -> DeskResult:
+    return desk_result
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +198,8 @@ def test_what_happens_on_test_days_does_not_change_the_choice(
     books = dataclasses.replace(day.books, bid_sz=day.books.bid_sz // 3, ask_px=day.books.ask_px + 0.5)
     assert day.queue is not None
     folder = write_prepared_day(tmp_path / "garbled", PreparedDay(books, day.queue.on_books(books)))
-    days, asked = [first, dataclasses.replace(last, folder=folder)], dataclasses.replace(CONFIG, surface_orders=0)
+    days = [first, dataclasses.replace(last, folder=folder)]
+    asked = dataclasses.replace(CONFIG, surface_orders=0, stresses=False)
     other = run_desk_study(days, asked, engine=HERE, cache=cache)
     (case,), (usual,) = other.cases, result.cases
     assert case.training_objective_bps == usual.training_objective_bps
@@ -290,6 +290,7 @@ def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[M
         ({"kappa": -1}, "kappa must be a number of at least 0 and of at most 1000, was -1"),
         ({"train": 0}, "train must be at least 1, since a router is chosen on the training days, was 0"),
         ({"routers": ("contextul",)}, "(did you mean contextual?)"),
+        ({"stresses": 1}, "stresses must be true or false, was int"),
         ({"surface_orders": -1}, "surface_orders must be a non-negative integer, was -1"),
         ({"market": 3}, "market must be a name or a folder, was int"),
     ],

@@ -1,0 +1,45 @@
+"""One small desk study that all tests of it share: two short days, a dozen orders a day, four worlds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.play import TableCache
+from riskroute.experiments.backtest.stresses import stress_configs
+from riskroute.experiments.desk import stress_table
+from riskroute.experiments.desk.config import DeskConfig
+from riskroute.experiments.desk.result import DeskResult
+from riskroute.experiments.desk.study import run_desk_study
+from small_days import HERE
+
+DESK = DeskConfig(
+    orders=12,
+    horizons=(10.0,),
+    block_minutes=1,
+    routers=("static", "contextual"),
+    surface_orders=12,
+    sizes=(2500,),
+    stresses=True,
+)
+WORLDS = ("as usual", "latency 10 ms", "half as much in pools", "impact x 1")
+
+
+def small_desk(days: Sequence[MarketDay], folder: Path) -> DeskResult:
+    """Return the study that is kept in a folder; it is made if it is not there yet."""
+    kept = folder / "desk.json"
+    if not kept.exists():
+        with mock.patch.object(stress_table, "stress_configs", _few_worlds):
+            found = run_desk_study(days, DESK, engine=HERE, cache=TableCache(folder / "played"))
+        kept.write_text(json.dumps(found.to_json(), allow_nan=False))
+    return DeskResult.from_json(json.loads(kept.read_text()))
+
+
+def _few_worlds(config: BacktestConfig, **more: Any) -> dict[str, BacktestConfig]:
+    worlds = stress_configs(config, **more)
+    return {name: worlds[name] for name in WORLDS}
