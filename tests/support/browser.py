@@ -14,7 +14,7 @@ FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars"
 )
-PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+PHONE = {"height": 844, "deviceScaleFactor": 2, "mobile": True}
 
 
 @contextmanager
@@ -39,9 +39,9 @@ def opened(page: Path, profile: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def as_phone(browser: Any) -> Iterator[None]:
+def as_phone(browser: Any, width: int = 390) -> Iterator[None]:
     """The page of a browser as a phone shows it, loaded again."""
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE | {"width": width})
     browser.refresh()
     try:
         yield

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from known_numbers import known_numbers, unknown_numbers
 from riskroute.cli.app import run
 from riskroute.errors import DataError, InputError
 from riskroute.experiments.backtest.backtest import BacktestResult, run_backtest
@@ -138,38 +137,10 @@ def test_json_goes_out_and_comes_back(result: DeskResult, urgent: DeskResult) ->
         DeskResult.from_json(broken)
 
 
-def numbers(value: Any) -> Iterator[float]:
-    if isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from numbers(item)
-    elif isinstance(value, str):
-        yield from (float(one) for one in re.findall(r"\d+", value))
-    elif isinstance(value, int | float):
-        yield float(value)
-
-
-def unknown_numbers(text: str, known: list[float]) -> list[str]:
-    """Numbers of a text that are none of the known ones, rounded to as many digits."""
-    plain = re.sub(r"95 %|ES 5 %|:00|0\.001(?= |$)", "", text)
-    found = [one.replace(",", "") for one in re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?", plain)]
-    return [one for one in found if not any(same(one, abs(number)) for number in known)]
-
-
-def same(text: str, number: float) -> bool:
-    digits = len(text.partition(".")[2])
-    short = f"{number:.3g}"  # ends of thirds
-    return text in (f"{number:.{digits}f}", f"{number:g}", short)
-
-
 def test_every_number_that_is_printed_is_in_the_json(result: DeskResult, urgent: DeskResult) -> None:
     for one in (result, urgent):
-        known = list(numbers(one.to_json()))
-        known += [100 * part for case in one.cases for part in (case.depth_fraction, case.volume_fraction or 0)]
+        known = list(known_numbers(one.to_json()))
         assert unknown_numbers(one.answer, known) == []
-        shares = [row.sent_fraction for case in one.cases for row in case.routing_table]
-        for router in one.cases[0].comparison.routers.values():
-            shares += [router.dark_share, router.limit_share, router.taken_share]
-        known += [100 * share for share in shares]
         assert unknown_numbers(str(one), known) == []
         assert unknown_numbers(f"{one} saved 77.123 bps", known) == ["77.123"]
 
