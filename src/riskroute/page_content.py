@@ -161,9 +161,9 @@ class PagePart:
 
 @dataclass(frozen=True)
 class PageContent:
-    """A whole page: parts that answer a question each, sections on all of them, and a text to run it again.
+    """A whole page: parts that answer a question each, and sections on all of them.
 
-    ``summary`` has a row for every part, if there are several.
+    ``summary`` has a row for every part, if there are several; ``command`` and ``program`` run it again.
     """
 
     title: str
@@ -171,5 +171,6 @@ class PageContent:
     summary: PageTable | None
     parts: tuple[PagePart, ...]
     sections: tuple[PageSection, ...]
+    command: str
     program: str
     settings: str

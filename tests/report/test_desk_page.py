@@ -197,8 +197,18 @@ def test_a_study_without_a_router_to_compare_has_a_page_too(desk_result: DeskRes
 
 
 def test_a_page_of_many_cases_stays_below_two_megabytes(desk_result: DeskResult, tmp_path: Path) -> None:
-    many = dataclasses.replace(desk_result, cases=desk_result.cases * 12)
-    assert write_desk_page(desk_page(many), tmp_path).stat().st_size < 2_000_000
+    content = desk_page(dataclasses.replace(desk_result, cases=desk_result.cases * 30))
+    assert write_desk_page(content, tmp_path).stat().st_size < 2_000_000
+    assert content.parts[11] == content.parts[0]
+    titles = [section.title for section in content.parts[12].sections]
+    assert titles == ["Cost by router", "Where it saves and where it loses", "Harder worlds", "Routing table"]
+    assert content.parts[12].answer == content.parts[0].answer
+
+
+def test_the_command_is_shown_if_there_was_one(desk_result: DeskResult, tmp_path: Path) -> None:
+    command = "riskroute study --market dark --shares '<2500>'"
+    text = write_desk_page(desk_page(desk_result, command=command), tmp_path).read_text()
+    assert "<pre>riskroute study --market dark --shares &#39;&lt;2500&gt;&#39;</pre>" in text
 
 
 def test_a_page_is_made_of_page_content(desk_result: DeskResult, tmp_path: Path) -> None:

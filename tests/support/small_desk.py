@@ -1,4 +1,4 @@
-"""One small desk study that all tests of it share: two short days, a dozen orders a day, four worlds."""
+"""One small desk study that all tests of it share: two short days, a dozen orders a day, five worlds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DESK = DeskConfig(
     sizes=(2500,),
     stresses=True,
 )
-WORLDS = ("as usual", "latency 10 ms", "half as much in pools", "impact x 1")
+WORLDS = ("as usual", "latency 10 ms", "half as much in pools", "impact x 1", "cancellations do not help queues")
 
 
 def small_desk(days: Sequence[MarketDay], folder: Path) -> DeskResult:

@@ -81,8 +81,8 @@ class SvgScale:
     Examples
     --------
     >>> scale = SvgScale([0.13, 2.9], 40, 340)
-    >>> scale.ticks, round(scale(1.5)), scale.label(0.5)
-    ((0.0, 1.0, 2.0, 3.0), 190, '0.5')
+    >>> scale.ticks, round(scale(1.5)), scale.label(2.0)
+    ((0.0, 1.0, 2.0, 3.0), 190, '2')
     """
 
     def __init__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 from riskroute.experiments.backtest.texts import comparison_table
 from riskroute.experiments.desk.choice import REASONS
@@ -31,6 +32,9 @@ from riskroute.experiments.desk.texts import savings_table, states_table
 from riskroute.experiments.desk.words import case_paragraph
 from riskroute.page_content import PageContent, PagePart, PageSection, PageTable
 from riskroute.records import record_to_plain
+
+MOST_SHOWN = 12
+"""So many sizes and horizons are shown with all sections; the others, which would make the page heavy, with a few."""
 
 LIMITATIONS = (
     "The market does not react. Books are what they were without our orders: nobody fades, follows or jumps the queue, "
@@ -76,8 +80,8 @@ _ROUTING = (
 )
 
 
-def desk_page(result: DeskResult) -> PageContent:
-    """Return what the page of a desk study says and shows."""
+def desk_page(result: DeskResult, *, command: str = "") -> PageContent:
+    """Return what the page of a desk study says and shows; ``command`` is the one that ran it, if it was one."""
     symbols = ", ".join(dict.fromkeys(day.rpartition(" ")[0] for day in result.days))
     dates = [day.rpartition(" ")[2] for day in result.days]
     sides = {"buy": "purchases", "sell": "sales"}.get(result.config.side, "purchases and sales in turn")
@@ -86,8 +90,9 @@ def desk_page(result: DeskResult) -> PageContent:
         title=f"Which router to use for {symbols}",
         subtitle=f"Market {result.config.market}, {when}: {sides}.",
         summary=PageTable("All sizes and horizons", savings_table(result.cases)) if len(result.cases) > 1 else None,
-        parts=tuple(_part(case, result.config) for case in result.cases),
+        parts=tuple(_part(case, result.config, brief=k >= MOST_SHOWN) for k, case in enumerate(result.cases)),
         sections=tuple(_common(result)),
+        command=command,
         program=program_text(result.config),
         settings=json.dumps(record_to_plain(result.config), indent=1),
     )
@@ -110,11 +115,15 @@ def program_text(config: DeskConfig) -> str:
     return f"from riskroute.experiments.desk.study import desk_study\n\ndesk_study({words})"
 
 
-def _part(case: DeskCase, config: DeskConfig) -> PagePart:
+def _part(case: DeskCase, config: DeskConfig, *, brief: bool) -> PagePart:
     time = f"{case.horizon:g} seconds" if case.horizon else "at once"
     first, stop, more = case_paragraph(case, config).partition(". ")
     title = f"{case.shares:,} shares, {time}"
-    return PagePart(title, first + stop.strip(), more, verdict_facts(case), tuple(_sections(case)))
+    shown = dataclasses.replace(case, **_LEFT_OUT) if brief else case
+    return PagePart(title, first + stop.strip(), more, verdict_facts(case), tuple(_sections(shown)))
+
+
+_LEFT_OUT: dict[str, Any] = {"hours": (), "venues": (), "learning_curve": None, "examples": (), "surface": None}
 
 
 def _sections(case: DeskCase) -> list[PageSection]:
@@ -138,12 +147,18 @@ def _sections(case: DeskCase) -> list[PageSection]:
     if case.surface is not None:
         text = (
             f"What dark pools hold is an assumption. The saving on {case.surface.orders:,} orders, if they hold more "
-            "or less, and are more or less adverse:"
+            "or less, and are more or less adverse."
         )
+        if case.surface.orders < found.orders:
+            text += " These are fewer orders than the answer rests on, and routers learn anew from them alone."
         sections.append(PageSection("Other assumptions on dark pools", (text,), (surface_chart(case.surface),)))
     if case.stresses is not None:
         rows = PageTable("The same orders in harder worlds, basis points", stress_rows(case.stresses))
-        sections.append(PageSection("Harder worlds", charts=(stress_chart(case.stresses),), tables=(rows,)))
+        told = (
+            f"Both routers once more, on the same {case.stresses.orders:,} test orders, under conditions that are "
+            "harder than usual. Routers that learn do so anew in each world."
+        )
+        sections.append(PageSection("Harder worlds", (told,), charts=(stress_chart(case.stresses),), tables=(rows,)))
     if case.routing_table:
         table = PageTable(f"Where {case.use} sends shares", routing_table_rows(case.routing_table))
         sections.append(PageSection("Routing table", tables=(table,), notes=_ROUTING))
