@@ -18,6 +18,7 @@ from known_numbers import known_numbers, unknown_numbers
 from riskroute.errors import InputError
 from riskroute.experiments.desk.page import LIMITATIONS, desk_page
 from riskroute.experiments.desk.result import DeskResult
+from riskroute.names import LONGEST_VENUE
 from riskroute.page_content import BookChart, Curve, CurveChart, Dot, DotChart, GridChart, PageContent
 from riskroute.report.desk_charts import drawn_chart
 from riskroute.report.desk_page import write_desk_page
@@ -263,6 +264,16 @@ def browser(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[An
         yield driver
 
 
+def with_long_names(result: DeskResult) -> DeskResult:
+    """The same study of a router with parameters in its name, at venues with names as long as they may be."""
+    plain = result.to_json()
+    names = {"contextual": "contextual:half_life=20,budget=0.25,sample=true", "XNAS": "N" * LONGEST_VENUE}
+    cases = json.dumps(plain["cases"])
+    for short, long in names.items():
+        cases = cases.replace(f'"{short}"', f'"{long}"')
+    return DeskResult.from_json(plain | {"cases": json.loads(cases)})
+
+
 OUTSIDE = """
 const found = [];
 for (const svg of document.querySelectorAll('svg')) {
@@ -310,6 +321,18 @@ def test_the_page_reads_on_a_phone(browser: Any, width: int) -> None:
         )
         assert min(letters) > 10
         assert browser.execute_script(OUTSIDE) == []
+
+
+@pytest.mark.usefixtures("untraced")
+def test_long_names_do_not_burst_the_page(browser: Any, page: Path, desk_result: DeskResult, tmp_path: Path) -> None:
+    browser.get(write_desk_page(desk_page(with_long_names(desk_result)), tmp_path).as_uri())
+    try:
+        assert "contextual:half_life=20,budget=0.25,sample=true" in browser.find_element("css selector", ".facts").text
+        with as_phone(browser, 360):
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
+            assert browser.execute_script(OUTSIDE) == []
+    finally:
+        browser.get(page.as_uri())
 
 
 @pytest.mark.usefixtures("untraced")

@@ -40,6 +40,8 @@ _SIDE = 8
 _ROW = 36
 _LETTERS = 46
 """A line of a drawing has room for so many letters."""
+_NAMES = 250.0
+"""Names get so much of the width, and are cut if they are longer."""
 
 
 def drawn_chart(chart: Chart) -> str:
@@ -56,7 +58,9 @@ def _dot_chart(chart: DotChart) -> str:
     for k, dot in enumerate(chart.dots):
         words = f"{dot.value:+.3f}" if brief else _dot_words(dot)
         top, colour = _ROW * k, ROLE_COLOURS[dot.role]
-        parts.append(svg_text(_SIDE, top + 14, dot.name, fill=colour, bold=dot.role in ("chosen", "rule")))
+        parts.append(
+            svg_text(_SIDE, top + 14, _cut(dot.name, _NAMES), fill=colour, bold=dot.role in ("chosen", "rule"))
+        )
         parts.append(svg_text(WIDTH - _SIDE, top + 14, words, anchor="end"))
         low, high = _ends(dot)
         parts.append(
@@ -78,6 +82,19 @@ def _dot_words(dot: Dot) -> str:
     if dot.low is not None and dot.high is not None:
         return f"{dot.value:+.3f} ({dot.low:+.3f} to {dot.high:+.3f})"
     return f"{dot.value:.3f} ± {dot.error:.3f}" if dot.error is not None else f"{dot.value:.3f}"
+
+
+def _cut(name: str, room: float) -> str:
+    """The beginning of a name that is too long; shapes say the whole of it when a pointer rests on them."""
+    if _width(name) <= room:
+        return name
+    kept = next(k for k in range(len(name), -1, -1) if _width(name[:k]) <= room - 12)
+    return f"{name[:kept]}…"
+
+
+def _width(text: str) -> float:
+    """About the width of a text, rather more than less: capitals are wider than other letters."""
+    return sum(9.0 if letter.isupper() else 6.9 for letter in text)
 
 
 def _below(scale: SvgScale, top: float, bottom: float, unit: str) -> list[str]:
@@ -109,7 +126,7 @@ def _curve_chart(chart: CurveChart) -> str:
         parts.append(
             svg_line(_SIDE, y - 4, _SIDE + 22, y - 4, colour=ROLE_COLOURS[curve.role], width=2.5, **_dashes(curve))
         )
-        parts.append(svg_text(_SIDE + 28, y, curve.name))
+        parts.append(svg_text(_SIDE + 28, y, _cut(curve.name, _NAMES)))
     parts.append(svg_text(_SIDE, top - 14, chart.up, fill=FAINT))
     for tick in up.ticks:
         parts.append(svg_line(left, up(tick), right, up(tick), colour=FAINT if tick == 0 else GRID))
@@ -219,7 +236,9 @@ def _trades(trades: list[BookTrade], kinds: dict[str, str], x: float, y: float) 
     for k, trade in enumerate(trades):
         said = f"{trade.kind}, {trade.place}: {trade.shares:,} shares at {_price(trade.price)}"
         parts.append(svg_dot(x + 4, y + 9 + 18 * k, kinds[trade.kind], said=said))
-        parts.append(svg_text(x + 12, y + 13 + 18 * k, f"{trade.shares:,} {trade.place}", size=11.5))
+        parts.append(
+            svg_text(x + 12, y + 13 + 18 * k, _cut(f"{trade.shares:,} {trade.place}", WIDTH - x - 14), size=11.5)
+        )
     return parts
 
 
@@ -227,8 +246,9 @@ def _legend(venues: dict[str, str], kinds: dict[str, str], y: float) -> tuple[li
     """Names of colours, venues as boxes and kinds of child orders as dots, in lines as wide as the drawing."""
     parts, x = [], float(_SIDE)
     for names, dots in ((venues, False), (kinds, True)):
-        for name, colour in names.items():
-            wide = 18 + 6.4 * len(name) + 10
+        for whole, colour in names.items():
+            name = _cut(whole, _NAMES)
+            wide = 18 + _width(name) + 6
             if x + wide > WIDTH and x > _SIDE:
                 x, y = float(_SIDE), y + 18
             parts.append(svg_dot(x + 5, y - 4, colour) if dots else svg_box(x, y - 9, 11, 11, colour))
