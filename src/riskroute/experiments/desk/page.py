@@ -63,7 +63,7 @@ _VENUES = (
     "selection is how far the mid moved against fills that others timed: those of limit orders and in dark pools. "
     "Toxicity is adverse selection after one second over half the quoted spread; a place is toxic if its adverse "
     "selection is more than it saved, with its whole interval. The net saving against taking has ten seconds of "
-    "adverse selection in it.",
+    "adverse selection in it. Intervals need fills in thirty time blocks.",
 )
 _LEARNING = (
     "Orders on the training days come first. The latest orders are those since the point before. What trying things "
