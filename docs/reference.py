@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from meanings import DARK, FEES, STUDY, SWEEP, VENUES, Meanings
 from riskroute.cli.app import app
-from riskroute.experiments.study.config import DarkConfig, StudyConfig
+from riskroute.experiments.split_study.config import DarkConfig, SplitStudyConfig
 from riskroute.experiments.sweep import SweepConfig
 from riskroute.learning.registry import POLICIES
 from riskroute.routing.fees import Fee
@@ -49,10 +49,11 @@ expected, one value stands for a list of one. The [glossary](glossary.md) explai
 """
 
 STUDY_HEAD = """\
-## `study.toml`
+## `split-study.toml`
 
-What [`riskroute study`](cli.md#riskroute-study) reads. Every key is optional; `riskroute study --init study.toml`
-writes a file with all of them. [The study](study.md) explains what happens with them.
+What [`riskroute split-study`](cli.md#riskroute-split-study) reads. Every key is optional;
+`riskroute split-study --init split-study.toml` writes a file with all of them. [The split study](split-study.md)
+explains what happens with them.
 """
 
 DARK_HEAD = """\
@@ -144,7 +145,7 @@ def configuration_page() -> str:
         [
             CONFIGURATION_HEAD,
             STUDY_HEAD,
-            _keys("study.toml", _of_model(StudyConfig), STUDY),
+            _keys("split-study.toml", _of_model(SplitStudyConfig), STUDY),
             DARK_HEAD,
             _keys("[[dark]]", _of_model(DarkConfig), DARK),
             SWEEP_HEAD,

@@ -42,10 +42,10 @@ def readme() -> None:
     for page in (ROOT / "README.md", ROOT / "docs" / "start.md"):
         between_markers(page, "demo-table", f"```text\n{headline(result.config)}\n{result}\n```")
     with tempfile.TemporaryDirectory() as folder:
-        said = _printed("-m", "riskroute", "study", "--out", folder)
+        said = _printed("-m", "riskroute", "split-study", "--out", folder)
     words = "\n".join(line for line in said.splitlines() if not line.startswith("wrote "))
-    for page in (ROOT / "README.md", ROOT / "docs" / "study.md"):
-        between_markers(page, "study", f"```text\n{words.strip()}\n```")
+    for page in (ROOT / "README.md", ROOT / "docs" / "split-study.md"):
+        between_markers(page, "split-study", f"```text\n{words.strip()}\n```")
     guide()
 
 
@@ -149,7 +149,7 @@ EVIDENCE = {
     "routers": "routers.md",
     "contextual": "contextual.md",
     "variants": "policies.md",
-    "study": "study.md",
+    "split_study": "split-study.md",
 }
 
 if __name__ == "__main__":

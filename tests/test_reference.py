@@ -11,7 +11,7 @@ import pytest
 
 from places import ROOT
 from riskroute.cli.app import app
-from riskroute.experiments.study.config import TEMPLATE
+from riskroute.experiments.split_study.config import TEMPLATE
 
 DOCS = ROOT / "docs"
 
@@ -38,12 +38,12 @@ def test_every_command_has_a_section(reference: ModuleType) -> None:
     count = len(app.registered_commands) + len(market.typer_instance.registered_commands)
     found = re.findall(r"^## `(riskroute .+)`$", reference.cli_page(), flags=re.MULTILINE)
     assert len(set(found)) == count
-    assert {"riskroute demo", "riskroute study", "riskroute market import"} <= set(found)
+    assert {"riskroute demo", "riskroute split-study", "riskroute market import"} <= set(found)
 
 
 def test_a_row_has_name_type_default_and_meaning(reference: ModuleType) -> None:
     assert "| `--shares` | integer | required | Shares of the order to split. |" in reference.cli_page()
-    assert "| `--out` | path | `out/study` | Folder for" in reference.cli_page()
+    assert "| `--out` | path | `out/split-study` | Folder for" in reference.cli_page()
     page = reference.configuration_page()
     assert '| `side` | `"sell"` or `"buy"` | `"sell"` |  | Whether the orders sell or buy. |' in page
     assert '| `train` | two times, `HH:MM-HH:MM` | `"10:40-12:00"` | time of the recordings\' zone |' in page

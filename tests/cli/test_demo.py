@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from riskroute.cli import output
-from riskroute.cli import study as study_command
+from riskroute.cli import split_study as split_study_command
 from riskroute.cli.app import run
 from riskroute.experiments import comparison
 from riskroute.experiments.panels import PanelSize
@@ -35,7 +35,7 @@ def test_the_table_is_printed_before_the_study_begins(
         before.extend(capsys.readouterr())
         return [out / "report.html"], {}
 
-    monkeypatch.setattr(study_command, "run_study", study)
+    monkeypatch.setattr(split_study_command, "run_split_study", study)
     assert run(["demo", "--out", str(tmp_path)]) == 0
     said, progress = before
     assert said.startswith("8 shares over 6 slots: 1,287 splits, 400 rounds, up to 3 runs, risk tolerance 2")

@@ -12,7 +12,7 @@ from riskroute.cli.backtest import backtest_command, headroom_command
 from riskroute.cli.market import market
 from riskroute.cli.reproduce import reproduce_command, sweep_command
 from riskroute.cli.route import route_command
-from riskroute.cli.study import study_command
+from riskroute.cli.split_study import split_study_command
 
 if TYPE_CHECKING:
     from riskroute.results import SimulationResult
@@ -35,7 +35,7 @@ POLICY_NAMES = (
 
 app.command("reproduce")(reproduce_command)
 app.command("sweep")(sweep_command)
-app.command("study")(study_command)
+app.command("split-study")(split_study_command)
 app.command("route")(route_command)
 app.command("backtest")(backtest_command)
 app.command("headroom")(headroom_command)
@@ -187,7 +187,7 @@ def demo_command(
     """Two things in a minute: what the policies cost to learn with, and how to split an order on a synthetic market.
 
     First the paper's policies, ours and the yardsticks on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
-    Then a study, as `riskroute study` does it: recommendation, report and all numbers in OUT/study.
+    Then a study, as `riskroute split-study` does it: recommendation, report and all numbers in OUT/study.
     """
     from riskroute.cli.output import check_outputs, show, track_tasks, waiting
 
@@ -200,9 +200,9 @@ def demo_command(
     show(result)
     with waiting("drawing the curves", lines=True):
         _write(result, out / "regret.json", out / "regret.parquet", out / "regret.png")
-    from riskroute.cli.study import run_study
+    from riskroute.cli.split_study import run_split_study
 
-    for path in run_study(None, out / "study", lines=True)[0]:
+    for path in run_split_study(None, out / "study", lines=True)[0]:
         typer.echo(f"wrote {path}")
     typer.echo(f"open {out / 'study' / 'report.html'} in a browser to see why")
 

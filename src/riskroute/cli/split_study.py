@@ -1,4 +1,4 @@
-"""The command that does the main job: ``study``."""
+"""The command that finds a fixed split: ``split-study``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from riskroute.cli.reproduce import AddressOption, EngineOption, ResumeOption, W
 from riskroute.errors import InputError
 
 if TYPE_CHECKING:
-    from riskroute.study_results.study import StudyResult
+    from riskroute.split_study_results.study import SplitStudyResult
 
 
-def study_command(
+def split_study_command(
     config: Annotated[
         Path | None, typer.Argument(help="TOML file, see --init; a synthetic market and 10 shares if left out.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the report and everything behind it.")] = Path("out/study"),
+    out: Annotated[Path, typer.Option(help="Folder for the report and everything behind it.")] = Path(
+        "out/split-study"
+    ),
     json: Annotated[Path | None, typer.Option(help="Write all numbers of the report to this .json file too.")] = None,
     init: Annotated[bool, typer.Option("--init", help="Write a commented configuration to CONFIG and stop.")] = False,
     engine: EngineOption = "local",
@@ -31,31 +33,31 @@ def study_command(
 
     Writes report.html (one page, works offline), report.md and study.json. Example:
 
-    riskroute study --init study.toml
+    riskroute split-study --init split-study.toml
 
-    riskroute study study.toml --out out/study
+    riskroute split-study split-study.toml --out out/split-study
     """
     from riskroute.cli.output import check_outputs, say
 
     check_outputs({"--out": out / "tasks" / "x", "--json": json})
     if init:
-        _init(config or Path("study.toml"))
+        _init(config or Path("split-study.toml"))
         return
-    files, result = run_study(config, out, (engine, workers, address), resume=resume)
+    files, result = run_split_study(config, out, (engine, workers, address), resume=resume)
     if json is not None:
         files.append(result.to_json(json))
     for path in files:
         say(f"wrote {path}")
 
 
-def run_study(
+def run_split_study(
     config: Path | None,
     out: Path,
     where: tuple[str, int | None, str | None] = ("local", None, None),
     *,
     resume: bool = False,
     lines: bool = False,
-) -> tuple[list[Path], StudyResult]:
+) -> tuple[list[Path], SplitStudyResult]:
     """Run a study, print its findings, and write the report; returns the files written, and the result.
 
     With ``lines`` it says how far it is also where a bar cannot be drawn.
@@ -66,15 +68,15 @@ def run_study(
     require_market_command()
     require_report_extra("matplotlib", "plotly", "jinja2")
     with waiting("reading market data and estimating venue models", lines=lines):
-        from riskroute.experiments.study.study import RESULT, Study
+        from riskroute.experiments.split_study.study import RESULT, SplitStudy
         from riskroute.simulation.engines import Engine
 
-        wanted, engine = Study(config), Engine(*where)
+        wanted, engine = SplitStudy(config), Engine(*where)
         plan = wanted.plan(out)
     with resumable_reproduction(out), track_tasks(plan.runs, lines=lines) as finished:
         result = plan.play(engine, resume=resume, finished=finished)
     with waiting("writing the report", lines=lines):
-        from riskroute.report.study_page import write_report
+        from riskroute.report.split_study_page import write_report
 
         files = [*write_report(result, out), out / RESULT]
     say(f"\n{result!r}\n")
@@ -83,9 +85,10 @@ def run_study(
 
 def _init(path: Path) -> None:
     from riskroute.cli.output import say
-    from riskroute.experiments.study.config import TEMPLATE
+    from riskroute.experiments.split_study.config import TEMPLATE
     from riskroute.files import write_whole
 
     if path.exists():
         raise InputError(f"config must be a new file, was {str(path)!r}, which is there already")
-    say(f"wrote {write_whole(path, lambda beside: beside.write_text(TEMPLATE))}; edit it, then: riskroute study {path}")
+    written = write_whole(path, lambda beside: beside.write_text(TEMPLATE))
+    say(f"wrote {written}; edit it, then: riskroute split-study {path}")
