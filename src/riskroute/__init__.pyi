@@ -14,6 +14,9 @@ from riskroute.errors import StateError as StateError
 from riskroute.experiments.backtest.backtest import BacktestResult as BacktestResult
 from riskroute.experiments.backtest.backtest import backtest as backtest
 from riskroute.experiments.backtest.markets import market_days as market_days
+from riskroute.experiments.desk.config import DeskConfig as DeskConfig
+from riskroute.experiments.desk.desk import Study as Study
+from riskroute.experiments.desk.result import DeskResult as DeskResult
 from riskroute.experiments.split_study.study import SplitStudy as SplitStudy
 from riskroute.experiments.sweep import SweepResult as SweepResult
 from riskroute.experiments.sweep import sweep as sweep

@@ -13,6 +13,7 @@ from riskroute.cli.market import market
 from riskroute.cli.reproduce import reproduce_command, sweep_command
 from riskroute.cli.route import route_command
 from riskroute.cli.split_study import split_study_command
+from riskroute.cli.study import study_command
 
 if TYPE_CHECKING:
     from riskroute.results import SimulationResult
@@ -35,10 +36,11 @@ POLICY_NAMES = (
 
 app.command("reproduce")(reproduce_command)
 app.command("sweep")(sweep_command)
-app.command("split-study")(split_study_command)
+app.command("study")(study_command)
 app.command("route")(route_command)
 app.command("backtest")(backtest_command)
 app.command("headroom")(headroom_command)
+app.command("split-study")(split_study_command)
 app.add_typer(market, name="market")
 
 

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars
 
 from riskroute.experiments.backtest.backtest import router_choice
+from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import TableCache, play_tasks
+from riskroute.experiments.backtest.play import PlayTask, TableCache, play_tasks
 from riskroute.experiments.backtest.summary import ORDER
 from riskroute.experiments.backtest.tables import Tables
-from riskroute.experiments.desk.config import DeskConfig
-from riskroute.experiments.desk.differences import with_terciles
+from riskroute.experiments.desk.differences import LEANINGS, leaning, with_terciles
 from riskroute.experiments.desk.records import RoutingRow
 from riskroute.routers.report import KINDS
 from riskroute.simulation.engines import Engine
 
 SPREADS = ("narrow", "middle", "wide")
-SIDES = ("with us", "against us")
 
 
 def routing_rows(tables: Tables, states: polars.DataFrame, router: str) -> tuple[RoutingRow, ...]:
     """Return where a router sent its shares on the test days, by third of the spread and side of the imbalance."""
-    side = polars.when(polars.col("imbalance") > 0).then(polars.lit(SIDES[1])).otherwise(polars.lit(SIDES[0]))
-    state = with_terciles(states, "spread", SPREADS).select(*ORDER, spread="state", imbalance=side)
+    state = with_terciles(states, "spread", SPREADS).select(*ORDER, spread="state", imbalance=leaning())
     by = ["spread", "imbalance"]
     counts = {(spread, one): count for spread, one, count in state.group_by(by).len().iter_rows()}
     mine = tables.children.filter((polars.col("router") == router) & (polars.col("sent") > 0)).join(state, on=ORDER)
@@ -42,36 +41,43 @@ def routing_rows(tables: Tables, states: polars.DataFrame, router: str) -> tuple
         sorted(
             rows,
             key=lambda row: (
-                *(SPREADS.index(row.spread), SIDES.index(row.imbalance)),
+                *(SPREADS.index(row.spread), LEANINGS.index(row.imbalance)),
                 *(KINDS.index(row.kind), -row.sent_fraction, row.place),
             ),
         )
     )
 
 
-def trained_states(
+@dataclass(frozen=True)
+class TrainingTask:
+    """Plays a router over all days, and returns the state that it is in then."""
+
+    play: PlayTask
+
+    def prepare(self) -> None:
+        """Do nothing: tasks share nothing but files."""
+
+    def perform(self) -> dict[str, Any]:
+        """Play all days."""
+        router = self.play.start()
+        self.play.play(router)
+        return router.state()
+
+
+def training_task(
     days: Sequence[MarketDay],
-    config: DeskConfig,
+    config: BacktestConfig,
     router: str,
-    size: int,
-    horizon: float,
     *,
     engine: Engine | None = None,
     cache: TableCache | None = None,
-) -> dict[str, dict[str, Any]]:
-    """Play a router once more over all days, and return its state by symbol, for ``riskroute route``.
+) -> TrainingTask:
+    """Return what makes the state of a router after all days of a symbol, for ``riskroute route``.
 
     Parameters
     ----------
     router : str
         As a study names it; routers that must be fitted are fitted on the training days, as they were there.
     """
-    asked = config.backtest(size, horizon)
-    choice = router_choice(router, days, asked, engine=engine, cache=cache)
-    states = {}
-    for task in play_tasks([choice], days, asked):
-        if task.seed == config.seed:
-            trained = task.start()
-            task.play(trained)
-            states[task.days[0].symbol] = trained.state()
-    return states
+    choice = router_choice(router, days, config, engine=engine, cache=cache)
+    return TrainingTask(next(task for task in play_tasks([choice], days, config) if task.seed == config.seed))
