@@ -21,7 +21,7 @@ from riskroute.experiments.backtest.play import TableCache, play_tasks
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.desk import Study
 from riskroute.experiments.desk.result import DeskResult
-from riskroute.experiments.desk.routing_table import training_task
+from riskroute.experiments.desk.routing_table import trained_states, training_task
 from riskroute.experiments.desk.study import most_plays, run_desk_study, write_states
 from riskroute.market.prepared_day import PreparedDay, read_prepared_day, write_prepared_day
 from riskroute.records import record_to_plain
@@ -249,7 +249,9 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
     router = task.start()
     again = task.play(router).orders
     assert again["cost"].equals(backtest.tables.orders.filter(pl.col("router") == "contextual")["cost"])
-    state = training_task(dark_days, CONFIG.backtest(2500, 10.0), "contextual").perform()
+    (state,) = trained_states(
+        [training_task(dark_days, CONFIG.backtest(2500, 10.0), "contextual")], engine=HERE, cache=None
+    )
     context = read_context(BOOKS, symbol=dark_days[0].symbol, side="buy", shares=2500, horizon=10.0)
     plan = restore_router(json.loads(json.dumps(state))).route(context)
     assert plan == router.route(context)

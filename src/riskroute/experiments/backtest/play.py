@@ -72,8 +72,9 @@ class PlayTask:
         """Do nothing: tasks share nothing but files."""
 
     def perform(self) -> Tables:
-        """Play all days; what was learned on one day is known on the next."""
-        return self.play(self.start())
+        """Play all days; what was learned on one day is known on the next, and after the last in the state."""
+        router = self.start()
+        return dataclasses.replace(self.play(router), state=router.state())
 
     def start(self) -> Router:
         """Make the router, told what the backtest knows: its seed, and what risk costs."""

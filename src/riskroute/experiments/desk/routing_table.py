@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars
@@ -11,7 +10,7 @@ import polars
 from riskroute.experiments.backtest.backtest import router_choice
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import PlayTask, TableCache, play_tasks
+from riskroute.experiments.backtest.play import PlayTask, TableCache, perform_plays, play_tasks
 from riskroute.experiments.backtest.summary import ORDER
 from riskroute.experiments.backtest.tables import Tables
 from riskroute.experiments.desk.differences import LEANINGS, leaning, with_terciles
@@ -48,20 +47,9 @@ def routing_rows(tables: Tables, states: polars.DataFrame, router: str) -> tuple
     )
 
 
-@dataclass(frozen=True)
-class TrainingTask:
-    """Plays a router over all days, and returns the state that it is in then."""
-
-    play: PlayTask
-
-    def prepare(self) -> None:
-        """Do nothing: tasks share nothing but files."""
-
-    def perform(self) -> dict[str, Any]:
-        """Play all days."""
-        router = self.play.start()
-        self.play.play(router)
-        return router.state()
+def trained_states(tasks: Sequence[PlayTask], *, engine: Engine | None, cache: TableCache | None) -> list[Any]:
+    """Return the states of routers after all days, for ``riskroute route``; nothing is played again that was kept."""
+    return [tables.state for tables in perform_plays(tasks, engine=engine, cache=cache)]
 
 
 def training_task(
@@ -71,8 +59,8 @@ def training_task(
     *,
     engine: Engine | None = None,
     cache: TableCache | None = None,
-) -> TrainingTask:
-    """Return what makes the state of a router after all days of a symbol, for ``riskroute route``.
+) -> PlayTask:
+    """Return what plays a router over all days of a symbol, with the first seed.
 
     Parameters
     ----------
@@ -80,4 +68,4 @@ def training_task(
         As a study names it; routers that must be fitted are fitted on the training days, as they were there.
     """
     choice = router_choice(router, days, config, engine=engine, cache=cache)
-    return TrainingTask(next(task for task in play_tasks([choice], days, config) if task.seed == config.seed))
+    return next(task for task in play_tasks([choice], days, config) if task.seed == config.seed)

@@ -27,11 +27,11 @@ from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.differences import differences_by_state, learning_cost, order_states, saving_of
 from riskroute.experiments.desk.records import DeskCase
 from riskroute.experiments.desk.result import DeskResult
-from riskroute.experiments.desk.routing_table import routing_rows, training_task
+from riskroute.experiments.desk.routing_table import routing_rows, trained_states, training_task
 from riskroute.experiments.desk.surface import WORLDS, dark_surface
 from riskroute.files import writable_folder, write_json
 from riskroute.names import in_file_name
-from riskroute.simulation.engines import Engine, run_tasks
+from riskroute.simulation.engines import Engine
 from riskroute.validation import instance_of
 
 Progress = Callable[[str, int, int], None]
@@ -209,5 +209,5 @@ def write_states(
             asked = result.config.backtest(case.shares, case.horizon)
             tasks.append(training_task(mine, asked, case.use, engine=engine, cache=cache))
             names.append(f"state-{in_file_name(case.symbol)}-{case.shares}-{case.horizon:g}s.json")
-    states = run_tasks(tasks, engine or Engine())
+    states = trained_states(tasks, engine=engine, cache=cache)
     return [write_json(folder / name, state) for name, state in zip(names, states, strict=True)]
