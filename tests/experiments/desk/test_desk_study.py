@@ -241,7 +241,7 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
 
 
 def test_a_restored_router_goes_on_as_the_one_that_was_played(
-    backtest: BacktestResult, dark_days: list[MarketDay]
+    backtest: BacktestResult, dark_days: list[MarketDay], cache: TableCache
 ) -> None:
     """Played once more, the router does what it did in the study; restored from its state, what it would do next."""
     choice = next(one for one in backtest.choices if one.label == "contextual")
@@ -249,9 +249,9 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
     router = task.start()
     again = task.play(router).orders
     assert again["cost"].equals(backtest.tables.orders.filter(pl.col("router") == "contextual")["cost"])
-    (state,) = trained_states(
-        [training_task(dark_days, CONFIG.backtest(2500, 10.0), "contextual")], engine=HERE, cache=None
-    )
+    kept = training_task(dark_days, CONFIG.backtest(2500, 10.0), "contextual")
+    assert cache.has(kept)
+    (state,) = trained_states([kept], engine=HERE, cache=cache)
     context = read_context(BOOKS, symbol=dark_days[0].symbol, side="buy", shares=2500, horizon=10.0)
     plan = restore_router(json.loads(json.dumps(state))).route(context)
     assert plan == router.route(context)
