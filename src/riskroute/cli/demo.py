@@ -28,10 +28,7 @@ def demo_command(
 
     check_outputs({"--out": out / "regret.json"})
     require_market_command()
-    result, files = run_demo_study(out)
-    say("")
-    show_demo_study(result)
-    for path in files:
+    for path in run_demo_studies(out):
         say(f"wrote {path}")
     from riskroute.experiments.comparison import DEMO_RUNS, demo_comparison
 
@@ -43,13 +40,13 @@ def demo_command(
         write_simulation(compared, out / "regret.json", out / "regret.parquet", out / "regret.png")
 
 
-def run_demo_study(out: Path) -> tuple[DeskResult, list[Path]]:
-    """Do the demo's study, and print the table of the simple rules on the way; returns the result and its files."""
+def run_demo_studies(out: Path) -> list[Path]:
+    """Do the demo's studies and print what they find, the simple rules first; returns the files written."""
     from riskroute.cli.output import say, track, waiting
 
     with waiting("loading, which takes longer the first time", lines=True):
         from riskroute.experiments.backtest.texts import comparison_table
-        from riskroute.experiments.desk.demo import DEMO_RULES, DEMO_STUDY, demo_rules
+        from riskroute.experiments.desk.demo import DEMO_RULES, DEMO_STUDY, DEMO_URGENT, demo_rules
         from riskroute.experiments.desk.desk import Study, played_cache, write_study
         from riskroute.experiments.desk.study import most_plays, run_desk_study
         from riskroute.files import writable_folder
@@ -68,7 +65,12 @@ def run_demo_study(out: Path) -> tuple[DeskResult, list[Path]]:
         say(comparison_table(rules.comparison).plain())
         with track(most_plays(DEMO_STUDY, 1, pools=True), "plays", lines=True) as progress:
             result = run_desk_study(days, DEMO_STUDY, engine=engine, cache=cache, progress=progress)
-        return result, write_study(result, days, folder / "study", engine=engine, cache=cache)
+        show_demo_study(result)
+        files = write_study(result, days, folder / "study", engine=engine, cache=cache)
+        with waiting("the same orders, to be done at once", lines=True):
+            urgent = run_desk_study(days, DEMO_URGENT, engine=engine, cache=cache)
+        say(f"{urgent.answer}\n")
+        return [*files, *write_study(urgent, days, folder / "study-at-once", engine=engine, cache=cache)]
 
 
 def show_demo_study(result: DeskResult) -> None:
@@ -78,7 +80,7 @@ def show_demo_study(result: DeskResult) -> None:
     from riskroute.experiments.desk.texts import surface_table
 
     (case,) = result.cases
-    say("All routers on the test days; clairvoyant knows everything, and no router can beat it.")
+    say("\nAll routers on the test days; clairvoyant knows everything, and no router can beat it.")
     say(comparison_table(case.comparison).plain())
     if case.surface is not None:
         say(f"\nWhat {case.surface.router} saves against {case.surface.against}, if dark pools are not as assumed.")

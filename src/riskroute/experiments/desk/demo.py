@@ -22,6 +22,9 @@ DEMO_STUDY = DeskConfig(
 )
 """Six days of an hour: three to choose on, three to judge on."""
 
+DEMO_URGENT = dataclasses.replace(DEMO_STUDY, horizons=(0.0,), orders=60, routers=("contextual",), surface_orders=0)
+"""The same orders to be done at once, where learning has nothing to add."""
+
 DEMO_RULES = ("sweep", "dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep")
 """What is played first, since it learns nothing and takes no time."""
 

@@ -16,7 +16,6 @@ from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.result import DeskResult
 from riskroute.experiments.desk.study import run_desk_study, write_states
 from riskroute.files import writable_folder
-from riskroute.records import record_from_plain
 from riskroute.routing.fees import FeeSchedule, load_fees
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine
@@ -170,7 +169,16 @@ def _engine(engine: Engine | str) -> Engine:
 
 
 def _pool(one: Any) -> PoolModel:
-    return one if isinstance(one, PoolModel) else record_from_plain(PoolModel, one)
+    """Return a pool as it is, or of the keys of a section; what is left out has its default."""
+    if isinstance(one, PoolModel):
+        return one
+    fields = {item.name: item for item in dataclasses.fields(PoolModel)}
+    for key in instance_of("pools", one, dict, "pools or sections of them"):
+        one_of("key of a pool", key, tuple(fields))
+    for name, item in fields.items():
+        if item.default is dataclasses.MISSING and name not in one:
+            raise InputError(f"{name} of a pool must be given, was missing")
+    return PoolModel(**one)
 
 
 TEMPLATE = """\

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from riskroute.experiments.backtest.backtest import FITTED, too_large
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.differences import turned
-from riskroute.experiments.desk.records import DeskCase, Estimate, LearningCost, Saving, StateDifference
+from riskroute.experiments.desk.records import DarkSurface, DeskCase, Estimate, LearningCost, Saving, StateDifference
 from riskroute.text import dollars_text
 
 MOST_NAMED = 3
@@ -194,5 +194,16 @@ def _assumed(case: DeskCase, config: DeskConfig) -> str:
     return (
         f"{text}. What dark pools hold is an assumption too: with {factors} and {min(adverse):g} to {max(adverse):g} "
         f"times the adverse selection, {whose} was {_number(min(means), 2)} to {_number(max(means), 2)} bps "
-        f"({surface.orders:,} orders each)."
+        f"({surface.orders:,} orders each{_unclear(surface)})."
     )
+
+
+def _unclear(surface: DarkSurface) -> str:
+    """Where the saving may be none."""
+    points = [point for point in surface.points if not point.saving_bps.above_zero]
+    if not points:
+        return ", and clear in each"
+    if len(points) == len(surface.points):
+        return ", and not clear in any"
+    amounts = [f"{presence:g}" for presence in dict.fromkeys(point.presence for point in points)]
+    return f", and not always clear with {_listed(amounts)} times as much"
