@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo      compare the policies, then split an order on a synthetic market; report in out/demo/study"
+	@echo "make demo      which router to use for 1,000 shares, then what learning costs, policy by policy; files in out/demo"
 	@echo "make test      lint, types, room rules and tests; make test ROOM=learning runs the tests of one room only"
 	@echo "make coverage  make test, and which lines it reached; takes longer by a quarter"
 	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"

@@ -219,4 +219,4 @@ surface_orders = 200      # orders a day for every assumption on dark pools that
 # adverse = 0.2           # how much likelier a fill is before the price moves so that it is regretted
 # fee = 0.001             # dollars a share
 """
-"""A configuration with every key of a study that is often changed, commented."""
+"""A configuration with every key of a study, commented."""
