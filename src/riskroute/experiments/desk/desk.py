@@ -169,7 +169,7 @@ def _engine(engine: Engine | str) -> Engine:
 
 
 def _pool(one: Any) -> PoolModel:
-    """Return a pool as it is, or of the keys of a section; what is left out has its default."""
+    """Return a pool as it is, or made of the keys of a section, with defaults for the others."""
     if isinstance(one, PoolModel):
         return one
     fields = {item.name: item for item in dataclasses.fields(PoolModel)}
