@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 ROOMS  := $(patsubst src/riskroute/%/__init__.py,%,$(wildcard src/riskroute/*/__init__.py))
 
 BENCHMARKS := design allocations runner reproduction market fuzz_market peers backtest
-EVIDENCE   := evidence variants slopes study headroom routers contextual
+EVIDENCE   := evidence variants slopes split_study headroom routers contextual
 
 # What is made once and used again lies in the checkout: compiled kernels, fonts, settings of libraries.
 CACHE := $(CURDIR)/.cache
@@ -19,12 +19,12 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo      compare the policies, then split an order on a synthetic market; report in out/demo/study"
+	@echo "make demo      which router to use for 1,000 shares, then what learning costs, policy by policy; files in out/demo"
 	@echo "make test      lint, types, room rules and tests; make test ROOM=learning runs the tests of one room only"
 	@echo "make coverage  make test, and which lines it reached; takes longer by a quarter"
 	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"
 	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick: does it run?)"
-	@echo "make evidence  the recommended policy and the study on instances they were not tuned on (about 30 minutes)"
+	@echo "make evidence  the recommended policy and the split study on instances they were not tuned on (about 30 minutes)"
 	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
 	@echo "make reference the pages of commands and configuration files, from the code"
 	@echo "make docs      the documentation site, in out/site"

@@ -5,6 +5,48 @@ from __future__ import annotations
 Meanings = dict[str, tuple[str, str]]
 
 STUDY: Meanings = {
+    "market": ("", "A synthetic market, `paper`, `comparable` or `dark`; or a folder of `riskroute market import`."),
+    "symbols": ("", "Symbols; the first of a synthetic market, or all of a folder, if left out."),
+    "shares": ("shares", "Sizes of orders; the study answers for each of them."),
+    "side": ("", "`buy`, `sell`, or `both` in turn."),
+    "lot": ("shares", "Child orders are multiples of this."),
+    "horizons": ("seconds", "Time that an order has, 0 is at once; the study answers for each of them."),
+    "kappa": ("1 / basis point", "Basis points charged for a squared basis point of unforeseen cost."),
+    "days": ("", "Days to play; 10 synthetic ones, or all that a folder has, if left out."),
+    "train": ("", "Days at the beginning on which routers learn and one is chosen; half of them if left out."),
+    "routers": (
+        "",
+        "Routers to compare with the simple rules, `NAME` or `NAME:KEY=VALUE`; see [The routers](routers.md).",
+    ),
+    "orders": ("", "Orders a day."),
+    "hours": ("New York time", "When orders come, such as `10:30-11:30`; a synthetic day then has these hours only."),
+    "latency_ms": ("milliseconds", "Time to a lit venue."),
+    "dark_latency_ms": ("milliseconds", "Time to a dark pool and back."),
+    "seeds": ("", "How often all is played, each time with other luck in dark pools."),
+    "seed": ("", "The same seed gives the same study."),
+    "block_minutes": ("minutes", "Length of the time blocks that are resampled for confidence intervals."),
+    "surface_orders": ("", "Orders a day for every assumption on dark pools that is tried; 0 tries none."),
+    "stresses": ("", "Whether the chosen router and the simple rule are played in harder worlds too."),
+    "fees": ("", "A fee schedule for recorded days, see [below](#feestoml)."),
+    "pools": ("", "Dark pools, see below; those of the market if left out."),
+}
+
+POOLS: Meanings = {
+    "name": ("", "The name of the pool."),
+    "presence": ("probability", "How likely it holds shares for us, under ordinary conditions."),
+    "rate": ("1 / second", "Counterparties that come to a resting order."),
+    "tail": ("", "Exponent of the power law of sizes, above 0. The smaller, the more often there are large sizes."),
+    "smallest": ("shares", "The least size."),
+    "largest": ("shares", "The largest size."),
+    "spread": ("log odds", "Change of the presence where the spread is e times its median."),
+    "recent": ("log odds", "Change of the presence where we were filled there within the last minute."),
+    "state": ("log odds", "Change of the presence with a standard deviation of the pool's state."),
+    "adverse": ("", "Presence is `exp(adverse)` times as likely before moves that make us regret a fill."),
+    "fee": ("dollars per share", "Fee for what is traded in the pool; a rebate is negative."),
+    "improvement": ("half-spreads", "Where trades take place, from the mid in our favour, -1 to 1."),
+}
+
+SPLIT_STUDY: Meanings = {
     "data": (
         "",
         '`"synthetic"` makes a market; otherwise a folder of `riskroute market import`, or files to import. '

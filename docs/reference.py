@@ -19,13 +19,15 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
-from meanings import DARK, FEES, STUDY, SWEEP, VENUES, Meanings
+from meanings import DARK, FEES, POOLS, SPLIT_STUDY, STUDY, SWEEP, VENUES, Meanings
 from riskroute.cli.app import app
-from riskroute.experiments.study.config import DarkConfig, StudyConfig
+from riskroute.experiments.desk.config import DeskConfig
+from riskroute.experiments.split_study.config import DarkConfig, SplitStudyConfig
 from riskroute.experiments.sweep import SweepConfig
 from riskroute.learning.registry import POLICIES
 from riskroute.routing.fees import Fee
 from riskroute.routing.venues import KINDS, VenueModel
+from riskroute.simulation.dark_market import PoolModel
 
 WIDTH = 120
 NOT_IN_FILES = {"prior"}
@@ -44,15 +46,31 @@ version. A mistake ends in one line on standard error and exit code 2; Ctrl-C en
 CONFIGURATION_HEAD = """\
 # Configuration files
 
-Four kinds of TOML file, with every key. A key that is not listed here is refused. Where a list of texts or numbers is
+Five kinds of TOML file, with every key. A key that is not listed here is refused. Where a list of texts or numbers is
 expected, one value stands for a list of one. The [glossary](glossary.md) explains the words.
 """
 
 STUDY_HEAD = """\
 ## `study.toml`
 
-What [`riskroute study`](cli.md#riskroute-study) reads. Every key is optional; `riskroute study --init study.toml`
-writes a file with all of them. [The study](study.md) explains what happens with them.
+What [`riskroute study`](cli.md#riskroute-study) reads. Every key is optional, and options of the command say otherwise;
+`riskroute study study.toml --init` writes a file with all of them. [The study](study.md) explains what happens with
+them.
+"""
+
+POOLS_HEAD = """\
+### Dark pools: `[[pools]]`
+
+One section per pool; those of the market if there is none. Nobody publishes the data of dark pools, so these are
+assumptions.
+"""
+
+SPLIT_STUDY_HEAD = """\
+## `split-study.toml`
+
+What [`riskroute split-study`](cli.md#riskroute-split-study) reads. Every key is optional;
+`riskroute split-study --init split-study.toml` writes a file with all of them. [The split study](split-study.md)
+explains what happens with them.
 """
 
 DARK_HEAD = """\
@@ -87,7 +105,8 @@ FEES_HEAD = """\
 ## `fees.toml`
 
 A fee schedule, one `[[fees]]` section per venue and first day; [fees.toml](fees.toml) is an example. `--fees` of
-`riskroute market calibrate` and `fees` of a study name the file. All four keys must be given.
+`riskroute market calibrate` and of `riskroute study`, and `fees` of both studies name the file. All four keys must be
+given.
 """
 
 
@@ -144,7 +163,11 @@ def configuration_page() -> str:
         [
             CONFIGURATION_HEAD,
             STUDY_HEAD,
-            _keys("study.toml", _of_model(StudyConfig), STUDY),
+            _keys("study.toml", _of_study(), STUDY),
+            POOLS_HEAD,
+            _keys("[[pools]]", _of_fields(PoolModel, {one.name: one for one in dataclasses.fields(PoolModel)}), POOLS),
+            SPLIT_STUDY_HEAD,
+            _keys("split-study.toml", _of_model(SplitStudyConfig), SPLIT_STUDY),
             DARK_HEAD,
             _keys("[[dark]]", _of_model(DarkConfig), DARK),
             SWEEP_HEAD,
@@ -224,6 +247,12 @@ def _of_fields(cls: Any, fields: dict[str, dataclasses.Field[Any]]) -> dict[str,
     }
 
 
+def _of_study() -> dict[str, tuple[str, str]]:
+    """Type and default of the keys of a study: the fields of its configuration, and two that are files or sections."""
+    fields = _of_fields(DeskConfig, {one.name: one for one in dataclasses.fields(DeskConfig)})
+    return fields | {"fees": ("path", ""), "pools": ("sections", "")}
+
+
 def _parameters(name: str) -> str:
     fields = [field for field in dataclasses.fields(POLICIES[name]) if field.init and field.name not in NOT_IN_FILES]
     if name == "oracle":  # knows the coefficients, and has nothing to set
@@ -241,6 +270,8 @@ def _type_words(kind: Any) -> str:
         return " or ".join(map(_type_words, inner))
     if origin is list:
         return f"{_type_words(inner[0])}, repeatable"
+    if origin is tuple and Ellipsis in inner:
+        return f"list of {_plural(_type_words(inner[0]))}"
     if origin is tuple:
         return f"{len(inner)} {_type_words(inner[0])}s"
     return _WORDS.get(kind, getattr(kind, "__name__", str(kind)))

@@ -1,6 +1,6 @@
 """Write real output into the documentation, by one word after `python docs/refresh.py`.
 
-    readme | guide | literature | reproduction FOLDER | benchmarks [NAME...] | evidence [NAME...] | reference
+    readme | study | guide | literature | reproduction FOLDER | benchmarks [NAME...] | evidence [NAME...] | reference
 
 ``make readme`` and ``make reproduction`` run what they write down; ``make evidence`` ends with it. After a complete
 ``make bench``, ``benchmarks`` copies its printouts from ``out/bench``. ``make reference`` writes the pages of commands
@@ -17,10 +17,6 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-from riskroute.cli.output import headline
-from riskroute.experiments.comparison import demo_comparison
-from riskroute.report.figures import plot_regret
-
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 
@@ -36,17 +32,35 @@ def between_markers(path: Path, marker: str, text: str) -> None:
 
 
 def readme() -> None:
-    """Run the demo and the study; what they print goes into README.md and the pages, the figure into docs/images."""
-    result = demo_comparison()
-    plot_regret(result, IMAGES / "demo.png")
-    for page in (ROOT / "README.md", ROOT / "docs" / "start.md"):
-        between_markers(page, "demo-table", f"```text\n{headline(result.config)}\n{result}\n```")
+    """Run the demo and the studies; what they print goes into README.md and the pages, the figure into docs/images."""
     with tempfile.TemporaryDirectory() as folder:
-        said = _printed("-m", "riskroute", "study", "--out", folder)
-    words = "\n".join(line for line in said.splitlines() if not line.startswith("wrote "))
-    for page in (ROOT / "README.md", ROOT / "docs" / "study.md"):
-        between_markers(page, "study", f"```text\n{words.strip()}\n```")
+        study, _, policies = _printed("-m", "riskroute", "demo", "--out", folder).partition("\nWhat learning costs")
+        shutil.copy(Path(folder) / "regret.png", IMAGES / "demo.png")
+    table = policies.partition("\n")[2].partition("\nbest split")[0]
+    between_markers(ROOT / "README.md", "demo-study", f"```text\n{_wrapped(study)}\n```")
+    for page in (ROOT / "README.md", ROOT / "docs" / "start.md"):
+        between_markers(page, "demo-table", f"```text\n{table}\n```")
+    with tempfile.TemporaryDirectory() as folder:
+        said = _printed("-m", "riskroute", "split-study", "--out", folder)
+    between_markers(ROOT / "docs" / "split-study.md", "split-study", f"```text\n{_wrapped(said)}\n```")
+    study_page()
     guide()
+
+
+def study_page() -> None:
+    """Run the first command of the page on the study; what it prints goes there."""
+    page = ROOT / "docs" / "study.md"
+    (command,) = re.findall(r"^riskroute (study .*) --out \S+$", page.read_text(), flags=re.MULTILINE)[:1]
+    with tempfile.TemporaryDirectory() as folder:
+        said = _printed("-m", "riskroute", *command.split(), "--kept", folder, "--out", folder)
+    between_markers(page, "study", f"```text\n{_wrapped(said)}\n```")
+
+
+def _wrapped(said: str) -> str:
+    """A printout without the names of files, its paragraphs wrapped; a terminal wraps them by itself."""
+    lines = [line for line in said.strip().splitlines() if not line.startswith("wrote ")]
+    wrapped = [textwrap.fill(line, 120, break_on_hyphens=False) if line.startswith("For ") else line for line in lines]
+    return "\n".join(wrapped).strip()
 
 
 def guide() -> None:
@@ -149,7 +163,7 @@ EVIDENCE = {
     "routers": "routers.md",
     "contextual": "contextual.md",
     "variants": "policies.md",
-    "study": "study.md",
+    "split_study": "split-study.md",
 }
 
 if __name__ == "__main__":
@@ -158,6 +172,8 @@ if __name__ == "__main__":
             readme()
         case ["reproduction", folder]:
             reproduction(Path(folder))
+        case ["study"]:
+            study_page()
         case ["guide"]:
             guide()
         case ["literature"]:

@@ -70,6 +70,19 @@ def test_the_start_shows_the_readmes_table() -> None:
     assert tables[1][1] == tables[0][1]
 
 
+def test_the_guide_to_the_study_gives_the_demos_answer() -> None:
+    """`make readme` writes both; the demo's study is that of the guide's first command."""
+    answers = [
+        re.search(
+            r"<!-- (?:demo-)?study -->.*?^(For orders of 1,000 shares .*?)\n(?:\n|```)", text, re.DOTALL | re.MULTILINE
+        )
+        for text in ((ROOT / "README.md").read_text(), PAGES["study.md"])
+    ]
+    assert answers[0] is not None
+    assert answers[1] is not None
+    assert answers[1][1] == answers[0][1]
+
+
 WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
 OTHER_WORDS = re.compile(
     r"risk charged|\bdear(?:er|est)?\b|(?<!in )the middle\b|stretch(?:es)? of time|not seen before|moves nothing"

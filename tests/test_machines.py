@@ -58,7 +58,7 @@ def outcome(folder: Path, environment: dict[str, str]) -> tuple[str, dict[str, A
         [sys.executable, str(PROGRAM), str(folder)], env=settings, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    files = {path: folder / path for path in ("table.json", "sweep/sweep.json", "study/study.json")}
+    files = {path: folder / path for path in ("table.json", "sweep/sweep.json", "split-study/study.json")}
     return _without_times(done.stdout, folder), {name: json.loads(path.read_text()) for name, path in files.items()}
 
 

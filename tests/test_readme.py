@@ -20,10 +20,11 @@ from riskroute.market.clock import clock_hours
 from riskroute.simulation.engines import Engine
 
 README = (ROOT / "README.md").read_text()
+STUDY = (ROOT / "docs" / "study.md").read_text()
 GUIDE = (ROOT / "docs" / "policies.md").read_text()
 MARKET = (ROOT / "docs" / "market.md").read_text()
 BACKTEST = (ROOT / "docs" / "backtest.md").read_text()
-FENCED = re.findall(r"^```(\w*)\n(.*?)^```", README + GUIDE + MARKET + BACKTEST, flags=re.DOTALL | re.MULTILINE)
+FENCED = re.findall(r"^```(\w*)\n(.*?)^```", README + GUIDE + MARKET + BACKTEST + STUDY, flags=re.DOTALL | re.MULTILINE)
 SNIPPETS = [text for language, text in FENCED if language == "python"]
 REPRODUCTION = (ROOT / "docs" / "reproduction.md").read_text()
 BLOCKS = [
@@ -43,6 +44,7 @@ SHORTER = {
     "riskroute reproduce": "--horizon 300 --workers 1",
     "riskroute backtest": FEW,
     "riskroute headroom": FEW,
+    "riskroute study": f"{FEW} --surface-orders 0 --router spray",
 }
 """Words put behind commands whose runs take long: of an option that is given twice, the last counts."""
 

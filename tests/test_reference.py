@@ -11,7 +11,8 @@ import pytest
 
 from places import ROOT
 from riskroute.cli.app import app
-from riskroute.experiments.study.config import TEMPLATE
+from riskroute.experiments.desk.desk import TEMPLATE as STUDY
+from riskroute.experiments.split_study.config import TEMPLATE as SPLIT_STUDY
 
 DOCS = ROOT / "docs"
 
@@ -38,23 +39,25 @@ def test_every_command_has_a_section(reference: ModuleType) -> None:
     count = len(app.registered_commands) + len(market.typer_instance.registered_commands)
     found = re.findall(r"^## `(riskroute .+)`$", reference.cli_page(), flags=re.MULTILINE)
     assert len(set(found)) == count
-    assert {"riskroute demo", "riskroute study", "riskroute market import"} <= set(found)
+    assert {"riskroute demo", "riskroute study", "riskroute split-study", "riskroute market import"} <= set(found)
 
 
 def test_a_row_has_name_type_default_and_meaning(reference: ModuleType) -> None:
     assert "| `--shares` | integer | required | Shares of the order to split. |" in reference.cli_page()
-    assert "| `--out` | path | `out/study` | Folder for" in reference.cli_page()
+    assert "| `--out` | path | `out/split-study` | Folder for" in reference.cli_page()
     page = reference.configuration_page()
+    assert "| `shares` | list of integers | `[1000]` | shares | Sizes of orders; the study answers" in page
     assert '| `side` | `"sell"` or `"buy"` | `"sell"` |  | Whether the orders sell or buy. |' in page
     assert '| `train` | two times, `HH:MM-HH:MM` | `"10:40-12:00"` | time of the recordings\' zone |' in page
     assert "| `bucket_minutes` | number above 0, at most 600 | `2.0` | minutes |" in page
     assert '| `rise` | `mode = "practical"`, ' in page
 
 
-def test_the_commented_configuration_has_the_keys_of_the_page(reference: ModuleType) -> None:
-    written = re.sub(r"^# (\[?\w+\]?(?: = .*)?(?: +#.*)?)$", r"\1", TEMPLATE, flags=re.MULTILINE)
-    keys = set(tomllib.loads(TEMPLATE)) | set(re.findall(r"^\[*(\w+)(?:\]| = )", written, flags=re.MULTILINE))
-    assert set(reference.STUDY) <= keys
+@pytest.mark.parametrize(("template", "page"), [(STUDY, "STUDY"), (SPLIT_STUDY, "SPLIT_STUDY")])
+def test_the_commented_configuration_has_the_keys_of_the_page(reference: ModuleType, template: str, page: str) -> None:
+    written = re.sub(r"^# (\[*\w+\]*(?: = .*)?(?: +#.*)?)$", r"\1", template, flags=re.MULTILINE)
+    keys = set(tomllib.loads(template)) | set(re.findall(r"^\[*(\w+)(?:\]| = )", written, flags=re.MULTILINE))
+    assert set(getattr(reference, page)) <= keys
 
 
 def test_a_key_without_a_meaning_is_an_error(reference: ModuleType) -> None:

@@ -20,7 +20,7 @@ from riskroute.cli.app import run as command
 from riskroute.errors import InputError, RiskrouteError
 from riskroute.experiments.paper.claim import Claim
 from riskroute.experiments.paper.claims import ClaimVerdict, claims_markdown
-from riskroute.experiments.study.config import checked_study
+from riskroute.experiments.split_study.config import checked_study
 from riskroute.learning.problem import Problem
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.readers.reading import ImportOptions

@@ -14,7 +14,10 @@ from riskroute.errors import StateError as StateError
 from riskroute.experiments.backtest.backtest import BacktestResult as BacktestResult
 from riskroute.experiments.backtest.backtest import backtest as backtest
 from riskroute.experiments.backtest.markets import market_days as market_days
-from riskroute.experiments.study.study import Study as Study
+from riskroute.experiments.desk.config import DeskConfig as DeskConfig
+from riskroute.experiments.desk.desk import Study as Study
+from riskroute.experiments.desk.result import DeskResult as DeskResult
+from riskroute.experiments.split_study.study import SplitStudy as SplitStudy
 from riskroute.experiments.sweep import SweepResult as SweepResult
 from riskroute.experiments.sweep import sweep as sweep
 from riskroute.learning.actions import Action as Action
@@ -39,7 +42,7 @@ from riskroute.learning.registry import restore_policy as restore_policy
 from riskroute.learning.tally import Tallies as Tallies
 from riskroute.learning.tally import Tally as Tally
 from riskroute.report.figures import plot_regret as plot_regret
-from riskroute.report.study_page import write_report as write_report
+from riskroute.report.split_study_page import write_report as write_report
 from riskroute.results import PolicyResult as PolicyResult
 from riskroute.results import SimulationResult as SimulationResult
 from riskroute.routing.allocations import Allocations as Allocations
@@ -56,4 +59,5 @@ from riskroute.simulation.environments import Environment as Environment
 from riskroute.simulation.replay import Replay as Replay
 from riskroute.simulation.router_checks import check_router as check_router
 from riskroute.simulation.simulate import simulate as simulate
-from riskroute.study_results.study import StudyResult as StudyResult
+from riskroute.split_study_results.study import SplitStudyResult as SplitStudyResult
+from riskroute.study_page import write_study_page as write_study_page

@@ -1,18 +1,21 @@
-"""`riskroute demo`: the table comes before the study, with the runs of every policy, and nothing is silent for long."""
+"""`riskroute demo`: rules, study and policies, one after the other, and nothing is silent for long."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from riskroute.cli import output
-from riskroute.cli import study as study_command
 from riskroute.cli.app import run
 from riskroute.experiments import comparison
+from riskroute.experiments.desk import demo
 from riskroute.experiments.panels import PanelSize
 from riskroute.simulation.engines import Engine
+from small_days import short_market
 
 
 @pytest.fixture
@@ -24,30 +27,42 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "Engine", lambda: Engine(workers=1))
 
 
-@pytest.mark.usefixtures("small")
-def test_the_table_is_printed_before_the_study_begins(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def few_orders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two days of the demo's study with a few orders."""
+    few = {"days": 2, "hours": None, "orders": 8, "block_minutes": 1.0}
+    for name, surface in (("DEMO_STUDY", 4), ("DEMO_URGENT", 0)):
+        monkeypatch.setattr(demo, name, dataclasses.replace(getattr(demo, name), surface_orders=surface, **few))
+    with short_market(10):
+        yield
+
+
+@pytest.mark.usefixtures("small", "few_orders")
+def test_the_rules_come_first_then_the_study_then_the_policies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before: list[str] = []
-
-    def study(config: None, out: Path, *, lines: bool) -> tuple[list[Path], dict[str, object]]:
-        assert lines
-        before.extend(capsys.readouterr())
-        return [out / "report.html"], {}
-
-    monkeypatch.setattr(study_command, "run_study", study)
     assert run(["demo", "--out", str(tmp_path)]) == 0
-    said, progress = before
-    assert said.startswith("8 shares over 6 slots: 1,287 splits, 400 rounds, up to 3 runs, risk tolerance 2")
-    header, _, *rows = said.splitlines()[1:11]
-    assert header.split()[-2:] == ["runs", "seconds"]
-    assert {row.split()[0]: int(row.split()[-2]) for row in rows} == dict.fromkeys(comparison.DEMO_POLICIES, 3) | {
-        "adaptive": 1,
-        "thompson": 2,
-    }
-    assert {path.name for path in tmp_path.iterdir()} == {"regret.json", "regret.parquet", "regret.png"}
-    assert progress.splitlines()[:2] == ["loading, which takes longer the first time", "playing: 0 of 21 runs"]
-    assert f"wrote {tmp_path / 'study' / 'report.html'}" in capsys.readouterr().out
+    said, progress = capsys.readouterr()
+    rules, everything, surface, *_ = said.split("\n\n")
+    named = [{line.split()[0] for line in text.splitlines()[3:]} for text in (rules, everything)]
+    assert named == [set(demo.DEMO_RULES), {*demo.DEMO_RULES, "static", "contextual", "clairvoyant"}]
+    assert surface.splitlines()[0].endswith("if dark pools are not as assumed.")
+    patient, urgent = (line for line in said.splitlines() if line.startswith("For orders of 1,000 shares of LUMO "))
+    assert patient.startswith("For orders of 1,000 shares of LUMO with 10 seconds to be done, use ")
+    assert urgent.startswith("For orders of 1,000 shares of LUMO to be done at once, use dark-first+sweep. ")
+    assert f"\n{patient}\n" in (tmp_path / "study" / "study.txt").read_text()
+
+    table = said.partition("the paper's experiment.\n")[2].splitlines()
+    assert table[0].startswith("8 shares over 6 slots: 1,287 splits, 400 rounds, up to 3 runs, risk tolerance 2")
+    assert table[1].split()[-2:] == ["runs", "seconds"]
+    assert {row.split()[0]: int(row.split()[-2]) for row in table[3:11]} == dict.fromkeys(
+        comparison.DEMO_POLICIES, 3
+    ) | {"adaptive": 1, "thompson": 2}
+    files = {"regret.json", "regret.parquet", "regret.png", "study", "study-at-once"}
+    assert {path.name for path in tmp_path.iterdir()} == files  # days are not kept
+    lines = ["loading, which takes longer the first time", "0 of 2 days made ready", "0 of 4 rules played"]
+    assert [line for line in progress.splitlines() if line in lines] == lines
+    assert "playing: 0 of 21 runs" in progress
 
 
 def test_the_demo_plays_the_runs_that_simulate_would(monkeypatch: pytest.MonkeyPatch) -> None:

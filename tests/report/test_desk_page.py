@@ -23,6 +23,7 @@ from riskroute.page_content import BookChart, Curve, CurveChart, Dot, DotChart, 
 from riskroute.report.desk_charts import drawn_chart
 from riskroute.report.desk_page import write_desk_page
 from riskroute.report.svg import WIDTH, SvgScale
+from riskroute.study_page import write_study_page
 from riskroute.text import TextTable
 
 HOSTILE = "</title><script>alert(1)</script>\"'&lt;<!--"
@@ -81,12 +82,12 @@ def test_every_section_is_there(page: Path, content: PageContent, desk_result: D
     assert " ".join((part.headline, part.answer)) == desk_result.answer
     for words in (part.headline, part.answer, *LIMITATIONS, "Days played: LUMO 2019-03-04", "How it was run"):
         assert words in text
-    program = "desk_study('dark', shares=(2500,), horizon=(10.0,), routers=('static', 'contextual'), orders=12, "
-    assert content.program.endswith(f"{program}block_minutes=1, surface_orders=12, stresses=True)")
+    program = "rr.Study(shares=(2500,), horizons=(10.0,), routers=('static', 'contextual'), orders=12, "
+    assert f"{program}block_minutes=1, surface_orders=12, stresses=True).run(" in content.program
     assert json.loads(content.settings) == desk_result.to_json()["config"]
     facts = dict(part.facts)
     assert facts["router to use"] == desk_result.cases[0].use
-    assert {"saving an order", "95 % interval", "saving a day", "p-value, best of all routers"} < set(facts)
+    assert {"saving an order", "95 % interval", "saving per 1,000 orders", "p-value, best of all routers"} < set(facts)
 
 
 def charts_of(content: PageContent) -> list[Any]:
@@ -197,6 +198,21 @@ def test_a_study_without_a_router_to_compare_has_a_page_too(desk_result: DeskRes
     assert write_desk_page(content, tmp_path).exists()
 
 
+def test_every_symbol_has_a_part_of_its_own_and_all_together_the_last(desk_result: DeskResult) -> None:
+    (case,) = desk_result.cases
+    both = [dataclasses.replace(case, symbol=name) for name in ("LUMO", "TWIN", "")]
+    content = desk_page(
+        dataclasses.replace(desk_result, cases=tuple(both), days=("LUMO 2019-03-04", "TWIN 2019-03-04"))
+    )
+    assert content.title == "Which router to use for LUMO, TWIN"
+    assert content.subtitle == "Market dark, 2019-03-04: purchases and sales in turn."
+    names = ["LUMO", "TWIN", "All symbols"]
+    assert [part.title for part in content.parts] == [f"{name}, 2,500 shares, 10 seconds" for name in names]
+    assert content.parts[2].headline.startswith("All symbols together: for orders of 2,500 shares")
+    assert content.summary is not None
+    assert [row[0] for row in content.summary.table.rows] == ["LUMO", "TWIN", "all"]
+
+
 def test_a_page_of_many_cases_stays_below_two_megabytes(desk_result: DeskResult, tmp_path: Path) -> None:
     content = desk_page(dataclasses.replace(desk_result, cases=desk_result.cases * 30))
     assert write_desk_page(content, tmp_path).stat().st_size < 2_000_000
@@ -208,13 +224,15 @@ def test_a_page_of_many_cases_stays_below_two_megabytes(desk_result: DeskResult,
 
 def test_the_command_is_shown_if_there_was_one(desk_result: DeskResult, tmp_path: Path) -> None:
     command = "riskroute study --market dark --shares '<2500>'"
-    text = write_desk_page(desk_page(desk_result, command=command), tmp_path).read_text()
+    text = write_study_page(desk_result, tmp_path, command=command).read_text()
     assert "<pre>riskroute study --market dark --shares &#39;&lt;2500&gt;&#39;</pre>" in text
 
 
 def test_a_page_is_made_of_page_content(desk_result: DeskResult, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="page must be a PageContent, was DeskResult"):
         write_desk_page(desk_result, tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="result must be a DeskResult, was PageContent"):
+        write_study_page(desk_page(desk_result), tmp_path)  # type: ignore[arg-type]
 
 
 def places_of(svg: str) -> tuple[list[float], list[tuple[float, str]]]:

@@ -83,7 +83,7 @@ def main() -> None:
         queue = QueueReplay(books, {"XNAS": store.events(recording)})
         queue.fills(0, 1, books.first, books.last, 10)
         queue.drain(0, 1, books.first, books.last)
-        rr.Study(**STUDY).run(out=Path(folder), engine=rr.Engine(workers=1))
+        rr.SplitStudy(**STUDY).run(out=Path(folder), engine=rr.Engine(workers=1))
 
 
 if __name__ == "__main__":

@@ -34,10 +34,10 @@ policies = {list(POLICIES)}
 def main(folder: Path) -> int:
     """Run the three commands, with their files in ``folder``; returns an exit code."""
     (folder / "sweep.toml").write_text(SWEEP)
-    (folder / "study.toml").write_text(STUDY)
+    (folder / "split-study.toml").write_text(STUDY)
     chosen = [word for name in POLICIES for word in ("--policy", name)]
     code = run(["simulate", "--runs", "2", "--horizon", "1000", "--json", str(folder / "table.json"), *chosen])
-    for command in ("sweep", "study"):
+    for command in ("sweep", "split-study"):
         code = code or run([command, str(folder / f"{command}.toml"), "--workers", "1", "--out", str(folder / command)])
     return code
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import riskroute as rr
 from riskroute.experiments import sweep
-from riskroute.experiments.study import config as study_config
+from riskroute.experiments.split_study import config as study_config
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 

@@ -64,18 +64,18 @@ def of_recordings(store: rr.market.Store, folder: Path) -> dict[str, Call]:
     calibrated = rr.market.calibrate(store, "QVEX", window=WINDOW)
     hours: dict[str, Any] = {"train": "11:00-11:10", "test": "11:10-11:20", "bucket_minutes": 1.0, "repeats": 1}
     small: dict[str, Any] = {"data": str(store.folder), "shares": 2, "horizon": 10, "runs": 1, "policies": ["uniform"]}
-    study, out = rr.Study(**hours, **small), folder / "study"
+    study, out = rr.SplitStudy(**hours, **small), folder / "study"
     found = study.run(engine=ALONE, out=out)
     return {
         "Store": (rr.market.Store, {"folder": store.folder}),
         "Store.of_symbol": (store.of_symbol, {"symbol": "QVEX", "date": None, "venues": ["XNAS"]}),
         "Store.snapshots": (store.snapshots, {"recording": recording, "begin": None, "end": None}),
         "Store.events": (store.events, {"recording": recording, "begin": None, "end": None}),
-        "Study": (lambda **values: rr.Study(**values), hours | small | {"caps": {}, "dark": []}),
-        "Study.run": (study.run, {"engine": ALONE, "out": out, "resume": False, "finished": None}),
-        "StudyResult": (lambda **a: rr.StudyResult(**a).summary(), vars(found)),
-        "StudyResult.to_json": (found.to_json, {"path": out / "again.json"}),
-        "StudyResult.from_json": (rr.StudyResult.from_json, {"path": out / "study.json"}),
+        "SplitStudy": (lambda **values: rr.SplitStudy(**values), hours | small | {"caps": {}, "dark": []}),
+        "SplitStudy.run": (study.run, {"engine": ALONE, "out": out, "resume": False, "finished": None}),
+        "SplitStudyResult": (lambda **a: rr.SplitStudyResult(**a).summary(), vars(found)),
+        "SplitStudyResult.to_json": (found.to_json, {"path": out / "again.json"}),
+        "SplitStudyResult.from_json": (rr.SplitStudyResult.from_json, {"path": out / "study.json"}),
         "write_report": (rr.write_report, {"result": found, "out": out}),
         "calibrate": (
             rr.market.calibrate,

@@ -91,7 +91,21 @@ def of_markets(folder: Path) -> dict[str, Call]:
     played = days | {"engine": engine, "shares": 10, "routers": ["sweep"], "orders": 2, "horizon": 0.0, "kappa": 0.05}
     for name in ("hours", "progress"):
         del played[name]
+    pool = rr.PoolModel("P", 0.3)
+    asked = _fields(rr.DeskConfig()) | {"hours": "11:00-11:05"}
+    study = rr.Study(market=folder / "books", shares=10, horizons=0, orders=4, routers="spray", pools=pool)
     return {
         "market_days": (rr.market_days, days | {"engine": engine}),
         "backtest": (rr.backtest, played),
+        "DeskConfig": (rr.DeskConfig, asked),
+        "Study": (lambda **values: rr.Study(**values), asked | {"fees": None, "pools": [_fields(pool)]}),
+        "write_study_page": (
+            rr.write_study_page,
+            {
+                "result": study.run(engine=engine, kept=folder / "kept"),
+                "out": folder / "page",
+                "command": "riskroute study",
+            },
+        ),
+        "Study.run": (study.run, {"engine": engine, "out": None, "kept": folder / "kept", "progress": None}),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,7 +25,7 @@ DESK = DeskConfig(
     block_minutes=1,
     routers=("static", "contextual"),
     surface_orders=12,
-    sizes=(2500,),
+    shares=(2500,),
     stresses=True,
 )
 WORLDS = ("as usual", "latency 10 ms", "half as much in pools", "impact x 1", "cancellations do not help queues")
@@ -34,10 +35,15 @@ def small_desk(days: Sequence[MarketDay], folder: Path) -> DeskResult:
     """Return the study that is kept in a folder; it is made if it is not there yet."""
     kept = folder / "desk.json"
     if not kept.exists():
-        with mock.patch.object(stress_table, "stress_configs", _few_worlds):
+        with few_worlds():
             found = run_desk_study(days, DESK, engine=HERE, cache=TableCache(folder / "played"))
         kept.write_text(json.dumps(found.to_json(), allow_nan=False))
     return DeskResult.from_json(json.loads(kept.read_text()))
+
+
+def few_worlds() -> AbstractContextManager[Any]:
+    """Studies play only a few of the harder worlds."""
+    return mock.patch.object(stress_table, "stress_configs", _few_worlds)
 
 
 def _few_worlds(config: BacktestConfig, **more: Any) -> dict[str, BacktestConfig]:

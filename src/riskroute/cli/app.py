@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from riskroute._version import __version__
 from riskroute.cli.backtest import backtest_command, headroom_command
+from riskroute.cli.demo import demo_command
 from riskroute.cli.market import market
 from riskroute.cli.reproduce import reproduce_command, sweep_command
 from riskroute.cli.route import route_command
+from riskroute.cli.split_study import split_study_command
 from riskroute.cli.study import study_command
-
-if TYPE_CHECKING:
-    from riskroute.results import SimulationResult
 
 app = typer.Typer(
     name="riskroute",
@@ -33,12 +32,14 @@ POLICY_NAMES = (
     "lin-ucb, lin-thompson, phased-elimination, mv-ucb, mv-thompson, greedy, uniform, oracle"
 )
 
-app.command("reproduce")(reproduce_command)
-app.command("sweep")(sweep_command)
+app.command("demo")(demo_command)
 app.command("study")(study_command)
 app.command("route")(route_command)
 app.command("backtest")(backtest_command)
 app.command("headroom")(headroom_command)
+app.command("reproduce")(reproduce_command)
+app.command("sweep")(sweep_command)
+app.command("split-study")(split_study_command)
 app.add_typer(market, name="market")
 
 
@@ -115,7 +116,7 @@ def simulate_command(
 
     riskroute simulate --slots 4 --shares 4 --policy rise --policy risk-ucb --runs 10 --figure regret.png
     """
-    from riskroute.cli.output import check_outputs, show, track
+    from riskroute.cli.output import check_outputs, show, track, write_simulation
     from riskroute.experiments.comparison import compare_policies, compared_policies
     from riskroute.simulation.engines import Engine
 
@@ -136,7 +137,7 @@ def simulate_command(
             engine=engine,
         )
     show(result)
-    _write(result, json, parquet, figure)
+    write_simulation(result, json, parquet, figure)
 
 
 @app.command("design")
@@ -178,43 +179,3 @@ def design_command(
 def _bounds(values: list[int] | None) -> int | list[int] | None:
     """One number stands for all slots."""
     return values[0] if values and len(values) == 1 else values or None
-
-
-@app.command("demo")
-def demo_command(
-    out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("out/demo"),
-) -> None:
-    """Two things in a minute: what the policies cost to learn with, and how to split an order on a synthetic market.
-
-    First the paper's policies, ours and the yardsticks on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
-    Then a study, as `riskroute study` does it: recommendation, report and all numbers in OUT/study.
-    """
-    from riskroute.cli.output import check_outputs, show, track_tasks, waiting
-
-    check_outputs({"--out": out / "regret.json"})
-    with waiting("loading, which takes longer the first time", lines=True):
-        from riskroute.experiments.comparison import DEMO_RUNS
-        from riskroute.experiments.comparison import demo_comparison as run_demo
-    with track_tasks(DEMO_RUNS, lines=True) as finished:
-        result = run_demo(finished=finished)
-    show(result)
-    with waiting("drawing the curves", lines=True):
-        _write(result, out / "regret.json", out / "regret.parquet", out / "regret.png")
-    from riskroute.cli.study import run_study
-
-    for path in run_study(None, out / "study", lines=True)[0]:
-        typer.echo(f"wrote {path}")
-    typer.echo(f"open {out / 'study' / 'report.html'} in a browser to see why")
-
-
-def _write(result: SimulationResult, json: Path | None, parquet: Path | None, figure: Path | None) -> None:
-    for path in (json, parquet):
-        if path is not None:
-            typer.echo(f"wrote {result.save(path)}")
-    if figure is not None:
-        from riskroute.report.figures import plot_regret
-
-        typer.echo(f"wrote {plot_regret(result, figure)}")
-    if result.interrupted:
-        typer.echo("interrupted: the table and the files hold the finished runs only", err=True)
-        raise typer.Exit(130)

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 
 from riskroute.errors import InputError, RiskrouteError
@@ -102,10 +103,20 @@ def _lines(state: Callable[[], str]) -> Iterator[None]:
 
 
 @contextmanager
-def track(total: int, noun: str = "runs") -> Iterator[Callable[[str, int, int], None]]:
-    """Progress bar on standard error, or nothing at all when that is not a terminal."""
-    with _bar(total, noun) as advance:
-        yield lambda policy, done, runs: advance(policy, 1)
+def track(total: int, noun: str = "runs", *, lines: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Progress bar on standard error; ``lines`` or nothing at all when that is not a terminal."""
+    done = 0
+    with ExitStack() as stack:
+        advance = stack.enter_context(_bar(total, noun))
+        if lines and not Console(stderr=True).is_terminal:
+            stack.enter_context(_lines(lambda: f"{done:,} of {total:,} {noun}"))
+
+        def one(what: str, _done: int, _total: int) -> None:
+            nonlocal done
+            done += 1
+            advance(what, 1)
+
+        yield one
 
 
 @contextmanager
@@ -173,6 +184,20 @@ def show(result: SimulationResult) -> None:
     say(headline(result.config))
     say(str(result))
     say(f"best split: {' '.join(map(str, result.best))}")
+
+
+def write_simulation(result: SimulationResult, json: Path | None, parquet: Path | None, figure: Path | None) -> None:
+    """Write curves and tables to the files that were asked for; an interrupted run ends here."""
+    for path in (json, parquet):
+        if path is not None:
+            say(f"wrote {result.save(path)}")
+    if figure is not None:
+        from riskroute.report.figures import plot_regret
+
+        say(f"wrote {plot_regret(result, figure)}")
+    if result.interrupted:
+        say("interrupted: the table and the files hold the finished runs only", err=True)
+        raise typer.Exit(130)
 
 
 def show_design(result: DesignResult) -> None:

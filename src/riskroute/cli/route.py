@@ -10,7 +10,7 @@ import typer
 from riskroute.errors import InputError
 
 
-def _list_routers(name: str) -> str:
+def _list_routers(name: str | None) -> str | None:
     """Name all routers if that is asked for, whatever else is missing."""
     if name == "list":
         from riskroute.cli.output import say
@@ -29,13 +29,13 @@ def route_command(
     lot: Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")] = 1,
     horizon: Annotated[float, typer.Option(help="Seconds until all of it must be done.")] = 0.0,
     router: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Which router decides, NAME or NAME:KEY=VALUE,...; --router list shows all.",
+            help="Which router decides, NAME or NAME:KEY=VALUE,...; --router list shows all; sweep if left out.",
             is_eager=True,
             callback=_list_routers,
         ),
-    ] = "sweep",
+    ] = None,
     symbol: Annotated[
         str | None, typer.Option(help="What is traded, for routers that learned of several; else what the file says.")
     ] = None,
@@ -52,6 +52,8 @@ def route_command(
     Example:
 
     riskroute route books.json --side buy --shares 500 --router dark-first+sweep
+
+    riskroute route books.json --side buy --shares 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
     """
     from riskroute.cli.output import check_outputs, say
     from riskroute.experiments.backtest.backtest import named_choice
@@ -63,7 +65,12 @@ def route_command(
     check_outputs({"--json": json})
     known = {} if symbol is None else {"symbol": symbol}
     context = read_context(_read(books), side=side, shares=shares, lot=lot, horizon=horizon, **known)
-    chosen = restore_router(_read(state)) if state is not None else named_choice(router).make()
+    if state is None:
+        chosen = named_choice(router or "sweep").make()
+    else:
+        chosen = restore_router(_read(state))
+        if router is not None and router.partition(":")[0] != chosen.name:
+            raise InputError(f"router must be {chosen.name}, which the state is of, was {router!r}")
     decision = price_plan(context, chosen.route(context).checked(context))
     answer = decision.to_json()
     for kind, title in (("dark", "try in"), ("dark_rest", "rest in"), ("limit", "post at"), ("take", "take from")):

@@ -2,90 +2,171 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from riskroute.cli.market import require_market_command
-from riskroute.cli.reproduce import AddressOption, EngineOption, ResumeOption, WorkersOption, resumable_reproduction
+from riskroute.cli.reproduce import AddressOption, EngineOption, WorkersOption
 from riskroute.errors import InputError
 
 if TYPE_CHECKING:
-    from riskroute.study_results.study import StudyResult
+    from riskroute.experiments.desk.desk import Study
+    from riskroute.experiments.desk.result import DeskResult
+    from riskroute.simulation.engines import Engine
 
 
 def study_command(
     config: Annotated[
-        Path | None, typer.Argument(help="TOML file, see --init; a synthetic market and 10 shares if left out.")
+        Path | None, typer.Argument(help="TOML file, see --init; options say otherwise for one run.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the report and everything behind it.")] = Path("out/study"),
-    json: Annotated[Path | None, typer.Option(help="Write all numbers of the report to this .json file too.")] = None,
-    init: Annotated[bool, typer.Option("--init", help="Write a commented configuration to CONFIG and stop.")] = False,
+    market: Annotated[
+        str | None, typer.Option(help="dark, comparable, paper, or a folder of `riskroute market import`.")
+    ] = None,
+    symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more, each has its own answer.")] = None,
+    shares: Annotated[list[int] | None, typer.Option(help="Size of orders, 1000 if left out; repeat for more.")] = None,
+    side: Annotated[str | None, typer.Option(help="buy, sell, or both in turn, as if left out.")] = None,
+    horizon: Annotated[
+        list[float] | None, typer.Option(help="Seconds that an order has, 60 if left out, 0 is at once; repeatable.")
+    ] = None,
+    kappa: Annotated[float | None, typer.Option(help="Bps charged for a squared bp of unforeseen cost; 0.05.")] = None,
+    days: Annotated[int | None, typer.Option(help="Days to play; 10 synthetic ones, or all that a folder has.")] = None,
+    train: Annotated[
+        int | None, typer.Option(help="Days at the beginning to learn and choose on; half if left out.")
+    ] = None,
+    hours: Annotated[str | None, typer.Option(help="New York times of orders, FIRST-LAST; all if left out.")] = None,
+    router: Annotated[
+        list[str] | None,
+        typer.Option(help="Router to compare with the simple rules, NAME or NAME:KEY=VALUE; repeat for more."),
+    ] = None,
+    orders: Annotated[int | None, typer.Option(help="Orders a day; 200 if left out.")] = None,
+    surface_orders: Annotated[
+        int | None, typer.Option(help="Orders a day for each assumption on dark pools; 200, or 0 for none.")
+    ] = None,
+    latency_ms: Annotated[float | None, typer.Option(help="Milliseconds to a lit venue; 1 if left out.")] = None,
+    stresses: Annotated[
+        bool | None, typer.Option("--stresses", help="Play the router and the rule in harder worlds too.")
+    ] = None,
+    fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,
     engine: EngineOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
-    resume: ResumeOption = False,
+    seed: Annotated[int | None, typer.Option(help="Seed of markets, orders and luck; 0 if left out.")] = None,
+    kept: Annotated[Path, typer.Option(help="Folder in which days that are ready are kept.")] = Path("out/days"),
+    out: Annotated[Path, typer.Option(help="Folder for the answer, the routing table and the routers' states.")] = Path(
+        "out/study"
+    ),
+    json: Annotated[Path | None, typer.Option(help="Write all numbers to this .json file too.")] = None,
+    init: Annotated[bool, typer.Option("--init", help="Write a commented configuration to CONFIG and stop.")] = False,
 ) -> None:
-    """Say how to split orders: from market data to venue models, to learning policies, to a report.
+    """Say which router to use for orders of a symbol, size and side, and what it saves against the best simple rule.
 
-    Writes report.html (one page, works offline), report.md and study.json. Example:
+    Routers play the same days with the same luck. One is chosen on the training days; the test days decide whether it
+    beats the rule that every desk has. If nothing does, the answer is the rule. The answer also says where the router
+    loses, what learning cost, and how much depends on what was assumed of dark pools.
 
-    riskroute study --init study.toml
+    Writes study.html (one page, works offline), study.json, study.txt, the routing table by state of the book
+    (routing.csv, routing.parquet), and the state of the router, which `riskroute route` goes on from. Ctrl-C loses
+    nothing: the same command goes on.
+    Example:
 
-    riskroute study study.toml --out out/study
+    riskroute study --market dark --shares 1000 --horizon 10 --days 6 --orders 100 --out out/study
+
+    riskroute route books.json --side buy --shares 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
     """
     from riskroute.cli.output import check_outputs, say
 
-    check_outputs({"--out": out / "tasks" / "x", "--json": json})
+    check_outputs({"--out": out / "x", "--json": json, "--kept": kept / "x"})
     if init:
         _init(config or Path("study.toml"))
         return
-    files, result = run_study(config, out, (engine, workers, address), resume=resume)
+    require_market_command()
+    from riskroute.experiments.desk.desk import Study
+    from riskroute.files import write_json
+    from riskroute.simulation.engines import Engine
+
+    given: dict[str, Any] = {
+        "market": market,
+        "symbols": symbol,
+        "shares": shares,
+        "side": side,
+        "horizons": horizon,
+        "kappa": kappa,
+        "days": days,
+        "train": train,
+        "hours": hours,
+        "routers": router,
+        "orders": orders,
+        "surface_orders": surface_orders,
+        "latency_ms": latency_ms,
+        "stresses": stresses,
+        "fees": fees,
+        "seed": seed,
+    }
+    study = Study(config, **{name: value for name, value in given.items() if value is not None})
+    result, files = run_study(study, out, kept, Engine(engine, workers, address))
+    say(str(result))
     if json is not None:
-        files.append(result.to_json(json))
+        files.append(write_json(json, result.to_json()))
     for path in files:
         say(f"wrote {path}")
 
 
-def run_study(
-    config: Path | None,
-    out: Path,
-    where: tuple[str, int | None, str | None] = ("local", None, None),
-    *,
-    resume: bool = False,
-    lines: bool = False,
-) -> tuple[list[Path], StudyResult]:
-    """Run a study, print its findings, and write the report; returns the files written, and the result.
+def run_study(study: Study, out: Path, kept: Path, engine: Engine) -> tuple[DeskResult, list[Path]]:
+    """Run a study with progress, and write its files; returns the result and the files."""
+    from riskroute.cli.output import track, waiting
+    from riskroute.experiments.desk.desk import played_cache, write_study
+    from riskroute.experiments.desk.study import most_plays, run_desk_study
 
-    With ``lines`` it says how far it is also where a bar cannot be drawn.
-    """
-    from riskroute.cli.output import say, track_tasks, waiting
-    from riskroute.extras import require_report_extra
+    config = study.config
+    with nothing_lost(kept):
+        with track(config.days or 10, "days made ready") as progress:
+            days = study.days(kept=kept, engine=engine, progress=progress)
+        cache = played_cache(kept)
+        plays = most_plays(config, len({day.symbol for day in days}), pools=bool(days[0].pools))
+        with track(plays, "plays") as progress:
+            result = run_desk_study(days, config, engine=engine, cache=cache, progress=progress)
+        with waiting("training the routers to use on all days"):
+            files = write_study(result, days, out, engine=engine, cache=cache)
+    return result, [*write_page(result, out), *files]
 
-    require_market_command()
-    require_report_extra("matplotlib", "plotly", "jinja2")
-    with waiting("reading market data and estimating venue models", lines=lines):
-        from riskroute.experiments.study.study import RESULT, Study
-        from riskroute.simulation.engines import Engine
 
-        wanted, engine = Study(config), Engine(*where)
-        plan = wanted.plan(out)
-    with resumable_reproduction(out), track_tasks(plan.runs, lines=lines) as finished:
-        result = plan.play(engine, resume=resume, finished=finished)
-    with waiting("writing the report", lines=lines):
-        from riskroute.report.study_page import write_report
+def write_page(result: DeskResult, out: Path) -> list[Path]:
+    """Write the page of a study, where the library for pages is installed; returns the files written."""
+    from riskroute.cli.output import say
+    from riskroute.extras import extra_is_installed
+    from riskroute.report.desk_page import PAGE
 
-        files = [*write_report(result, out), out / RESULT]
-    say(f"\n{result!r}\n")
-    return files, result
+    if not extra_is_installed("jinja2"):
+        (out / PAGE).unlink(missing_ok=True)  # the page of an earlier study must not stand beside new numbers
+        say(f"no {PAGE}: pages need jinja2: pip install 'riskroute[report]'", err=True)
+        return []
+    from riskroute.study_page import write_study_page
+
+    return [write_study_page(result, out)]
+
+
+@contextmanager
+def nothing_lost(kept: Path) -> Iterator[None]:
+    """An interrupt loses nothing that was played, and says so."""
+    from riskroute.cli.output import say
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"interrupted: what was played is in {kept}; the same command goes on from there", err=True)
+        raise typer.Exit(130) from None
 
 
 def _init(path: Path) -> None:
     from riskroute.cli.output import say
-    from riskroute.experiments.study.config import TEMPLATE
+    from riskroute.experiments.desk.desk import TEMPLATE
     from riskroute.files import write_whole
 
     if path.exists():
         raise InputError(f"config must be a new file, was {str(path)!r}, which is there already")
-    say(f"wrote {write_whole(path, lambda beside: beside.write_text(TEMPLATE))}; edit it, then: riskroute study {path}")
+    written = write_whole(path, lambda beside: beside.write_text(TEMPLATE))
+    say(f"wrote {written}; edit it, then: riskroute study {path}")

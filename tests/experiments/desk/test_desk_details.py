@@ -23,8 +23,9 @@ from riskroute.experiments.desk.learning_curve import POINTS, learning_curve
 from riskroute.experiments.desk.records import DeskCase, OrderExample
 from riskroute.experiments.desk.result import DeskResult
 from riskroute.experiments.desk.stress_table import stress_savings
+from riskroute.experiments.desk.study import most_plays, run_desk_study
 from small_days import HERE
-from small_desk import DESK, WORLDS
+from small_desk import DESK, WORLDS, few_worlds
 
 
 @pytest.fixture(scope="module")
@@ -238,3 +239,16 @@ def test_worlds_with_impact_are_left_out_where_nothing_is_known_of_trades(
     found = stress_savings((sweep, static), dark_days, backtest.config)
     assert len(found.worlds) == len(stress_configs(backtest.config, pools=True)) - 2
     assert not [one.world for one in found.worlds if "impact" in one.world]
+
+
+def test_progress_counts_the_plays_of_harder_worlds(
+    case: DeskCase, dark_days: list[MarketDay], cache: TableCache
+) -> None:
+    told: list[tuple[int, int]] = []
+    with few_worlds():
+        again = run_desk_study(
+            dark_days, DESK, engine=HERE, cache=cache, progress=lambda what, done, total: told.append((done, total))
+        )
+        most = most_plays(DESK, 1, pools=True)
+    assert again.cases == (case,)  # all is in the cache
+    assert told == [(done + 1, most) for done in range(most)]

@@ -18,9 +18,10 @@ from riskroute.experiments.backtest.backtest import BacktestResult, run_backtest
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import TableCache, play_tasks
 from riskroute.experiments.desk.config import DeskConfig
+from riskroute.experiments.desk.desk import Study
 from riskroute.experiments.desk.result import DeskResult
-from riskroute.experiments.desk.routing_table import trained_states
-from riskroute.experiments.desk.study import desk_study, run_desk_study, write_states
+from riskroute.experiments.desk.routing_table import trained_states, training_task
+from riskroute.experiments.desk.study import most_plays, run_desk_study, write_states
 from riskroute.market.prepared_day import PreparedDay, read_prepared_day, write_prepared_day
 from riskroute.records import record_to_plain
 from riskroute.routers import restore_router
@@ -106,7 +107,7 @@ def test_states_divide_the_orders_and_losses_are_those_above_zero(result: DeskRe
     (case,) = result.cases
     assert case.saving is not None
     measures = {one.measure for one in case.states}
-    assert measures == {"hour", "side", "spread", "volatility", "depth"}
+    assert measures == {"hour", "side", "imbalance", "spread", "volatility", "depth"}
     for measure in measures:
         some = [one for one in case.states if one.measure == measure]
         assert sum(one.orders for one in some) == case.comparison.orders
@@ -158,7 +159,8 @@ def test_nothing_to_gain_means_use_the_simple_rule(urgent: DeskResult) -> None:
     assert case.chosen == case.use == case.comparison.bar == "sweep"
     assert case.saving is None
     assert case.states == case.losses == ()
-    assert urgent.answer.startswith("For orders of 2,500 shares to be done at once, use sweep. It is the simple rule")
+    start = "For orders of 2,500 shares of LUMO to be done at once, use sweep. It is the simple rule"
+    assert urgent.answer.startswith(start)
 
 
 def test_what_happens_on_test_days_does_not_change_the_choice(
@@ -186,8 +188,8 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     paths = {path.name: path for path in result.write(tmp_path)}
-    assert DeskResult.from_json(json.loads(paths["desk.json"].read_text())) == result
-    assert paths["desk.txt"].read_text() == f"{result}\n"
+    assert DeskResult.from_json(json.loads(paths["study.json"].read_text())) == result
+    assert paths["study.txt"].read_text() == f"{result}\n"
     table = pl.read_parquet(paths["routing.parquet"])
     assert table.equals(result.routing_table)
     assert pl.read_csv(paths["routing.csv"]).columns == table.columns
@@ -210,7 +212,7 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
 
 
 def test_a_restored_router_goes_on_as_the_one_that_was_played(
-    backtest: BacktestResult, dark_days: list[MarketDay]
+    backtest: BacktestResult, dark_days: list[MarketDay], cache: TableCache
 ) -> None:
     """Played once more, the router does what it did in the study; restored from its state, what it would do next."""
     choice = next(one for one in backtest.choices if one.label == "contextual")
@@ -218,7 +220,9 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
     router = task.start()
     again = task.play(router).orders
     assert again["cost"].equals(backtest.tables.orders.filter(pl.col("router") == "contextual")["cost"])
-    (state,) = trained_states(dark_days, CONFIG, "contextual", 2500, 10.0, engine=HERE).values()
+    kept = training_task(dark_days, CONFIG.backtest(2500, 10.0), "contextual")
+    assert cache.has(kept)
+    (state,) = trained_states([kept], engine=HERE, cache=cache)
     context = read_context(BOOKS, symbol=dark_days[0].symbol, side="buy", shares=2500, horizon=10.0)
     plan = restore_router(json.loads(json.dumps(state))).route(context)
     assert plan == router.route(context)
@@ -227,13 +231,31 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
 
 def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) -> None:
     days = [*dark_days, *(dataclasses.replace(day, symbol="TWIN") for day in dark_days)]
-    config = DeskConfig(sizes=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
+    config = DeskConfig(shares=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
     told: list[tuple[str, int, int]] = []
     found = run_desk_study(days, config, engine=HERE, progress=lambda *words: told.append(words))
-    assert told == [("100 shares, 0 s", 1, 2), ("300 shares, 0 s", 2, 2)]
-    assert [(case.shares, case.training_days, case.test_days) for case in found.cases] == [(100, 2, 2), (300, 2, 2)]
-    assert [case.comparison.orders for case in found.cases] == [12, 12]
-    assert found.answer.count("\n\n") == 1
+    routers = {"sweep", "dark-first+sweep", "spray", "clairvoyant"}
+    assert {name for name, _, _ in told} == routers
+    plays = 2 * 2 * 2 * len(routers)  # sizes, symbols, and all of them together once more
+    assert [(done, total) for _, done, total in told] == [(done + 1, plays) for done in range(plays)]
+    assert most_plays(config, 2, pools=True) == plays
+    symbols = ["LUMO", "TWIN", ""]
+    assert [case.symbol for case in found.cases] == symbols * 2
+    assert [case.shares for case in found.cases] == [100] * 3 + [300] * 3
+    assert [(case.training_days, case.test_days, case.comparison.orders) for case in found.cases] == [
+        *((1, 1, 6), (1, 1, 6), (2, 2, 12)),
+    ] * 2
+    one, twin, both, *_ = found.cases
+    costs_of = [case.comparison.routers["sweep"].cost_bps for case in (one, twin, both)]
+    assert costs_of[0] != costs_of[1]
+    assert costs_of[2] == pytest.approx(sum(costs_of[:2]) / 2)  # as many orders of each
+    starts = [text.split(" use ")[0] for text in found.answer.split("\n\n")][:3]
+    assert starts == [
+        "For orders of 100 shares of LUMO to be done at once,",
+        "For orders of 100 shares of TWIN to be done at once,",
+        "All symbols together: for orders of 100 shares to be done at once,",
+    ]
+    assert found.routing_table["symbol"].unique(maintain_order=True).to_list() == symbols
     names = [path.name for path in write_states(found, days, tmp_path, engine=HERE)]
     assert names == [
         f"state-{symbol}-{size}-0s.json" for size in (100, 300) for symbol in (dark_days[0].symbol, "TWIN")
@@ -241,8 +263,9 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
 
 
 def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[MarketDay], tmp_path: Path) -> None:
-    words: dict[str, Any] = {"orders": 8, "routers": ("spray",), "hours": "10:30-10:50", "seed": 0, "days": 1}
-    found = desk_study("comparable", shares=100, horizon=0, kept=kept_days, out=tmp_path, engine=HERE, **words)
+    words: dict[str, Any] = {"orders": 8, "routers": "spray", "hours": "10:30-10:50", "seed": 0, "days": 1}
+    study = Study(market="comparable", shares=100, horizons=0, **words)
+    found = study.run(kept=kept_days, out=tmp_path, engine=HERE)
     assert len(found.days) == 1
     assert "the second half of 1 day" in found.answer or found.cases[0].reason == "nothing better"
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".txt", ".csv", ".parquet"}
@@ -252,9 +275,9 @@ def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[M
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"sizes": ()}, "sizes must hold at least one number, was empty"),
-        ({"sizes": (100, 100)}, "sizes must be different numbers, was 100, 100"),
-        ({"sizes": (-3,)}, "sizes must be a positive integer, was -3"),
+        ({"shares": ()}, "shares must hold at least one number, was empty"),
+        ({"shares": (100, 100)}, "shares must be different numbers, was 100, 100"),
+        ({"shares": (-3,)}, "shares must be a positive integer, was -3"),
         ({"horizons": (-1.0,)}, "horizons must be a number of at least 0, was -1.0"),
         ({"horizons": 60.0}, "horizons must be a list of numbers, was 60.0"),
         ({"side": "long"}, "side must be one of both, buy, sell, was 'long'"),
@@ -278,7 +301,5 @@ def test_bad_calls_are_named_too(dark_days: list[MarketDay]) -> None:
         run_desk_study([], CONFIG)
     with pytest.raises(InputError, match="train must be at most 1, which leaves days to judge, was 2"):
         run_desk_study(dark_days, dataclasses.replace(CONFIG, train=2))
-    with pytest.raises(
-        InputError, match=r"parameter of desk_study must be one of .* was 'order' \(did you mean orders"
-    ):
-        desk_study(order=3)
+    with pytest.raises(InputError, match=r"key of a study must be one of .* was 'order' \(did you mean orders"):
+        Study(order=3)

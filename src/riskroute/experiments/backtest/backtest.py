@@ -210,7 +210,7 @@ def run_backtest(
     """
     if not days:
         raise InputError("days must hold at least one day, was empty")
-    _check_training(days, config)
+    check_training(days, config)
     pools = bool(days[0].pools)
     if choices is None:
         names = router_names(config.routers, pools=pools, horizon=config.horizon, train=config.train)
@@ -224,7 +224,7 @@ def run_backtest(
     return BacktestResult(market, tuple(days), config, tuple(choices), found, tables)
 
 
-def _check_training(days: Sequence[MarketDay], config: BacktestConfig) -> None:
+def check_training(days: Sequence[MarketDay], config: BacktestConfig) -> None:
     """Refuse to train on all days: routers are judged on the last ones; a single day may be divided."""
     counts = Counter(day.symbol for day in days)
     most = max(max(counts.values()) - 1, 1)

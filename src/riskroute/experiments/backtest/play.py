@@ -72,8 +72,9 @@ class PlayTask:
         """Do nothing: tasks share nothing but files."""
 
     def perform(self) -> Tables:
-        """Play all days; what was learned on one day is known on the next."""
-        return self.play(self.start())
+        """Play all days; what was learned on one day is known on the next, and after the last in the state."""
+        router = self.start()
+        return dataclasses.replace(self.play(router), state=router.state())
 
     def start(self) -> Router:
         """Make the router, told what the backtest knows: its seed, and what risk costs."""
@@ -120,7 +121,7 @@ class PlayTask:
     @property
     def identity(self) -> str:
         """Hash of everything that the result depends on."""
-        days = [[day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]]
+        days = [[day.name, day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]]
                 for day in self.days]  # fmt: skip
         choice = [self.choice.label, self.choice.name, dict(self.choice.parameters)]
         if self.choice.begins_as is not None:
@@ -254,7 +255,24 @@ def play_routers(
 ) -> Tables:
     """Play every router on the days of every symbol, with every seed."""
     tasks = [dataclasses.replace(task, placebo=placebo) for task in play_tasks(choices, days, config)]
-    return Tables.together(list(run_tasks(tasks, engine or Engine(), cache=cache, finished=finished)))
+    return Tables.together(perform_plays(tasks, engine=engine, cache=cache, finished=finished))
+
+
+def perform_plays(
+    tasks: Sequence[PlayTask],
+    *,
+    engine: Engine | None = None,
+    cache: TableCache | None = None,
+    finished: Callable[[PlayTask], None] | None = None,
+) -> list[Tables]:
+    """Return the tables of all tasks.
+
+    Routers that are told most take longest; they are begun first, so that no worker ends up waiting for them.
+    """
+    order = sorted(range(len(tasks)), key=lambda number: tasks[number].choice.make().feedback, reverse=True)
+    played = run_tasks([tasks[number] for number in order], engine or Engine(), cache=cache, finished=finished)
+    found = dict(zip(order, played, strict=True))
+    return [found[number] for number in range(len(tasks))]
 
 
 def play_tasks(choices: Sequence[RouterChoice], days: Sequence[MarketDay], config: BacktestConfig) -> list[PlayTask]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import polars
 
 from riskroute.arrays import Floats, Integers, Stamps
 from riskroute.errors import DataError, one_line_error
-from riskroute.files import write_whole
+from riskroute.files import write_json, write_whole
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
@@ -98,38 +99,44 @@ FILLS: Schema = _KEY | {
 }
 """Columns of the fills; ``fee`` is dollars a share, ``mid_10`` the consolidated mid ten seconds later."""
 
+STATE = "state.json"
+"""File of the state of a router."""
+
 MARKOUTS = (1, 10, 60)
 """Seconds after a fill at which the mid is looked at."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Orders, their children and their fills, as tables."""
+    """Orders, their children and their fills, as tables; and the state of the router after them, where there is one."""
 
     orders: polars.DataFrame
     children: polars.DataFrame
     fills: polars.DataFrame
+    state: dict[str, Any] | None = None
 
     def write(self, folder: Path) -> list[Path]:
-        """Write each as a Parquet file."""
+        """Write each as a Parquet file, and the state as JSON."""
         frames = {"orders": self.orders, "children": self.children, "fills": self.fills}
-        return [write_whole(folder / f"{name}.parquet", frame.write_parquet) for name, frame in frames.items()]
+        kept = [] if self.state is None else [write_json(folder / STATE, self.state)]
+        return kept + [write_whole(folder / f"{name}.parquet", frame.write_parquet) for name, frame in frames.items()]
 
     @classmethod
     def read(cls, folder: Path) -> Tables:
         """Read what `write` wrote."""
         try:
-            frames = [
+            orders, children, fills = (
                 polars.read_parquet(folder / f"{name}.parquet", glob=False) for name in ("orders", "children", "fills")
-            ]
-        except (OSError, polars.exceptions.PolarsError) as error:
+            )
+            state = json.loads((folder / STATE).read_text()) if (folder / STATE).exists() else None
+        except (OSError, ValueError, polars.exceptions.PolarsError) as error:
             text = one_line_error(error)
             raise DataError(f"{folder} must hold the tables of `riskroute backtest`: {text}") from error
-        return cls(*frames)
+        return cls(orders, children, fills, state)
 
     @classmethod
     def together(cls, parts: Sequence[Tables]) -> Tables:
-        """Concatenate tables."""
+        """Concatenate tables; they have no state in common."""
         return cls(
             *(polars.concat([getattr(part, name) for part in parts]) for name in ("orders", "children", "fills"))
         )

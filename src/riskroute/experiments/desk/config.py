@@ -25,8 +25,8 @@ class DeskConfig:
         ``paper``, ``comparable``, ``dark``, or a folder of ``riskroute market import``.
     symbols : tuple[str, ...]
         Symbols; if empty, the first of a synthetic market, or all of a folder.
-    sizes : tuple[int, ...]
-        Shares of an order. Every size is a question of its own.
+    shares : tuple[int, ...]
+        Sizes of orders. Every size is a question of its own.
     side : str
         ``buy``, ``sell``, or ``both`` in turn.
     lot : int
@@ -53,7 +53,7 @@ class DeskConfig:
     block_minutes : float
         Length of the time blocks that are resampled for confidence intervals.
     surface_orders : int
-        Orders a day for every assumption on dark pools that is tried; none are tried if it is 0.
+        Orders a day for every assumption on dark pools that is tried, at most ``orders``; none are tried if it is 0.
     stresses : bool
         Whether the chosen router and the simple rule are played again in harder worlds, which takes as long as playing
         two routers a dozen times.
@@ -61,7 +61,7 @@ class DeskConfig:
 
     market: str = "dark"
     symbols: tuple[str, ...] = ()
-    sizes: tuple[int, ...] = (1000,)
+    shares: tuple[int, ...] = (1000,)
     side: str = "both"
     lot: int = 1
     horizons: tuple[float, ...] = (60.0,)
@@ -76,15 +76,15 @@ class DeskConfig:
     seeds: int = 1
     seed: int = 0
     block_minutes: float = 10.0
-    surface_orders: int = 50
+    surface_orders: int = 200
     stresses: bool = False
 
     def __post_init__(self) -> None:
         store = partial(object.__setattr__, self)
         instance_of("market", self.market, str, "a name or a folder")
         store("symbols", tuple(list_of("symbols", self.symbols, str, "names")))
-        sizes = list_of("sizes", self.sizes, int, "whole numbers")
-        store("sizes", _different("sizes", [whole_number("sizes", one, maximum=10**7) for one in sizes]))
+        sizes = list_of("shares", self.shares, int, "whole numbers")
+        store("shares", _different("shares", [whole_number("shares", one, maximum=10**7) for one in sizes]))
         seconds = list_of("horizons", self.horizons, (int, float), "numbers")
         store("horizons", _different("horizons", [real_number("horizons", one, minimum=0) for one in seconds]))
         if self.days is not None:
@@ -103,7 +103,7 @@ class DeskConfig:
     @property
     def cases(self) -> tuple[tuple[int, float], ...]:
         """Every size with every horizon."""
-        return tuple((size, horizon) for size in self.sizes for horizon in self.horizons)
+        return tuple((size, horizon) for size in self.shares for horizon in self.horizons)
 
     def backtest(self, size: int, horizon: float, stress: Stress | None = None) -> BacktestConfig:
         """Return the backtest that answers for one size and horizon; the clairvoyant is played in every one."""

@@ -30,6 +30,9 @@ VOLATILITY_SECONDS = 300
 
 TERCILE_MEASURES = ("spread", "volatility", "depth")
 
+LEANINGS = ("with us", "against us")
+"""Which way the best prices lean: with more shares on the other side than on ours, the price tends to come to us."""
+
 
 def paired_orders(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
     """Return the judged orders with ``bps`` and ``dollars``: the cost of one router less that of another."""
@@ -68,13 +71,20 @@ def saving_of(
     else:
         bps, detectable = Estimate(paired.difference_bps, paired.low, paired.high), paired.detectable_bps
     dollars = turned(estimate(gaps["dollars"].to_numpy(), blocks, seed, router, against, "dollars"))
-    per_day = gaps.height / days
-    daily = Estimate(
-        per_day * dollars.mean,
-        None if dollars.low is None else per_day * dollars.low,
-        None if dollars.high is None else per_day * dollars.high,
+    return Saving(
+        router,
+        against,
+        turned(bps),
+        dollars_per_order=dollars,
+        dollars_per_day=_times(dollars, gaps.height / days),
+        detectable_bps=detectable,
+        dollars_per_1000_orders=_times(dollars, 1000),
     )
-    return Saving(router, against, turned(bps), dollars, daily, detectable)
+
+
+def _times(one: Estimate, factor: float) -> Estimate:
+    low, high = (None if end is None else factor * end for end in (one.low, one.high))
+    return Estimate(factor * one.mean, low, high)
 
 
 def turned(one: Estimate) -> Estimate:
@@ -150,16 +160,22 @@ def with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = 
     return known.with_columns(state=third.replace_strict(dict(enumerate(names)), return_dtype=polars.String))
 
 
+def leaning() -> polars.Expr:
+    """Return which of `LEANINGS` the books of an order are in, by its ``imbalance``."""
+    return polars.when(polars.col("imbalance") > 0).then(polars.lit(LEANINGS[1])).otherwise(polars.lit(LEANINGS[0]))
+
+
 def differences_by_state(
     orders: polars.DataFrame, states: polars.DataFrame, router: str, against: str, *, seed: int
 ) -> tuple[StateDifference, ...]:
-    """Return the difference of a router to another, by symbol, side and hour, and thirds of the others."""
+    """Return the difference of a router to another, by symbol, side, hour and imbalance, and thirds of the others."""
     gaps = paired_orders(orders, router, against).join(states, on=ORDER, how="left", maintain_order="left")
     side = polars.when(polars.col("side") > 0).then(polars.lit("buy")).otherwise(polars.lit("sell"))
     hour = polars.format("{}:00 to {}:00", "hour", polars.col("hour") + 1)
+    plain = {"symbol": polars.col("symbol"), "side": side, "hour": hour, "imbalance": leaning()}
     tables = {
         name: gaps.sort(name, maintain_order=True).with_columns(state=state)
-        for name, state in {"symbol": polars.col("symbol"), "side": side, "hour": hour}.items()
+        for name, state in plain.items()
         if name == "hour" or gaps[name].n_unique() > 1
     }
     for name in TERCILE_MEASURES:

@@ -86,11 +86,15 @@ def desk_page(result: DeskResult, *, command: str = "") -> PageContent:
     dates = [day.rpartition(" ")[2] for day in result.days]
     sides = {"buy": "purchases", "sell": "sales"}.get(result.config.side, "purchases and sales in turn")
     when = dates[0] if min(dates) == max(dates) else f"{min(dates)} to {max(dates)}"
+    several = any(case.symbol for case in result.cases)
     return PageContent(
         title=f"Which router to use for {symbols}",
         subtitle=f"Market {result.config.market}, {when}: {sides}.",
-        summary=PageTable("All sizes and horizons", savings_table(result.cases)) if len(result.cases) > 1 else None,
-        parts=tuple(_part(case, result.config, brief=k >= MOST_SHOWN) for k, case in enumerate(result.cases)),
+        summary=PageTable("All answers", savings_table(result.cases)) if len(result.cases) > 1 else None,
+        parts=tuple(
+            _part(case, result.config, pooled=several and not case.symbol, brief=k >= MOST_SHOWN)
+            for k, case in enumerate(result.cases)
+        ),
         sections=tuple(_common(result)),
         command=command,
         program=program_text(result.config),
@@ -103,22 +107,22 @@ def program_text(config: DeskConfig) -> str:
 
     Examples
     --------
-    >>> print(program_text(DeskConfig(sizes=(500,), orders=60)))
-    from riskroute.experiments.desk.study import desk_study
+    >>> print(program_text(DeskConfig(shares=(500,), orders=60)))
+    import riskroute as rr
     <BLANKLINE>
-    desk_study('dark', shares=(500,), orders=60)
+    rr.Study(shares=(500,), orders=60).run(out="out/study")
     """
-    plain, named = DeskConfig(), {"sizes": "shares", "horizons": "horizon"}
-    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config) if field.name != "market"}
-    given = {name: value for name, value in values.items() if value != getattr(plain, name)}
-    words = ", ".join([repr(config.market), *(f"{named.get(name, name)}={value!r}" for name, value in given.items())])
-    return f"from riskroute.experiments.desk.study import desk_study\n\ndesk_study({words})"
+    usual = DeskConfig()
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    words = ", ".join(f"{name}={value!r}" for name, value in values.items() if value != getattr(usual, name))
+    return f'import riskroute as rr\n\nrr.Study({words}).run(out="out/study")'
 
 
-def _part(case: DeskCase, config: DeskConfig, *, brief: bool) -> PagePart:
+def _part(case: DeskCase, config: DeskConfig, *, pooled: bool, brief: bool) -> PagePart:
     time = f"{case.horizon:g} seconds" if case.horizon else "at once"
-    first, stop, more = case_paragraph(case, config).partition(". ")
-    title = f"{case.shares:,} shares, {time}"
+    first, stop, more = case_paragraph(case, config, pooled=pooled).partition(". ")
+    name = case.symbol or ("All symbols" if pooled else "")
+    title = f"{name}, {case.shares:,} shares, {time}" if name else f"{case.shares:,} shares, {time}"
     shown = dataclasses.replace(case, **_LEFT_OUT) if brief else case
     return PagePart(title, first + stop.strip(), more, verdict_facts(case), tuple(_sections(shown)))
 

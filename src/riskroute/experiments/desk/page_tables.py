@@ -25,8 +25,11 @@ def verdict_facts(case: DeskCase) -> tuple[tuple[str, str], ...]:
             ("saving an order", f"{saving.bps.mean:+.3f} bps"),
             ("95 % interval", interval_text(saving.bps) + (" bps" if saving.bps.low is not None else "")),
             ("saving an order, in dollars", dollars_text(saving.dollars_per_order.mean)),
-            ("saving a day", dollars_text(saving.dollars_per_day.mean)),
         ]
+        many = saving.dollars_per_1000_orders
+        if many is not None:
+            ends = "" if many.low is None else f" ({dollars_text(many.low)} to {dollars_text(many.high)})"
+            facts.append(("saving per 1,000 orders", f"{dollars_text(many.mean)}{ends}"))
     if found.p_value is not None:
         facts.append(("p-value, best of all routers", p_text(found.p_value)))
     names = dict.fromkeys((case.chosen, found.bar))

@@ -47,6 +47,8 @@ class Saving:
         Dollars a day, with as many orders a day as were judged.
     detectable_bps : float, optional
         The true saving that so many orders would show four times out of five.
+    dollars_per_1000_orders : Estimate, optional
+        Dollars per 1,000 orders.
     """
 
     router: str
@@ -55,6 +57,7 @@ class Saving:
     dollars_per_order: Estimate
     dollars_per_day: Estimate
     detectable_bps: float | None
+    dollars_per_1000_orders: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,12 @@ class StateDifference:
     Parameters
     ----------
     measure : str
-        ``symbol`` if there are several, ``side`` if orders are on both, ``hour`` (New York), ``spread`` (basis points),
-        ``volatility`` (basis points per root second, over the five minutes before) or ``depth`` (shares displayed on
-        the side to take from).
+        ``symbol`` if there are several, ``side`` if orders are on both, ``hour`` (New York), ``imbalance`` of the best
+        prices, ``spread`` (basis points), ``volatility`` (basis points per root second, over the five minutes before)
+        or ``depth`` (shares displayed on the side to take from).
     state : str
-        The symbol, side or hour; ``low``, ``middle`` or ``high`` third of the orders for the others.
+        The symbol, side or hour; ``with us`` or ``against us`` for the imbalance, as in `RoutingRow`; ``low``,
+        ``middle`` or ``high`` third of the orders for the others.
     least, most : float, optional
         The smallest and largest value in a third.
     orders : int
@@ -325,6 +329,8 @@ class DeskCase:
         Where the router to use sends shares.
     comparison : Comparison
         All routers on the test days, as a backtest has them.
+    symbol : str
+        The symbol that this is the answer for; empty for several symbols taken together.
     hours : tuple[HourCost, ...]
         Costs by hour of the day, of the chosen router and of the simple rule.
     venues : tuple[VenueCosts, ...]
@@ -357,6 +363,7 @@ class DeskCase:
     surface: DarkSurface | None
     routing_table: tuple[RoutingRow, ...]
     comparison: Comparison
+    symbol: str = ""
     hours: tuple[HourCost, ...] = ()
     venues: tuple[VenueCosts, ...] = ()
     learning_curve: LearningCurve | None = None

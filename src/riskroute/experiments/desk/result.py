@@ -20,7 +20,7 @@ from riskroute.simulation.dark_market import PoolModel
 
 @dataclass(frozen=True)
 class DeskResult:
-    """The answers for all sizes and horizons.
+    """The answers for all symbols, sizes and horizons.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class DeskResult:
     pools : tuple[PoolModel, ...]
         Dark pools as assumed.
     cases : tuple[DeskCase, ...]
-        One per size and horizon.
+        One per symbol, size and horizon; with several symbols, one more for all of them together.
     versions : dict[str, str]
         Versions of what the numbers depend on.
     """
@@ -44,8 +44,9 @@ class DeskResult:
 
     @property
     def answer(self) -> str:
-        """The answer in plain words, one paragraph for every size and horizon."""
-        return "\n\n".join(case_paragraph(case, self.config) for case in self.cases)
+        """The answer in plain words: a paragraph for every symbol, size and horizon, and a line for all symbols."""
+        pooled = any(case.symbol for case in self.cases)
+        return "\n\n".join(case_paragraph(case, self.config, pooled=pooled and not case.symbol) for case in self.cases)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; every number that is printed is among them."""
@@ -59,9 +60,15 @@ class DeskResult:
 
     @property
     def routing_table(self) -> polars.DataFrame:
-        """Where the router to use sends shares, by size, horizon and state of the book."""
+        """Where the router to use sends shares, by symbol, size, horizon and state of the book."""
         rows = [
-            {"shares": case.shares, "horizon": case.horizon, "router": case.use, **record_to_plain(row)}
+            {
+                "symbol": case.symbol,
+                "shares": case.shares,
+                "horizon": case.horizon,
+                "router": case.use,
+                **record_to_plain(row),
+            }
             for case in self.cases
             for row in case.routing_table
         ]
@@ -71,8 +78,8 @@ class DeskResult:
         """Write the result as JSON and text, and the routing table as CSV and Parquet."""
         folder, table = writable_folder("out", out), self.routing_table
         return [
-            write_json(folder / "desk.json", self.to_json()),
-            write_whole(folder / "desk.txt", lambda beside: beside.write_text(f"{self}\n")),
+            write_json(folder / "study.json", self.to_json()),
+            write_whole(folder / "study.txt", lambda beside: beside.write_text(f"{self}\n")),
             write_whole(folder / "routing.csv", table.write_csv),
             write_whole(folder / "routing.parquet", table.write_parquet),
         ]
@@ -88,7 +95,8 @@ class DeskResult:
         lines = [f"{self.config.market}: {self._days}", "", savings_table(self.cases).plain()]
         for case in self.cases:
             time = f"{case.horizon:g} s" if case.horizon else "at once"
-            lines += ["", f"{case.shares:,} shares, {time}: all routers on the test days, bps", ""]
+            name = f"{case.symbol}, " if case.symbol else ""
+            lines += ["", f"{name}{case.shares:,} shares, {time}: all routers on the test days, bps", ""]
             lines += [comparison_table(case.comparison).plain()]
             if case.states:
                 lines += ["", f"{case.chosen} less {case.comparison.bar}, by state of the market", ""]

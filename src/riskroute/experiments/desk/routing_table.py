@@ -8,24 +8,22 @@ from typing import Any
 import polars
 
 from riskroute.experiments.backtest.backtest import router_choice
+from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import TableCache, play_tasks
+from riskroute.experiments.backtest.play import PlayTask, TableCache, perform_plays, play_tasks
 from riskroute.experiments.backtest.summary import ORDER
 from riskroute.experiments.backtest.tables import Tables
-from riskroute.experiments.desk.config import DeskConfig
-from riskroute.experiments.desk.differences import with_terciles
+from riskroute.experiments.desk.differences import LEANINGS, leaning, with_terciles
 from riskroute.experiments.desk.records import RoutingRow
 from riskroute.routers.report import KINDS
 from riskroute.simulation.engines import Engine
 
 SPREADS = ("narrow", "middle", "wide")
-SIDES = ("with us", "against us")
 
 
 def routing_rows(tables: Tables, states: polars.DataFrame, router: str) -> tuple[RoutingRow, ...]:
     """Return where a router sent its shares on the test days, by third of the spread and side of the imbalance."""
-    side = polars.when(polars.col("imbalance") > 0).then(polars.lit(SIDES[1])).otherwise(polars.lit(SIDES[0]))
-    state = with_terciles(states, "spread", SPREADS).select(*ORDER, spread="state", imbalance=side)
+    state = with_terciles(states, "spread", SPREADS).select(*ORDER, spread="state", imbalance=leaning())
     by = ["spread", "imbalance"]
     counts = {(spread, one): count for spread, one, count in state.group_by(by).len().iter_rows()}
     mine = tables.children.filter((polars.col("router") == router) & (polars.col("sent") > 0)).join(state, on=ORDER)
@@ -42,36 +40,32 @@ def routing_rows(tables: Tables, states: polars.DataFrame, router: str) -> tuple
         sorted(
             rows,
             key=lambda row: (
-                *(SPREADS.index(row.spread), SIDES.index(row.imbalance)),
+                *(SPREADS.index(row.spread), LEANINGS.index(row.imbalance)),
                 *(KINDS.index(row.kind), -row.sent_fraction, row.place),
             ),
         )
     )
 
 
-def trained_states(
+def trained_states(tasks: Sequence[PlayTask], *, engine: Engine | None, cache: TableCache | None) -> list[Any]:
+    """Return the states of routers after all days, for ``riskroute route``; nothing is played again that was kept."""
+    return [tables.state for tables in perform_plays(tasks, engine=engine, cache=cache)]
+
+
+def training_task(
     days: Sequence[MarketDay],
-    config: DeskConfig,
+    config: BacktestConfig,
     router: str,
-    size: int,
-    horizon: float,
     *,
     engine: Engine | None = None,
     cache: TableCache | None = None,
-) -> dict[str, dict[str, Any]]:
-    """Play a router once more over all days, and return its state by symbol, for ``riskroute route``.
+) -> PlayTask:
+    """Return what plays a router over all days of a symbol, with the first seed.
 
     Parameters
     ----------
     router : str
         As a study names it; routers that must be fitted are fitted on the training days, as they were there.
     """
-    asked = config.backtest(size, horizon)
-    choice = router_choice(router, days, asked, engine=engine, cache=cache)
-    states = {}
-    for task in play_tasks([choice], days, asked):
-        if task.seed == config.seed:
-            trained = task.start()
-            task.play(trained)
-            states[task.days[0].symbol] = trained.state()
-    return states
+    choice = router_choice(router, days, config, engine=engine, cache=cache)
+    return next(task for task in play_tasks([choice], days, config) if task.seed == config.seed)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import polars
 
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import RouterChoice, TableCache, play_routers
+from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, play_routers
 from riskroute.experiments.backtest.stresses import stress_configs
 from riskroute.experiments.backtest.summary import costs_in_bps
 from riskroute.experiments.desk.differences import saving_of
 from riskroute.experiments.desk.records import Saving, StressSaving, StressTable
 from riskroute.simulation.engines import Engine
+
+
+def most_worlds(config: BacktestConfig, *, pools: bool) -> int:
+    """Return how many worlds there are at most, the usual one included."""
+    return len(stress_configs(config, pools=pools))
 
 
 def stress_savings(
@@ -24,6 +29,7 @@ def stress_savings(
     usual: Saving | None = None,
     engine: Engine | None = None,
     cache: TableCache | None = None,
+    finished: Callable[[PlayTask], None] | None = None,
 ) -> StressTable:
     """Return what one router saves against another in every world of `stress_configs`.
 
@@ -35,7 +41,7 @@ def stress_savings(
     found, judged = [], 0
     for name, world in stress_configs(config, pools=bool(days[0].pools)).items():
         impact = world.stress.impact
-        orders = play_routers(pair, days, world, engine=engine, cache=cache).orders
+        orders = play_routers(pair, days, world, engine=engine, cache=cache, finished=finished).orders
         if impact and orders["impact"].is_nan().any():
             continue
         pressed = orders.with_columns(cost=polars.col("cost") + impact * polars.col("impact")) if impact else orders

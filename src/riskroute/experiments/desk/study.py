@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import polars
 
 from riskroute.errors import InputError
-from riskroute.experiments.backtest.backtest import BacktestResult, run_backtest
-from riskroute.experiments.backtest.markets import MarketDay, market_days
-from riskroute.experiments.backtest.play import RouterChoice, TableCache, training_days
+from riskroute.experiments.backtest.backtest import (
+    FITTED,
+    BacktestResult,
+    check_training,
+    router_choice,
+    router_names,
+    run_backtest,
+)
+from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, training_days
+from riskroute.experiments.backtest.summary import CLAIRVOYANT
 from riskroute.experiments.desk.choice import choose_router, headroom_bps, training_objectives, why
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.differences import differences_by_state, learning_cost, order_states, saving_of
@@ -21,18 +30,31 @@ from riskroute.experiments.desk.hours import hour_costs, venues_met
 from riskroute.experiments.desk.learning_curve import learning_curve
 from riskroute.experiments.desk.records import DeskCase
 from riskroute.experiments.desk.result import DeskResult
-from riskroute.experiments.desk.routing_table import routing_rows, trained_states
-from riskroute.experiments.desk.stress_table import stress_savings
-from riskroute.experiments.desk.surface import dark_surface
+from riskroute.experiments.desk.routing_table import routing_rows, trained_states, training_task
+from riskroute.experiments.desk.stress_table import most_worlds, stress_savings
+from riskroute.experiments.desk.surface import WORLDS, dark_surface
 from riskroute.experiments.provenance import provenance_versions
 from riskroute.files import writable_folder, write_json
 from riskroute.names import in_file_name
-from riskroute.routing.fees import FeeSchedule
-from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine
-from riskroute.validation import instance_of, one_of, path_of
+from riskroute.validation import instance_of
 
 Progress = Callable[[str, int, int], None]
+
+
+class _Told:
+    """How many plays are done, for a progress bar."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def one(self, what: str) -> None:
+        self.done += 1
+        if self.progress is not None:
+            self.progress(what, self.done, self.total)
+
+    def task(self, task: PlayTask) -> None:
+        self.one(task.choice.label)
 
 
 def run_desk_study(
@@ -43,7 +65,7 @@ def run_desk_study(
     cache: TableCache | None = None,
     progress: Progress | None = None,
 ) -> DeskResult:
-    """Answer for every size and horizon which router to use, and what it saves against the best simple rule.
+    """Answer for every symbol, size and horizon which router to use, and what it saves against the best simple rule.
 
     The router is the one of the least objective on the training days. The test days only decide whether it is to be
     used: if it does not beat the simple rule there, with its 95 % interval, the rule is.
@@ -57,18 +79,41 @@ def run_desk_study(
     cache : TableCache, optional
         Where tables are kept; what was played before is not played again.
     progress : Callable, optional
-        Called with a case, and how many of how many are done.
+        Called with a router that was played, and how many of at most how many plays are done.
     """
     instance_of("config", config, DeskConfig, "a DeskConfig")
     if not days:
         raise InputError("days must hold at least one day, was empty")
-    cases = []
+    check_training(days, config.backtest(*config.cases[0]))
+    names = tuple(dict.fromkeys(day.symbol for day in days))
+    told = _Told(progress, most_plays(config, len(names), pools=bool(days[0].pools)))
+    with ExitStack() as stack:
+        if cache is None:  # all symbols together use what was played of each
+            cache = TableCache(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        cases = []
+        for size, horizon in config.cases:
+            for name in names:
+                mine = [day for day in days if day.symbol == name]
+                cases.append(_case(mine, config, size, horizon, name, engine, cache, told))
+            if len(names) > 1:
+                pooled = dataclasses.replace(config, surface_orders=0, stresses=False)
+                cases.append(_case(days, pooled, size, horizon, "", engine, cache, told))
+    played, pools = tuple(day.name for day in days), tuple(days[0].pools)
+    return DeskResult(config, played, pools, tuple(cases), provenance_versions())
+
+
+def most_plays(config: DeskConfig, symbols: int, *, pools: bool) -> int:
+    """Return how often routers are played at most, the fits of those that must be fitted counted as one."""
+    plays = 0
     for size, horizon in config.cases:
-        cases.append(_case(days, config, size, horizon, engine, cache))
-        if progress is not None:
-            progress(f"{size:,} shares, {horizon:g} s", len(cases), len(config.cases))
-    names, pools = tuple(day.name for day in days), tuple(days[0].pools)
-    return DeskResult(config, names, pools, tuple(cases), provenance_versions())
+        names = router_names((*config.routers, CLAIRVOYANT), pools=pools, horizon=horizon, train=config.train)
+        rounds = symbols * config.seeds
+        own = len(names) * rounds + symbols * len(set(names) & set(FITTED))
+        worlds = 2 * WORLDS * rounds if pools and config.surface_orders else 0
+        worlds += 2 * most_worlds(config.backtest(size, horizon), pools=pools) * rounds if config.stresses else 0
+        together = own if symbols > 1 else 0
+        plays += own + worlds + together
+    return plays
 
 
 def _case(
@@ -76,11 +121,19 @@ def _case(
     config: DeskConfig,
     size: int,
     horizon: float,
+    symbol: str,
     engine: Engine | None,
-    cache: TableCache | None,
+    cache: TableCache,
+    told: _Told,
 ) -> DeskCase:
     asked = config.backtest(size, horizon)
-    result = run_backtest(config.market, days, asked, engine=engine, cache=cache)
+    names = router_names(asked.routers, pools=bool(days[0].pools), horizon=horizon, train=config.train)
+    choices = []
+    for name in names:
+        choices.append(router_choice(name, days, asked, engine=engine, cache=cache))
+        if name in FITTED:
+            told.one(f"fit {name}")
+    result = run_backtest(config.market, days, asked, engine=engine, cache=cache, finished=told.task, choices=choices)
     found, orders = result.comparison, result.tables.orders
     objectives = training_objectives(orders, config.kappa)
     chosen = choose_router(objectives, found.bar)
@@ -93,10 +146,10 @@ def _case(
     pair = _shown_pair(result, chosen)
     surface = None
     if pair and days[0].pools and config.surface_orders:
-        surface = dark_surface(pair, days, config, size, horizon, engine=engine, cache=cache)
+        surface = dark_surface(pair, days, config, size, horizon, engine=engine, cache=cache, finished=told.task)
     stresses = None
     if pair and config.stresses:
-        stresses = stress_savings(pair, days, asked, usual=saving, engine=engine, cache=cache)
+        stresses = stress_savings(pair, days, asked, usual=saving, engine=engine, cache=cache, finished=told.task)
     shown = [one.label for one in pair] if pair else [chosen]
     looked = "static" in found.routers
     training, test = _day_counts(days, config)
@@ -122,6 +175,7 @@ def _case(
         surface=surface,
         routing_table=routing_rows(result.tables, states, use),
         comparison=found,
+        symbol=symbol,
         hours=hour_costs(orders, states, shown, seed=config.seed),
         venues=venues_met(result.tables, shown, seed=config.seed),
         learning_curve=learning_curve(orders, *shown) if pair else None,
@@ -150,67 +204,6 @@ def _day_counts(days: Sequence[MarketDay], config: DeskConfig) -> tuple[int, int
     return training, test
 
 
-def desk_study(
-    market: str | Path = "dark",
-    *,
-    shares: int | Sequence[int] = 1000,
-    horizon: float | Sequence[float] = 60.0,
-    symbols: Sequence[str] = (),
-    fees: FeeSchedule | None = None,
-    pools: Sequence[PoolModel] | None = None,
-    kept: str | Path = "out/days",
-    out: str | Path | None = None,
-    engine: Engine | None = None,
-    **more: Any,
-) -> DeskResult:
-    """Answer which router to use for orders of a market, and what it saves.
-
-    Parameters
-    ----------
-    market : str or Path
-        ``paper``, ``comparable``, ``dark``, or a folder of ``riskroute market import``.
-    shares, horizon
-        Sizes of orders, and the seconds that they have; one or several.
-    symbols, fees, pools
-        As `market_days` takes them.
-    kept : str or Path
-        Folder in which prepared days and results are kept.
-    out : str or Path, optional
-        Folder for the result, the routing table, and the states of the routers to use.
-    **more
-        Fields of `DeskConfig`: ``side``, ``lot``, ``kappa``, ``days``, ``train``, ``routers``, ``orders``, ``hours``,
-        ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``seed``, ``block_minutes``, ``surface_orders``,
-        ``stresses``.
-    """
-    instance_of("market", market, (str, Path), "a name or a folder")
-    known = {item.name for item in dataclasses.fields(DeskConfig)} - {"market", "sizes", "horizons", "symbols"}
-    for name in more:
-        one_of("parameter of desk_study", name, tuple(sorted(known)))
-    sizes = (shares,) if isinstance(shares, int) else tuple(shares)
-    horizons = (horizon,) if isinstance(horizon, int | float) else tuple(horizon)
-    names = (symbols,) if isinstance(symbols, str) else tuple(symbols)
-    config = DeskConfig(str(market), names, sizes, horizons=horizons, **more)
-    folder = path_of("kept", kept)
-    hours = config.backtest(*config.cases[0]).clock_hours
-    ready = market_days(
-        market,
-        symbols=config.symbols,
-        days=config.days,
-        seed=config.seed,
-        hours=hours,
-        kept=folder,
-        fees=fees,
-        pools=pools,
-        engine=engine,
-    )
-    cache = TableCache(folder / "played")
-    result = run_desk_study(ready, config, engine=engine, cache=cache)
-    if out is not None:
-        result.write(out)
-        write_states(result, ready, out, engine=engine, cache=cache)
-    return result
-
-
 def write_states(
     result: DeskResult,
     days: Sequence[MarketDay],
@@ -223,10 +216,12 @@ def write_states(
 
     ``riskroute route`` and `riskroute.routers.restore_router` load them.
     """
-    folder, written = writable_folder("out", out), []
+    folder, tasks, names = writable_folder("out", out), [], []
     for case in result.cases:
-        states = trained_states(days, result.config, case.use, case.shares, case.horizon, engine=engine, cache=cache)
-        for symbol, state in states.items():
-            name = f"state-{in_file_name(symbol)}-{case.shares}-{case.horizon:g}s.json"
-            written.append(write_json(folder / name, state))
-    return written
+        mine = [day for day in days if day.symbol == case.symbol]
+        if mine:
+            asked = result.config.backtest(case.shares, case.horizon)
+            tasks.append(training_task(mine, asked, case.use, engine=engine, cache=cache))
+            names.append(f"state-{in_file_name(case.symbol)}-{case.shares}-{case.horizon:g}s.json")
+    states = trained_states(tasks, engine=engine, cache=cache)
+    return [write_json(folder / name, state) for name, state in zip(names, states, strict=True)]

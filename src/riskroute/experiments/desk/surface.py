@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from riskroute.experiments.backtest.config import Stress
 from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import RouterChoice, TableCache, play_routers
+from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, perform_plays, play_tasks
+from riskroute.experiments.backtest.tables import Tables
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.differences import saving_of
 from riskroute.experiments.desk.records import DarkSurface, SurfacePoint
@@ -15,6 +16,8 @@ from riskroute.simulation.engines import Engine
 PRESENCE = (0.5, 1.0, 2.0)
 ADVERSE = (0.0, 1.0, 2.0)
 """Factors on what pools hold, and on their adverse selection."""
+
+WORLDS = len(PRESENCE) * len(ADVERSE)
 
 
 def dark_surface(
@@ -26,6 +29,7 @@ def dark_surface(
     *,
     engine: Engine | None = None,
     cache: TableCache | None = None,
+    finished: Callable[[PlayTask], None] | None = None,
 ) -> DarkSurface:
     """Return the saving of one router against another over a grid of assumptions.
 
@@ -33,12 +37,13 @@ def dark_surface(
     parameters they have.
     """
     router, against = (one.label for one in pair)
+    worlds = [Stress(presence=presence, adverse=adverse) for presence in PRESENCE for adverse in ADVERSE]
+    tasks = [play_tasks(pair, days, config.backtest(size, horizon, world)) for world in worlds]
+    tables = iter(perform_plays([one for some in tasks for one in some], engine=engine, cache=cache, finished=finished))
     points, orders = [], 0
-    for presence in PRESENCE:
-        for adverse in ADVERSE:
-            asked = config.backtest(size, horizon, Stress(presence=presence, adverse=adverse))
-            played = play_routers(pair, days, asked, engine=engine, cache=cache).orders
-            orders = int(played["judged"].sum()) // (2 * config.seeds)
-            saved = saving_of(played, router, against, seed=config.seed)
-            points.append(SurfacePoint(presence, adverse, saved.bps))
+    for world, some in zip(worlds, tasks, strict=True):
+        played = Tables.together([next(tables) for _ in some]).orders
+        orders = int(played["judged"].sum()) // (2 * config.seeds)
+        saved = saving_of(played, router, against, seed=config.seed)
+        points.append(SurfacePoint(world.presence, world.adverse, saved.bps))
     return DarkSurface(router, against, orders, tuple(points))

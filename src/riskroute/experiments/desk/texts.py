@@ -10,8 +10,9 @@ from riskroute.text import TextTable, dollars_text
 
 
 def savings_table(cases: Sequence[DeskCase]) -> TextTable:
-    """One row per size and horizon: what to use, and what the router chosen on the training days saved."""
+    """One row per answer: what to use, and what the router chosen on the training days saved."""
     header = [
+        "symbol",
         "shares",
         "seconds",
         "use",
@@ -21,16 +22,17 @@ def savings_table(cases: Sequence[DeskCase]) -> TextTable:
         "95 % interval",
         "p",
         "$ an order",
-        "$ a day",
+        "$ per 1,000",
     ]
     header += ["ES 5 %", "that of the rule", "headroom bps"]
     rows = []
     for case in cases:
         found, saving = case.comparison, case.saving
-        money = (saving.dollars_per_order.mean, saving.dollars_per_day.mean) if saving else (None, None)
+        many = saving.dollars_per_1000_orders if saving else None
+        money = (saving.dollars_per_order.mean if saving else None, many.mean if many else None)
         rows.append(
             [
-                *(f"{case.shares:,}", f"{case.horizon:g}", case.use, case.chosen, found.bar),
+                *(case.symbol or "all", f"{case.shares:,}", f"{case.horizon:g}", case.use, case.chosen, found.bar),
                 *(("-", "-") if saving is None else (f"{saving.bps.mean:+.3f}", interval_text(saving.bps))),
                 "-" if found.p_value is None else p_text(found.p_value),
                 *(dollars_text(one) for one in money),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from riskroute.experiments.backtest.backtest import too_large
+from riskroute.experiments.backtest.backtest import FITTED, too_large
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.differences import turned
-from riskroute.experiments.desk.records import DeskCase, Estimate, LearningCost, Saving, StateDifference
+from riskroute.experiments.desk.records import DarkSurface, DeskCase, Estimate, LearningCost, Saving, StateDifference
 from riskroute.text import dollars_text
 
 MOST_NAMED = 3
@@ -16,19 +16,23 @@ MOST_NAMED = 3
 _UNIT = {"spread": "spread", "volatility": "volatility", "depth": "displayed depth"}
 
 
-def case_paragraph(case: DeskCase, config: DeskConfig) -> str:
-    """Return the answer for one size and horizon: what to use, what it saved, where it loses, what was assumed."""
+def case_paragraph(case: DeskCase, config: DeskConfig, *, pooled: bool = False) -> str:
+    """Return the answer for one symbol, size and horizon: what to use, what it saved, where it loses, what was assumed.
+
+    Of several symbols taken together it is one sentence or two.
+    """
     found = case.comparison
     time = f"with {case.horizon:g} seconds to be done" if case.horizon else "to be done at once"
     orders = {"buy": "purchases", "sell": "sales"}.get(config.side, "orders")
-    parts = [f"For {orders} of {case.shares:,} shares {time}, use {case.use}."]
+    shares = f"{case.shares:,} shares of {case.symbol}" if case.symbol else f"{case.shares:,} shares"
+    if pooled:
+        return f"All symbols together: for {orders} of {shares} {time}, use {case.use}. {_verdict(case)}"
+    parts = [f"For {orders} of {shares} {time}, use {case.use}."]
     parts.append(_verdict(case))
     if case.saving is not None:
-        one, rule = found.routers[case.chosen], found.routers[found.bar]
-        parts.append(
-            f"The worst twentieth of the orders of {case.chosen} cost {one.es95_bps:.2f} bps on average, "
-            f"against {rule.es95_bps:.2f} bps with {found.bar}."
-        )
+        parts.append(_tail(case))
+        if case.chosen in FITTED:
+            parts.append(f"{case.chosen} was fitted to the training days it was chosen on, which flatters it there.")
         parts.append(_losses(case.losses))
     if case.learning is not None:
         parts.append(_learning(case.learning, case.chosen))
@@ -44,11 +48,9 @@ def _verdict(case: DeskCase) -> str:
     found, bar, saving = case.comparison, case.comparison.bar, case.saving
     judged = f"On {_judged(case)}"
     if case.reason == "beats" and saving is not None:
-        tested = "" if found.p_value is None else f", {_p(found.p_value)} for the best of the routers compared"
         return (
             f"{judged} it saved {saving.bps.mean:.2f} bps an order against {bar}, the simple rule to beat "
-            f"({_interval(saving.bps)}{tested}): {dollars_text(saving.dollars_per_order.mean)} an order "
-            f"and {dollars_text(saving.dollars_per_day.mean)} a day."
+            f"({_interval(saving.bps)}{_tested(found.p_value)}): {_dollars(saving)}."
         )
     if saving is None:
         if case.reason == "no headroom":
@@ -62,9 +64,7 @@ def _verdict(case: DeskCase) -> str:
     else:
         moved = f"cost {-saving.bps.mean:.2f} bps an order more ({_interval(turned(saving.bps))})"
     did = f"{judged} {case.chosen}, which did best on the training days, {moved}"
-    dollars = (
-        f": {dollars_text(saving.dollars_per_order.mean)} an order, {dollars_text(saving.dollars_per_day.mean)} a day"
-    )
+    dollars = f": {_dollars(saving)}"
     because = {
         "worse": ", so it is not better",
         "riskier": f", but charged for risk it is worse: {found.routers[case.chosen].objective_bps:.2f} bps "
@@ -76,6 +76,33 @@ def _verdict(case: DeskCase) -> str:
         "too few orders": _too_few(saving),
     }[case.reason]
     return f"{did}{dollars if case.reason in ('chance', 'riskier') else ''}{because}."
+
+
+def _tested(p_value: float | None) -> str:
+    if p_value is None:
+        return ""
+    return f"; {_p(p_value)} by Hansen's test of all routers compared, not of this one alone"
+
+
+def _dollars(saving: Saving) -> str:
+    each, many = saving.dollars_per_order, saving.dollars_per_1000_orders
+    text = f"{dollars_text(each.mean)} an order"
+    if many is None:
+        return text
+    text += f", or {dollars_text(many.mean)} per 1,000 orders"
+    if many.low is not None and many.high is not None:
+        text += f" ({dollars_text(many.low)} to {dollars_text(many.high)})"
+    return text
+
+
+def _tail(case: DeskCase) -> str:
+    """Expected shortfalls, and whether the chosen router's is worse."""
+    found = case.comparison
+    mine, rule = (round(found.routers[name].es95_bps, 2) for name in (case.chosen, found.bar))
+    worst = f"the worst twentieth of the orders of {case.chosen} cost {mine:.2f} bps on average"
+    against = f"against {rule:.2f} bps with {found.bar}"
+    verdict = "worse than the rule's" if mine > rule else "no worse than the rule's"
+    return f"Its tail is {verdict}: {worst}, {against}."
 
 
 def _too_few(saving: Saving) -> str:
@@ -106,7 +133,7 @@ def _p(value: float) -> str:
 
 def _losses(losses: Sequence[StateDifference]) -> str:
     if not losses:
-        return "There was no hour, side, spread, volatility or depth at which it clearly lost."
+        return "There was no hour, side, spread, imbalance, volatility or depth at which it clearly lost."
     worst = sorted(losses, key=lambda one: -one.difference_bps.mean)[:MOST_NAMED]
     named = [f"{_state(one)} (by {one.difference_bps.mean:.2f} bps)" for one in worst]
     return f"It lost {_listed(named)}."
@@ -117,6 +144,8 @@ def _state(one: StateDifference) -> str:
         return f"from {one.state}"
     if one.measure == "symbol":
         return f"in {one.state}"
+    if one.measure == "imbalance":
+        return f"where the books leaned {one.state}"
     if one.measure == "side":
         return f"on {'purchases' if one.state == 'buy' else 'sales'}"
     return f"in the {one.state} third of the {_UNIT[one.measure]}"
@@ -165,5 +194,16 @@ def _assumed(case: DeskCase, config: DeskConfig) -> str:
     return (
         f"{text}. What dark pools hold is an assumption too: with {factors} and {min(adverse):g} to {max(adverse):g} "
         f"times the adverse selection, {whose} was {_number(min(means), 2)} to {_number(max(means), 2)} bps "
-        f"({surface.orders:,} orders each)."
+        f"({surface.orders:,} orders each{_unclear(surface)})."
     )
+
+
+def _unclear(surface: DarkSurface) -> str:
+    """Where the saving may be none."""
+    points = [point for point in surface.points if not point.saving_bps.above_zero]
+    if not points:
+        return ", and clear in each"
+    if len(points) == len(surface.points):
+        return ", and not clear in any"
+    amounts = [f"{presence:g}" for presence in dict.fromkeys(point.presence for point in points)]
+    return f", and not always clear with {_listed(amounts)} times as much"

@@ -10,7 +10,7 @@ import pytest
 
 from riskroute import InputError
 from riskroute.cli.app import run as command
-from riskroute.experiments.study.config import TEMPLATE, checked_study
+from riskroute.experiments.split_study.config import TEMPLATE, checked_study
 
 
 def test_the_template_is_the_default() -> None:
@@ -22,9 +22,9 @@ def test_the_template_is_the_default() -> None:
 
 def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "my.toml"
-    assert command(["study", "--init", str(path)]) == 0
+    assert command(["split-study", "--init", str(path)]) == 0
     assert path.read_text() == TEMPLATE
-    assert command(["study", "--init", str(path)]) == 2
+    assert command(["split-study", "--init", str(path)]) == 2
     assert "which is there already" in capsys.readouterr().err
 
 

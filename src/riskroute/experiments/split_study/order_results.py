@@ -6,14 +6,14 @@ import numpy as np
 
 from riskroute.arrays import Floats
 from riskroute.experiments.panels import Panel
-from riskroute.experiments.study.cases import WARM, Case
-from riskroute.experiments.study.evaluation import evaluate_splits
-from riskroute.experiments.study.money import charged_money, in_money
-from riskroute.experiments.study.orders import NAIVE, order_alternatives, order_frontier
+from riskroute.experiments.split_study.cases import WARM, Case
+from riskroute.experiments.split_study.evaluation import evaluate_splits
+from riskroute.experiments.split_study.money import charged_money, in_money
+from riskroute.experiments.split_study.orders import NAIVE, order_alternatives, order_frontier
 from riskroute.learning.registry import YARDSTICKS
 from riskroute.records import record_from_plain
 from riskroute.results import SimulationResult
-from riskroute.study_results.order import (
+from riskroute.split_study_results.order import (
     RECOMMENDED,
     OrderParts,
     OrderPolicyMeasures,

@@ -13,17 +13,17 @@ from riskroute.extras import require_report_extra
 from riskroute.files import writable_folder, write_whole
 from riskroute.records import record_to_plain
 from riskroute.report.interactive import interactive_script
-from riskroute.report.study_charts import all_study_charts
-from riskroute.report.study_tables import (
+from riskroute.report.split_study_charts import all_study_charts
+from riskroute.report.split_study_tables import (
     study_frontier_table,
     study_known_levels,
     study_models_table,
     study_policies_table,
     study_splits_table,
 )
-from riskroute.study_results.findings import headline, summary_sentences
-from riskroute.study_results.order import OrderResult
-from riskroute.study_results.study import StudyResult
+from riskroute.split_study_results.findings import headline, summary_sentences
+from riskroute.split_study_results.order import OrderResult
+from riskroute.split_study_results.study import SplitStudyResult
 from riskroute.text import TextTable, in_markdown
 from riskroute.validation import instance_of
 
@@ -44,13 +44,13 @@ LIMITATIONS = (
 )
 
 
-def write_report(result: StudyResult, out: str | os.PathLike[str]) -> list[Path]:
+def write_report(result: SplitStudyResult, out: str | os.PathLike[str]) -> list[Path]:
     """Write the report of a study: ``report.html``, one page that works offline, and ``report.md``.
 
     Parameters
     ----------
-    result : StudyResult
-        What the study found, from `Study.run` or `StudyResult.from_json`.
+    result : SplitStudyResult
+        What the study found, from `SplitStudy.run` or `SplitStudyResult.from_json`.
     out : str or path-like
         The folder to write to; the pages of an earlier study there are replaced.
 
@@ -59,7 +59,7 @@ def write_report(result: StudyResult, out: str | os.PathLike[str]) -> list[Path]
     list of Path
         The files written.
     """
-    instance_of("result", result, StudyResult, "a StudyResult")
+    instance_of("result", result, SplitStudyResult, "a SplitStudyResult")
     folder = writable_folder("out", out)
     require_report_extra("plotly", "jinja2")
     remove_report(folder)  # pages of an earlier study must not stand beside new numbers
@@ -80,13 +80,13 @@ def write_report(result: StudyResult, out: str | os.PathLike[str]) -> list[Path]
             charts |= named
             boxes[section] = _raw("".join(f'<div class="chart" id="{name}"></div>' for name in named))
         orders.append(_order(order, result, _html_table) | {"boxes": boxes})
-    page = safe.get_template("study.html.jinja").render(
+    page = safe.get_template("split_study.html.jinja").render(
         **facts,
         orders=orders,
         library=_raw(get_plotlyjs()),
         charts=_raw(interactive_script(charts)),
     )
-    text = plain.get_template("study.md.jinja").render(
+    text = plain.get_template("split_study.md.jinja").render(
         **facts, orders=[_order(order, result, _markdown_table) for order in result.orders]
     )
     written = zip(PAGES, (page, text), strict=True)
@@ -103,12 +103,12 @@ def remove_report(out: Path) -> None:
         (out / name).unlink(missing_ok=True)
 
 
-def _facts(result: StudyResult) -> dict[str, Any]:
+def _facts(result: SplitStudyResult) -> dict[str, Any]:
     config = result.config
     return {
         "market": result.market,
         "versions": ", ".join(f"{name} {number}" for name, number in result.versions.items()),
-        "config": StudyMarkdown(json.dumps(record_to_plain(config), indent=1)),
+        "config": SplitStudyMarkdown(json.dumps(record_to_plain(config), indent=1)),
         "limitations": [*LIMITATIONS, *study_known_levels(result)],
         "fees": config.fees is not None,
         "train_hours": _hours(config.train),
@@ -120,7 +120,7 @@ def _hours(span: Sequence[str]) -> str:
     return f"{span[0][:5]} to {span[1][:5]}"
 
 
-def _order(order: OrderResult, result: StudyResult, table: Any) -> dict[str, Any]:
+def _order(order: OrderResult, result: SplitStudyResult, table: Any) -> dict[str, Any]:
     tested = next(iter(order.policies.values())).test
     return {
         "title": f"{order.shares:,} shares, risk tolerance {order.risk_tolerance:g}",
@@ -146,14 +146,14 @@ def _html_table(table: TextTable) -> Any:
     return _raw(table.html())
 
 
-class StudyMarkdown(str):
+class SplitStudyMarkdown(str):
     """A text that is Markdown already."""
 
 
 def _as_markdown(value: Any) -> str:
     """A value of the Markdown template, escaped unless it is Markdown already."""
-    return value if isinstance(value, StudyMarkdown) else in_markdown(str(value))
+    return value if isinstance(value, SplitStudyMarkdown) else in_markdown(str(value))
 
 
-def _markdown_table(table: TextTable) -> StudyMarkdown:
-    return StudyMarkdown(table.markdown())
+def _markdown_table(table: TextTable) -> SplitStudyMarkdown:
+    return SplitStudyMarkdown(table.markdown())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from riskroute.study_results.order import OrderResult
-from riskroute.study_results.study import StudyResult
+from riskroute.split_study_results.order import OrderResult
+from riskroute.split_study_results.study import SplitStudyResult
 from riskroute.text import TextTable, dollars_text, split_text
 
 
-def study_known_levels(result: StudyResult) -> list[str]:
+def study_known_levels(result: SplitStudyResult) -> list[str]:
     """Where books had more levels than the study knows."""
     said = [one.cut for one in result.market.recordings.values() if one.cut]
     levels = result.config.levels

@@ -11,13 +11,13 @@ from typing import Any
 from riskroute.errors import DataError, InputError
 from riskroute.files import write_json
 from riskroute.records import record_from_plain, record_to_plain
-from riskroute.study_results.findings import findings
-from riskroute.study_results.order import OrderResult
+from riskroute.split_study_results.findings import findings
+from riskroute.split_study_results.order import OrderResult
 from riskroute.validation import instance_of, path_of
 
 
 @dataclass(frozen=True)
-class StudyDarkSettings:
+class SplitStudyDarkSettings:
     """The assumed parameters of a dark pool, as configured."""
 
     name: str
@@ -30,7 +30,7 @@ class StudyDarkSettings:
 
 
 @dataclass(frozen=True)
-class StudySettings:
+class SplitStudySettings:
     """The configuration of a study with all defaults filled in, as plain values."""
 
     data: tuple[str, ...]
@@ -44,7 +44,7 @@ class StudySettings:
     risk_tolerances: tuple[float, ...]
     market: tuple[str, ...] | None
     limit: tuple[str, ...]
-    dark: tuple[StudyDarkSettings, ...]
+    dark: tuple[SplitStudyDarkSettings, ...]
     lot: int | None
     caps: dict[str, int]
     fees: str | None
@@ -60,7 +60,7 @@ class StudySettings:
 
 
 @dataclass(frozen=True)
-class StudyRecordingFacts:
+class SplitStudyRecordingFacts:
     """What is known of the recording of one venue: its books, the levels kept, its events and its source."""
 
     books: int
@@ -72,7 +72,7 @@ class StudyRecordingFacts:
 
 
 @dataclass(frozen=True)
-class StudyMarketFacts:
+class SplitStudyMarketFacts:
     """Which market a study is about: where the books come from, symbol, day and its zone, side, recordings."""
 
     origin: str
@@ -80,16 +80,16 @@ class StudyMarketFacts:
     date: str
     zone: str
     side: str
-    recordings: dict[str, StudyRecordingFacts]
+    recordings: dict[str, SplitStudyRecordingFacts]
 
 
 @dataclass(frozen=True, repr=False)
-class StudyResult:
+class SplitStudyResult:
     """Everything a study found out; it prints as its findings.
 
     Parameters
     ----------
-    config : StudySettings
+    config : SplitStudySettings
         The configuration, with all defaults filled in.
     versions : dict of str to str
         Versions of the software that the numbers depend on.
@@ -99,15 +99,15 @@ class StudyResult:
         One for each order size and risk tolerance.
     """
 
-    config: StudySettings
+    config: SplitStudySettings
     versions: dict[str, str]
-    market: StudyMarketFacts
+    market: SplitStudyMarketFacts
     orders: tuple[OrderResult, ...]
 
     def __post_init__(self) -> None:
-        instance_of("config", self.config, StudySettings, "a StudySettings")
+        instance_of("config", self.config, SplitStudySettings, "a SplitStudySettings")
         instance_of("versions", self.versions, dict, "a dictionary of versions by name")
-        instance_of("market", self.market, StudyMarketFacts, "a MarketFacts")
+        instance_of("market", self.market, SplitStudyMarketFacts, "a MarketFacts")
         if not isinstance(self.orders, tuple) or not all(isinstance(one, OrderResult) for one in self.orders):
             raise InputError("orders must be a tuple of OrderResult")
 
@@ -138,7 +138,7 @@ class StudyResult:
         return write_json(target, self.summary())
 
     @classmethod
-    def from_json(cls, path: str | os.PathLike[str]) -> StudyResult:
+    def from_json(cls, path: str | os.PathLike[str]) -> SplitStudyResult:
         """Read the result of an earlier study.
 
         Parameters
@@ -148,7 +148,7 @@ class StudyResult:
 
         Returns
         -------
-        StudyResult
+        SplitStudyResult
             The same result.
         """
         source = path_of("path", path)

@@ -8,7 +8,7 @@ from typing import Any
 from riskroute.report.figures import Curves
 from riskroute.report.interactive import interactive_layout, interactive_regret_line
 from riskroute.report.interactive_books import interactive_book_fits
-from riskroute.study_results.order import RECOMMENDED, OrderResult
+from riskroute.split_study_results.order import RECOMMENDED, OrderResult
 
 DECADES = 5
 """Powers of ten below the largest regret that are shown."""

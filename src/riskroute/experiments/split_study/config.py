@@ -66,7 +66,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Span = Annotated[tuple[dt.time, dt.time], BeforeValidator(_span)]
 
 
-class StudyConfig(BaseModel):
+class SplitStudyConfig(BaseModel):
     """Everything a study depends on; every field has a default. `TEMPLATE` says what they mean."""
 
     model_config = ConfigDict(extra="forbid")
@@ -130,11 +130,11 @@ class StudyConfig(BaseModel):
         return next(fitting, 1)
 
 
-def checked_study(values: dict[str, Any]) -> StudyConfig:
+def checked_study(values: dict[str, Any]) -> SplitStudyConfig:
     """Make a configuration of plain values."""
     if isinstance(values, dict) and "judge" in values:
         raise InputError("judge is now called test")
-    config = validated_config(StudyConfig, values)
+    config = validated_config(SplitStudyConfig, values)
     for name in ("shares", "risk_tolerances", "policies", "limit", "data"):
         config_all_different(name, getattr(config, name))
     config_all_different("names of dark pools", [pool.name for pool in config.pools])
@@ -161,7 +161,7 @@ def checked_study(values: dict[str, Any]) -> StudyConfig:
 
 
 TEMPLATE = """\
-# A study: from market data to a recommendation. Every line is optional; what stands here is the default.
+# A split study: from market data to a recommendation. Every line is optional; what stands here is the default.
 
 # data: "synthetic" makes a market; otherwise a folder of `riskroute market import`, or files to import.
 # Paths, also that of `fees`, are relative to where the command is run.

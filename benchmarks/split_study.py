@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.experiments.study.cases import study_data
-from riskroute.experiments.study.config import checked_study
-from riskroute.experiments.study.evaluation import evaluate_splits
-from riskroute.experiments.study.orders import NAIVE, PARTS, prepare_order
-from riskroute.experiments.study.study import Study
+from riskroute.experiments.split_study.cases import study_data
+from riskroute.experiments.split_study.config import checked_study
+from riskroute.experiments.split_study.evaluation import evaluate_splits
+from riskroute.experiments.split_study.orders import NAIVE, PARTS, prepare_order
+from riskroute.experiments.split_study.study import SplitStudy
 from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.engines import Engine
@@ -67,7 +67,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
     where = f"{real.scenarios:,} scenarios of {len(TRUTH)} other markets"
     say(f"\n{shares:,} shares: best split of {where}: {best}, mean-variance {floor:.4g}")
     for seed in SEEDS:
-        study = Study(seed=seed, shares=shares, runs=runs, policies=["adaptive"], **SMALLER)
+        study = SplitStudy(seed=seed, shares=shares, runs=runs, policies=["adaptive"], **SMALLER)
         (order,) = study.run(out=out / "study", engine=Engine(workers=sized(None, 1))).orders
         split = order.recommended.allocation
         measured = evaluate_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]

@@ -13,38 +13,43 @@ from riskroute.experiments.book_data import BookData
 from riskroute.experiments.configs import read_toml_config
 from riskroute.experiments.panels import play_panels
 from riskroute.experiments.provenance import provenance_versions
-from riskroute.experiments.study.cases import Case, study_cases, study_data
-from riskroute.experiments.study.config import StudyConfig, checked_study
-from riskroute.experiments.study.order_results import order_result
+from riskroute.experiments.split_study.cases import Case, study_cases, study_data
+from riskroute.experiments.split_study.config import SplitStudyConfig, checked_study
+from riskroute.experiments.split_study.order_results import order_result
 from riskroute.files import writable_folder
 from riskroute.market.clock import clock_place
 from riskroute.market.store import Recording
 from riskroute.records import record_from_plain
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.tasks import TaskCache
-from riskroute.study_results.study import StudyMarketFacts, StudyRecordingFacts, StudyResult, StudySettings
+from riskroute.split_study_results.study import (
+    SplitStudyMarketFacts,
+    SplitStudyRecordingFacts,
+    SplitStudyResult,
+    SplitStudySettings,
+)
 from riskroute.validation import function_of, instance_of, path_of, true_or_false
 
 RESULT = "study.json"
 """The file with every number of a study."""
 
 
-class Study:
+class SplitStudy:
     """A study: how to split orders, from market data to venue models, to learning policies, to a recommendation.
 
     Parameters
     ----------
     config : str or path-like, optional
-        A TOML file; `riskroute.experiments.study.config.TEMPLATE` is a commented one. Defaults if left out.
+        A TOML file; `riskroute.experiments.split_study.config.TEMPLATE` is a commented one. Defaults if left out.
     **values
         Values as in such a file, which replace those of the file: ``shares=10, side="buy", limit=["XNAS"]``.
 
     Examples
     --------
-    >>> study = Study(shares=10, train="10:40-11:00", test="11:00-11:20")
+    >>> study = SplitStudy(shares=10, train="10:40-11:00", test="11:00-11:20")
     >>> study.config.shares, study.config.risk_tolerances
     ([10], [2.0])
-    >>> Study(sharez=10)
+    >>> SplitStudy(sharez=10)
     Traceback (most recent call last):
     ...
     riskroute.errors.InputError: sharez must be left out, was 10: fields are data, symbol, date, venue, max_unresolved,
@@ -52,7 +57,7 @@ class Study:
     repeats, levels, horizon, runs, policies, seed
     """
 
-    config: StudyConfig
+    config: SplitStudyConfig
 
     def __init__(self, config: str | os.PathLike[str] | None = None, /, **values: Any) -> None:
         given = read_toml_config(path_of("config", config)) if config is not None else {}
@@ -60,9 +65,9 @@ class Study:
 
     def __repr__(self) -> str:
         changed = {name: getattr(self.config, name) for name in sorted(self.config.model_fields_set)}
-        return f"Study({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+        return f"SplitStudy({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
-    def plan(self, out: str | os.PathLike[str]) -> StudyPlan:
+    def plan(self, out: str | os.PathLike[str]) -> SplitStudyPlan:
         """Read the market data and estimate the venue models.
 
         Parameters
@@ -72,12 +77,12 @@ class Study:
 
         Returns
         -------
-        StudyPlan
+        SplitStudyPlan
             What is to be played.
         """
         folder = writable_folder("out", out)
         data = study_data(self.config, folder)
-        return StudyPlan(self.config, data, study_cases(self.config, data), folder)
+        return SplitStudyPlan(self.config, data, study_cases(self.config, data), folder)
 
     def run(
         self,
@@ -86,7 +91,7 @@ class Study:
         out: str | os.PathLike[str] | None = None,
         resume: bool = False,
         finished: Finished | None = None,
-    ) -> StudyResult:
+    ) -> SplitStudyResult:
         """Do the whole study.
 
         Parameters
@@ -102,7 +107,7 @@ class Study:
 
         Returns
         -------
-        StudyResult
+        SplitStudyResult
             What was found; it prints as its findings, and `write_report` makes a report of it.
         """
         where = _checked(engine, resume, finished)
@@ -115,12 +120,12 @@ class Study:
 
 
 @dataclass(frozen=True)
-class StudyPlan:
+class SplitStudyPlan:
     """A study whose models are estimated and whose policies are still to be played.
 
     Parameters
     ----------
-    config : StudyConfig
+    config : SplitStudyConfig
         The configuration.
     data : BookData
         The recorded books.
@@ -130,7 +135,7 @@ class StudyPlan:
         The folder for finished tasks and the result.
     """
 
-    config: StudyConfig
+    config: SplitStudyConfig
     data: BookData
     cases: list[Case]
     out: Path
@@ -142,15 +147,15 @@ class StudyPlan:
 
     def play(
         self, engine: Engine | str = "local", *, resume: bool = False, finished: Finished | None = None
-    ) -> StudyResult:
-        """Play all policies everywhere, evaluate splits and policies, and write ``study.json``; see `Study.run`."""
+    ) -> SplitStudyResult:
+        """Play all policies everywhere, evaluate splits and policies, write ``study.json``; see `SplitStudy.run`."""
         where = _checked(engine, resume, finished)
         panels = [panel for case in self.cases for panel in case.panels.values()]
         played = play_panels(panels, TaskCache(self.out / "tasks"), where, resume=resume, finished=finished)
         orders = [
             order_result(case, {name: next(played) for name in case.panels}, self.config.seed) for case in self.cases
         ]
-        result = StudyResult(
+        result = SplitStudyResult(
             _settings(self.config), provenance_versions(), _market(self.data, self.config.side), tuple(orders)
         )
         result.to_json(self.out / RESULT)
@@ -165,15 +170,19 @@ def _checked(engine: Engine | str, resume: bool, finished: Finished | None) -> E
     return Engine(engine) if isinstance(engine, str) else instance_of("engine", engine, Engine, "an Engine or its name")
 
 
-def _settings(config: StudyConfig) -> StudySettings:
-    return record_from_plain(StudySettings, config.model_copy(update={"dark": config.pools}).model_dump(mode="json"))
+def _settings(config: SplitStudyConfig) -> SplitStudySettings:
+    return record_from_plain(
+        SplitStudySettings, config.model_copy(update={"dark": config.pools}).model_dump(mode="json")
+    )
 
 
-def _market(data: BookData, side: str) -> StudyMarketFacts:
+def _market(data: BookData, side: str) -> SplitStudyMarketFacts:
     recordings = {one.stem: _recording(one) for one in data.recordings}
     one = data.recordings[0]
-    return StudyMarketFacts(data.origin, data.symbol, str(one.date), clock_place(one.zone), side, recordings)
+    return SplitStudyMarketFacts(data.origin, data.symbol, str(one.date), clock_place(one.zone), side, recordings)
 
 
-def _recording(one: Recording) -> StudyRecordingFacts:
-    return StudyRecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
+def _recording(one: Recording) -> SplitStudyRecordingFacts:
+    return SplitStudyRecordingFacts(
+        one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source
+    )

@@ -14,16 +14,16 @@ import pytest
 from market_files import csv_text
 from pages import Page, cells_of
 from riskroute import DataError, InputError
-from riskroute.experiments.study.cases import study_data
-from riskroute.experiments.study.config import checked_study
-from riskroute.experiments.study.orders import PreparedOrder, prepare_order
-from riskroute.experiments.study.study import Study
+from riskroute.experiments.split_study.cases import study_data
+from riskroute.experiments.split_study.config import checked_study
+from riskroute.experiments.split_study.orders import PreparedOrder, prepare_order
+from riskroute.experiments.split_study.study import SplitStudy
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.records import record_from_plain
-from riskroute.report.study_page import write_report
+from riskroute.report.split_study_page import write_report
 from riskroute.simulation.engines import Engine
-from riskroute.study_results.study import StudyResult
+from riskroute.split_study_results.study import SplitStudyResult
 
 HOURS: dict[str, Any] = {"train": "10:40-10:50", "test": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
 POOL = {"name": "P1", "presence": 0.0, "tail": 1.0, "venue": "XAAA"}
@@ -79,7 +79,7 @@ def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
+def result(tmp_path_factory: pytest.TempPathFactory) -> SplitStudyResult:
     """A tiny study of two venues and a dark pool; prices and spreads double between the parts of the day."""
     folder = tmp_path_factory.mktemp("tiny")
     venues = [books_of(folder, name, range(20), later=2.0) for name in ("XAAA", "XAAB")]
@@ -90,11 +90,11 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
         "policies": ["adaptive", "uniform"],
         "dark": [POOL],
     }
-    study = Study(data=[str(path) for path in venues], **HOURS, **small)
+    study = SplitStudy(data=[str(path) for path in venues], **HOURS, **small)
     return study.run(out=folder / "out", engine=Engine("local", 1))
 
 
-def test_basis_points_are_of_the_mid_of_the_same_hours(result: StudyResult) -> None:
+def test_basis_points_are_of_the_mid_of_the_same_hours(result: SplitStudyResult) -> None:
     """The cost doubles as prices do, and its basis points stay what they are."""
     (order,) = result.orders
     found, mid = order.recommended, order.mid
@@ -118,13 +118,13 @@ def renamed(value: Any, names: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("hostile", ["<!--<script>", "</script><b>|", "\n# [a](b) `|` <!-- _*~&lt;\u2028"])
-def test_a_report_holds_whatever_its_names_are(result: StudyResult, tmp_path: Path, hostile: str) -> None:
+def test_a_report_holds_whatever_its_names_are(result: SplitStudyResult, tmp_path: Path, hostile: str) -> None:
     """The check of names left aside: the page has the same elements, and the Markdown the same tables."""
     names = {"XAAA": f"A{hostile}", "P1": f"P{hostile}", "ACME": f"S{hostile}", "ZZZZ": f"L{hostile}"}
     known = renamed(result.summary(), {"adaptive": "ZZZZ"})  # whose colour is not known either
     pages, texts = [], []
     for number, one in enumerate((known, renamed(known, names))):
-        page, text = write_report(record_from_plain(StudyResult, one), tmp_path / str(number))
+        page, text = write_report(record_from_plain(SplitStudyResult, one), tmp_path / str(number))
         pages.append(Page(page.read_text()))
         texts.append(text.read_text().split("## Exactly what was done")[0])
     plain, odd = pages
@@ -140,7 +140,7 @@ def test_a_report_holds_whatever_its_names_are(result: StudyResult, tmp_path: Pa
     assert sum(line.startswith("#") for line in lines[1]) == sum(line.startswith("#") for line in lines[0])
 
 
-def test_a_report_says_where_levels_are_missing(result: StudyResult, tmp_path: Path) -> None:
+def test_a_report_says_where_levels_are_missing(result: SplitStudyResult, tmp_path: Path) -> None:
     for path in write_report(result, tmp_path / "whole"):
         assert "more levels" not in path.read_text().split("<body>")[-1]
         assert "an order may walk" not in path.read_text()
@@ -152,7 +152,7 @@ def test_a_report_says_where_levels_are_missing(result: StudyResult, tmp_path: P
     files = sorted(tmp_path.glob("*.csv"))
     import_files(files, tmp_path / "books", ImportOptions(depth=1))
     small: dict[str, Any] = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["uniform"], "levels": 1}
-    study = Study(data=str(tmp_path / "books"), **HOURS, **small)
+    study = SplitStudy(data=str(tmp_path / "books"), **HOURS, **small)
     found = study.run(out=tmp_path / "out", engine=Engine("local", 1))
     said = "40 of 40 books of XAAB_ACME_2019-03-27 had more levels on a side than were kept (1)."
     kept = found.market.recordings["XAAB_ACME_2019-03-27"]

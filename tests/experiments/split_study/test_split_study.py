@@ -22,18 +22,18 @@ from market_files import csv_text
 from places import SHARED_DATA
 from riskroute import Allocations, DataError, Problem
 from riskroute.cli.app import run as command
-from riskroute.experiments.study.cases import study_data
-from riskroute.experiments.study.config import TEMPLATE, checked_study
-from riskroute.experiments.study.evaluation import evaluate_splits, evaluated_best_single
-from riskroute.experiments.study.orders import PreparedOrder, prepare_order
+from riskroute.experiments.split_study.cases import study_data
+from riskroute.experiments.split_study.config import TEMPLATE, checked_study
+from riskroute.experiments.split_study.evaluation import evaluate_splits, evaluated_best_single
+from riskroute.experiments.split_study.orders import PreparedOrder, prepare_order
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.records import record_from_plain
-from riskroute.report.study_tables import study_models_table
+from riskroute.report.split_study_tables import study_models_table
 from riskroute.simulation.replay import Replay
-from riskroute.study_results.findings import summary_sentences
-from riskroute.study_results.order import OrderResult
+from riskroute.split_study_results.findings import summary_sentences
+from riskroute.split_study_results.order import OrderResult
 
 SMALL = """
 shares = [4]
@@ -54,7 +54,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     (folder / "study.toml").write_text(SMALL)
     words = [str(folder / "study.toml"), "--out", str(folder / "out"), "--json", str(folder / "all.json")]
-    assert command(["study", *words, "--workers", "1"]) == 0
+    assert command(["split-study", *words, "--workers", "1"]) == 0
     return folder
 
 
@@ -73,7 +73,7 @@ def test_a_bad_file_exits_with_two_and_leaves_nothing(
 ) -> None:
     for text in ("shares = -1", "shares = [", 'data = "nowhere"', with_books_of(study, 'market = ["XABC"]')):
         (tmp_path / "study.toml").write_text(f'train = "10:40-10:44"\ntest = "10:44-10:48"\n{text}')
-        assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]) == 2
+        assert command(["split-study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]) == 2
         assert len(capsys.readouterr().err.strip().splitlines()) == 1
     assert not list((tmp_path / "out").glob("report*"))
 
@@ -237,7 +237,7 @@ def test_the_page_is_legible_on_a_phone(browser: Any) -> None:
 @pytest.mark.usefixtures("untraced")
 def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> None:
     words = [str(study / "study.toml"), "--out", str(tmp_path / "out"), "--workers", "2"]
-    assert command(["study", *words]) == 0
+    assert command(["split-study", *words]) == 0
     again = json.loads((tmp_path / "out" / "study.json").read_text())
     assert again == summary_of(study)
 
@@ -291,7 +291,7 @@ def test_a_killed_study_leaves_no_report(study: Path, tmp_path: Path) -> None:
     settings = SMALL.replace("horizon = 400", "horizon = 200000")
     settings = re.sub("policies = .*", 'policies = ["uniform", "adaptive"]', settings)
     (tmp_path / "study.toml").write_text(with_books_of(study, settings))
-    words = ["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]
+    words = ["split-study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]
     running = subprocess.Popen([sys.executable, "-m", "riskroute", *words], stdout=subprocess.DEVNULL)
     while not list((tmp_path / "out" / "tasks").glob("*.npz")):
         assert running.poll() is None
@@ -317,7 +317,7 @@ policies = ["thompson", "risk-ucb", "uniform"]
 @pytest.mark.usefixtures("untraced")
 def test_a_thousand_shares_over_twelve_slots(study: Path, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(with_books_of(study, LARGE))
-    assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path), "--workers", "1"]) == 0
+    assert command(["split-study", str(tmp_path / "study.toml"), "--out", str(tmp_path), "--workers", "1"]) == 0
     order = json.loads((tmp_path / "study.json").read_text())["orders"][0]
     assert len(order["slots"]) == 12
     assert int(order["splits_possible"]) > 10**12
@@ -333,7 +333,7 @@ def test_yardsticks_are_not_recommended_and_one_run_has_no_error(study: Path, tm
     settings = SMALL.replace("runs = 2", "runs = 1").replace("[2.0]", "[0.0]").replace("horizon = 400", "horizon = 50")
     settings = re.sub("policies = .*", 'policies = ["oracle", "uniform", "thompson"]', settings)
     (tmp_path / "study.toml").write_text(with_books_of(study, settings))
-    assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path), "--workers", "1"]) == 0
+    assert command(["split-study", str(tmp_path / "study.toml"), "--out", str(tmp_path), "--workers", "1"]) == 0
     order = json.loads((tmp_path / "study.json").read_text())["orders"][0]
     assert order["recommended_policy"] == "thompson"
     assert order["warm_policies"] == []
@@ -355,7 +355,7 @@ def test_a_real_venue_beside_two_dark_pools(tmp_path: Path) -> None:
     )
     pools = TEMPLATE[TEMPLATE.index("[[dark]]") :]
     (tmp_path / "study.toml").write_text(f'data = "{data}"\n{settings}\n{pools}')
-    assert command(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path), "--workers", "1"]) == 0
+    assert command(["split-study", str(tmp_path / "study.toml"), "--out", str(tmp_path), "--workers", "1"]) == 0
     summary = json.loads((tmp_path / "study.json").read_text())
     assert summary["market"]["symbol"] == "AMZN"
     assert summary["orders"][0]["slots"] == ["XNAS", "Dark 1", "Dark 2"]

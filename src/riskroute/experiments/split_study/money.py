@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from riskroute.experiments.study.evaluation import SplitEvaluation
-from riskroute.study_results.order import OrderSplitMeasures
+from riskroute.experiments.split_study.evaluation import SplitEvaluation
+from riskroute.split_study_results.order import OrderSplitMeasures
 
 
 def in_money(measured: SplitEvaluation, shares: int, mid: float, risk_tolerance: float) -> OrderSplitMeasures:

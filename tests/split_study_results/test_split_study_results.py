@@ -15,9 +15,9 @@ from executed import run_code
 from places import ROOT
 from riskroute import DataError, InputError
 from riskroute.cli.app import run as command
-from riskroute.experiments.study.config import StudyConfig
+from riskroute.experiments.split_study.config import SplitStudyConfig
 from riskroute.simulation.engines import Engine
-from riskroute.study_results.study import StudySettings
+from riskroute.split_study_results.study import SplitStudySettings
 
 VALUES: dict[str, Any] = {
     "shares": [4],
@@ -42,12 +42,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def result(folder: Path) -> rr.StudyResult:
-    return rr.Study(**VALUES).run(out=folder, engine=ALONE)
+def result(folder: Path) -> rr.SplitStudyResult:
+    return rr.SplitStudy(**VALUES).run(out=folder, engine=ALONE)
 
 
 def test_the_command_gives_the_same_numbers_and_leaves_home_alone(
-    result: rr.StudyResult,
+    result: rr.SplitStudyResult,
     folder: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -58,7 +58,7 @@ def test_the_command_gives_the_same_numbers_and_leaves_home_alone(
     monkeypatch.setenv("HOME", str(home))
     (tmp_path / "study.toml").write_text(toml(VALUES))
     words = [str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]
-    assert command(["study", *words, "--json", str(tmp_path / "all.json")]) == 0
+    assert command(["split-study", *words, "--json", str(tmp_path / "all.json")]) == 0
     assert not list(home.iterdir())
     said = capsys.readouterr().out
     names = ("report.html", "report.md", "study.json")
@@ -72,12 +72,12 @@ def test_the_command_gives_the_same_numbers_and_leaves_home_alone(
     assert [path.name for path in rewritten] == ["report.html", "report.md"]
     for path in rewritten:
         assert path.read_text() == (tmp_path / "out" / path.name).read_text()
-    assert rr.Study(tmp_path / "study.toml").config == rr.Study(**VALUES).config
-    assert rr.Study(tmp_path / "study.toml", shares=6).config.shares == [6]
+    assert rr.SplitStudy(tmp_path / "study.toml").config == rr.SplitStudy(**VALUES).config
+    assert rr.SplitStudy(tmp_path / "study.toml", shares=6).config.shares == [6]
 
 
-def test_a_result_is_read_as_it_was_written(result: rr.StudyResult, folder: Path, tmp_path: Path) -> None:
-    read = rr.StudyResult.from_json(folder / "study.json")
+def test_a_result_is_read_as_it_was_written(result: rr.SplitStudyResult, folder: Path, tmp_path: Path) -> None:
+    read = rr.SplitStudyResult.from_json(folder / "study.json")
     assert read == result
     assert repr(read) == repr(result)
     assert read.to_json(tmp_path / "again.json").read_bytes() == (folder / "study.json").read_bytes()
@@ -85,7 +85,7 @@ def test_a_result_is_read_as_it_was_written(result: rr.StudyResult, folder: Path
         assert old.read_bytes() == new.read_bytes()
 
 
-def test_fields_are_known_by_name(result: rr.StudyResult) -> None:
+def test_fields_are_known_by_name(result: rr.SplitStudyResult) -> None:
     first, careful = result.orders
     assert (first.shares, first.risk_tolerance, careful.risk_tolerance) == (4, 2.0, 0.0)
     assert sum(first.recommended.allocation) == 4
@@ -94,32 +94,32 @@ def test_fields_are_known_by_name(result: rr.StudyResult) -> None:
     assert (careful.gap, careful.gap_error, careful.recommended.test.charged_cost) == (None, None, None)
     assert first.policies["adaptive"].test.checkpoints[-1] == 50
     assert result.config.test == ("10:48:00", "10:56:00")
-    assert [field.name for field in fields(StudySettings)] == list(StudyConfig.model_fields)
+    assert [field.name for field in fields(SplitStudySettings)] == list(SplitStudyConfig.model_fields)
 
 
-def test_without_a_folder_nothing_is_kept(result: rr.StudyResult, tmp_path: Path, monkeypatch: Any) -> None:
+def test_without_a_folder_nothing_is_kept(result: rr.SplitStudyResult, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    study = rr.Study(**VALUES | {"risk_tolerances": 2.0})
-    assert repr(study).startswith("Study(horizon=50, policies=['adaptive', 'uniform'], repeats=2, ")
+    study = rr.SplitStudy(**VALUES | {"risk_tolerances": 2.0})
+    assert repr(study).startswith("SplitStudy(horizon=50, policies=['adaptive', 'uniform'], repeats=2, ")
     assert study.run(engine=ALONE).orders == result.orders[:1]
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match="resume must be False where no folder is given as out"):
         study.run(resume=True)
 
 
-def test_what_is_no_study_is_refused(result: rr.StudyResult, folder: Path, tmp_path: Path) -> None:
+def test_what_is_no_study_is_refused(result: rr.SplitStudyResult, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="judge is now called test"):
-        rr.Study(judge="11-12")
+        rr.SplitStudy(judge="11-12")
     with pytest.raises(InputError, match="config must be a path, was 3"):
-        rr.Study(3)  # type: ignore[arg-type]
+        rr.SplitStudy(3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="engine must be one of local, dask, ray, was 'cloud'"):
-        rr.Study().run(engine="cloud")
-    with pytest.raises(InputError, match="result must be a StudyResult, was dict"):
+        rr.SplitStudy().run(engine="cloud")
+    with pytest.raises(InputError, match="result must be a SplitStudyResult, was dict"):
         rr.write_report(result.summary(), tmp_path)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"path must end in \.json, was 'all\.txt'"):
         result.to_json(tmp_path / "all.txt")
     with pytest.raises(InputError, match=r"path must be a readable file, was .*nowhere\.json"):
-        rr.StudyResult.from_json(tmp_path / "nowhere.json")
+        rr.SplitStudyResult.from_json(tmp_path / "nowhere.json")
     with pytest.raises(InputError, match="orders must be a tuple of OrderResult"):
         replace(result, orders=[])  # type: ignore[arg-type]
 
@@ -138,25 +138,25 @@ def test_what_is_no_study_is_refused(result: rr.StudyResult, folder: Path, tmp_p
     ],
 )
 def test_a_damaged_file_is_named_with_the_place(
-    folder: Path, result: rr.StudyResult, tmp_path: Path, change: Any, message: str
+    folder: Path, result: rr.SplitStudyResult, tmp_path: Path, change: Any, message: str
 ) -> None:
     damaged = tmp_path / "study.json"
     text = json.dumps(json.loads((folder / "study.json").read_text()), indent=1)
     text = re.sub(r'"train": \[\s+"10:40:00",\s+"10:48:00"', '"train": ["10:48:00","10:40:00"', text)
     damaged.write_text(change(text))
     with pytest.raises(DataError, match=message) as caught:
-        rr.StudyResult.from_json(damaged)
+        rr.SplitStudyResult.from_json(damaged)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.usefixtures("untraced")
 def test_the_guide_runs_as_written(tmp_path: Path) -> None:
     (code,) = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "docs" / "study.md").read_text(), flags=re.DOTALL | re.MULTILINE
+        r"^```python\n(.*?)^```", (ROOT / "docs" / "split-study.md").read_text(), flags=re.DOTALL | re.MULTILINE
     )
     said = run_code(code, tmp_path)
     assert said.startswith("Sell 10 shares by sending ")
-    assert (tmp_path / "out" / "study" / "report.html").exists()
+    assert (tmp_path / "out" / "split-study" / "report.html").exists()
 
 
 def test_the_report_names_fields_and_no_keys() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from market_files import MIDNIGHT
 from naive_updates import random_updates, tardis_text
 from riskroute.experiments.book_data import book_data
-from riskroute.experiments.study.study import _market
+from riskroute.experiments.split_study.study import _market
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 

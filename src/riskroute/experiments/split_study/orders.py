@@ -10,8 +10,8 @@ from riskroute.arrays import Integers
 from riskroute.errors import DataError, InputError
 from riskroute.experiments.book_data import BookData
 from riskroute.experiments.configs import config_all_different
-from riskroute.experiments.study.config import StudyConfig
-from riskroute.experiments.study.evaluation import evaluate_splits, evaluated_best_single
+from riskroute.experiments.split_study.config import SplitStudyConfig
+from riskroute.experiments.split_study.evaluation import evaluate_splits, evaluated_best_single
 from riskroute.learning.actions import Action, as_action, as_batch
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.problem import Problem
@@ -25,7 +25,7 @@ from riskroute.routing.venues import VenueModel, venue_problem
 from riskroute.routing.weights import apportion_weights
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.warm_start import replay_belief
-from riskroute.study_results.order import RECOMMENDED, OrderFrontierSplit
+from riskroute.split_study_results.order import RECOMMENDED, OrderFrontierSplit
 from riskroute.validation import one_of
 
 MODEL_ONLY, RISK_NEUTRAL = "linear model alone", "ignoring risk"
@@ -105,7 +105,7 @@ class PreparedOrder:
         return float(np.nanmean(scenarios.mids[scenarios.whole(self.caps)]))
 
 
-def order_slots(config: StudyConfig, data: BookData) -> list[Slot]:
+def order_slots(config: SplitStudyConfig, data: BookData) -> list[Slot]:
     """Slots in the order: market orders, limit orders, dark pools."""
     venues = tuple(one.venue for one in data.recordings)
     for name, chosen in (("market", config.market or []), ("limit", config.limit)):
@@ -123,7 +123,7 @@ def order_slots(config: StudyConfig, data: BookData) -> list[Slot]:
     return slots
 
 
-def prepare_order(config: StudyConfig, data: BookData, shares: int) -> PreparedOrder:
+def prepare_order(config: SplitStudyConfig, data: BookData, shares: int) -> PreparedOrder:
     """Sample scenarios of both parts of the day, see what slots can take, and fit models to the first part.
 
     Slots that lack books too often, or that cannot take one lot, are left out.
@@ -155,7 +155,7 @@ def prepare_order(config: StudyConfig, data: BookData, shares: int) -> PreparedO
     return PreparedOrder(shares, lot, caps, scenarios, models, fits, unused)
 
 
-def _sampled(config: StudyConfig, data: BookData, slots: list[Slot], shares: int) -> dict[str, Scenarios]:
+def _sampled(config: SplitStudyConfig, data: BookData, slots: list[Slot], shares: int) -> dict[str, Scenarios]:
     """Scenarios of both parts of the day."""
     fees = load_fees(config.fees) if config.fees is not None else None
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from riskroute.study_results.order import RECOMMENDED, OrderResult
+from riskroute.split_study_results.order import RECOMMENDED, OrderResult
 from riskroute.text import dollars_text, split_text
 
 FEW = 3

@@ -10,8 +10,8 @@ from typing import Any
 from riskroute.errors import InputError
 from riskroute.experiments.book_data import BookData, book_data
 from riskroute.experiments.panels import Panel, PanelSize
-from riskroute.experiments.study.config import SYNTHETIC, StudyConfig
-from riskroute.experiments.study.orders import (
+from riskroute.experiments.split_study.config import SYNTHETIC, SplitStudyConfig
+from riskroute.experiments.split_study.orders import (
     PARTS,
     PreparedOrder,
     order_warm_policy,
@@ -42,9 +42,9 @@ class Case:
     unplayed: list[str]
 
 
-def study_data(config: StudyConfig, out: Path) -> BookData:
+def study_data(config: SplitStudyConfig, out: Path) -> BookData:
     """Recorded books: made, imported, or found in a folder."""
-    instance_of("config", config, StudyConfig, "a StudyConfig")
+    instance_of("config", config, SplitStudyConfig, "a SplitStudyConfig")
     out = path_of("out", out)
     if config.data == [SYNTHETIC]:
         return book_data(None, config.symbol, out, config.seed, hours=_hours(config))
@@ -67,11 +67,11 @@ def study_data(config: StudyConfig, out: Path) -> BookData:
     return book_data(folder, config.symbol, out, config.seed, date=config.date)
 
 
-def _hours(config: StudyConfig) -> tuple[Any, Any]:
+def _hours(config: SplitStudyConfig) -> tuple[Any, Any]:
     return min(config.train[0], config.test[0]), max(config.train[1], config.test[1])
 
 
-def study_cases(config: StudyConfig, data: BookData) -> list[Case]:
+def study_cases(config: SplitStudyConfig, data: BookData) -> list[Case]:
     """Estimate the models, and say what is to be played for each order size and risk tolerance."""
     cases = []
     for shares in config.shares:
@@ -80,7 +80,7 @@ def study_cases(config: StudyConfig, data: BookData) -> list[Case]:
     return cases
 
 
-def _case(config: StudyConfig, prepared: PreparedOrder, tolerance: float) -> Case:
+def _case(config: SplitStudyConfig, prepared: PreparedOrder, tolerance: float) -> Case:
     problem = prepared.problem(tolerance)
     listed = isinstance(problem.actions, Actions)
     played = [name for name in config.policies if listed or not POLICIES[name].needs_list]
