@@ -33,9 +33,9 @@ from riskroute.experiments.desk.result import DeskResult
 from riskroute.experiments.desk.routing_table import routing_rows, trained_states, training_task
 from riskroute.experiments.desk.stress_table import most_worlds, stress_savings
 from riskroute.experiments.desk.surface import WORLDS, dark_surface
-from riskroute.experiments.provenance import provenance_versions
 from riskroute.files import writable_folder, write_json
 from riskroute.names import in_file_name
+from riskroute.provenance import provenance_versions
 from riskroute.simulation.engines import Engine
 from riskroute.validation import instance_of
 

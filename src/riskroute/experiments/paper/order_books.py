@@ -12,13 +12,13 @@ import polars
 
 from riskroute.errors import DataError
 from riskroute.experiments.book_data import BookData
-from riskroute.experiments.provenance import provenance_versions
 from riskroute.files import write_json, write_whole
 from riskroute.market.calibration import Calibration, calibrate
 from riskroute.market.clock import SECOND, Window, clock_place
 from riskroute.market.market_orders import walk_market_order
 from riskroute.market.sampling import closest_sampled_books, draw_sample_times, sampled_books_at
 from riskroute.paper_results import PaperBookPicture, PaperFitPoints, PaperSamplingPicture
+from riskroute.provenance import provenance_versions
 from riskroute.records import record_from_plain
 from riskroute.routing.paper_table import VENUES
 from riskroute.routing.venues import venue_model_table

@@ -11,11 +11,11 @@ from riskroute.errors import InputError
 from riskroute.experiments.comparison import COMPARED
 from riskroute.experiments.panels import Final, Panel, PanelSize, PanelWriter, panel_average, play_panels
 from riskroute.experiments.paper import autocorrelation, figure2, figure4, nonstationary
-from riskroute.experiments.provenance import provenance_versions
 from riskroute.files import write_json
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
 from riskroute.paper_results import PaperChangeStory, PaperFigureResult
+from riskroute.provenance import provenance_versions
 from riskroute.records import record_from_plain
 from riskroute.results import RegretCurve
 from riskroute.simulation.engines import Engine, Finished

@@ -12,13 +12,13 @@ from riskroute.errors import InputError
 from riskroute.experiments.book_data import BookData
 from riskroute.experiments.configs import read_toml_config
 from riskroute.experiments.panels import play_panels
-from riskroute.experiments.provenance import provenance_versions
 from riskroute.experiments.split_study.cases import Case, study_cases, study_data
 from riskroute.experiments.split_study.config import SplitStudyConfig, checked_study
 from riskroute.experiments.split_study.order_results import order_result
 from riskroute.files import writable_folder
 from riskroute.market.clock import clock_place
 from riskroute.market.store import Recording
+from riskroute.provenance import provenance_versions
 from riskroute.records import record_from_plain
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.tasks import TaskCache

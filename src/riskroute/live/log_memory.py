@@ -1,0 +1,153 @@
+"""A log in memory: for tests, and as the plain definition of what the other stores do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from riskroute.errors import InputError, StateError
+from riskroute.live.log import (
+    NO_CHAIN,
+    ConflictError,
+    Entry,
+    FencedError,
+    Head,
+    Header,
+    Lease,
+    LeaseError,
+    Row,
+    Snapshot,
+    chained,
+    checked_entries,
+    checked_range,
+    checked_text,
+    header_of,
+    header_row,
+    lease_end,
+    linked,
+)
+
+
+@dataclass
+class MemoryStore:
+    """What a file or a database is to the other logs: rows, snapshots and the lease, for any number of logs."""
+
+    stream: str = "main"
+    rows: list[Row] = field(default_factory=list)
+    snapshots: list[Snapshot] = field(default_factory=list)
+    lease: Lease = field(default_factory=lambda: Lease("", 0, 0))
+    holder: MemoryLog | None = None
+
+    def __post_init__(self) -> None:
+        if not self.rows:
+            self.rows.append(header_row(checked_text("stream", self.stream, 64)))
+
+
+class MemoryLog:
+    """A log that ends with the process.
+
+    Parameters
+    ----------
+    store : MemoryStore
+        Where the rows are, a new one if none is given; several logs may have the same store.
+
+    Examples
+    --------
+    >>> with MemoryLog() as log:
+    ...     term = log.lease("desk", 10).term
+    ...     first = log.append([Entry("order", "A1", b"buy 100", at=0), Entry("tick", "", b"", at=1)]).result()
+    ...     again = log.append([Entry("order", "A1", b"buy 100", at=2)]).result()
+    ...     kinds = [row.kind for row in log.read()]
+    >>> term, first, again, kinds
+    (1, [1, 2], [1], ['order', 'tick'])
+    """
+
+    def __init__(self, store: MemoryStore | None = None) -> None:
+        self.store = MemoryStore() if store is None else store
+        self.header: Header = header_of(self.store.rows[0], "the store")
+        self._term = 0
+        self._closed = False
+
+    def append(self, entries: Sequence[Entry]) -> Future[list[int]]:
+        self._must_be_open()
+        done: Future[list[int]] = Future()
+        checked = checked_entries(entries)
+        try:
+            done.set_result(self._append(checked))
+        except StateError as error:
+            done.set_exception(error)
+        return done
+
+    def _append(self, entries: tuple[Entry, ...]) -> list[int]:
+        if self._term == 0:
+            raise LeaseError("appending needs the lease: call lease first")
+        if self._term != self.store.lease.term:
+            raise FencedError(f"{self.store.lease.owner!r} took over the lease of this log: nothing was written")
+        rows = list(self.store.rows)
+        numbers = []
+        for entry in entries:
+            old = next((row for row in rows if entry.key and (row.kind, row.key) == (entry.kind, entry.key)), None)
+            if old is None:
+                old = chained(rows[-1].chain, len(rows), entry)
+                rows.append(old)
+            elif old.body != entry.body:
+                raise ConflictError(entry.kind, entry.key, old.seq)
+            numbers.append(old.seq)
+        self.store.rows = rows
+        return numbers
+
+    def read(self, after: int = 0, limit: int | None = None) -> Iterator[Row]:
+        self._must_be_open()
+        begin, most = checked_range(after, limit)
+        rows = self.store.rows[begin : begin + most]
+        chain = self.store.rows[begin - 1].chain if rows and begin > 0 else NO_CHAIN
+        return linked(rows, Head(begin - 1, chain))
+
+    def head(self) -> Head:
+        self._must_be_open()
+        return Head(self.store.rows[-1].seq, self.store.rows[-1].chain)
+
+    def snapshot(self, save: Snapshot | None = None) -> Snapshot | None:
+        self._must_be_open()
+        if save is not None:
+            if not self._fits(save):
+                raise InputError(f"snapshot must fit a row of the log, was of row {save.seq} with another hash")
+            self.store.snapshots.append(save)
+            return save
+        fitting = [snapshot for snapshot in reversed(self.store.snapshots) if self._fits(snapshot)]
+        return max(fitting, key=lambda snapshot: snapshot.seq, default=None)
+
+    def _fits(self, snapshot: Snapshot) -> bool:
+        return any((row.seq, row.chain) == (snapshot.seq, snapshot.chain) for row in self.store.rows)
+
+    def lease(self, owner: str, seconds: float) -> Lease:
+        self._must_be_open()
+        checked_text("owner", owner, 64)
+        now = time.time_ns()
+        old, ours = self.store.lease, self._term == self.store.lease.term != 0
+        if not ours and self.store.holder is not None and now < old.until:
+            raise LeaseError(f"{old.owner!r} writes this log, and is not done")
+        self.store.lease = Lease(owner, old.term if ours else old.term + 1, lease_end(now, seconds))
+        self.store.holder, self._term = self, self.store.lease.term
+        return self.store.lease
+
+    def close(self) -> None:
+        if self.store.holder is self:
+            self.store.holder = None
+        self._closed = True
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise StateError("the log is closed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
