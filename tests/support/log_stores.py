@@ -8,6 +8,7 @@ from pathlib import Path
 
 from riskroute.live.log import Entry, Log
 from riskroute.live.log_memory import MemoryLog, MemoryStore
+from riskroute.live.log_sqlite import SqliteLog
 
 LogOpener = Callable[[], Log]
 """Opens one more log on the same store."""
@@ -20,13 +21,19 @@ def memory_store(folder: Path) -> Iterator[LogOpener]:
     yield from _opened(lambda: MemoryLog(store))
 
 
+@contextmanager
+def sqlite_store(folder: Path) -> Iterator[LogOpener]:
+    """A new file of SQLite."""
+    yield from _opened(lambda: SqliteLog(folder / "live.db", "test"))
+
+
 def _opened(opener: LogOpener) -> Iterator[LogOpener]:
     """The opener, with a promise that what it opened is closed."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(opener())
 
 
-STORES = {"memory": memory_store}
+STORES = {"memory": memory_store, "sqlite": sqlite_store}
 
 
 def entry(key: str = "", body: bytes | str = b"", kind: str = "order", at: int = 0) -> Entry:
