@@ -15,13 +15,14 @@ export MPLCONFIGDIR    := $(CACHE)/matplotlib
 export DASK_CONFIG     := $(CACHE)/dask
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo browser test coverage bench evidence reproduction reference docs readme clean
+.PHONY: help demo browser test coverage crash bench evidence reproduction reference docs readme clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      which router to use for 1,000 shares, then what learning costs, policy by policy; files in out/demo"
 	@echo "make test      lint, types, room rules and tests; make test ROOM=learning runs the tests of one room only"
 	@echo "make coverage  make test, and which lines it reached; takes longer by a quarter"
+	@echo "make crash     kill the live router at every write, cut the power, fill the disk; make test tries a selection"
 	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"
 	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick: does it run?)"
 	@echo "make evidence  the recommended policy and the split study on instances they were not tuned on (about 30 minutes)"
@@ -75,6 +76,10 @@ test: $(VENV)/.installed-dev
 endif
 coverage: PYTESTFLAGS := --cov --cov-report=term
 coverage: test
+
+# Every fault, where `make test` tries a selection; ends with how many of each kind were survived.
+crash: $(VENV)/.installed-dev
+	RISKROUTE_CRASH=long $(PYTEST) -m crash tests/live
 
 # All of them run even if one misses a target; make then fails at the end.
 bench: $(VENV)/.installed-bench,market,report

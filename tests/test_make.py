@@ -40,3 +40,9 @@ def test_testing_installs_nothing_into_the_system() -> None:
     assert "apt-get" not in commands
     assert "--cov" not in commands.splitlines()[-1]
     assert "--cov" in make("coverage").stdout.splitlines()[-1]
+
+
+def test_every_fault_is_tried_when_asked_for() -> None:
+    last = make("crash").stdout.splitlines()[-1]
+    assert last.startswith("RISKROUTE_CRASH=long ")
+    assert last.endswith(" -m crash tests/live")

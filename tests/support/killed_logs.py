@@ -1,0 +1,106 @@
+"""Lives of logs that end with kill -9: a program that tests start, since only one without threads may fork.
+
+killed_logs.py disk FOLDER STEP     one child for every STEP-th change of the files, killed before, in or after it
+killed_logs.py live FILE            one life, which says what was answered: for whoever kills it from outside
+killed_logs.py wait FILE            takes the lease, appends, and then appends once for every line of its input
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from disk_images import Operation
+from faulty_disk import FaultyDisk, FaultyLog
+from log_life import LONG, complaint, live
+from log_stores import append, entry
+from riskroute.live.log import LeaseError
+from riskroute.live.log_sqlite import SqliteLog
+
+MANNERS = ("before", "in", "after")
+
+
+def killing(when: int, manner: str, folder: Path) -> Callable[[int, Operation, Callable[[], None]], None]:
+    """A fault that ends this process at a given change of the files."""
+
+    def fault(number: int, operation: Operation, perform: Callable[[], None]) -> None:
+        if number < when:
+            perform()
+            return
+        if manner == "in" and operation.what == "write":
+            file = os.open(folder / operation.file, os.O_WRONLY)
+            os.pwrite(file, operation.data[: len(operation.data) // 2], operation.offset)
+        elif manner == "after":
+            perform()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return fault
+
+
+def killed_once(folder: Path, when: int, manner: str) -> str | None:
+    """What is wrong after a life that is ended at a given change; None if it ends by itself before that."""
+    folder.mkdir()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        disk = FaultyDisk(killing(when, manner, folder))
+        with FaultyLog(folder / "live.db", disk, pages=8) as log:
+            live(log, lambda key: _say(writing, key))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        answered = said.read().split()
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
+        return None
+    if not os.WIFSIGNALED(status):
+        return f"the child ended with status {status}"
+    return complaint(folder / "live.db", answered)
+
+
+def kill_all(folder: Path, step: int) -> None:
+    """Kill at every ``step``-th change, and print how many lives were cut short and what was wrong."""
+    killed, wrong, when = 0, [], 1
+    while True:
+        manners = MANNERS if LONG else [MANNERS[when % 3]]
+        said = {manner: killed_once(folder / f"{when}{manner}", when, manner) for manner in manners}
+        if None in said.values():
+            break
+        killed += len(said)
+        wrong += [f"killed {manner} change {when}: {text}" for manner, text in said.items() if text]
+        when += step
+    print(json.dumps({"killed": killed, "wrong": wrong}))  # noqa: T201 - for the test
+
+
+def wait(path: Path) -> None:
+    """Write while there is input; say what came of it."""
+    with SqliteLog(path, "test") as log:
+        seconds = 0.0
+        log.lease("waiting", seconds if "--brief" in sys.argv else float("inf"))
+        append(log, [entry("first")])
+        _say(1, "ready")
+        for number, _ in enumerate(sys.stdin):
+            try:
+                append(log, [entry(f"more {number}")])
+                _say(1, "written")
+            except LeaseError as error:
+                _say(1, f"{type(error).__name__}: {error}")
+
+
+def _say(file: int, text: str) -> None:
+    os.write(file, f"{text}\n".encode())
+
+
+if __name__ == "__main__":
+    what, where = sys.argv[1], Path(sys.argv[2])
+    if what == "disk":
+        kill_all(where, int(sys.argv[3]))
+    elif what == "live":
+        with SqliteLog(where, "test") as log:
+            live(log, lambda key: _say(1, key))
+    else:
+        wait(where)
