@@ -74,9 +74,6 @@ class _File(apsw.VFSFile):
         kept = bytes(data)
         self.disk.perform(Operation("write", self.short, offset, kept), lambda: super(_File, self).xWrite(kept, offset))
 
-    def excepthook(self, *error: object) -> None:
-        """Say nothing of faults that SQLite hands on as its own errors."""
-
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
         self.disk.perform(Operation("truncate", self.short, newsize), lambda: super(_File, self).xTruncate(newsize))
 
@@ -121,7 +118,7 @@ def _as_sqlite_error() -> Iterator[None]:
         yield
     except apsw.Error as error:
         translated = sqlite3.OperationalError(str(error))
-        translated.sqlite_errorcode = error.extendedresult
+        translated.sqlite_errorcode = getattr(error, "extendedresult", sqlite3.SQLITE_ERROR)
         raise translated from error
 
 

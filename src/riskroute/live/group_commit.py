@@ -6,15 +6,17 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import groupby
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from riskroute.errors import StateError
+from riskroute.errors import DataError, InputError, StateError
 from riskroute.live.log import (
+    NO_CHAIN,
     ConflictError,
     Entry,
     FencedError,
@@ -22,15 +24,21 @@ from riskroute.live.log import (
     Lease,
     LeaseError,
     Row,
+    Snapshot,
     WriteError,
     chained,
     checked_entries,
+    checked_range,
     checked_text,
     lease_end,
+    linked,
 )
 
 SLOW_COMMIT = 1.0
 """Seconds after which a commit is reported as slow, unless the log is told another limit."""
+
+PAGE = 2000
+"""Rows read at once."""
 
 SNAPSHOTS_KEPT = 2
 """Newest snapshots that a store keeps."""
@@ -151,6 +159,35 @@ class GroupCommitLog(ABC):
         self._lease, self._head = self._take_lease(owner, seconds)
         return self._lease
 
+    def read(self, after: int = 0, limit: int | None = None) -> Iterator[Row]:
+        self._must_be_open()
+        return self._linked(*checked_range(after, limit))
+
+    def _linked(self, begin: int, most: int) -> Iterator[Row]:
+        before = Head(-1, NO_CHAIN)
+        if begin > 0:
+            first = self._page(begin - 1, 1)
+            if not first:
+                return
+            if first[0].seq != begin - 1:
+                raise DataError(f"row {begin - 1} of the log is missing")
+            before = Head(begin - 1, first[0].chain)
+        yield from linked(self._rows(begin, most), before)
+
+    def _rows(self, begin: int, most: int) -> Iterator[Row]:
+        while page := self._page(begin, min(PAGE, most)):
+            yield from page
+            begin, most = page[-1].seq + 1, most - len(page)
+
+    def snapshot(self, save: Snapshot | None = None) -> Snapshot | None:
+        self._must_be_open()
+        if save is None:
+            fitting = (one for one, digest in self._snapshots() if digest == _digest(one.body))
+            return next(fitting, None)
+        if not self._in_writer(lambda: self._save(save, _digest(save.body))):
+            raise InputError(f"snapshot must fit a row of the log, was of row {save.seq} with another hash")
+        return save
+
     def close(self) -> None:
         with self._wake:
             if self._closed:
@@ -168,6 +205,18 @@ class GroupCommitLog(ABC):
     @abstractmethod
     def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
         """Commit what `new_rows` makes of the batches; `FencedError` or `WriteError` if nothing could be written."""
+
+    @abstractmethod
+    def _page(self, begin: int, most: int) -> list[Row]:
+        """At most so many rows, in sequence, with numbers of at least ``begin``."""
+
+    @abstractmethod
+    def _snapshots(self) -> list[tuple[Snapshot, bytes]]:
+        """Snapshots that fit a row, newest first, each with the hash of its body when it was saved."""
+
+    @abstractmethod
+    def _save(self, save: Snapshot, digest: bytes) -> bool:
+        """Save a snapshot if it fits a row, and remove old ones; whether it fits."""
 
     @abstractmethod
     def _let_go(self) -> None:
@@ -284,6 +333,10 @@ def fenced(owner: str) -> FencedError:
 def held(owner: str) -> LeaseError:
     """What is told to whoever asks for a lease that somebody else has."""
     return LeaseError(f"{owner!r} writes this log, and is not done")
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=16).digest()
 
 
 def _warn_of_slow_commit(seconds: float) -> None:

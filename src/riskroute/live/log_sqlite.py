@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from itertools import starmap
 from typing import Any
 
@@ -26,27 +25,21 @@ from riskroute.live.group_commit import (
 from riskroute.live.lease_file import LeaseFile
 from riskroute.live.log import (
     FORMAT,
-    NO_CHAIN,
     Head,
     Header,
     Lease,
     Row,
     Snapshot,
     WriteError,
-    checked_range,
     checked_text,
     header_of,
     header_row,
     lease_end,
-    linked,
 )
 from riskroute.validation import path_of
 
 APPLICATION = 0x52525447
 """What a file of SQLite says it belongs to, if it is a log: "RRTG"."""
-
-PAGE = 2000
-"""Rows read at once."""
 
 _SCHEMA = (
     "CREATE TABLE log (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,"
@@ -60,6 +53,7 @@ _SCHEMA = (
     f"PRAGMA user_version = {FORMAT}",
 )
 _COLUMNS = "seq, at, kind, key, body, chain"
+_LAST = "SELECT seq, chain FROM log ORDER BY seq DESC LIMIT 1"
 _INSERT = f"INSERT INTO log ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 
 
@@ -164,52 +158,30 @@ class SqliteLog(GroupCommitLog):
             pass  # reading checks
         return header
 
-    def read(self, after: int = 0, limit: int | None = None) -> Iterator[Row]:
-        self._must_be_open()
-        begin, most = checked_range(after, limit)
-        return self._linked(begin, most)
-
-    def _linked(self, begin: int, most: int) -> Iterator[Row]:
-        before = self._query("SELECT chain FROM log WHERE seq = ?", begin - 1) if begin else [(NO_CHAIN,)]
-        if before:
-            yield from linked(self._rows(begin, most), Head(begin - 1, before[0][0]))
-        elif self._query("SELECT seq FROM log WHERE seq >= ? LIMIT 1", begin):
-            raise DataError(f"row {begin - 1} of the log is missing")
-
-    def _rows(self, begin: int, most: int) -> Iterator[Row]:
-        query = f"SELECT {_COLUMNS} FROM log WHERE seq >= ? ORDER BY seq LIMIT ?"
-        while page := self._query(query, begin, min(PAGE, most)):
-            yield from starmap(Row, page)
-            begin, most = page[-1][0] + 1, most - len(page)
-
     def head(self) -> Head:
         self._must_be_open()
-        return Head(*self._query("SELECT seq, chain FROM log ORDER BY seq DESC LIMIT 1")[0])
+        return Head(*self._query(_LAST)[0])
 
-    def snapshot(self, save: Snapshot | None = None) -> Snapshot | None:
-        self._must_be_open()
-        if save is not None:
-            self._in_writer(lambda: self._save(save))
-            return save
-        query = (
-            "SELECT s.seq, s.chain, s.body, s.digest FROM snapshot s JOIN log USING (seq, chain) ORDER BY s.seq DESC"
-        )
-        for seq, chain, body, digest in self._query(query):
-            if digest == _digest(body):
-                return Snapshot(seq, chain, body)
-        return None
+    def _page(self, begin: int, most: int) -> list[Row]:
+        query = f"SELECT {_COLUMNS} FROM log WHERE seq >= ? ORDER BY seq LIMIT ?"
+        return list(starmap(Row, self._query(query, begin, most)))
 
-    def _save(self, save: Snapshot) -> None:
+    def _snapshots(self) -> list[tuple[Snapshot, bytes]]:
+        query = "SELECT seq, chain, s.body, digest FROM snapshot s JOIN log USING (seq, chain) ORDER BY seq DESC"
+        return [(Snapshot(*snapshot), digest) for *snapshot, digest in self._query(query)]
+
+    def _save(self, save: Snapshot, digest: bytes) -> bool:
         with self._transaction():
             fitting = self._writer.execute("SELECT 1 FROM log WHERE seq = ? AND chain = ?", (save.seq, save.chain))
             if fitting.fetchone() is None:
-                raise InputError(f"snapshot must fit a row of the log, was of row {save.seq} with another hash")
-            values = (save.seq, save.chain, save.body, _digest(save.body))
+                return False
+            values = (save.seq, save.chain, save.body, digest)
             self._writer.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?, ?)", values)
             self._writer.execute(
                 "DELETE FROM snapshot WHERE seq NOT IN (SELECT seq FROM snapshot ORDER BY seq DESC LIMIT ?)",
                 (SNAPSHOTS_KEPT,),
             )
+        return True
 
     def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
         taken = False
@@ -224,7 +196,7 @@ class SqliteLog(GroupCommitLog):
                     term += 1
                 lease = Lease(owner, term, lease_end(now, seconds))
                 self._writer.execute("UPDATE lease SET owner = ?, term = ?, until = ?", (owner, term, lease.until))
-                last = self._writer.execute("SELECT seq, chain FROM log ORDER BY seq DESC LIMIT 1").fetchone()
+                last = self._writer.execute(_LAST).fetchone()
         except WriteError:
             if taken:
                 self._lock.release()
@@ -300,7 +272,3 @@ class SqliteLog(GroupCommitLog):
 
 def _as_tuple(row: Row) -> tuple[int, int, str, str, bytes, bytes]:
     return row.seq, row.at, row.kind, row.key, row.body, row.chain
-
-
-def _digest(body: bytes) -> bytes:
-    return blake2b(body, digest_size=16).digest()
