@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,10 +12,17 @@ from riskroute._version import __version__
 
 def provenance_versions() -> dict[str, str]:
     """Versions of what results depend on."""
-    packages = {name: version(name) for name in ("numpy", "scipy", "numba")}
-    return {"riskroute": __version__, "python": platform.python_version(), **packages}
+    return {"riskroute": __version__, "python": platform.python_version()} | {
+        name: _version_of(name) for name in ("numpy", "scipy", "numba")
+    }
 
 
+@cache
+def _version_of(package: str) -> str:
+    return version(package)
+
+
+@cache
 def machine_type() -> str:
     """System, architecture and processor: on two machines of one type, sums agree to the last bit."""
     try:

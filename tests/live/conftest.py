@@ -6,9 +6,14 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from once import one_at_a_time, shared_folder
+from postgres_server import postgres_programs, postgres_server
+from riskroute.extras import extra_is_installed
 
 FAULTS = "faults survived"
 
@@ -17,6 +22,20 @@ FAULTS = "faults survived"
 def survived(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
     """Note a kind of fault and how many of it were survived."""
     return lambda kind, count: record_property(FAULTS, [kind, count])
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """How to connect to a real server of PostgreSQL, which this worker starts; its files are made once for all."""
+    if not extra_is_installed("psycopg"):
+        pytest.skip("needs psycopg: pip install 'riskroute[postgres]'")
+    if postgres_programs() is None:
+        pytest.skip("needs a server of PostgreSQL: Debian's package postgresql")
+    folder = shared_folder(tmp_path_factory, "postgres")
+    with ExitStack() as stack:
+        with one_at_a_time(folder):
+            server = stack.enter_context(postgres_server(folder))
+        yield server.database
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from log_stores import STORES, LogOpener, append, entry
+from log_stores import STORES, LogOpener, append, entry, new_store
 from riskroute.errors import DataError, InputError, StateError
 from riskroute.live.log import (
     LARGEST_BODY,
@@ -37,7 +37,8 @@ from riskroute.provenance import machine_type, provenance_versions
 @pytest.fixture(params=STORES)
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogOpener]:
     """Opens logs on one new store."""
-    with STORES[request.param](tmp_path) as one:
+    database = request.getfixturevalue("postgres") if request.param == "postgres" else ""
+    with new_store(request.param, tmp_path, database) as one:
         yield one
 
 
@@ -91,7 +92,8 @@ def test_the_header_says_what_the_log_was_begun_with(log: Log) -> None:
     (first,) = log.read(-1, 1)
     assert (first.seq, first.kind, first.key) == (0, "header", "")
     assert msgspec.json.decode(first.body, type=Header) == log.header
-    assert log.header == Header(1, "test", machine_type(), provenance_versions())
+    assert log.header == Header(1, log.header.stream, machine_type(), provenance_versions())
+    assert log.header.stream.startswith("test-")
     assert log.header.versions.keys() == {"riskroute", "python", "numpy", "scipy", "numba"}
     assert 0 <= time.time_ns() - first.at < 600e9
 

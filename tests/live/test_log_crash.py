@@ -21,15 +21,13 @@ from disk_images import DiskImage, Operation, disk_images
 from faulty_disk import FaultyDisk, FaultyLog
 from log_life import BATCHES, LONG, complaint, live
 from log_stores import append, entry
-from places import ROOT
+from log_writer import ENVIRONMENT, PROGRAM, LogWriter
 from riskroute.live.log import LeaseError, WriteError, verify_chain
 from riskroute.live.log_sqlite import SqliteLog
 
 pytestmark = pytest.mark.crash
 
 Survived = Callable[[str, int], None]
-PROGRAM = ROOT / "tests" / "support" / "killed_logs.py"
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("COV_")}
 
 
 def test_nothing_answered_is_lost_when_killed_at_any_write(quick_folder: Path, survived: Survived) -> None:
@@ -210,32 +208,9 @@ def test_a_slow_sync_is_reported(quick_folder: Path) -> None:
     assert told[0] >= 0.2
 
 
-class Writer:
-    """A log in a process of its own, which appends when told to."""
-
-    def __init__(self, path: Path, *words: str) -> None:
-        command = [sys.executable, str(PROGRAM), "wait", str(path), *words]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-        )
-
-    def answer(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def ask(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-
 def test_two_processes_never_both_write(quick_folder: Path) -> None:
     """One is refused while the other lives, and takes over at once when that is killed."""
-    writer = Writer(quick_folder / "live.db")
+    writer = LogWriter(quick_folder / "live.db", math.inf)
     try:
         assert writer.answer() == "ready"
         with SqliteLog(quick_folder / "live.db") as log:
@@ -250,7 +225,7 @@ def test_two_processes_never_both_write(quick_folder: Path) -> None:
 
 
 def test_a_process_that_was_stopped_and_woken_is_refused(quick_folder: Path, survived: Survived) -> None:
-    writer = Writer(quick_folder / "live.db", "--brief")
+    writer = LogWriter(quick_folder / "live.db", 0)
     try:
         assert writer.answer() == "ready"
         os.kill(writer.process.pid, signal.SIGSTOP)

@@ -18,7 +18,8 @@ from disk_images import Operation
 from faulty_disk import FaultyDisk, FaultyLog
 from log_life import LONG, complaint, live
 from log_stores import append, entry
-from riskroute.live.log import LeaseError
+from riskroute.live.log import LeaseError, Log
+from riskroute.live.log_postgres import PostgresLog
 from riskroute.live.log_sqlite import SqliteLog
 
 MANNERS = ("before", "in", "after")
@@ -76,19 +77,17 @@ def kill_all(folder: Path, step: int) -> None:
     print(json.dumps({"killed": killed, "wrong": wrong}))  # noqa: T201 - for the test
 
 
-def wait(path: Path) -> None:
+def wait(log: Log, seconds: float) -> None:
     """Write while there is input; say what came of it."""
-    with SqliteLog(path, "test") as log:
-        seconds = 0.0
-        log.lease("waiting", seconds if "--brief" in sys.argv else float("inf"))
-        append(log, [entry("first")])
-        _say(1, "ready")
-        for number, _ in enumerate(sys.stdin):
-            try:
-                append(log, [entry(f"more {number}")])
-                _say(1, "written")
-            except LeaseError as error:
-                _say(1, f"{type(error).__name__}: {error}")
+    log.lease("waiting", seconds)
+    append(log, [entry("first")])
+    _say(1, "ready")
+    for number, _ in enumerate(sys.stdin):
+        try:
+            append(log, [entry(f"more {number}")])
+            _say(1, "written")
+        except LeaseError as error:
+            _say(1, f"{type(error).__name__}: {error}")
 
 
 def _say(file: int, text: str) -> None:
@@ -96,11 +95,12 @@ def _say(file: int, text: str) -> None:
 
 
 if __name__ == "__main__":
-    what, where = sys.argv[1], Path(sys.argv[2])
+    what, where, *more = sys.argv[1:]
     if what == "disk":
-        kill_all(where, int(sys.argv[3]))
+        kill_all(Path(where), int(more[0]))
     elif what == "live":
         with SqliteLog(where, "test") as log:
             live(log, lambda key: _say(1, key))
     else:
-        wait(where)
+        with PostgresLog(where, more[1]) if len(more) > 1 else SqliteLog(where, "test") as log:
+            wait(log, float(more[0]))

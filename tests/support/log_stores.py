@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,27 +15,29 @@ from riskroute.live.log_sqlite import SqliteLog
 LogOpener = Callable[[], Log]
 """Opens one more log on the same store."""
 
+STORES = ("memory", "sqlite", "postgres")
 
-@contextmanager
-def memory_store(folder: Path) -> Iterator[LogOpener]:
-    """A new store in memory."""
-    store = MemoryStore("test")
-    yield from _opened(lambda: MemoryLog(store))
+_NUMBERS = itertools.count()
 
 
 @contextmanager
-def sqlite_store(folder: Path) -> Iterator[LogOpener]:
-    """A new file of SQLite."""
-    yield from _opened(lambda: SqliteLog(folder / "live.db", "test"))
+def new_store(kind: str, folder: Path, database: str = "") -> Iterator[LogOpener]:
+    """A new store of some kind: in memory, in a folder, or in a database. Closes all that was opened on it."""
+    number = next(_NUMBERS)
+    stream = f"test-{os.getpid()}-{number}"
+    store = MemoryStore(stream)
 
+    def opened() -> Log:
+        if kind == "memory":
+            return MemoryLog(store)
+        if kind == "sqlite":
+            return SqliteLog(folder / f"{number}.db", stream)
+        from riskroute.live.log_postgres import PostgresLog
 
-def _opened(opener: LogOpener) -> Iterator[LogOpener]:
-    """The opener, with a promise that what it opened is closed."""
+        return PostgresLog(database, stream)
+
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(opener())
-
-
-STORES = {"memory": memory_store, "sqlite": sqlite_store}
+        yield lambda: stack.enter_context(opened())
 
 
 def entry(key: str = "", body: bytes | str = b"", kind: str = "order", at: int = 0) -> Entry:

@@ -1,0 +1,350 @@
+"""The log in PostgreSQL: the store of routers that share one database, and of a router that another one replaces."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from riskroute.errors import DataError, InputError, StateError, one_line_error
+from riskroute.extras import require_extra
+from riskroute.live.group_commit import (
+    SLOW_COMMIT,
+    SNAPSHOTS_KEPT,
+    Batch,
+    GroupCommitLog,
+    NewRows,
+    fenced,
+    held,
+    new_rows,
+)
+from riskroute.live.log import (
+    Head,
+    Header,
+    Lease,
+    Row,
+    Snapshot,
+    WriteError,
+    checked_text,
+    header_of,
+    header_row,
+    lease_end,
+)
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+PATIENCE = 5.0
+"""Seconds to wait for the end of a session that was told to end."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS riskroute_log (
+    stream text NOT NULL, seq bigint NOT NULL, at bigint NOT NULL, kind text NOT NULL, key text NOT NULL,
+    body bytea NOT NULL, chain bytea NOT NULL, CONSTRAINT riskroute_log_seq PRIMARY KEY (stream, seq));
+CREATE UNIQUE INDEX IF NOT EXISTS riskroute_log_key ON riskroute_log (stream, kind, key) WHERE key <> '';
+CREATE TABLE IF NOT EXISTS riskroute_snapshot (
+    stream text NOT NULL, seq bigint NOT NULL, chain bytea NOT NULL, body bytea NOT NULL, digest bytea NOT NULL,
+    PRIMARY KEY (stream, seq));
+CREATE TABLE IF NOT EXISTS riskroute_lease (
+    stream text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, until bigint NOT NULL)
+"""
+_COLUMNS = "seq, at, kind, key, body, chain"
+_FIRST = f"INSERT INTO riskroute_log (stream, {_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+_INSERT = f"""
+INSERT INTO riskroute_log (stream, {_COLUMNS})
+SELECT %s::text, row.* FROM
+    unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::bytea[]) AS row
+WHERE EXISTS (SELECT FROM riskroute_lease WHERE stream = %s AND term = %s)
+"""
+_KNOWN = """
+SELECT kind, key, seq, body FROM riskroute_log JOIN unnest(%s::text[], %s::text[]) AS wanted (kind, key)
+USING (kind, key) WHERE stream = %s AND key <> ''
+"""
+_LAST = "SELECT seq, chain FROM riskroute_log WHERE stream = %s ORDER BY seq DESC LIMIT 1"
+_LEASE = """
+SELECT owner, term, until, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint,
+    (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+     AND (classid::bigint << 32 | objid::bigint) = %s)
+FROM riskroute_lease WHERE stream = %s
+"""
+
+
+class _LeaseRow(NamedTuple):
+    """The lease as the database has it, its clock (ns since 1970), and the session that holds the lock, if any."""
+
+    owner: str
+    term: int
+    until: int
+    now: int
+    holder: int | None
+
+
+class PostgresLog(GroupCommitLog):
+    """A log in a database of PostgreSQL, which can hold many, each named by its stream.
+
+    The session that writes holds an advisory lock, which the server drops when its client ends; that is the lease. A
+    session whose lease has run out is ended by whoever takes it over, so that nothing it sent can still be written. The
+    second fence is that rows are only inserted under the current term of the lease, the third is the primary key.
+
+    Parameters
+    ----------
+    database : str
+        How to connect, as libpq writes it: "host=db1 dbname=desk" or "postgresql://db1/desk". It must lead to the
+        server itself: a pooler that hands sessions on would hand on the lock.
+    stream : str
+        Which log of this database.
+    create : bool
+        Whether to make the tables and the log if there are none.
+    slow_commit, on_slow_commit
+        See `GroupCommitLog`.
+    """
+
+    def __init__(
+        self,
+        database: str,
+        stream: str = "main",
+        *,
+        create: bool = True,
+        slow_commit: float = SLOW_COMMIT,
+        on_slow_commit: Callable[[float], None] | None = None,
+    ) -> None:
+        require_extra("logs in PostgreSQL", "postgres", "psycopg")
+        super().__init__(slow_commit=slow_commit, on_slow_commit=on_slow_commit)
+        self.stream = checked_text("stream", stream, 64)
+        self._database = database
+        self._lock = int.from_bytes(blake2b(f"riskroute {stream}".encode(), digest_size=8).digest()) >> 1
+        self._locked = False
+        self._reading = threading.Lock()
+        self._writer: Connection[Any] | None = None
+        self._reader = self._connected()
+        try:
+            if create:
+                self._set_up()
+            self.header: Header = self._checked()
+        except BaseException:
+            self._reader.close()
+            raise
+
+    def _connected(self) -> Connection[Any]:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+
+        try:
+            settings: dict[str, Any] = {"connect_timeout": 10, "application_name": "riskroute"}
+            connection = psycopg.connect(**settings | conninfo_to_dict(self._database), autocommit=True)
+            connection.execute("SET synchronous_commit = on")
+        except psycopg.ProgrammingError as error:
+            raise InputError(f"database must be what libpq takes, but: {one_line_error(error)}") from None
+        except psycopg.Error as error:
+            raise StateError(f"the database cannot be reached: {one_line_error(error)}") from None
+        return connection
+
+    def _set_up(self) -> None:
+        """Make tables, header and lease, if they are not there."""
+        with self._failing_as_write_error(), self._reader.transaction():
+            there = self._reader.execute("SELECT to_regclass('riskroute_log') IS NOT NULL").fetchone()
+            self._reader.execute("SELECT pg_advisory_xact_lock(0)")  # one at a time, or creating fails
+            if not there or not there[0]:
+                self._reader.execute(_SCHEMA)
+            lease = "INSERT INTO riskroute_lease VALUES (%s, '', 0, 0) ON CONFLICT DO NOTHING"
+            if self._reader.execute(lease, (self.stream,)).rowcount:
+                self._reader.execute(_FIRST, (self.stream, *_as_tuple(header_row(self.stream))))
+
+    def _checked(self) -> Header:
+        """The header, after a look at whether the last row fits."""
+        there = self._query("SELECT to_regclass('riskroute_log') IS NOT NULL")[0][0]
+        first = self._page(0, 1) if there else []
+        if not first:
+            raise DataError(f"the database has no log of stream {self.stream!r}")
+        if first[0].seq != 0:
+            raise DataError("row 0 of the log is missing")
+        header = header_of(first[0], f"stream {self.stream!r}")
+        for _ in self.read(max(self.head().seq - 2, -1)):
+            pass  # reading checks
+        return header
+
+    def head(self) -> Head:
+        self._must_be_open()
+        return Head(*self._query(_LAST, self.stream)[0])
+
+    def _page(self, begin: int, most: int) -> list[Row]:
+        query = f"SELECT {_COLUMNS} FROM riskroute_log WHERE stream = %s AND seq >= %s ORDER BY seq LIMIT %s"
+        return list(starmap(Row, self._query(query, self.stream, begin, most)))
+
+    def _snapshots(self) -> list[tuple[Snapshot, bytes]]:
+        query = """SELECT seq, chain, s.body, digest FROM riskroute_snapshot s JOIN riskroute_log
+                   USING (stream, seq, chain) WHERE stream = %s ORDER BY seq DESC"""
+        return [(Snapshot(*snapshot), digest) for *snapshot, digest in self._query(query, self.stream)]
+
+    def _save(self, save: Snapshot, digest: bytes) -> bool:
+        with self._failing_as_write_error(), self._live_writer().transaction():
+            saved = self._live_writer().execute(
+                """INSERT INTO riskroute_snapshot SELECT stream, seq, chain, %s, %s FROM riskroute_log
+                   WHERE stream = %s AND seq = %s AND chain = %s
+                   ON CONFLICT (stream, seq) DO UPDATE SET body = excluded.body, digest = excluded.digest""",
+                (save.body, digest, self.stream, save.seq, save.chain),
+            )
+            self._live_writer().execute(
+                """DELETE FROM riskroute_snapshot WHERE stream = %s AND seq NOT IN (
+                   SELECT seq FROM riskroute_snapshot WHERE stream = %s ORDER BY seq DESC LIMIT %s)""",
+                (self.stream, self.stream, SNAPSHOTS_KEPT),
+            )
+        return saved.rowcount == 1
+
+    def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
+        with self._failing_as_write_error():
+            writer = self._live_writer()
+            if writer.execute("SHOW fsync").fetchone() != ("on",):
+                raise StateError("the database must have fsync on: without it, a power cut loses what was answered")
+            old = self._lease_row()
+            if not self._locked:
+                self._take_lock(old, by_force=self._is_ours(old) or old.now >= old.until)
+                old = self._lease_row()
+            term = old.term if self._is_ours(old) else old.term + 1
+            lease = Lease(owner, term, lease_end(old.now, seconds))
+            update = "UPDATE riskroute_lease SET owner = %s, term = %s, until = %s WHERE stream = %s"
+            writer.execute(update, (owner, term, lease.until, self.stream))
+            last = writer.execute(_LAST, (self.stream,)).fetchone()
+            assert last is not None
+        return lease, Head(*last)
+
+    def _is_ours(self, row: _LeaseRow) -> bool:
+        return self._lease is not None and self._lease.term == row.term
+
+    def _take_lock(self, old: _LeaseRow, *, by_force: bool) -> None:
+        """Lock the stream for the session that writes; by force, the session that has the lock is ended."""
+        writer = self._live_writer()
+        if by_force and old.holder is not None:
+            writer.execute("SELECT pg_terminate_backend(%s)", (old.holder,))
+        began = time.monotonic()
+        while not self._locked:
+            answer = writer.execute("SELECT pg_try_advisory_lock(%s)", (self._lock,)).fetchone()
+            self._locked = answer == (True,)
+            if not self._locked:
+                now = self._lease_row()
+                if not by_force or now.term != old.term or time.monotonic() > began + PATIENCE:
+                    raise held(now.owner)
+                time.sleep(0.002)
+
+    def _lease_row(self) -> _LeaseRow:
+        row = self._live_writer().execute(_LEASE, (self._lock, self.stream)).fetchone()
+        assert row is not None
+        return _LeaseRow(*row)
+
+    def _live_writer(self) -> Connection[Any]:
+        """The connection that writes, a new one if it was lost; with the old one, its lock is gone."""
+        if self._writer is None or self._writer.closed:
+            self._locked = False
+            self._writer = self._connected()
+        return self._writer
+
+    def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
+        """Insert at once as if no key were known, since most are new; only if one is known, look them all up."""
+        import psycopg
+
+        written = new_rows(head, batches, {})
+        if all(isinstance(outcome, list) for outcome in written.outcomes):
+            with suppress(psycopg.errors.UniqueViolation):
+                return self._inserted(lease, written)
+        keys = list({(entry.kind, entry.key) for batch in batches for entry in batch if entry.key})
+        with self._failing_as_write_error():
+            wanted = [[key[k] for key in keys] for k in range(2)]
+            found = self._live_writer().execute(_KNOWN, (*wanted, self.stream)).fetchall()
+        written = new_rows(head, batches, {(kind, key): (seq, body) for kind, key, seq, body in found})
+        try:
+            return self._inserted(lease, written)
+        except psycopg.errors.UniqueViolation:
+            raise fenced(self._lease_row().owner) from None
+
+    def _inserted(self, lease: Lease, written: NewRows) -> NewRows:
+        """Insert rows under a lease; `FencedError` if it is not the current one."""
+        import psycopg
+
+        writer, rows = self._live_writer(), written.rows
+        columns = [[getattr(row, name) for row in rows] for name in _COLUMNS.split(", ")]
+        try:
+            if rows:
+                values = (self.stream, *columns, self.stream, lease.term)
+                current = writer.execute(_INSERT, values).rowcount == len(rows)
+            else:
+                current = self._lease_row().term == lease.term
+        except psycopg.errors.UniqueViolation:
+            raise
+        except psycopg.Error as error:
+            if writer.closed:
+                return self._after_loss(lease, written, error)
+            raise _not_written(error, definite=True) from error
+        if not current:
+            raise fenced(self._lease_row().owner)
+        return written
+
+    def _after_loss(self, lease: Lease, written: NewRows, error: Exception) -> NewRows:
+        """Find out what became of rows whose connection was lost, once the session that sent them is gone.
+
+        It is gone if we, or somebody who took the lease over, could lock the stream.
+        """
+        try:
+            now = self._lease_row()
+            if now.term == lease.term:
+                self._take_lock(now, by_force=True)
+            first = written.rows[:1]
+            there = first and self._page(first[0].seq, 1)
+        except Exception:
+            raise _not_written(error, definite=False) from error
+        if there and there[0] == first[0]:
+            return written
+        if now.term != lease.term:
+            raise fenced(now.owner)
+        raise _not_written(error, definite=True) from error
+
+    @contextmanager
+    def _failing_as_write_error(self) -> Iterator[None]:
+        """Errors of the database as `WriteError`: what such blocks write can be written again, or is not needed."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as error:
+            raise _not_written(error, definite=True) from error
+
+    def _query(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """All rows of a query, by the connection for readers, which is made anew if it was lost."""
+        import psycopg
+
+        with self._reading:
+            self._must_be_open()
+            try:
+                if self._reader.closed:
+                    self._reader = self._connected()
+                return self._reader.execute(query, values, binary=True).fetchall()
+            except psycopg.OperationalError:
+                if not self._reader.closed:
+                    raise
+                self._reader = self._connected()
+            return self._reader.execute(query, values, binary=True).fetchall()
+
+    def _let_go(self) -> None:
+        import psycopg
+
+        if self._writer is not None:
+            if self._lease is not None and self._locked:
+                with suppress(psycopg.Error):
+                    update = "UPDATE riskroute_lease SET until = 0 WHERE stream = %s AND term = %s"
+                    self._writer.execute(update, (self.stream, self._lease.term))
+                    self._writer.execute("SELECT pg_advisory_unlock(%s)", (self._lock,))
+            self._writer.close()
+        with self._reading:
+            self._reader.close()
+
+
+def _as_tuple(row: Row) -> tuple[int, int, str, str, bytes, bytes]:
+    return row.seq, row.at, row.kind, row.key, row.body, row.chain
+
+
+def _not_written(error: Exception, *, definite: bool) -> WriteError:
+    return WriteError(f"the database cannot be written: {one_line_error(error)}", definite=definite)
