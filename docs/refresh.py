@@ -155,7 +155,7 @@ def reference() -> None:
     (ROOT / "docs" / "configuration.md").write_text(configuration_page())
 
 
-BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers", "backtest")
+BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers", "backtest", "live_log")
 EVIDENCE = {
     "evidence": "evidence.md",
     "slopes": "evidence.md",
