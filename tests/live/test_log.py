@@ -174,6 +174,16 @@ def test_two_leaders_never_both_write(opener: LogOpener) -> None:
     verify_chain(old)
 
 
+def test_a_lease_that_was_taken_over_can_be_taken_back(opener: LogOpener) -> None:
+    one, other = opener(), opener()
+    assert [log.lease("either", 0).term for log in (one, other, one, other)] == [1, 2, 3, 4]
+    head = one.head()
+    assert one.snapshot(Snapshot(head.seq, head.chain, b"state")) == other.snapshot()
+    with pytest.raises(FencedError):
+        append(one, [entry("a")])
+    assert append(other, [entry("a")]) == [1]
+
+
 def test_a_lease_runs_out_with_time(opener: LogOpener) -> None:
     old, new = opener(), opener()
     until = old.lease("old", 0.05).until

@@ -182,7 +182,7 @@ class PostgresLog(GroupCommitLog):
         return [(Snapshot(*snapshot), digest) for *snapshot, digest in self._query(query, self.stream)]
 
     def _save(self, save: Snapshot, digest: bytes) -> bool:
-        with self._failing_as_write_error(), self._live_writer().transaction():
+        with self._failing_as_write_error(), self._awake_writer().transaction():
             saved = self._live_writer().execute(
                 """INSERT INTO riskroute_snapshot SELECT stream, seq, chain, %s, %s FROM riskroute_log
                    WHERE stream = %s AND seq = %s AND chain = %s
@@ -198,7 +198,7 @@ class PostgresLog(GroupCommitLog):
 
     def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
         with self._failing_as_write_error():
-            writer = self._live_writer()
+            writer = self._awake_writer()
             if writer.execute("SHOW fsync").fetchone() != ("on",):
                 raise StateError("the database must have fsync on: without it, a power cut loses what was answered")
             old = self._lease_row()
@@ -242,6 +242,14 @@ class PostgresLog(GroupCommitLog):
             self._locked = False
             self._writer = self._connected()
         return self._writer
+
+    def _awake_writer(self) -> Connection[Any]:
+        """The same, after a question whether its session is still there; whoever took our lease over has ended it."""
+        import psycopg
+
+        with suppress(psycopg.OperationalError):
+            self._live_writer().execute("SELECT 1")
+        return self._live_writer()
 
     def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
         """Insert at once as if no key were known, since most are new; only if one is known, look them all up."""
