@@ -22,7 +22,8 @@ from faulty_disk import FaultyDisk, FaultyLog
 from log_life import BATCHES, LONG, complaint, live
 from log_stores import append, entry
 from log_writer import ENVIRONMENT, PROGRAM, LogWriter
-from riskroute.live.log import LeaseError, WriteError, verify_chain
+from riskroute.live.group_commit import _Call
+from riskroute.live.log import LeaseError, Snapshot, WriteError, verify_chain
 from riskroute.live.log_sqlite import SqliteLog
 
 pytestmark = pytest.mark.crash
@@ -69,7 +70,7 @@ def test_nothing_answered_is_lost_when_killed_at_any_system_call(quick_folder: P
     survived("kill -9 at a system call of the writer", killed)
 
 
-def recorded_life(folder: Path, synchronous: str) -> list[DiskImage]:
+def recorded_life(folder: Path, synchronous: str = "") -> list[DiskImage]:
     """All disk images that a power cut in the life of a log may leave."""
     folder.mkdir()
     disk = FaultyDisk()
@@ -94,7 +95,7 @@ def complaints(folder: Path, images: list[DiskImage]) -> list[str]:
 
 
 def test_nothing_answered_is_lost_when_the_power_is_cut(quick_folder: Path, survived: Survived) -> None:
-    images = recorded_life(quick_folder / "life", "FULL")
+    images = recorded_life(quick_folder / "life")
     assert len(images) > 500
     tried = images if LONG else images[::9]
     assert complaints(quick_folder, tried) == []
@@ -151,6 +152,40 @@ def test_nothing_is_lost_or_half_written_when_the_disk_is_full(quick_folder: Pat
     else:
         pytest.fail("the life of a log has fewer changes than that")
     survived("full disk from a write on", full)
+
+
+def test_what_was_appended_behind_a_failure_fails_too(quick_folder: Path) -> None:
+    """Who appended it could not know of the failure: it must not be there without what came before it."""
+    stopped, going = threading.Event(), threading.Event()
+
+    def fault(number: int, operation: Operation, perform: Callable[[], None]) -> None:
+        if stopped.is_set():
+            going.set()
+            if not queued.wait(30):
+                raise TimeoutError
+            stopped.clear()
+            raise apsw.exception_for(apsw.SQLITE_FULL)
+        perform()
+
+    queued = threading.Event()
+    with FaultyLog(quick_folder / "live.db", FaultyDisk(fault)) as log:
+        log.lease("desk", math.inf)
+        stopped.set()
+        futures = [log.append([entry("first")])]
+        assert going.wait(30)
+        futures += [log.append([entry(f"later {k}")]) for k in range(5)]
+        between = threading.Thread(target=log.snapshot, args=(Snapshot(0, log.head().chain, b"state"),))
+        between.start()
+        while not isinstance(log._jobs[-1], _Call):
+            time.sleep(0.001)
+        futures.append(log.append([entry("last")]))
+        queued.set()
+        between.join()
+        for future in futures:
+            error = future.exception(30)
+            assert isinstance(error, WriteError)
+            assert error.definite
+        assert append(log, [entry("first")]) == [1]
 
 
 def complaint_of_some(path: Path) -> str:

@@ -82,7 +82,7 @@ def test_only_the_newest_snapshots_are_kept(postgres: str, stream: str, log: Pos
 def test_a_database_that_cannot_be_used_is_refused(postgres: str, stream: str) -> None:
     with pytest.raises(InputError, match="database must be what libpq takes, but: "):
         PostgresLog("hots=nowhere")
-    with pytest.raises(StateError, match="the database cannot be reached: ") as caught:
+    with pytest.raises(WriteError, match="the database cannot be reached: ") as caught:
         PostgresLog("host=/nowhere dbname=desk password=secret")
     assert "secret" not in str(caught.value)
     with pytest.raises(DataError, match=f"the database has no log of stream '{stream}'"):
@@ -142,6 +142,26 @@ def test_a_lost_connection_is_made_anew_and_nothing_was_written(postgres: str, l
         append(log, [])
     assert log.lease("first", math.inf).term == 1
     verify_chain(log)
+
+
+def test_who_writes_on_a_new_connection_has_locked_the_log_again(postgres: str, stream: str, log: PostgresLog) -> None:
+    end_session(postgres, log._writer)
+    head = log.head()
+    log.snapshot(Snapshot(head.seq, head.chain, b"state"))  # connects again
+    assert append(log, [entry("b")]) == [2]
+    with PostgresLog(postgres, stream) as second, pytest.raises(LeaseError, match="'first' writes this log"):
+        second.lease("second", 1)
+
+
+def test_who_comes_back_after_a_takeover_is_refused(postgres: str, stream: str, log: PostgresLog) -> None:
+    log.lease("first", 0)
+    with PostgresLog(postgres, stream) as second:
+        second.lease("second", math.inf)
+        head = log.head()
+        log.snapshot(Snapshot(head.seq, head.chain, b"state"))
+        with pytest.raises(FencedError, match="'second' took over the lease"):
+            append(log, [entry("b")])
+        assert append(second, [entry("c")]) == [2]
 
 
 class Losing:

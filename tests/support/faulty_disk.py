@@ -123,11 +123,9 @@ def _as_sqlite_error() -> Iterator[None]:
 
 
 class FaultyLog(SqliteLog):
-    """A log on a faulty disk; ``synchronous`` other than FULL breaks its promise, and tests must notice."""
+    """A log on a faulty disk; with another ``synchronous`` than its own it breaks its promise, and tests must notice."""
 
-    def __init__(
-        self, path: Path, disk: FaultyDisk, synchronous: str = "FULL", pages: int = 1000, **options: Any
-    ) -> None:
+    def __init__(self, path: Path, disk: FaultyDisk, synchronous: str = "", pages: int = 1000, **options: Any) -> None:
         self.disk, self.synchronous, self.pages = disk, synchronous, pages
         super().__init__(path, "test", **options)
 
@@ -136,6 +134,7 @@ class FaultyLog(SqliteLog):
 
     def _opened(self) -> Any:
         connection = super()._opened()
-        connection.execute(f"PRAGMA synchronous = {self.synchronous}")
+        if self.synchronous:
+            connection.execute(f"PRAGMA synchronous = {self.synchronous}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {self.pages}")
         return connection

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import groupby
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -127,7 +126,12 @@ class GroupCommitLog(ABC):
     slow_commit : float
         Seconds after which a commit is reported as slow.
     on_slow_commit : callable, optional
-        Called with the seconds of a slow commit, in the thread that writes. Without it, a warning is logged.
+        Called with the seconds of a slow commit. Without it, a warning is logged.
+
+    Notes
+    -----
+    What is called when a commit was slow, and what was hung on the futures of appends, runs in the thread that writes:
+    it may append, but must not wait for the log.
     """
 
     def __init__(
@@ -242,23 +246,31 @@ class GroupCommitLog(ABC):
             raise StateError("the log is closed")
 
     def _run(self) -> None:
-        """Do all that waits, again and again, until the log is closed."""
+        """Do what waits, all appends up to the next call at once, until the log is closed."""
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._jobs or self._closed)
-                jobs, self._jobs = self._jobs, []
-            if not jobs:
-                return
-            for kind, some in groupby(jobs, type):
-                if kind is _Append:
-                    self._commit([job for job in some if isinstance(job, _Append)])
-                else:
-                    for job in some:
-                        self._settle(job)
+                if not self._jobs:
+                    return
+                group = self._next_appends()
+                call = None if group else self._jobs.pop(0)
+            if isinstance(call, _Call):
+                self._settle(call)
+            else:
+                self._commit(group)
 
-    def _settle(self, job: _Append | _Call) -> None:
+    def _next_appends(self) -> list[_Append]:
+        """Take the appends before the next call out of what waits."""
+        group = []
+        for job in self._jobs:
+            if not isinstance(job, _Append):
+                break
+            group.append(job)
+        del self._jobs[: len(group)]
+        return group
+
+    def _settle(self, job: _Call) -> None:
         """Make a call, and hand on what comes of it."""
-        assert isinstance(job, _Call)
         try:
             job.done.set_result(self._attempted(job.call))
         except Exception as error:
@@ -279,18 +291,29 @@ class GroupCommitLog(ABC):
         began = time.perf_counter()
         rows = 0
         outcomes: Sequence[list[int] | Exception]
+        failure = None
         try:
             rows, outcomes = self._written([append.batch for append in group])
         except Exception as error:
-            outcomes = [error] * len(group)
+            failure, outcomes = error, [error] * len(group)
         seconds = time.perf_counter() - began
         for append, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, list):
                 append.done.set_result(outcome)
             else:
                 append.done.set_exception(outcome)
+        if failure is not None:
+            self._fail_waiting(failure)
         if rows:
             self._note(seconds, rows)
+
+    def _fail_waiting(self, failure: Exception) -> None:
+        """Refuse what waits too: it was appended by somebody who did not know, and may build on what failed."""
+        with self._wake:
+            waiting = [job for job in self._jobs if isinstance(job, _Append)]
+            self._jobs = [job for job in self._jobs if isinstance(job, _Call)]
+        for append in waiting:
+            append.done.set_exception(failure)
 
     def _written(self, batches: list[Batch]) -> tuple[int, Sequence[Outcome]]:
         """Write batches; how many rows that made, and what each batch gets."""

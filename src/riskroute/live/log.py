@@ -146,7 +146,8 @@ class Log(Protocol):
 
         Calls take effect in their sequence. An entry whose kind and key are in the log already is not written again:
         it has the number of the old row. The result is `ConflictError` if the body is another one, `FencedError` if
-        somebody else took over the lease, `LeaseError` if it was never taken, `WriteError` if the store fails.
+        somebody else took over the lease, `LeaseError` if it was never taken, `WriteError` if the store fails. But for
+        a conflict, which is one batch's own, all that waits to be written then fails too.
         """
         ...
 

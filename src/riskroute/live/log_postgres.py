@@ -141,7 +141,7 @@ class PostgresLog(GroupCommitLog):
         except psycopg.ProgrammingError as error:
             raise InputError(f"database must be what libpq takes, but: {one_line_error(error)}") from None
         except psycopg.Error as error:
-            raise StateError(f"the database cannot be reached: {one_line_error(error)}") from None
+            raise WriteError(f"the database cannot be reached: {one_line_error(error)}", definite=True) from None
         return connection
 
     def _set_up(self) -> None:
@@ -255,6 +255,8 @@ class PostgresLog(GroupCommitLog):
         """Insert at once as if no key were known, since most are new; only if one is known, look them all up."""
         import psycopg
 
+        if not self._locked:
+            self._lock_again(lease)
         written = new_rows(head, batches, {})
         if all(isinstance(outcome, list) for outcome in written.outcomes):
             with suppress(psycopg.errors.UniqueViolation):
@@ -268,6 +270,16 @@ class PostgresLog(GroupCommitLog):
             return self._inserted(lease, written)
         except psycopg.errors.UniqueViolation:
             raise fenced(self._lease_row().owner) from None
+
+    def _lock_again(self, lease: Lease) -> None:
+        """Lock the stream for a new connection, if the lease is still ours."""
+        with self._failing_as_write_error():
+            now = self._lease_row()
+            if now.term == lease.term:
+                self._take_lock(now, by_force=True)
+                now = self._lease_row()
+        if now.term != lease.term:
+            raise fenced(now.owner)
 
     def _inserted(self, lease: Lease, written: NewRows) -> NewRows:
         """Insert rows under a lease; `FencedError` if it is not the current one."""

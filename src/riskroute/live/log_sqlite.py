@@ -230,7 +230,7 @@ class SqliteLog(GroupCommitLog):
             if not isinstance(error, sqlite3.Error):
                 raise
             code = getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR
-            if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            if code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise DataError(f"{self.path} cannot be read: {one_line_error(error)}") from error
             definite = undone and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
             raise WriteError(f"{self.path} cannot be written: {one_line_error(error)}", definite=definite) from error
