@@ -123,7 +123,7 @@ def _as_sqlite_error() -> Iterator[None]:
 
 
 class FaultyLog(SqliteLog):
-    """A log on a faulty disk; with another ``synchronous`` than its own it breaks its promise, and tests must notice."""
+    """A log on a faulty disk; ``synchronous`` in place of its own breaks its promise, and tests must notice."""
 
     def __init__(self, path: Path, disk: FaultyDisk, synchronous: str = "", pages: int = 1000, **options: Any) -> None:
         self.disk, self.synchronous, self.pages = disk, synchronous, pages
