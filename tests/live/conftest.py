@@ -55,5 +55,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 counts[value[0]] += value[1]
     if counts:
         terminalreporter.section(f"{FAULTS}: {sum(counts.values()):,}")
-        for kind, count in counts.items():
+        for kind, count in counts.most_common():
             terminalreporter.write_line(f"{count:>7,}  {kind}")
