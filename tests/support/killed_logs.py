@@ -102,5 +102,5 @@ if __name__ == "__main__":
         with SqliteLog(where, "test") as log:
             live(log, lambda key: _say(1, key))
     else:
-        with PostgresLog(where, more[1]) if len(more) > 1 else SqliteLog(where, "test") as log:
-            wait(log, float(more[0]))
+        with PostgresLog(where, more[1]) if len(more) > 1 else SqliteLog(where, "test") as waiting:
+            wait(waiting, float(more[0]))
