@@ -95,8 +95,8 @@ def test_the_guide_to_routers_prints_what_its_first_command_does(tmp_path: Path)
 
 
 def test_there_is_something_to_run() -> None:
-    assert len(SNIPPETS) == 9
-    assert [len(commands) for commands in BLOCKS] == [4, 3, 2, 4, 1, 1, 1]
+    assert len(SNIPPETS) == 10
+    assert [len(commands) for commands in BLOCKS] == [4, 3, 3, 4, 1, 1, 1, 1, 2]
 
 
 def test_the_page_on_reproduction_states_every_claim() -> None:

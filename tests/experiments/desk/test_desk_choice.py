@@ -13,7 +13,7 @@ from riskroute.experiments.backtest.summary import Comparison, Paired, RouterRes
 from riskroute.experiments.desk.choice import REASONS, choose_router, why
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.differences import differences_by_state, learning_cost, saving_of
-from riskroute.experiments.desk.records import DeskCase, Estimate, LearningCost, Saving
+from riskroute.experiments.desk.records import DarkSurface, DeskCase, Estimate, LearningCost, Saving, SurfacePoint
 from riskroute.experiments.desk.words import case_paragraph
 
 
@@ -213,3 +213,47 @@ def test_learning_costs_most_on_the_first_day() -> None:
     assert learning_cost(orders, "sweep", seed=0) is None
     single = learning_cost(orders.filter(pl.col("day") == "2019-03-04"), "contextual", seed=0)
     assert single == LearningCost(cost.first_day_bps, None)
+
+
+def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
+    """The expected shortfall stands beside the saving, whichever way it goes."""
+    found, saved = CASES["beats"], Estimate(0.4, 0.2, 0.6)
+    heavy = dataclasses.replace(found.routers["contextual"], es95_bps=9.0)
+    fitted = {"sweep": found.routers["sweep"], "static+sweep": heavy, "clairvoyant": found.routers["clairvoyant"]}
+    saving = Saving("contextual", "sweep", saved, saved, saved, None)
+    case = DeskCase(
+        *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats", saving, (), ()),
+        *(None, None, 1.0, None, (), found, "LUMO"),
+    )
+    text = case_paragraph(case, DeskConfig())
+    assert text.startswith("For orders of 100 shares of LUMO to be done at once, use contextual.")
+    tail = "the worst twentieth of the orders of contextual cost 5.60 bps on average, against 6.00 bps with sweep."
+    assert f"Its tail is no worse than the rule's: {tail}" in text
+    assert "fitted" not in text
+    worse = dataclasses.replace(
+        case, chosen="static+sweep", use="static+sweep", comparison=dataclasses.replace(found, routers=fitted)
+    )
+    text = case_paragraph(worse, DeskConfig())
+    assert "Its tail is worse than the rule's: the worst twentieth of the orders of static+sweep cost 9.00 bps" in text
+    assert "static+sweep was fitted to the training days it was chosen on, which flatters it there." in text
+    pooled = case_paragraph(dataclasses.replace(case, symbol=""), DeskConfig(), pooled=True)
+    assert pooled.startswith("All symbols together: for orders of 100 shares to be done at once, use contextual. On ")
+    assert "tail" not in pooled
+
+
+def test_the_surface_says_where_the_saving_is_not_clear() -> None:
+    clear, unclear = Estimate(0.4, 0.2, 0.6), Estimate(0.1, -0.1, 0.3)
+    found, saving = CASES["beats"], Saving("contextual", "sweep", clear, clear, clear, None)
+
+    def said(*estimates: Estimate) -> str:
+        points = tuple(SurfacePoint(presence, 1.0, one) for presence, one in zip((0.5, 2.0), estimates, strict=True))
+        surface = DarkSurface("contextual", "sweep", 72, points)
+        case = DeskCase(
+            *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats", saving, (), ()),
+            *(None, None, 1.0, surface, (), found),
+        )
+        return case_paragraph(case, DeskConfig()).rpartition("(")[2]
+
+    assert said(clear, clear) == "72 orders each, and clear in each)."
+    assert said(clear, unclear) == "72 orders each, and not always clear with 2 times as much)."
+    assert said(unclear, unclear) == "72 orders each, and not clear in any)."
