@@ -16,7 +16,7 @@ from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.cost_inputs import check_fills
 from riskroute.experiments.backtest.costs import recomputed_cost
 from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import RouterChoice, play_routers
+from riskroute.experiments.backtest.play import RouterChoice, TableCache, perform_plays, play_routers, play_tasks
 from riskroute.experiments.backtest.tables import CHILDREN, FILLS, ORDERS, Tables
 from riskroute.market.clock import SECOND
 from riskroute.market.queue_fills import QueueReplay
@@ -150,3 +150,22 @@ def test_symbols_and_seeds_are_tasks_of_their_own(dark_days: list[MarketDay]) ->
     assert counts == [("LUMO", 0, 12), ("LUMO", 1, 12), ("OTHER", 0, 6), ("OTHER", 1, 6)]
     with_judged = tables.orders.group_by("symbol", "day", maintain_order=True).agg(pl.col("judged").sum()).rows()
     assert sorted(with_judged) == [("LUMO", "2019-03-04", 0), ("LUMO", "2019-03-05", 12), ("OTHER", "2019-03-04", 6)]
+
+
+def test_tasks_that_take_long_are_begun_first_and_results_keep_their_places(
+    dark_days: list[MarketDay], tmp_path: Path
+) -> None:
+    """The state of a router is kept with its tables; another symbol with the same books is another task."""
+    config, cache = BacktestConfig(orders=2), TableCache(tmp_path)
+    names = ("sweep", "dark-first+sweep", "spray", "clairvoyant")
+    tasks = play_tasks([RouterChoice(name, name) for name in names], dark_days[:1], config)
+    begun: list[str] = []
+    found = perform_plays(tasks, engine=HERE, cache=cache, finished=lambda task: begun.append(task.choice.label))
+    assert begun == ["clairvoyant", "dark-first+sweep", "sweep", "spray"]
+    assert [one.orders["router"][0] for one in found] == list(names)
+    assert [one.state["router"] for one in found if one.state is not None] == list(names)
+    (tmp_path / tasks[0].identity / "state.json").write_text("{")
+    assert cache.get(tasks[0]) is None
+    twin = dataclasses.replace(tasks[1], days=(dataclasses.replace(dark_days[0], symbol="TWIN"),))
+    assert cache.has(tasks[1])
+    assert not cache.has(twin)
