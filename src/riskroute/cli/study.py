@@ -123,7 +123,7 @@ def run_study(study: Study, out: Path, kept: Path, engine: Engine) -> tuple[Desk
 
     config = study.config
     with nothing_lost(kept):
-        with track(config.days or 10, "days made ready") as progress:
+        with track((config.days or 10) * max(len(config.symbols), 1), "days made ready") as progress:
             days = study.days(kept=kept, engine=engine, progress=progress)
         cache = played_cache(kept)
         plays = most_plays(config, len({day.symbol for day in days}), pools=bool(days[0].pools))
