@@ -38,6 +38,7 @@ MACHINES = {
 }
 """Without OpenBLAS's SkylakeX: a processor that can run its code does so anyway, and no other can."""
 
+_SLOW = {"generic": pytest.mark.thorough}  # compiles every kernel again
 _NEEDS = {"haswell": "avx2", "nehalem": "sse4_2"}  # of the processor, to run another's code
 
 
@@ -96,7 +97,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]
 
 
 @pytest.mark.usefixtures("untraced")
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_SLOW.get(name, ())) for name in MACHINES])
 def test_every_machine_prints_the_same_numbers(name: str, usual: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
     """The machine as it is against all that it can pretend to be."""
     if _NEEDS.get(name, "") not in {"", *processor_flags()}:

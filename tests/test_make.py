@@ -34,6 +34,12 @@ def test_an_unknown_room_is_answered_by_a_sentence() -> None:
     assert "pytest" not in done.stdout
 
 
+def test_what_testing_leaves_out_is_run_by_continuous_integration() -> None:
+    assert make("thorough").stdout.splitlines()[-1].endswith(" -m thorough tests")
+    steps = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert {"make coverage", "make thorough"} <= set(steps)
+
+
 def test_testing_installs_nothing_into_the_system() -> None:
     assert "apt-get" in make("browser", "PATH=").stdout
     commands = make("test").stdout

@@ -133,13 +133,13 @@ def some_task(number: int, policy: Policy | None = None) -> Task:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["local", "dask", "ray"])
+@pytest.mark.parametrize("kind", ["local", "dask", pytest.param("ray", marks=pytest.mark.thorough)])
 def test_a_lost_worker_costs_only_its_tasks(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """Its tasks are done again, what was finished before is not, and all results are those of one process.
 
-    Clusters take seconds to start: that of dask is shared, and this is ray's only one.
+    Clusters take seconds to start: that of dask is shared, and this is ray's only one; see also test_ray_engine.
     """
     pytest.importorskip("joblib" if kind == "local" else kind)
     address = request.getfixturevalue("dask_address") if kind == "dask" else None
