@@ -27,6 +27,18 @@ settings.register_profile("riskroute", deadline=None, derandomize=True)
 settings.load_profile("riskroute")
 
 
+LONGEST = (
+    "test_benchmarks.py",
+    "test_engines.py",
+)
+"""Files whose tests take longest. They are begun first, so that no worker is left with one while the others wait."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
 @pytest.fixture(scope="session")
 def small_problem() -> Problem:
     """Splits of 3 shares over 3 slots: 10 actions in 6 dimensions, known by their row numbers."""
