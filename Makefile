@@ -55,7 +55,7 @@ browser:
 	    (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver) > /dev/null || true; \
 	  else echo "tests of pages are skipped: install chromium and chromium-driver"; fi
 
-# A worker takes whole files, so that what their tests share is made once; tests/conftest.py puts the longest first.
+# A worker takes whole files, so that what their tests share is made once; the longest first (tests/support/longest.py).
 WORKERS := $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count(), 8))')
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from longest import LONGEST
 from numbered import numbered_routing_problem
 from once import one_at_a_time, shared_folder
 from riskroute import Actions, Problem, random_problem
@@ -25,13 +26,6 @@ if TYPE_CHECKING:
 
 settings.register_profile("riskroute", deadline=None, derandomize=True)
 settings.load_profile("riskroute")
-
-
-LONGEST = (
-    "test_benchmarks.py",
-    "test_engines.py",
-)
-"""Files whose tests take longest. They are begun first, so that no worker is left with one while the others wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
