@@ -13,7 +13,7 @@ LONGEST = (
     "test_market_cli.py",
     "test_cli.py",
     "test_examples.py",
-    "test_study.py",
+    "test_split_study.py",
     "test_many_slots.py",
     "test_strong_signals.py",
     "test_contextual.py",
