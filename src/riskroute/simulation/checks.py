@@ -108,13 +108,13 @@ def _trace(policy: Policy, rounds: int, reward: Callable[[Action], float]) -> li
 
 def _check_seeding(policy: Policy, setting: Setting) -> tuple[list[Action], int]:
     """Return the decisions of an undisturbed episode, its recommendation the last, and the size of its state."""
-    first, again = (_episode(policy.clone().start(setting, 3)) for _ in range(2))
+    first, again = (_episode(policy.clone().start(setting, 3), HORIZON) for _ in range(2))
     _require(first == again, policy.name, "the same seed and rewards give the same decisions")
     return first
 
 
-def _episode(running: Policy) -> tuple[list[Action], int]:
-    decisions = _trace(running, running.setting.horizon, _rewards())
+def _episode(running: Policy, rounds: int) -> tuple[list[Action], int]:
+    decisions = _trace(running, rounds, _rewards())
     size = len(json.dumps(running.state()))
     return [*decisions, running.recommend()], size
 
@@ -177,7 +177,7 @@ def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[A
 def _check_memory(policy: Policy, setting: Setting, size: int) -> None:
     """What is saved at the end may not grow with the number of rounds, beyond a fixed sum."""
     longer = dataclasses.replace(setting, horizon=4 * HORIZON)
-    _, then = _episode(policy.clone().start(longer, 3))
+    _, then = _episode(policy.clone().start(longer, 3), 4 * HORIZON)
     _require(
         then < size + MORE_CHARACTERS,
         policy.name,
