@@ -92,7 +92,7 @@ coverage: test
 crash: $(VENV)/.installed-dev
 	RISKROUTE_CRASH=long $(PYTEST) -m crash tests/live
 
-# A cluster of ray's, and everything compiled again for a processor without vector units.
+# Clusters of ray's and dask's, and everything compiled again for a processor without vector units.
 thorough: $(VENV)/.installed-dev
 	$(PYTEST) -m thorough tests
 
