@@ -15,12 +15,13 @@ export MPLCONFIGDIR    := $(CACHE)/matplotlib
 export DASK_CONFIG     := $(CACHE)/dask
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo browser test coverage crash bench evidence reproduction reference docs readme clean
+.PHONY: help demo browser check test thorough coverage crash bench evidence reproduction reference docs readme clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      which router to use for 1,000 shares, then what learning costs, policy by policy; files in out/demo"
 	@echo "make test      lint, types, room rules and tests; make test ROOM=learning runs the tests of one room only"
+	@echo "make thorough  the few tests that start heavy machinery from outside, which make test leaves out"
 	@echo "make coverage  make test, and which lines it reached; takes longer by a quarter"
 	@echo "make crash     kill the live router at every write, cut the power, fill the disk; make test tries a selection"
 	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"
@@ -54,9 +55,9 @@ browser:
 	    (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver) > /dev/null || true; \
 	  else echo "tests of pages are skipped: install chromium and chromium-driver"; fi
 
-# One worker more than cores, since some tests wait for processes of their own.
-WORKERS := $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() + 1, 8))')
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# A worker takes whole files, so that what their tests share is made once; the longest first (tests/support/longest.py).
+WORKERS := $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count(), 8))')
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 ifdef ROOM
 ifeq ($(filter $(ROOMS),$(ROOM)),)
@@ -69,17 +70,31 @@ endif
 else
 # Kernels are compiled beside the checks that read the code, so that workers do not all compile them.
 test: $(VENV)/.installed-dev
-	@$(BIN)/python tests/support/compile_kernels.py & compiling=$$!; \
-	set -x; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports; checked=$$?; \
-	set +x; wait $$compiling && exit $$checked
+	@$(MAKE) --no-print-directory -j 2 check $(COMPILED)
 	$(PYTEST) $(PYTESTFLAGS)
 endif
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+COMPILED := $(NUMBA_CACHE_DIR)/.compiled
+$(COMPILED): $(shell find src tests/support/compile_kernels.py -name '*.py') $(VENV)/.installed-dev
+	@$(BIN)/python tests/support/compile_kernels.py
+	@touch $@
+
 coverage: PYTESTFLAGS := --cov --cov-report=term
 coverage: test
 
 # Every fault, where `make test` tries a selection; ends with how many of each kind were survived.
 crash: $(VENV)/.installed-dev
 	RISKROUTE_CRASH=long $(PYTEST) -m crash tests/live
+
+# Clusters of ray's and dask's, and everything compiled again for a processor without vector units.
+thorough: $(VENV)/.installed-dev
+	$(PYTEST) -m thorough tests
 
 # All of them run even if one misses a target; make then fails at the end.
 bench: $(VENV)/.installed-bench,market,postgres,report

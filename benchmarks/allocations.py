@@ -47,6 +47,8 @@ MEMORY = {
     ),
     f"100 over {MANY}: peak memory of the design": (f"Allocations(100, {MANY}).design(0.01)", 1000),
 }
+MEASURED = sized(list(MEMORY), list(MEMORY)[:1])
+"""What is measured in a process of its own, each of which takes a second to start."""
 
 
 def questions(shares: int, slots: int, tolerance: float) -> dict[str, Callable[[], Any]]:
@@ -89,7 +91,8 @@ def targets() -> tuple[list[bool], list[bool]]:
         excess = timings[name].outcome.excess
         held.append(excess <= most)
         rows.append([f"{name}, certified excess", f"{excess:.2%}", f"at most {most:.0%}", verdict(held[-1])])
-    for name, (work, most) in MEMORY.items():
+    for name in MEASURED:
+        work, most = MEMORY[name]
         said = subprocess.run(
             [sys.executable, "-c", PEAK.format(work=work)], capture_output=True, text=True, check=True
         )

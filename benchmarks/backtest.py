@@ -22,7 +22,7 @@ from timing import interleaved, leave, print_heading, print_table, say, sized, v
 
 DAYS, ORDERS = sized((20, 500), (1, 20))
 PLAYED = sized(4, 1)
-HOURS = sized((dt.time(10, 30), dt.time(13, 30)), (dt.time(11), dt.time(11, 15)))
+HOURS = sized((dt.time(10, 30), dt.time(13, 30)), (dt.time(11), dt.time(11, 5)))
 TARGETS = {"sweep": 2000, "dark-first+sweep": 1000}
 ROUTERS = (*TARGETS, "spray", "dark-first+post+sweep", "rest-even+sweep", "adaptive")
 

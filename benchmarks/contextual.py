@@ -25,8 +25,8 @@ from riskroute.text import TextTable
 from timing import leave, print_heading, progress, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")
-DAYS, TRAIN, ORDERS = sized((30, 10, 100), (2, 1, 8))
-HOURS = sized(None, (dt.time(11), dt.time(11, 15)))
+DAYS, TRAIN, ORDERS = sized((30, 10, 100), (2, 1, 4))
+HOURS = sized(None, (dt.time(11), dt.time(11, 5)))
 SIZES, WAITS, KAPPAS = sized(((100, 1000), (10.0, 60.0, 300.0), (0.0, 0.01, 0.05)), ((100,), (10.0,), (0.05,)))
 OURS, FREE = "contextual", "contextual:guard_tails=false"
 FIXED, KNOWING = "static+sweep", "clairvoyant"

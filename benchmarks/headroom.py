@@ -27,7 +27,7 @@ from timing import leave, print_heading, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")
 SHARES, WAITS, PRICES = sized((SIZES, HORIZONS, KAPPAS), ((100,), (0.0,), (0.05,)))
-HOURS = sized(None, (dt.time(11), dt.time(11, 15)))
+HOURS = sized(None, (dt.time(11), dt.time(11, 5)))
 NAMES = sized((*MARKETS, *([TAPE] if TAPE else [])), ("comparable",))
 
 

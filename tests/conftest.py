@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from longest import LONGEST
 from numbered import numbered_routing_problem
 from once import one_at_a_time, shared_folder
 from riskroute import Actions, Problem, random_problem
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 settings.register_profile("riskroute", deadline=None, derandomize=True)
 settings.load_profile("riskroute")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
 import runpy
@@ -25,8 +26,8 @@ UNPRINTED = {"fuzz_market"}
 """Benchmarks without a printout in the documentation: nothing to compare, only something to find."""
 
 
-APART = {"design"}
-"""Benchmarks that start a process of their own, which must find the program again."""
+APART = {"design"} if importlib.util.find_spec("cvxpy") else set()
+"""Benchmarks that start a process of their own, which must find the program again: design, for cvxpy."""
 
 
 class Done(NamedTuple):

@@ -6,7 +6,9 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import polars
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from executed import run_code, run_script
 from places import ROOT
 from riskroute.experiments.sweep import checked_sweep_config, sweep
+from riskroute.simulation import engines
 from riskroute.simulation.engines import Engine
 
 FOLDER = ROOT / "examples"
@@ -83,24 +86,33 @@ def test_own_environment(tmp_path: Path) -> None:
     assert ends["thompson"] < regrets(seldom)["thompson"] < regrets(seldom)["uniform"]
 
 
-@pytest.mark.usefixtures("untraced")
-def test_sweep_on_dask(tmp_path: Path) -> None:
-    """The printed table is that of the file, which is the same as without dask; importing the example plays nothing.
+def swept_here(kept: Path, where: Path) -> str:
+    """What the example of a sweep prints with the engine of this process in dask's place."""
 
-    In a process of its own: dask's workers import what it was started with.
-    """
+    def here(kind: str, *, workers: int) -> Engine:
+        assert (kind, workers) == ("dask", 2)
+        return Engine(workers=1)
+
+    with mock.patch.object(engines, "Engine", here):
+        return run("sweep_on_dask", where, str(kept))
+
+
+def swept_on_dask(kept: Path, where: Path) -> str:
+    """What it prints as it is, in a process of its own: dask's workers import what it was started with."""
+    command = [sys.executable, str(FOLDER / "sweep_on_dask.py"), str(kept)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=where, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not list(where.iterdir())
+    return done.stdout
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.parametrize("swept", [swept_here, pytest.param(swept_on_dask, marks=pytest.mark.thorough)])
+def test_sweep_on_dask(swept: Callable[[Path, Path], str], tmp_path: Path) -> None:
+    """The printed table is that of the file, which is the same as without dask; importing the example plays nothing."""
     (tmp_path / "empty").mkdir()
     kept = tmp_path / "kept"
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / "sweep_on_dask.py"), str(kept)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path / "empty",
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert not list((tmp_path / "empty").iterdir())
-    printed = done.stdout
+    printed = swept(kept, tmp_path / "empty")
     assert "48 runs on dask; files: sweep.parquet, sweep.json, config.json" in printed
     table = polars.read_parquet(kept / "sweep.parquet")
     rows = re.findall(r"│ (\d+) +┆ (\S+) +┆ (\S+) +┆ (\S+) +┆ (\d+) +│", printed)
@@ -117,7 +129,7 @@ def test_sweep_on_dask(tmp_path: Path) -> None:
     assert spec.loader is not None
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    sweep(checked_sweep_config(example.STUDY | {"policies": ["rise"]}), tmp_path / "local", Engine("local", workers=1))
+    sweep(checked_sweep_config(example.STUDY | {"policies": ["rise"]}), tmp_path / "local", Engine(workers=1))
     assert polars.read_parquet(tmp_path / "local" / "sweep.parquet").equals(table.filter(policy="rise"))
 
 

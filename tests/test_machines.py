@@ -6,6 +6,8 @@ what this processor has. Their sums then differ in the last bits, as they do on 
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -18,10 +20,10 @@ from typing import Any
 import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
+import printed_numbers
 from once import one_at_a_time, shared_folder
-from places import ROOT
 
-PROGRAM = ROOT / "tests" / "support" / "printed_numbers.py"
+FILES = ("table.json", "sweep/sweep.json", "split-study/study.json")
 DIGITS = 1e-4
 """Four significant digits."""
 
@@ -38,6 +40,7 @@ MACHINES = {
 }
 """Without OpenBLAS's SkylakeX: a processor that can run its code does so anyway, and no other can."""
 
+_SLOW = {"generic": pytest.mark.thorough}  # compiles every kernel again
 _NEEDS = {"haswell": "avx2", "nehalem": "sse4_2"}  # of the processor, to run another's code
 
 
@@ -55,11 +58,27 @@ def outcome(folder: Path, environment: dict[str, str]) -> tuple[str, dict[str, A
     folder.mkdir()
     settings = {key: value for key, value in os.environ.items() if not key.startswith("COV_")} | environment
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(folder)], env=settings, capture_output=True, text=True, check=False
+        [sys.executable, printed_numbers.__file__, str(folder)],
+        env=settings,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    files = {path: folder / path for path in ("table.json", "sweep/sweep.json", "split-study/study.json")}
-    return _without_times(done.stdout, folder), {name: json.loads(path.read_text()) for name, path in files.items()}
+    return _without_times(done.stdout, folder), _files(folder)
+
+
+def outcome_here(folder: Path) -> tuple[str, dict[str, Any]]:
+    """The same, from this process, which is as it is."""
+    folder.mkdir()
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert printed_numbers.main(folder) == 0
+    return _without_times(said.getvalue(), folder), _files(folder)
+
+
+def _files(folder: Path) -> dict[str, Any]:
+    return {name: json.loads((folder / name).read_text()) for name in FILES}
 
 
 def _without_times(text: str, folder: Path) -> str:
@@ -90,13 +109,13 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]
     folder = shared_folder(tmp_path_factory, "machines")
     with one_at_a_time(folder) as made:
         if not made:
-            (folder / "usual.json").write_text(json.dumps(outcome(folder / "usual", {})))
+            (folder / "usual.json").write_text(json.dumps(outcome_here(folder / "usual")))
     printed, files = json.loads((folder / "usual.json").read_text())
     return printed, files
 
 
 @pytest.mark.usefixtures("untraced")
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_SLOW.get(name, ())) for name in MACHINES])
 def test_every_machine_prints_the_same_numbers(name: str, usual: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
     """The machine as it is against all that it can pretend to be."""
     if _NEEDS.get(name, "") not in {"", *processor_flags()}:

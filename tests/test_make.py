@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from longest import LONGEST
 from places import ROOT
 
 ROOMS = sorted(path.parent.name for path in (ROOT / "src" / "riskroute").glob("*/__init__.py"))
@@ -32,6 +33,16 @@ def test_an_unknown_room_is_answered_by_a_sentence() -> None:
     assert f"ROOM must be one of {' '.join(ROOMS)}, was kitchen" in done.stdout
     assert "install" not in done.stdout
     assert "pytest" not in done.stdout
+
+
+def test_the_files_that_are_begun_first_are_there() -> None:
+    assert {path.name for path in (ROOT / "tests").rglob("test_*.py")} >= set(LONGEST)
+
+
+def test_what_testing_leaves_out_is_run_by_continuous_integration() -> None:
+    assert make("thorough").stdout.splitlines()[-1].endswith(" -m thorough tests")
+    steps = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert {"make coverage", "make thorough"} <= set(steps)
 
 
 def test_testing_installs_nothing_into_the_system() -> None:

@@ -68,9 +68,3 @@ def test_failures_are_counted_and_kept(
     fuzz_market.work(0, 0, 2, ("itch",), tmp_path)
     assert capsys.readouterr().out == "0 failed\n1 failed\n"
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["0", "1"]
-
-
-def test_a_short_run_in_a_child_process(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    outcomes = fuzz_market.run(3, 10, ("csv", "ticks"), tmp_path)
-    assert sum(outcomes.values()) == 10
-    assert {name for _, name in outcomes} <= {"read", "refused"}

@@ -12,7 +12,8 @@ import polars
 import pytest
 
 from market_files import csv_text, random_messages, table_columns, visible
-from riskroute.errors import DataError, RiskrouteError
+from refused_imports import refusal
+from riskroute.errors import DataError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import RECORD, Recording, Store, recording_quality
@@ -40,14 +41,6 @@ both = pytest.mark.parametrize("write", [as_csv, as_parquet])
 def imported(path: Path, wanted: ImportOptions) -> list[tuple[Recording, polars.DataFrame]]:
     out = path.parent / "out"
     return [(one, Store(out).snapshots(one)) for one in import_files([path], out, wanted)]
-
-
-def refusal(path: Path, wanted: ImportOptions | None = None) -> str:
-    out = path.parent / "out"
-    with pytest.raises(RiskrouteError) as caught:
-        import_files([path], out, wanted or ImportOptions())
-    assert visible(out) == []
-    return str(caught.value)
 
 
 def changed(name: str, value: Any, row: int = 4) -> Columns:

@@ -8,18 +8,20 @@ import itertools
 import numpy as np
 import pytest
 
-from riskroute.arrays import Floats
+from riskroute.arrays import Floats, Integers
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import trading_day
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
+from riskroute.market.queue_fills import QueueReplay
+from riskroute.routers.context import Context
 from riskroute.routers.registry import ROUTERS, make_router
 from riskroute.routers.router import Router
 from riskroute.simulation.backtest import Orders, PlayedDay, TradingDay, play_day
-from riskroute.simulation.clairvoyant import Clairvoyant
+from riskroute.simulation.clairvoyant import Clairvoyant, _Offer
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.simulation.exchange import Latency
+from riskroute.simulation.exchange import HIDDEN_WINDOW, Exchange, Fill, Latency
 
 AT_ONCE = Latency(0.0, 0.0)
 OTHERS = [name for name in ROUTERS if name != "policy"]
@@ -65,6 +67,54 @@ def test_what_is_known_is_no_risk(dark_days: list[MarketDay]) -> None:
     """Its objective is its cost, whatever risk is charged; else a bound on objectives it would not be."""
     for one in play_day(Clairvoyant(), forgetful(dark_days[0], 1000, 30.0)).orders:
         assert one.foreseen == one.done.cost
+
+
+class EveryTime(Clairvoyant):
+    """Looks at every level of every venue at every time, and asks each for hidden shares."""
+
+    def _displayed(
+        self, exchange: Exchange, context: Context, times: list[int], seen: Integers | None = None
+    ) -> list[_Offer]:
+        most: dict[tuple[int, float], tuple[int, int]] = {}
+        hidden: dict[tuple[int, float], int] = {}
+        for time in times:
+            books = exchange.books.as_of(time)
+            prices, sizes = (books.ask_px, books.ask_sz) if context.sign > 0 else (books.bid_px, books.bid_sz)
+            for v, level in np.ndindex(prices.shape):
+                place, size = (v, float(prices[v, level])), int(sizes[v, level])
+                if size >= 1 and (seen is None or books.rows[v] != seen[v]):
+                    most[place] = max(most.get(place, (0, 0)), (size, time), key=lambda one: one[0])
+                    hidden[place] = max(hidden.get(place, 0), exchange.hidden_shares(*place, time))
+        return [
+            self._offer(
+                context,
+                Fill(
+                    0, "take", exchange.books.venues[v], time, size + hidden[v, price], price, float(exchange.takers[v])
+                ),
+            )
+            for (v, price), (size, time) in most.items()
+        ]
+
+
+def test_a_naive_twin_that_looks_at_everything_takes_the_same(dark_days: list[MarketDay]) -> None:
+    """Large orders that take many levels, right before somebody trades with hidden shares."""
+    met = 0
+    for horizon in (0.0, 0.5, 30.0):
+        day = forgetful(dark_days[0], 5000, horizon)
+        queue = day.queue
+        assert isinstance(queue, QueueReplay)
+        stamps = np.sort(np.concatenate([stamps for stamps, *_ in queue.hidden.values()]))
+        times = stamps[10 :: len(stamps) // 25][: len(day.orders.times)] - SECOND // 1000
+        day = dataclasses.replace(day, orders=dataclasses.replace(day.orders, times=times))
+        ours, naive = (play_day(router, day, leak=0.0).executed for router in (Clairvoyant(), EveryTime()))
+        assert [one.fills for one in ours] == [one.fills for one in naive]
+        taken = [fill for one in ours for fill in one.fills if fill.kind == "take"]
+        venues = day.books.venues
+        met += sum(
+            queue.hidden_volume(venues.index(fill.place), fill.price, fill.time, fill.time + HIDDEN_WINDOW)
+            for fill in taken
+        )
+    assert met > 0
 
 
 def small_day(rng: np.random.Generator, sign: int, shares: int, horizon: float = 0.0) -> TradingDay:

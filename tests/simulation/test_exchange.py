@@ -58,6 +58,9 @@ class Queue:
     def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
         return 0
 
+    def has_hidden(self, venue: int, begin: int, end: int) -> bool:
+        return False
+
     def outflow(self, venue: int, sign: int, time: int) -> float:
         return 1.0
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from market_files import ITCH_NAME, visible
+import refused_imports
+from market_files import ITCH_NAME
 from places import SHARED_DATA
-from riskroute.errors import DataError, InputError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
@@ -29,12 +29,7 @@ def imported(path: Path, out: Path, wanted: ImportOptions = ACME, **options: Any
 
 
 def refusal(path: Path, wanted: ImportOptions = ACME, **options: Any) -> str:
-    """What the error says; nothing may be left of the import."""
-    out = path.parent / "out"
-    with pytest.raises((DataError, InputError)) as caught:
-        import_files([path], out, wanted, **options)
-    assert visible(out) == []
-    return str(caught.value)
+    return refused_imports.refusal(path, wanted, **options)
 
 
 def real(name: str) -> Path:

@@ -81,38 +81,36 @@ def _place(rng: np.random.Generator) -> tuple[str, int, int]:
 
 def naive_books(messages: Iterable[Message], depth: int) -> list[Book]:
     """The ``depth`` best levels per side after every message, from a dictionary of orders."""
-    live: dict[int, list[object]] = {}
+    live: dict[int, Message] = {}
     books = []
     for one in messages:
         if one.kind in "AF":
-            live[one.reference] = [one.side, one.price, one.shares]
+            live[one.reference] = one
         elif one.kind == "D":
             del live[one.reference]
         elif one.kind == "U":
-            side = live.pop(one.reference)[0]
-            live[one.new] = [side, one.price, one.shares]
+            live[one.new] = one._replace(side=live.pop(one.reference).side)
         elif one.kind != "P":
-            live[one.reference][2] -= one.shares  # type: ignore[operator]
-            if not live[one.reference][2]:
-                del live[one.reference]
+            old = live.pop(one.reference)
+            if old.shares > one.shares:
+                live[one.reference] = old._replace(shares=old.shares - one.shares)
         books.append({"bid": _levels(live, "B", depth), "ask": _levels(live, "S", depth)})
     return books
 
 
-def _levels(live: dict[int, list[object]], side: str, depth: int) -> list[Level]:
+def _levels(live: dict[int, Message], side: str, depth: int) -> list[Level]:
     sizes: dict[int, int] = {}
-    for of, price, shares in live.values():
-        if of == side:
-            sizes[price] = sizes.get(price, 0) + shares  # type: ignore[index,call-overload]
+    for one in live.values():
+        if one.side == side:
+            sizes[one.price] = sizes.get(one.price, 0) + one.shares
     best = sorted(sizes.items(), reverse=side == "B")[:depth]
     return [(price / 10_000, shares) for price, shares in best] + [(None, 0)] * (depth - len(best))
 
 
-def levels_of(row: dict[str, object], depth: int) -> Book:
+def levels_of(row: dict[str, Any], depth: int) -> Book:
     """The levels of a row of a snapshot table, as `naive_books` gives them."""
     return {
-        side: [(row[f"{side}_px_{k:02d}"], row[f"{side}_sz_{k:02d}"]) for k in range(depth)]  # type: ignore[misc]
-        for side in ("bid", "ask")
+        side: [(row[f"{side}_px_{k:02d}"], row[f"{side}_sz_{k:02d}"]) for k in range(depth)] for side in ("bid", "ask")
     }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,7 +51,7 @@ def run(arguments: list[str]) -> int:
     if not arguments:
         arguments = ["--help"]
     try:
-        code = app(arguments, standalone_mode=False)
+        code = _commands()(arguments, standalone_mode=False)
     except UsageError as error:
         return _fail(_usage(error, arguments))
     except RiskrouteError as error:
@@ -60,6 +61,12 @@ def run(arguments: list[str]) -> int:
     except typer.Abort:
         raise KeyboardInterrupt from None
     return code if isinstance(code, int) else 0
+
+
+@cache
+def _commands() -> Any:
+    """What the functions and their annotations say, read once however often `run` is called."""
+    return typer.main.get_command(app)
 
 
 def _fail(message: str) -> int:

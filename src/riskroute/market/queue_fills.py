@@ -165,11 +165,19 @@ class QueueReplay:
 
     def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
         """Shares of orders never displayed that traded at a price, from one time to before another."""
-        if venue not in self.hidden:
+        if not self.has_hidden(venue, begin, end):
             return 0
         stamps, _, prices, sizes = self.hidden[venue]
         some = slice(*np.searchsorted(stamps, (begin, end)))
         return int(sizes[some][prices[some] == round(price * PRICE_UNITS)].sum())
+
+    def has_hidden(self, venue: int, begin: int, end: int) -> bool:
+        """Whether orders never displayed traded at a venue, from one time to before another."""
+        if venue not in self.hidden:
+            return False
+        stamps = self.hidden[venue][0]
+        first = stamps.searchsorted(begin)
+        return bool(first < len(stamps) and stamps[first] < end)
 
     def _traded_between(self, key: tuple[int, int], begin: int, end: int) -> int:
         flow = self.flows[key]

@@ -78,11 +78,11 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     instance_of("policy", policy, Policy, "a Policy")
     true_or_false("learns", learns)
     setting = Environment(easy_check_problem()).setting(HORIZON)
-    decisions = _check_seeding(policy, setting)
+    decisions, size = _check_seeding(policy, setting)
     _check_restore(policy, setting, decisions)
     _check_clones(policy, setting, decisions)
     _check_plans_equal_rounds(policy, setting, decisions)
-    _check_memory(policy, setting)
+    _check_memory(policy, setting, size)
     _check_edges(policy)
     _check_bad_input(policy, setting)
     if policy.unit_free:
@@ -106,15 +106,17 @@ def _trace(policy: Policy, rounds: int, reward: Callable[[Action], float]) -> li
     return actions
 
 
-def _check_seeding(policy: Policy, setting: Setting) -> list[Action]:
-    """Return the decisions of one undisturbed episode, the last of them the recommendation."""
-    first, again = (_episode(policy.clone().start(setting, 3)) for _ in range(2))
+def _check_seeding(policy: Policy, setting: Setting) -> tuple[list[Action], int]:
+    """Return the decisions of an undisturbed episode, its recommendation the last, and the size of its state."""
+    first, again = (_episode(policy.clone().start(setting, 3), HORIZON) for _ in range(2))
     _require(first == again, policy.name, "the same seed and rewards give the same decisions")
     return first
 
 
-def _episode(running: Policy) -> list[Action]:
-    return [*_trace(running, HORIZON, _rewards()), running.recommend()]
+def _episode(running: Policy, rounds: int) -> tuple[list[Action], int]:
+    decisions = _trace(running, rounds, _rewards())
+    size = len(json.dumps(running.state()))
+    return [*decisions, running.recommend()], size
 
 
 def _check_restore(policy: Policy, setting: Setting, expected: list[Action]) -> None:
@@ -172,18 +174,14 @@ def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[A
     _require(decisions == expected, policy.name, "plans and rounds give the same decisions for the same rewards")
 
 
-def _check_memory(policy: Policy, setting: Setting) -> None:
+def _check_memory(policy: Policy, setting: Setting, size: int) -> None:
     """What is saved at the end may not grow with the number of rounds, beyond a fixed sum."""
-    sizes = []
-    for horizon in (HORIZON, 4 * HORIZON):
-        longer = Setting(actions=setting.actions, horizon=horizon)
-        running = policy.clone().start(longer, 3)
-        _trace(running, horizon, _rewards())
-        sizes.append(len(json.dumps(running.state())))
+    longer = dataclasses.replace(setting, horizon=4 * HORIZON)
+    _, then = _episode(policy.clone().start(longer, 3), 4 * HORIZON)
     _require(
-        sizes[1] < sizes[0] + MORE_CHARACTERS,
+        then < size + MORE_CHARACTERS,
         policy.name,
-        f"memory is bounded (state of {sizes[0]}, then {sizes[1]} characters)",
+        f"memory is bounded (state of {size}, then {then} characters)",
     )
 
 

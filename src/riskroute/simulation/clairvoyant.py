@@ -122,19 +122,26 @@ class Clairvoyant(Oracle):
         """
         most: dict[tuple[int, float], tuple[int, int]] = {}
         hidden: dict[tuple[int, float], int] = {}
+        before = np.full(len(exchange.books.venues), -1)
         for time in times:
             books = exchange.books.as_of(time)
             prices, sizes = (books.ask_px, books.ask_sz) if context.sign > 0 else (books.bid_px, books.bid_sz)
             if seen is not None:
                 sizes[books.rows == seen] = 0.0
-            for v, level in zip(*np.nonzero(sizes >= 1), strict=True):
-                place, size = (int(v), float(prices[v, level])), int(sizes[v, level])
-                if size > most.get(place, (0, 0))[0]:
-                    most[place] = (size, time)
-                hidden[place] = max(exchange.hidden_shares(*place, time), hidden.get(place, 0))
+            meets = [exchange.meets_hidden(v, time) for v in range(len(before))]
+            known, before = books.rows == before, books.rows
+            for v in np.flatnonzero(~known | meets).tolist():
+                for level in np.flatnonzero(sizes[v] >= 1).tolist():
+                    place, size = (v, float(prices[v, level])), int(sizes[v, level])
+                    if size > most.get(place, (0, 0))[0]:
+                        most[place] = (size, time)
+                    if meets[v]:
+                        hidden[place] = max(exchange.hidden_shares(*place, time), hidden.get(place, 0))
         names, fees = exchange.books.venues, exchange.takers
         return [
-            self._offer(context, Fill(0, "take", names[v], time, size + hidden[v, price], price, float(fees[v])))
+            self._offer(
+                context, Fill(0, "take", names[v], time, size + hidden.get((v, price), 0), price, float(fees[v]))
+            )
             for (v, price), (size, time) in most.items()
         ]
 

@@ -71,6 +71,9 @@ class LimitQueue(Protocol):
     def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
         """Return the shares of orders never displayed that traded at a price, from one time to before another."""
 
+    def has_hidden(self, venue: int, begin: int, end: int) -> bool:
+        """Return whether orders never displayed traded at a venue, from one time to before another."""
+
     def outflow(self, venue: int, sign: int, time: int) -> float:
         """Return the shares a second that traded with orders of our side in the minutes before a time."""
 
@@ -167,6 +170,10 @@ class Exchange:
     def hidden_shares(self, venue: int, price: float, time: int) -> int:
         """Hidden shares that an order is taken to meet at a price, at most: those that traded there right after."""
         return self.queue.hidden_volume(venue, price, time, time + HIDDEN_WINDOW) if self.queue else 0
+
+    def meets_hidden(self, venue: int, time: int) -> bool:
+        """Whether an order would meet hidden shares at any price of a venue."""
+        return self.queue is not None and self.queue.has_hidden(venue, time, time + HIDDEN_WINDOW)
 
     def outflows(self, time: int, sign: int) -> dict[str, float]:
         """Return the shares a second that traded at each venue with orders of a side before a time, as features."""

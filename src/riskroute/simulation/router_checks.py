@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,20 @@ def check_router(router: Router, *, seed: int = 0) -> None:
     _hold(router.feedback in FEEDBACK, router, f"feedback is one of {', '.join(FEEDBACK)}")
     fresh = type(router)(**copy.deepcopy(router.parameters))
     _hold(fresh.parameters == router.parameters, router, "is made again from its parameters")
-    expected = _played(fresh, seed)
-    _hold(_played(type(router)(**router.parameters), seed) == expected, router, "decides alike on the same orders")
-    _check_saving(router, seed, expected)
-    _check_twice(router, seed)
+    contexts = _contexts(seed)
+    expected = _played(fresh, contexts, seed)
+    again = type(router)(**router.parameters)
+    _hold(_played(again, contexts, seed) == expected, router, "decides alike on the same orders")
+    for saved_at in (1, ORDERS // 2):
+        plans = _played(type(router)(**router.parameters), contexts, seed, saved_at=saved_at)
+        _hold(plans == expected, router, f"goes on alike, saved after {saved_at} orders")
+    told = type(router)(**router.parameters)
+    plans = _played(told, contexts, seed, twice=True)
+    _hold(
+        plans == expected and told.state() == fresh.state(),
+        router,
+        "learns a report once, however often it comes",
+    )
 
 
 def _hold(holds: bool, router: Router, property_: str) -> None:
@@ -94,12 +105,14 @@ def _reports(rng: np.random.Generator, context: Context, plan: Plan) -> list[Rep
     return [Report(order, first), Report(order, last, complete=True, profit=profit)]
 
 
-def _played(router: Router, seed: int, *, saved_at: int = -1, twice: bool = False) -> list[dict[str, Any]]:
+def _played(
+    router: Router, contexts: Sequence[Context], seed: int, *, saved_at: int = -1, twice: bool = False
+) -> list[dict[str, Any]]:
     """Plans for all orders, with reports that come three orders late; saved and restored on the way if asked for."""
     rng = np.random.default_rng([seed, 1])
     plans: list[dict[str, Any]] = []
     waiting: list[Report] = []
-    for number, context in enumerate(_contexts(seed)):
+    for number, context in enumerate(contexts):
         if number == saved_at:
             router = type(router).restore(json.loads(json.dumps(router.state())))
         plan = router.route(context)
@@ -119,16 +132,3 @@ def _played(router: Router, seed: int, *, saved_at: int = -1, twice: bool = Fals
         router.learn(report)
     _hold(router.under_way == (), router, "is done with orders whose last report has come")
     return plans
-
-
-def _check_saving(router: Router, seed: int, expected: list[dict[str, Any]]) -> None:
-    for saved_at in (1, ORDERS // 2):
-        plans = _played(type(router)(**router.parameters), seed, saved_at=saved_at)
-        _hold(plans == expected, router, f"goes on alike, saved after {saved_at} orders")
-
-
-def _check_twice(router: Router, seed: int) -> None:
-    one, two = (type(router)(**router.parameters) for _ in range(2))
-    plans = _played(one, seed)
-    _hold(_played(two, seed, twice=True) == plans, router, "learns a report once, however often it comes")
-    _hold(one.state() == two.state(), router, "learns a report once, however often it comes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -51,13 +51,13 @@ def test_exploration_is_the_cost_over_the_plan_that_seemed_best(dark_days: list[
 
 
 def test_a_router_of_your_own_stands_in_the_table(kept_days: Path) -> None:
-    words = {"days": 1, "hours": "10:30-10:50", "orders": 10, "kept": kept_days, "engine": HERE}
-    found = rr.backtest("comparable", routers=[Curious(), "spray"], **words)  # type: ignore[arg-type]
+    words: dict[str, Any] = {"days": 1, "hours": "10:30-10:50", "orders": 10, "kept": kept_days, "engine": HERE}
+    found = rr.backtest("comparable", routers=[Curious(), "spray"], **words)
     assert list(found.comparison.routers) == ["sweep", "spray", "curious"]
     assert found.comparison.routers["curious"].exploration_bps is not None
     assert found.comparison.routers["spray"].exploration_bps is None
     assert str(found).splitlines()[-1] == found.verdict
-    again = rr.backtest("comparable", routers=[Curious(), "spray"], **words)  # type: ignore[arg-type]
+    again = rr.backtest("comparable", routers=[Curious(), "spray"], **words)
     assert again.tables.orders.drop("decision_us").equals(found.tables.orders.drop("decision_us"))
 
 
@@ -71,8 +71,15 @@ def test_orders_come_within_hours(dark_days: list[MarketDay]) -> None:
 
 
 def test_orders_too_large_for_a_replay_are_named(kept_days: Path) -> None:
-    words = {"days": 1, "hours": "10:30-10:50", "orders": 4, "kept": kept_days, "engine": HERE, "routers": ["sweep"]}
-    small, large = (rr.backtest("comparable", shares=shares, **words) for shares in (100, 50_000))  # type: ignore[arg-type]
+    words: dict[str, Any] = {
+        "days": 1,
+        "hours": "10:30-10:50",
+        "orders": 4,
+        "kept": kept_days,
+        "engine": HERE,
+        "routers": ["sweep"],
+    }
+    small, large = (rr.backtest("comparable", shares=shares, **words) for shares in (100, 50_000))
     assert "too large" not in small.footprint
     assert "too large for a replay, which does not react" in large.footprint
 

@@ -25,7 +25,8 @@ from market_files import (
     zipped,
 )
 from places import SHARED_DATA
-from riskroute.errors import DataError, InputError, RiskrouteError
+from refused_imports import refusal
+from riskroute.errors import DataError, InputError
 from riskroute.market.importing import import_files
 from riskroute.market.readers import csv_stream
 from riskroute.market.readers.lobster import LobsterReader
@@ -45,14 +46,6 @@ def pair(folder: Path, messages: str, books: str, depth: int = 3) -> tuple[Path,
 def imported(path: Path, out: Path, wanted: ImportOptions | None = None) -> tuple[Recording, Store]:
     (one,) = import_files([path], out, wanted or ImportOptions())
     return one, Store(out)
-
-
-def refusal(path: Path, wanted: ImportOptions | None = None) -> str:
-    out = path.parent / "out"
-    with pytest.raises(RiskrouteError) as caught:
-        import_files([path], out, wanted or ImportOptions())
-    assert visible(out) == []
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("depth", [1, 3])

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from market_files import ITCH_NAME, check_recordings, csv_text, itch_bytes, random_messages, table_columns, visible
+from market_files import ITCH_NAME, check_recordings, csv_text, itch_bytes, random_messages, table_columns
+from refused_imports import refusal
 from riskroute.cli.app import run as command
-from riskroute.errors import DataError, InputError, RiskrouteError
+from riskroute.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.importing import import_files
@@ -40,13 +41,6 @@ def written(path: Path, columns: dict[str, list[Any]]) -> Path:
     else:
         polars.DataFrame(columns).write_parquet(path)
     return path
-
-
-def refusal(path: Path, wanted: ImportOptions) -> str:
-    with pytest.raises(RiskrouteError) as caught:
-        import_files([path], path.parent / "out", wanted)
-    assert visible(path.parent / "out") == []
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])

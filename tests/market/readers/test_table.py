@@ -23,10 +23,9 @@ from market_files import (
     naive_books,
     random_messages,
     table_columns,
-    visible,
     zipped,
 )
-from riskroute.errors import RiskrouteError
+from refused_imports import refusal
 from riskroute.market.importing import import_files
 from riskroute.market.readers import csv_stream
 from riskroute.market.readers import table as table_reader
@@ -58,14 +57,6 @@ def imported(path: Path, wanted: ImportOptions | None = None) -> list[tuple[Reco
     recordings = import_files([path], out, wanted or ImportOptions())
     check_recordings(out)
     return [(one, Store(out).snapshots(one)) for one in recordings]
-
-
-def refusal(path: Path, wanted: ImportOptions | None = None) -> str:
-    out = path.parent / "out"
-    with pytest.raises(RiskrouteError) as caught:
-        import_files([path], out, wanted or ImportOptions())
-    assert visible(out) == []
-    return str(caught.value)
 
 
 def changed(name: str, value: Any, row: int = 4, depth: int = 1) -> Columns:

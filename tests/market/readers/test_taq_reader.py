@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from market_files import MIDNIGHT, check_recordings, gzipped, visible, zipped
+import refused_imports
+from market_files import MIDNIGHT, check_recordings, gzipped, zipped
+from refused_imports import ANY
 from riskroute.errors import RiskrouteError
 from riskroute.market.importing import detect_import_kind, import_files
 from riskroute.market.readers import csv_stream, taq
@@ -21,7 +23,6 @@ from riskroute.market.readers.tape import TAPE_VENUES
 from riskroute.market.store import Store
 from taq_files import OPEN, TAQ_NAME, Quote, clock, taq_text, wrds_text
 
-ANY = ImportOptions()
 Found = dict[str, list[tuple[int, int, float | None, int, float | None, int]]]
 
 
@@ -61,11 +62,7 @@ def read(folder: Path, text: str, name: str = TAQ_NAME, wanted: ImportOptions = 
 
 def refusal(folder: Path, text: str, name: str = TAQ_NAME, wanted: ImportOptions = ANY, **options: Any) -> str:
     (folder / name).write_text(text)
-    with pytest.raises(RiskrouteError) as caught:
-        import_files([folder / name], folder / "out", wanted, **options)
-    assert visible(folder / "out") == []
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return refused_imports.refusal(folder / name, wanted, **options)
 
 
 QUOTE = st.tuples(

@@ -11,10 +11,10 @@ import numpy as np
 import polars
 import pytest
 
-from market_files import check_recordings, gzipped, visible, zipped
+import refused_imports
+from market_files import check_recordings, gzipped, zipped
 from naive_updates import Update, naive_books_of, sides_of, tardis_text
 from riskroute.cli.app import run as command
-from riskroute.errors import RiskrouteError
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.importing import detect_import_kind, import_files
@@ -76,11 +76,7 @@ def imported(path: Path, wanted: ImportOptions = HALVES) -> list[tuple[Recording
 
 
 def refusal(path: Path, wanted: ImportOptions = HALVES, **more: Any) -> str:
-    with pytest.raises(RiskrouteError) as caught:
-        import_files([path], path.parent / "refused", wanted, **more)
-    assert visible(path.parent / "refused") == []
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return refused_imports.refusal(path, wanted, **more)
 
 
 def check_books(table: polars.DataFrame, updates: list[Update], depth: int, unit: float = 0.5) -> None:
