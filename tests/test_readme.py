@@ -112,6 +112,22 @@ def test_the_sweep_of_the_page_is_valid() -> None:
     assert config.all_runs == 2 * 2 * 2 * 10 * 3 * 5
 
 
+@pytest.mark.thorough  # the whole demo
+def test_the_demo_prints_what_the_readme_says(tmp_path: Path) -> None:
+    """Every word and number of both parts, but for times."""
+    printed = run_command("riskroute demo --out out/demo", tmp_path)
+    for marker in ("demo-study", "demo-table"):
+        shown = re.search(rf"<!-- {marker} -->\n```text\n(.*?)\n```", README, flags=re.DOTALL)
+        assert shown is not None
+        timed = re.compile(r" +[\d,.]+$|-+$", flags=re.MULTILINE)  # the last column of every table is a time
+        assert _without_breaks(timed.sub("", shown[1])) in _without_breaks(timed.sub("", printed))
+
+
+def _without_breaks(text: str) -> str:
+    """A text without its line breaks: README wraps what the command leaves to the terminal."""
+    return " ".join(text.split())
+
+
 @pytest.mark.usefixtures("untraced")
 def test_the_table_is_the_demos(monkeypatch: pytest.MonkeyPatch) -> None:
     """Regret within 5 %, or three of the stated standard errors: another processor rounds differently, no more.
