@@ -55,6 +55,7 @@ class Policy(ABC):
     needs_list: ClassVar[bool] = False  # whether the policy looks at every action one by one
     needs_horizon: ClassVar[bool] = True  # whether it must know how many rounds there will be
     fixed_set: ClassVar[bool] = True  # whether it needs the same action set in every round
+    waits: ClassVar[bool] = True  # whether it learns from whole plans only, see `riskroute.learning.tickets`
     unit_free: ClassVar[bool] = False  # whether it decides alike whatever the unit of rewards is, see `in_units`
 
     _setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
@@ -175,6 +176,25 @@ class Policy(ABC):
             raise InputError(f"rewards must be at most {LARGEST:g} in size, had means up to {size:g}")
         if self.partial:
             raise StateError("the plan is being played round by round: finish it with update()")
+        self._finish(tallies)
+
+    def conclude(self, tallies: Tallies | None) -> None:
+        """End the plan under way and learn from what was played since the last one, whatever it was; None is nothing.
+
+        `learn` and `update` want exactly what was planned. Where many decisions are out at once, some come back late,
+        with other actions, or never: see `riskroute.learning.tickets`.
+        """
+        if self.partial:
+            raise StateError("the plan is being played round by round: finish it with update()")
+        if tallies is None:
+            self.pending = None
+            return
+        instance_of("tallies", tallies, Tallies, "Tallies")
+        rounds = int(tallies.counts.sum()) if len(tallies) and tallies.counts.min() > 0 else 0
+        if not 1 <= rounds <= self.remaining:
+            raise InputError(f"rounds of tallies must be from 1 to {self.remaining}, was {rounds}")
+        if not self.setting.actions.contains(tallies.actions).all():
+            raise InputError("actions of tallies must belong to the action set, and did not all")
         self._finish(tallies)
 
     def _finish(self, tallies: Tallies) -> None:

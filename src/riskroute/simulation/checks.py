@@ -22,6 +22,7 @@ from riskroute.learning.problem import Problem
 from riskroute.learning.tally import Tallies, Tally
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.simulate import simulate
+from riskroute.simulation.ticket_checks import broken_ticket_property
 from riskroute.validation import instance_of, true_or_false, whole_number
 
 HORIZON = 600
@@ -69,7 +70,10 @@ def strong_check_problem(seed: int) -> Problem:
 
 
 def check_policy(policy: Policy, *, learns: bool = True) -> None:
-    """Check seeding, save and restore, independence of clones, both forms of play, memory, learning and bad input.
+    """Check seeding, save and restore, independence of clones, all forms of play, memory, learning and bad input.
+
+    With tickets (`riskroute.learning.tickets`), one decision out must be what `Policy.select` returns. With many out,
+    settled in any order, with other actions or never, every reward must be learned once, and a save lose nothing.
 
     A policy that says it is ``unit_free`` must decide alike in every unit of reward, and a `LinearPolicy` must find the
     best action soon where means lie thousands of noise deviations apart. ``learns=False`` leaves out the comparison
@@ -82,6 +86,8 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     _check_restore(policy, setting, decisions)
     _check_clones(policy, setting, decisions)
     _check_plans_equal_rounds(policy, setting, decisions)
+    broken = broken_ticket_property(policy, setting, decisions, _rewards)
+    _require(broken is None, policy.name, broken or "")
     _check_memory(policy, setting, size)
     _check_edges(policy)
     _check_bad_input(policy, setting)

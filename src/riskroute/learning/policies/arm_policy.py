@@ -22,6 +22,7 @@ class ArmPolicy(Policy):
     """Keep one tally per arm. Arms are numbered by their position in the listed action set."""
 
     needs_list: ClassVar[bool] = True
+    waits: ClassVar[bool] = False
 
     counts: Integers = memory(None, remembered_arm_counts)
     means: Floats = memory(None, remembered_arm_means)

@@ -59,6 +59,7 @@ class LinearPolicy(Policy):
 
     needs_horizon: ClassVar[bool] = False
     fixed_set: ClassVar[bool] = False
+    waits: ClassVar[bool] = False
     unit_free: ClassVar[bool] = True
 
     growth: float = parameter(0.1, real_number, above=0, maximum=1)

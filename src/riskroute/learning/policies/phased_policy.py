@@ -24,6 +24,9 @@ from riskroute.learning.tally import Tallies
 from riskroute.parameters import parameter
 from riskroute.validation import real_number
 
+_ENOUGH = 0.75
+"""A phase ends when so much of it was observed and the rest was abandoned; with less it is played once more."""
+
 
 @dataclass(kw_only=True)
 class PhasedPolicy(Policy):
@@ -77,7 +80,7 @@ class PhasedPolicy(Policy):
         done = float(tallies.counts.sum()) / self._phase_rounds()
         if self.score is None or done >= 0.25:  # a phase cut off earlier by the horizon knows less than the one before
             self.score = self._estimated_score(tallies)  # step 3: from this phase's rewards only
-        if done >= 1:
+        if done >= 1 or (done >= _ENOUGH and self.remaining > 0):
             cut = self.score, 2 * self._accuracy()
             self.survivors = self.survivors.within(*cut)  # step 4: eliminate
             self.cuts.append(cut)  # step 5: next phase

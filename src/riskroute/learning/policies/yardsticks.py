@@ -31,6 +31,7 @@ class Oracle(Policy):
     name: ClassVar[str] = "oracle"
     unit_free: ClassVar[bool] = True
     needs_horizon: ClassVar[bool] = False
+    waits: ClassVar[bool] = False
 
     schedule: tuple[tuple[int, Action], ...] = ()
 
@@ -63,6 +64,7 @@ class Uniform(Policy):
     name: ClassVar[str] = "uniform"
     unit_free: ClassVar[bool] = True
     needs_horizon: ClassVar[bool] = False
+    waits: ClassVar[bool] = False
     fixed_set: ClassVar[bool] = False
 
     batch: int = parameter(1024, whole_number, maximum=MOST_DRAWS)
@@ -116,6 +118,7 @@ class Greedy(Policy):
     name: ClassVar[str] = "greedy"
     unit_free: ClassVar[bool] = True
     needs_horizon: ClassVar[bool] = False
+    waits: ClassVar[bool] = False
 
     tries: int = parameter(2, whole_number, maximum=LONGEST_HORIZON)
     growth: float = parameter(0.1, sized_number, above=0)

@@ -1,0 +1,288 @@
+"""Many decisions out at once: every decision is a ticket, settled when its reward is known, in any order.
+
+`Policy.select` and `Policy.update` know one round at a time. `Tickets` hands out the rounds of the policy's plans one
+after the other, whether or not the earlier ones have come back, and brings rewards back as tallies of the plan:
+
+- A policy that may learn at any time (``waits`` is False) gets a new plan as soon as one is handed out. What has come
+  back by then is learned; what comes later is learned with the next plan.
+- A policy in phases (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Until then further
+  tickets carry its recommendation, and nothing is learned from them.
+
+With no ticket out but one, decisions are those of `select` and `update`, bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from riskroute.errors import InputError, StateError, described, shown
+from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
+from riskroute.learning.plan import Plan
+from riskroute.learning.policy import Policy
+from riskroute.learning.registry import restore_policy
+from riskroute.learning.state import decode_state, encode_state
+from riskroute.learning.tally import Tallies, Tally
+from riskroute.validation import LARGEST, instance_of, real_number, true_or_false, whole_number
+
+_EARLIER = -1
+_UNLEARNED = -2
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A decision: its number, the action, and whether its reward will be learned."""
+
+    number: int
+    action: Action
+    learned: bool
+
+
+class Tickets:
+    """Any policy with many decisions out.
+
+    Parameters
+    ----------
+    policy : Policy
+        A policy that was started, and is not in the middle of a plan played round by round.
+    ahead : bool
+        Whether `replan` alone makes plans, so that `issue` is quick: until then the same plan is played once more. A
+        policy in phases recommends instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> from riskroute.learning.registry import make_policy
+    >>> tickets = Tickets(make_policy("greedy").start(Setting(actions=Actions(np.eye(2)))))
+    >>> first, second, third = (tickets.issue() for _ in range(3))
+    >>> [ticket.action for ticket in (first, second, third)], tickets.out
+    ([0, 0, 1], (0, 1, 2))
+    >>> tickets.settle(third.number, 0.5)
+    >>> tickets.settle(first.number, 0.25, action=1)  # another action was played
+    >>> tickets.abandon(second.number)
+    >>> tickets.out, tickets.abandoned
+    ((), 1)
+    """
+
+    def __init__(self, policy: Policy, *, ahead: bool = False) -> None:
+        self.policy: Policy = instance_of("policy", policy, Policy, "a Policy")
+        self.ahead = true_or_false("ahead", ahead)
+        if policy.partial:
+            raise StateError(f"{policy.name} is being played round by round: finish its plan before tickets are issued")
+        self.abandoned = 0
+        self._next = 0
+        self._out: dict[int, tuple[int, Action]] = {}
+        """Entry of the plan, or one of the markers above, and action, by number of the ticket."""
+        self._open = 0
+        """Tickets of the plan that are out."""
+        self._waiting = 0
+        """Tickets out that will be learned."""
+        self._collected = 0
+        """Rewards that came back and are not learned yet."""
+        self._restart()
+
+    def _restart(self) -> None:
+        """Begin a plan, or wait for one."""
+        self._entry = self._used = 0
+        plan = self.policy.pending
+        self._tallies: list[Tally] = [] if plan is None else [Tally() for _ in plan.counts]
+        self._others: dict[Action, Tally] = {}
+
+    @property
+    def out(self) -> tuple[int, ...]:
+        """Numbers of the tickets that are neither settled nor abandoned."""
+        return tuple(self._out)
+
+    def action(self, number: int) -> Action:
+        """Return the action of a ticket that is out."""
+        return self._known(number)[1]
+
+    def issue(self) -> Ticket:
+        """Return the next decision."""
+        entry, action = self._decide()
+        number, self._next = self._next, self._next + 1
+        self._out[number] = entry, action
+        if entry >= 0:
+            self._open += 1
+            self._waiting += 1
+        return Ticket(number, action, entry >= 0)
+
+    def settle(self, number: int, reward: float, action: Action | None = None) -> None:
+        """Report the reward of a ticket, and the action that was played if it was another one."""
+        entry, asked = self._known(number)
+        reward = real_number("reward", reward, minimum=-LARGEST, maximum=LARGEST)
+        played = asked if action is None else self._member(action)
+        self._return(number, entry)
+        if entry == _UNLEARNED:
+            return
+        self._collected += 1
+        one = Tally(1, reward, 0.0)
+        if entry >= 0 and played == asked:
+            self._tallies[entry] = self._tallies[entry].merge(one)
+        else:
+            self._others[played] = self._others.get(played, Tally()).merge(one)
+        self._end_if_complete()
+
+    def abandon(self, number: int) -> None:
+        """Give a ticket up: its reward will never be known, and the round does not count as played."""
+        entry, _ = self._known(number)
+        self._return(number, entry)
+        self.abandoned += 1
+        self._end_if_complete()
+
+    def replan(self) -> None:
+        """Learn from what has come back and make the next plan now, unless the policy waits for the present one."""
+        if self.policy.pending is not None and not self._must_wait() and (self._collected or self._handed_out()):
+            self._conclude()
+        if self.policy.pending is None:
+            self._propose()
+
+    def recommend(self) -> Action:
+        """Return the action that seems best now."""
+        return self.policy.recommend()
+
+    # decisions
+
+    def _decide(self) -> tuple[int, Action]:
+        if self.policy.pending is None:
+            self._propose()
+        elif self._handed_out() and not self._must_wait() and not self._no_room():
+            if not self.ahead:
+                self._conclude()
+                self._propose()
+            elif not self.policy.waits:
+                self._entry = self._used = 0
+        plan = self.policy.pending
+        if plan is None or self._handed_out():
+            return _UNLEARNED, self._stand_in(plan)
+        entry = self._entry
+        self._used += 1
+        if self._used == plan.counts[entry]:
+            self._entry, self._used = entry + 1, 0
+        return entry, as_action(plan.actions[entry])
+
+    def _propose(self) -> None:
+        if not self._no_room():
+            self._tallies = [Tally() for _ in self.policy.plan().counts]
+
+    def _handed_out(self) -> bool:
+        """Whether no round of the plan is left to hand out."""
+        plan = self.policy.pending
+        assert plan is not None
+        return self._entry == len(plan.counts) or self._no_room()
+
+    def _no_room(self) -> bool:
+        """Whether the tickets out will use up the horizon, once they are settled."""
+        return self.policy.remaining <= self._waiting + self._collected
+
+    def _must_wait(self) -> bool:
+        """Whether the policy is in a phase that has not ended."""
+        return self.policy.waits and (self._open > 0 or not self._handed_out())
+
+    def _stand_in(self, plan: Plan | None) -> Action:
+        """An action for a decision that is not learned from: what is recommended, or what the plan began with."""
+        try:
+            return self.policy.recommend()
+        except StateError:  # it is too early for a recommendation
+            if plan is None:
+                raise
+            return as_action(plan.actions[self._next % len(plan.counts)])
+
+    # rewards
+
+    def _return(self, number: int, entry: int) -> None:
+        del self._out[number]
+        if entry != _UNLEARNED:
+            self._waiting -= 1
+        if entry >= 0:
+            self._open -= 1
+
+    def _end_if_complete(self) -> None:
+        if self.ahead or self._open > 0:
+            return
+        if self.policy.pending is None:  # the horizon is used up: these are the last to come back
+            if self._collected and not self._waiting:
+                self._conclude()
+        elif self._handed_out():
+            self._conclude()
+
+    def _conclude(self) -> None:
+        """Learn from what has come back; tickets of the plan that are still out belong to an earlier plan now."""
+        plan = self.policy.pending
+        back = [k for k, tally in enumerate(self._tallies) if tally.count]
+        actions = [] if plan is None or not back else [plan.actions[back]]
+        if self._others:
+            actions.append(as_batch(*self._others))
+        rows = [self._tallies[k] for k in back] + list(self._others.values())
+        self.policy.conclude(Tallies.of(np.concatenate(actions), rows) if rows else None)
+        self._out = {number: (min(entry, _EARLIER), action) for number, (entry, action) in self._out.items()}
+        self._open = self._collected = 0
+        self._restart()
+
+    def _known(self, number: int) -> tuple[int, Action]:
+        found = self._out.get(number) if type(number) is int else None
+        if found is None:
+            raise InputError(f"ticket must be one that is out, was {shown(number)}")
+        return found
+
+    def _member(self, action: Action) -> Action:
+        given = tuple(action) if isinstance(action, list) else action
+        numbers = given if isinstance(given, tuple) else (given,)
+        if not all(type(number) is int for number in numbers):
+            raise InputError(f"action must be a handle of the action set, was {shown(action)}")
+        batch = as_batch(given)
+        if not self.policy.setting.actions.contains(batch).all():
+            raise InputError(f"action must belong to the action set, was {shown(action)}")
+        return as_action(batch[0])
+
+    # state
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on later, as plain JSON-able values."""
+        return {
+            "policy": self.policy.state(),
+            "ahead": self.ahead,
+            "abandoned": self.abandoned,
+            "next": self._next,
+            "out": [[number, entry, encode_state(action)] for number, (entry, action) in self._out.items()],
+            "place": [self._entry, self._used],
+            "tallies": encode_state(self._tallies),
+            "others": [[encode_state(action), encode_state(tally)] for action, tally in self._others.items()],
+        }
+
+    @classmethod
+    def restore(cls, state: dict[str, Any], actions: ActionSet, kind: type[Policy] | None = None) -> Self:
+        """Rebuild tickets and policy from a saved state, over the same action set; ``kind`` is a policy of your own."""
+        if not isinstance(state, dict):
+            raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
+        try:
+            saved = state["policy"]
+            policy = restore_policy(saved, actions) if kind is None else kind.restore(saved, actions)
+            tickets = cls(policy, ahead=state["ahead"])
+            tickets._recall(state)
+        except (KeyError, TypeError, ValueError, AttributeError, InputError) as error:
+            what = str(error) if isinstance(error, InputError) else repr(error)
+            raise StateError(f"state of tickets must be one that state() returned: {what}") from error
+        return tickets
+
+    def _recall(self, state: dict[str, Any]) -> None:
+        self.abandoned = whole_number("abandoned", state["abandoned"], minimum=0)
+        self._next = whole_number("next", state["next"], minimum=0)
+        self._entry, self._used = (whole_number("place", number, minimum=0) for number in state["place"])
+        self._tallies = [instance_of("a tally", decode_state(one), Tally, "a tally") for one in state["tallies"]]
+        plan = self.policy.pending
+        length = 0 if plan is None else len(plan.counts)
+        if len(self._tallies) != length or self._entry > length:
+            raise InputError(f"tallies must be one for each of {length} entries of the plan, was {len(self._tallies)}")
+        self._others = {self._member(decode_state(a)): decode_state(tally) for a, tally in state["others"]}
+        for number, entry, action in state["out"]:
+            if whole_number("entry", entry, minimum=_UNLEARNED) >= length:
+                raise InputError(f"entry of a ticket must be one of the plan, was {entry}")
+            self._out[whole_number("ticket", number, minimum=0)] = entry, self._member(decode_state(action))
+        self._open = sum(entry >= 0 for entry, _ in self._out.values())
+        self._waiting = sum(entry != _UNLEARNED for entry, _ in self._out.values())
+        self._collected = sum(tally.count for tally in (*self._tallies, *self._others.values()))
