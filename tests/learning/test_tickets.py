@@ -45,8 +45,8 @@ def test_delayed_learning_changes_nothing_when_nothing_is_delayed(name: str) -> 
 
 
 def test_a_phase_ends_when_its_tickets_are_settled_or_abandoned() -> None:
-    tickets = Tickets(make_policy("rise", explore_multiplier=0.5).start(SETTING, 3))
-    plan = tickets.policy.plan()
+    policy = make_policy("rise", explore_multiplier=0.5).start(SETTING, 3)
+    plan, tickets = policy.plan(), Tickets(policy)
     phase = [tickets.issue() for _ in range(plan.rounds)]
     assert Counter(ticket.action for ticket in phase) == dict(zip(plan.actions.tolist(), plan.counts, strict=True))
     meanwhile = tickets.issue()
@@ -66,7 +66,7 @@ def test_a_phase_ends_when_its_tickets_are_settled_or_abandoned() -> None:
 @pytest.mark.parametrize("part", [0.1, 0.8])
 def test_phases_go_on_although_some_tickets_never_settle(part: float) -> None:
     """With a tenth of the tickets abandoned, actions are eliminated; with most of them the phase is played again."""
-    tickets, rng, reward = Tickets(make_policy("rise++").start(SETTING, 3)), np.random.default_rng(1), rewards()
+    tickets, rng, reward = Tickets(make_policy("rise++", constant=0.1).start(SETTING, 3)), np.random.default_rng(1), rewards()
     for _ in range(ROUNDS):
         ticket = tickets.issue()
         if rng.random() < part:

@@ -1,0 +1,231 @@
+"""The fold: from one state and one event to the next state, and to what must be done about it.
+
+There is no clock here, no input or output and no randomness, so that the same log gives the same state anywhere. The
+state is changed in place, since a million events must be folded in seconds; `apply` is the only way to change it.
+
+How reports become fills:
+
+- A report is known by venue, session day and exec id; what comes again is counted and otherwise ignored.
+- Fills are booked as they come, in any sequence. A bust takes the fill that it names back, a correction replaces it,
+  whichever comes first.
+- A venue that is done with a child says how many shares it has counted. If fewer are booked, fills are on their way:
+  the child is done when they have come.
+- An order is settled when no child holds shares and all shares are filled, or the rest was given up and marked. It is
+  learned then, once; what comes later corrects positions and is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from riskroute.errors import StateError
+from riskroute.live.book_state import (
+    DAY,
+    BookState,
+    ChildState,
+    DayUse,
+    Effect,
+    ParentState,
+    Query,
+    Send,
+    SymbolUse,
+)
+from riskroute.live.booking import book_report
+from riskroute.live.orders import (
+    Accepted,
+    AnyEvent,
+    ChildOrder,
+    Expired,
+    Halted,
+    Intended,
+    Marked,
+    Planned,
+    Recalled,
+    Reported,
+    Resumed,
+    Sent,
+    Settled,
+    Unanswered,
+    Withheld,
+    touch_prices,
+)
+from riskroute.live.settlement import cancel_open_children, finish_child, go_on, venue_use
+
+
+def apply(state: BookState, event: AnyEvent) -> tuple[BookState, list[Effect]]:
+    """Return the state after an event, which is the same object, and what is to be done."""
+    if event.at // DAY > state.day.day:
+        _new_day(state, event.at // DAY)
+    state.events += 1
+    state.now = max(state.now, event.at)
+    effects: list[Effect] = []
+    _HANDLERS[type(event)](state, event, effects)
+    return state, effects
+
+
+def fold(state: BookState, events: Iterable[AnyEvent]) -> BookState:
+    """Apply many events and forget what they ask for."""
+    for event in events:
+        apply(state, event)
+    return state
+
+
+def _new_day(state: BookState, day: int) -> None:
+    """Begin a day: its limits start from nothing, and orders settled before yesterday are dropped."""
+    state.day = DayUse(day=day)
+    for use in state.venues.values():
+        use.rejects = 0
+    old = {key for key, parent in state.parents.items() if parent.settled and parent.settled_day < day - 1}
+    if not old:
+        return
+    for key in old:
+        gone = state.parents.pop(key)
+        state.retired[key] = gone.digest
+        for child in gone.children:
+            for execution in state.children.pop(child).executions:
+                del state.executions[execution]
+    state.reports = {key: child for key, child in state.reports.items() if child in state.children}
+    state.replaced = {old: new for old, new in state.replaced.items() if new in state.executions}
+
+
+# orders and children
+
+
+def _accepted(state: BookState, event: Accepted, effects: list[Effect]) -> None:
+    order = event.order
+    if order.key in state.parents or order.key in state.retired:
+        state.duplicates += 1
+        return
+    bid, ask = touch_prices(order.quotes)
+    mid = (bid + ask) // 2
+    parent = ParentState(order, event.decision, mid, event.digest)
+    state.parents[order.key] = parent
+    state.unsettled[order.key] = None
+    state.decisions += 1
+    use = state.symbols.setdefault(order.symbol, SymbolUse())
+    use.quantity += order.quantity
+    use.notional += order.quantity * mid
+    state.day.orders += 1
+    state.day.quantity += order.quantity
+    state.day.notional += order.quantity * mid
+    _intend(state, parent, event.children, effects)
+    go_on(state, parent, effects)
+
+
+def _intended(state: BookState, event: Intended, effects: list[Effect]) -> None:
+    parent = _parent(state, event.parent)
+    if not parent.settled:
+        _intend(state, parent, event.children, effects)
+
+
+def _intend(state: BookState, parent: ParentState, children: tuple[ChildOrder, ...], effects: list[Effect]) -> None:
+    for child in children:
+        if child.id in state.children:
+            state.duplicates += 1
+            continue
+        state.children[child.id] = ChildState(child)
+        parent.children.append(child.id)
+        parent.open += 1
+        parent.held += child.quantity
+        venue_use(state, child.place).open += 1
+        effects.append(Send(child))
+
+
+def _sent(state: BookState, event: Sent, effects: list[Effect]) -> None:
+    child = _child(state, event.child)
+    child.sends += 1
+    child.sent_at = child.sent_at or event.at
+    if child.status == "intended":
+        child.status = "sent"
+
+
+def _withheld(state: BookState, event: Withheld, effects: list[Effect]) -> None:
+    child = _child(state, event.child)
+    if not child.done and child.filled == 0 and child.final < 0:
+        finish_child(state, child, "withheld", event.at, effects)
+
+
+def _unanswered(state: BookState, event: Unanswered, effects: list[Effect]) -> None:
+    child = _child(state, event.child)
+    if not child.done:
+        if child.final < 0:
+            child.status = "unknown"
+            state.unknown[child.order.id] = None
+        effects.append(Query(child.order))
+
+
+def _recalled(state: BookState, event: Recalled, effects: list[Effect]) -> None:
+    cancel_open_children(state, _parent(state, event.parent), effects, event.kind)
+
+
+def _expired(state: BookState, event: Expired, effects: list[Effect]) -> None:
+    parent = _parent(state, event.parent)
+    if parent.settled or parent.closing:
+        return
+    parent.closing = True
+    cancel_open_children(state, parent, effects)
+    go_on(state, parent, effects)
+
+
+def _marked(state: BookState, event: Marked, effects: list[Effect]) -> None:
+    parent = _parent(state, event.parent)
+    if not parent.settled:
+        parent.marked = event.price
+        go_on(state, parent, effects)
+
+
+# the rest
+
+
+def _settled(state: BookState, event: Settled, effects: list[Effect]) -> None:
+    parent = state.parents.get(event.outcome.parent)
+    if parent is not None:
+        parent.recorded = True
+
+
+def _planned(state: BookState, event: Planned, effects: list[Effect]) -> None:
+    state.belief = event.belief
+
+
+def _halted(state: BookState, event: Halted, effects: list[Effect]) -> None:
+    state.halted, state.halted_by = state.halted or event.reason or "halted", state.halted_by or event.by
+    for key in state.unsettled:
+        cancel_open_children(state, state.parents[key], effects)
+
+
+def _resumed(state: BookState, event: Resumed, effects: list[Effect]) -> None:
+    state.halted = state.halted_by = ""
+    for use in state.venues.values():
+        use.rejects_in_a_row = 0
+
+
+def _parent(state: BookState, key: str) -> ParentState:
+    try:
+        return state.parents[key]
+    except KeyError:
+        raise StateError(f"parent must be an order that was accepted, was {key!r}") from None
+
+
+def _child(state: BookState, name: str) -> ChildState:
+    try:
+        return state.children[name]
+    except KeyError:
+        raise StateError(f"child must be one that was intended, was {name!r}") from None
+
+
+_HANDLERS: dict[type, Callable[[BookState, Any, list[Effect]], None]] = {
+    Accepted: _accepted,
+    Intended: _intended,
+    Sent: _sent,
+    Withheld: _withheld,
+    Unanswered: _unanswered,
+    Reported: book_report,
+    Recalled: _recalled,
+    Expired: _expired,
+    Marked: _marked,
+    Settled: _settled,
+    Planned: _planned,
+    Halted: _halted,
+    Resumed: _resumed,
+}

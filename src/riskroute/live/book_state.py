@@ -1,0 +1,206 @@
+"""The state of the live router: what follows from the log, in records that a snapshot can hold."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from riskroute.errors import DataError, one_line_error
+from riskroute.live.orders import ChildOrder, Decision, Outcome, ParentOrder
+
+STATE_VERSION = 1
+DAY = 86_400 * 10**9
+"""Nanoseconds of a day; limits by day count from midnight UTC."""
+
+
+class Execution(msgspec.Struct, array_like=True, gc=False):
+    """A fill, or what a bust or a correction made of one; it counts unless a later one replaces it."""
+
+    child: str
+    kind: str
+    quantity: int
+    price: int
+    fee: int
+    reference: str
+    at: int
+    counts: bool = True
+
+
+class ChildState(msgspec.Struct):
+    """A child order and what is known of it.
+
+    ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` says how it was done.
+    ``final`` is the number of shares that the venue counted when it was done with the child, -1 before that.
+    """
+
+    order: ChildOrder
+    status: str = "intended"
+    reason: str = ""
+    filled: int = 0
+    value: int = 0
+    fees: int = 0
+    final: int = -1
+    final_at: int = 0
+    sends: int = 0
+    sent_at: int = 0
+    last_fill: int = 0
+    done_at: int = 0
+    cancelling: bool = False
+    executions: list[str] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether no shares are at the venue, and all its fills are booked."""
+        return self.status == "done"
+
+
+class ParentState(msgspec.Struct):
+    """An order and what is known of it; ``closing`` once it is past its deadline, ``marked`` once it is given up."""
+
+    order: ParentOrder
+    decision: Decision
+    mid: int
+    digest: bytes = b""
+    children: list[str] = []
+    filled: int = 0
+    held: int = 0
+    open: int = 0
+    closing: bool = False
+    marked: int = 0
+    settled: bool = False
+    recorded: bool = False
+    busted: bool = False
+    corrections: int = 0
+    settled_day: int = 0
+    outcome: Outcome | None = None
+
+    @property
+    def free(self) -> int:
+        """Shares that are neither filled nor held by a child."""
+        return self.order.quantity - self.filled - self.held
+
+
+class Position(msgspec.Struct, gc=False):
+    """What was traded in a symbol: shares, cash without fees, and fees paid."""
+
+    shares: int = 0
+    cash: int = 0
+    fees: int = 0
+
+
+class VenueUse(msgspec.Struct, gc=False):
+    """How a venue is used: open children, and rejects of the day and in a row."""
+
+    open: int = 0
+    rejects: int = 0
+    rejects_in_a_row: int = 0
+
+
+class SymbolUse(msgspec.Struct, gc=False):
+    """Shares and notional of orders in a symbol that are not settled."""
+
+    quantity: int = 0
+    notional: int = 0
+
+
+class DayUse(msgspec.Struct, gc=False):
+    """Orders, notional, rejects and costs of a day."""
+
+    day: int = 0
+    orders: int = 0
+    quantity: int = 0
+    notional: int = 0
+    rejects: int = 0
+    loss: int = 0
+
+
+class BookState(msgspec.Struct):
+    """Everything that follows from the log."""
+
+    version: int = STATE_VERSION
+    events: int = 0
+    now: int = 0
+    parents: dict[str, ParentState] = {}
+    retired: dict[str, bytes] = {}
+    children: dict[str, ChildState] = {}
+    executions: dict[str, Execution] = {}
+    reports: dict[str, str] = {}
+    replaced: dict[str, str] = {}
+    unsettled: dict[str, None] = {}
+    unknown: dict[str, None] = {}
+    waiting: dict[str, None] = {}
+    positions: dict[str, Position] = {}
+    venues: dict[str, VenueUse] = {}
+    symbols: dict[str, SymbolUse] = {}
+    day: DayUse = msgspec.field(default_factory=DayUse)
+    halted: str = ""
+    halted_by: str = ""
+    decisions: int = 0
+    settled: int = 0
+    belief: int = -1
+    duplicates: int = 0
+    corrections: int = 0
+    orphans: int = 0
+    overfilled: int = 0
+
+
+def encode_state(state: BookState) -> bytes:
+    """The state as bytes; equal states have equal bytes."""
+    return msgspec.msgpack.encode(state)
+
+
+def decode_state(body: bytes) -> BookState:
+    """Undo `encode_state`."""
+    try:
+        state = msgspec.msgpack.decode(body, type=BookState)
+    except msgspec.MsgspecError as error:
+        raise DataError(f"a state must be one that encode_state returned: {one_line_error(error)}") from None
+    if state.version != STATE_VERSION:
+        raise DataError(f"a state must have version {STATE_VERSION}, had {state.version}")
+    return state
+
+
+class Send(NamedTuple):
+    """Send a child to its venue."""
+
+    child: ChildOrder
+
+
+class Cancel(NamedTuple):
+    """Ask a venue to cancel a child."""
+
+    child: ChildOrder
+
+
+class Query(NamedTuple):
+    """Ask a venue what it knows of a child."""
+
+    child: ChildOrder
+
+
+class Next(NamedTuple):
+    """An order has shares that no child holds: decide what becomes of them."""
+
+    parent: str
+
+
+class Learn(NamedTuple):
+    """An order is settled: learn from it, once."""
+
+    outcome: Outcome
+
+
+class Correct(NamedTuple):
+    """A settled order has changed: it is counted and shown, and not learned again."""
+
+    parent: str
+
+
+class Alert(NamedTuple):
+    """Something that should not be; trading must stop."""
+
+    reason: str
+
+
+Effect = Send | Cancel | Query | Next | Learn | Correct | Alert

@@ -1,0 +1,395 @@
+"""What the live router writes down: orders, decisions, child orders, reports, outcomes, and the events of the log.
+
+Money and prices are whole numbers of 1e-9 dollars (`NANO`), shares are whole numbers, times are nanoseconds since 1970
+in UTC. All records are frozen, and become bytes and back without loss.
+"""
+
+from __future__ import annotations
+
+from base64 import b32encode
+from hashlib import blake2b
+from typing import Any, Literal
+
+import msgspec
+
+from riskroute.errors import DataError, InputError, one_line_error, shown
+
+NANO = 10**9
+"""Units of money in a dollar, and nanoseconds in a second."""
+
+LARGEST_QUANTITY = 10**9
+LARGEST_PRICE = 10**7 * NANO
+LONGEST_KEY = 200
+"""Characters of the key of an order, at most."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base class of all records."""
+
+
+class VenueQuote(Record, frozen=True):
+    """The displayed book of a venue: prices with sizes, best first, fees a share, and when it was so."""
+
+    venue: str
+    bids: tuple[tuple[int, int], ...] = ()
+    asks: tuple[tuple[int, int], ...] = ()
+    taker: int = 0
+    maker: int = 0
+    at: int = 0
+
+
+class PoolQuote(Record, frozen=True):
+    """A dark pool: its fee a share, and in half-spreads how far from the mid it trades, in favour of the order."""
+
+    pool: str
+    fee: int = 0
+    improvement: float = 0.0
+
+
+class ParentOrder(Record, frozen=True):
+    """An order as it came: ``key`` is the client's, and the same key is the same order.
+
+    ``limit`` is the worst price allowed, None for any; ``deadline`` is when the whole order must be done.
+    """
+
+    key: str
+    symbol: str
+    side: Literal["buy", "sell"]
+    quantity: int
+    deadline: int
+    quotes: tuple[VenueQuote, ...]
+    pools: tuple[PoolQuote, ...] = ()
+    limit: int | None = None
+    lot: int = 1
+    tick: int = NANO // 100
+    received: int = 0
+    features: dict[str, float] = {}
+
+    @property
+    def sign(self) -> int:
+        """1 for a buy order, -1 for a sell order."""
+        return 1 if self.side == "buy" else -1
+
+
+class Decision(Record, frozen=True):
+    """How an order is split: by which router, with which belief, as which ticket, and how likely that was.
+
+    ``safe`` says why the safe router was used instead; it is empty otherwise.
+    """
+
+    parent: str
+    router: str
+    belief: int
+    ticket: int
+    plan: dict[str, Any]
+    at: int
+    probability: float | None = None
+    seed: int | None = None
+    safe: str = ""
+
+
+class ChildOrder(Record, frozen=True):
+    """A child order. It is immediate or cancel, or rests until a time."""
+
+    id: str
+    parent: str
+    slot: int
+    attempt: int
+    kind: Literal["dark", "dark_rest", "limit", "take", "sweep"]
+    place: str
+    symbol: str
+    side: Literal["buy", "sell"]
+    quantity: int
+    limit: int | None = None
+    until: int = 0
+
+    @property
+    def immediate(self) -> bool:
+        """Whether what is not filled at once comes back at once."""
+        return self.until == 0
+
+
+ReportKind = Literal[
+    "acknowledged", "filled", "cancelled", "rejected", "expired", "busted", "corrected", "cancel_rejected", "not_known"
+]
+ENDS = frozenset(("cancelled", "rejected", "expired"))
+"""Reports after which a child is not at the venue any more."""
+
+
+class ExecutionReport(Record, frozen=True):
+    """What a venue says of a child order.
+
+    (venue, session day, exec id) make it unique. ``cum`` and ``leaves`` are what the venue counts in all; ``quantity``,
+    ``price`` and ``fee`` (for all of it) are of this fill. ``reference`` is the exec id that a bust takes back or a
+    correction replaces: that of the fill, or of the last correction. ``not_known`` answers a query, and means that the
+    venue does not have the child and will not get it any more from what was sent before.
+    """
+
+    venue: str
+    day: str
+    exec_id: str
+    child: str
+    kind: ReportKind
+    at: int
+    cum: int = 0
+    leaves: int = 0
+    quantity: int = 0
+    price: int = 0
+    fee: int = 0
+    reference: str = ""
+    text: str = ""
+    raw: bytes = b""
+
+    @property
+    def key(self) -> str:
+        """What no two different reports share."""
+        return report_key(self.venue, self.day, self.exec_id)
+
+
+def report_key(venue: str, day: str, exec_id: str) -> str:
+    """Key of the report with this exec id: venues begin anew every day, and do not know each other's."""
+    return f"{venue}\x1f{day}\x1f{exec_id}"
+
+
+class SlotOutcome(Record, frozen=True):
+    """What became of one child, or (``marked``) of the shares that nobody filled.
+
+    ``money`` is the cost against the arrival mid without fees; a saving is negative.
+    """
+
+    slot: int
+    attempt: int
+    kind: str
+    place: str
+    sent: int
+    filled: int
+    money: int
+    fees: int
+    sent_at: int
+    last_fill: int
+    done_at: int
+    marked: bool = False
+
+
+class Outcome(Record, frozen=True):
+    """What became of an order, as it is learned: once.
+
+    ``cost`` is against the arrival mid, with fees and with what is left, valued at the far touch. ``late`` means that
+    it was not done by its deadline, ``busted`` that a fill was taken back or corrected before.
+    """
+
+    parent: str
+    symbol: str
+    filled: int
+    left: int
+    mid: int
+    cost: int
+    slots: tuple[SlotOutcome, ...]
+    at: int
+    marked: bool = False
+    late: bool = False
+    busted: bool = False
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower):
+    """Base class of what the log holds; ``at`` is the engine's time."""
+
+    at: int
+
+
+class Accepted(Event, frozen=True):
+    """An order, its decision and its first children, which are sent once this is durable.
+
+    ``digest`` tells the order from another with the same key.
+    """
+
+    order: ParentOrder
+    decision: Decision
+    children: tuple[ChildOrder, ...]
+    digest: bytes = b""
+
+
+class Intended(Event, frozen=True):
+    """Further children of an order."""
+
+    parent: str
+    children: tuple[ChildOrder, ...]
+
+
+class Sent(Event, frozen=True):
+    """A child was handed to its venue."""
+
+    child: str
+
+
+class Withheld(Event, frozen=True):
+    """A child was not sent, and never will be."""
+
+    child: str
+    reason: str = ""
+
+
+class Unanswered(Event, frozen=True):
+    """Nothing was heard of a child in time: it is unknown until its venue says more."""
+
+    child: str
+
+
+class Reported(Event, frozen=True):
+    """A venue said something."""
+
+    report: ExecutionReport
+
+
+class Recalled(Event, frozen=True):
+    """Resting children of a kind are to come back."""
+
+    parent: str
+    kind: str
+
+
+class Expired(Event, frozen=True):
+    """The deadline of an order has passed: its children are to come back."""
+
+    parent: str
+
+
+class Marked(Event, frozen=True):
+    """What is left of an order is given up and valued at a price."""
+
+    parent: str
+    price: int
+
+
+class Settled(Event, frozen=True):
+    """The outcome of an order, written down. The state does not depend on it: it follows from the reports."""
+
+    outcome: Outcome
+
+
+class Planned(Event, frozen=True):
+    """What a router believes from now on: its state, after what was settled up to row ``after`` of the log."""
+
+    belief: int
+    router: str
+    after: int
+    learned: int
+    state: bytes
+
+
+class Halted(Event, frozen=True):
+    """No new children, and open ones come back, until somebody resumes."""
+
+    reason: str
+    by: str
+
+
+class Resumed(Event, frozen=True):
+    """Orders are accepted again."""
+
+    by: str
+
+
+AnyEvent = (
+    Accepted
+    | Intended
+    | Sent
+    | Withheld
+    | Unanswered
+    | Reported
+    | Recalled
+    | Expired
+    | Marked
+    | Settled
+    | Planned
+    | Halted
+    | Resumed
+)
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)
+_ORDER: msgspec.json.Decoder[ParentOrder] = msgspec.json.Decoder(ParentOrder)
+
+
+def encode_event(event: Event) -> bytes:
+    """An event as bytes.
+
+    Examples
+    --------
+    >>> decode_event(encode_event(Resumed(at=5, by="desk")))
+    Resumed(at=5, by='desk')
+    """
+    return _ENCODER.encode(event)
+
+
+def decode_event(body: bytes) -> AnyEvent:
+    """Undo `encode_event`."""
+    try:
+        return _DECODER.decode(body)
+    except msgspec.MsgspecError as error:
+        raise DataError(f"an event must be one that encode_event returned: {one_line_error(error)}") from None
+
+
+def read_order(body: bytes) -> ParentOrder:
+    """An order from JSON, checked."""
+    try:
+        order = _ORDER.decode(body)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"an order must have the fields of ParentOrder: {one_line_error(error)}") from None
+    return checked_order(order)
+
+
+def checked_order(order: ParentOrder) -> ParentOrder:
+    """Return an order whose fields make sense, or raise `InputError`; books and limits are looked at later."""
+    if not 0 < len(order.key) <= LONGEST_KEY or not order.key.isprintable():
+        raise InputError(f"key must be 1 to {LONGEST_KEY} printable characters, was {shown(order.key)}")
+    if not 0 < len(order.symbol) <= 32 or not order.symbol.isprintable():
+        raise InputError(f"symbol must be 1 to 32 printable characters, was {shown(order.symbol)}")
+    for name, value, most in (
+        ("quantity", order.quantity, LARGEST_QUANTITY),
+        ("lot", order.lot, LARGEST_QUANTITY),
+        ("tick", order.tick, LARGEST_PRICE),
+        ("deadline", order.deadline, 2**63 - 1),
+        ("limit", order.limit, LARGEST_PRICE),
+    ):
+        if value is not None and not 0 < value <= most:
+            raise InputError(f"{name} must be from 1 to {most}, was {value}")
+    names = [quote.venue for quote in order.quotes] + [pool.pool for pool in order.pools]
+    if not order.quotes or len(set(names)) < len(names):
+        raise InputError(f"quotes and pools must be of one or more places, each named once, was {shown(names)}")
+    for quote in order.quotes:
+        for side, sign, levels in (("bids", -1, quote.bids), ("asks", 1, quote.asks)):
+            prices = [sign * price for price, _ in levels]
+            if prices != sorted(prices):
+                raise InputError(f"{side} of {quote.venue} must be the best price first, was {shown(list(levels))}")
+            for price, size in levels:
+                if not (0 < price <= LARGEST_PRICE and 0 <= size <= 10**12):
+                    raise InputError(f"{side} of {quote.venue} must be prices and sizes, was {(price, size)}")
+    if not (any(quote.bids for quote in order.quotes) and any(quote.asks for quote in order.quotes)):
+        raise InputError("quotes must show a bid and an ask at some venue, did not")
+    return order
+
+
+def order_digest(order: ParentOrder) -> bytes:
+    """Hash of an order as the client sent it, without the time at which it came."""
+    body = _ENCODER.encode(msgspec.structs.replace(order, received=0))
+    return blake2b(body, digest_size=12).digest()
+
+
+def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
+    """The best bid and the best ask of all venues; 0 where there is none."""
+    bids = [price for quote in quotes for price, size in quote.bids if size > 0]
+    asks = [price for quote in quotes for price, size in quote.asks if size > 0]
+    return max(bids, default=0), min(asks, default=0)
+
+
+def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:
+    """The id of a child: the same after a crash, and of no other child.
+
+    Examples
+    --------
+    >>> child_id("main", "A-17", 2, 0)
+    'QWDU4QQC322WBCGN-2-0'
+    """
+    digest = blake2b(f"{stream}\x1f{parent}".encode(), digest_size=10).digest()
+    return f"{b32encode(digest).decode()}-{slot}-{attempt}"

@@ -1,0 +1,132 @@
+"""When a child is done, when an order is, and what became of it then."""
+
+from __future__ import annotations
+
+import msgspec
+
+from riskroute.live.book_state import (
+    BookState,
+    Cancel,
+    ChildState,
+    Effect,
+    Learn,
+    Next,
+    ParentState,
+    VenueUse,
+)
+from riskroute.live.orders import Outcome, SlotOutcome
+
+BEYOND = "beyond"
+"""Place of shares that nobody filled, in outcomes."""
+
+
+def finish_child(state: BookState, child: ChildState, reason: str, at: int, effects: list[Effect]) -> None:
+    """End a child: what it has not filled is free again."""
+    parent = state.parents[child.order.parent]
+    parent.held -= child.order.quantity - child.filled
+    child.status, child.reason, child.done_at = "done", reason, at
+    parent.open -= 1
+    venue_use(state, child.order.place).open -= 1
+    state.unknown.pop(child.order.id, None)
+    state.waiting.pop(child.order.id, None)
+    go_on(state, parent, effects)
+
+
+def go_on(state: BookState, parent: ParentState, effects: list[Effect]) -> None:
+    """Settle an order that is done, or ask what becomes of shares that no child holds."""
+    if parent.settled:
+        return
+    if parent.filled >= parent.order.quantity:
+        if parent.open:
+            cancel_open_children(state, parent, effects)
+        else:
+            _settle(state, parent, effects)
+    elif parent.marked and parent.open == 0:
+        _settle(state, parent, effects)
+    elif parent.free > 0 and not parent.marked:
+        effects.append(Next(parent.order.key))
+
+
+def _settle(state: BookState, parent: ParentState, effects: list[Effect]) -> None:
+    order = parent.order
+    outcome = outcome_of(state, parent)
+    parent.settled, parent.outcome, parent.settled_day = True, outcome, state.day.day
+    parent.order = msgspec.structs.replace(order, quotes=())  # books are the largest part, and not needed any more
+    del state.unsettled[order.key]
+    state.settled += 1
+    state.day.loss += outcome.cost
+    use = state.symbols[order.symbol]
+    use.quantity -= order.quantity
+    use.notional -= order.quantity * parent.mid
+    effects.append(Learn(outcome))
+
+
+def outcome_of(state: BookState, parent: ParentState) -> Outcome:
+    """What became of an order, as far as it is booked."""
+    order, mid, sign = parent.order, parent.mid, parent.order.sign
+    slots = []
+    for name in parent.children:
+        child = state.children[name]
+        slots.append(
+            SlotOutcome(
+                slot=child.order.slot,
+                attempt=child.order.attempt,
+                kind=child.order.kind,
+                place=child.order.place,
+                sent=child.order.quantity,
+                filled=child.filled,
+                money=sign * (child.value - child.filled * mid),
+                fees=child.fees,
+                sent_at=child.sent_at,
+                last_fill=child.last_fill,
+                done_at=child.done_at,
+            )
+        )
+    left = max(order.quantity - parent.filled, 0)
+    if left:
+        money = sign * left * (parent.marked - mid)
+        mark = SlotOutcome(
+            slot=-1,
+            attempt=0,
+            kind="sweep",
+            place=BEYOND,
+            sent=left,
+            filled=left,
+            money=money,
+            fees=0,
+            sent_at=state.now,
+            last_fill=state.now,
+            done_at=state.now,
+            marked=True,
+        )
+        slots.append(mark)
+    return Outcome(
+        parent=order.key,
+        symbol=order.symbol,
+        filled=parent.filled,
+        left=left,
+        mid=mid,
+        cost=sum(slot.money + slot.fees for slot in slots),
+        slots=tuple(slots),
+        at=state.now,
+        marked=left > 0,
+        late=state.now > order.deadline,
+        busted=parent.busted,
+    )
+
+
+def cancel_open_children(state: BookState, parent: ParentState, effects: list[Effect], kind: str = "") -> None:
+    """Ask for the resting children of an order back, or for those of a kind."""
+    for name in parent.children:
+        child = state.children[name]
+        if not child.done and child.final < 0 and not child.order.immediate and kind in ("", child.order.kind):
+            child.cancelling = True
+            effects.append(Cancel(child.order))
+
+
+def venue_use(state: BookState, name: str) -> VenueUse:
+    """How a venue is used."""
+    use = state.venues.get(name)
+    if use is None:
+        use = state.venues[name] = VenueUse()
+    return use
