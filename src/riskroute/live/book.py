@@ -36,6 +36,7 @@ from riskroute.live.orders import (
     Accepted,
     AnyEvent,
     ChildOrder,
+    Declined,
     Expired,
     Halted,
     Intended,
@@ -113,9 +114,14 @@ def _accepted(state: BookState, event: Accepted, effects: list[Effect]) -> None:
     go_on(state, parent, effects)
 
 
+def _declined(state: BookState, event: Declined, effects: list[Effect]) -> None:
+    state.declined += 1
+
+
 def _intended(state: BookState, event: Intended, effects: list[Effect]) -> None:
     parent = _parent(state, event.parent)
     if not parent.settled:
+        parent.closing_sweeps += parent.closing
         _intend(state, parent, event.children, effects)
 
 
@@ -181,7 +187,7 @@ def _marked(state: BookState, event: Marked, effects: list[Effect]) -> None:
 def _settled(state: BookState, event: Settled, effects: list[Effect]) -> None:
     parent = state.parents.get(event.outcome.parent)
     if parent is not None:
-        parent.recorded = True
+        parent.recorded, parent.outcome = True, None
 
 
 def _planned(state: BookState, event: Planned, effects: list[Effect]) -> None:
@@ -216,6 +222,7 @@ def _child(state: BookState, name: str) -> ChildState:
 
 _HANDLERS: dict[type, Callable[[BookState, Any, list[Effect]], None]] = {
     Accepted: _accepted,
+    Declined: _declined,
     Intended: _intended,
     Sent: _sent,
     Withheld: _withheld,

@@ -56,7 +56,10 @@ class ChildState(msgspec.Struct):
 
 
 class ParentState(msgspec.Struct):
-    """An order and what is known of it; ``closing`` once it is past its deadline, ``marked`` once it is given up."""
+    """An order and what is known of it; ``closing`` once it is past its deadline, ``marked`` once it is given up.
+
+    Its outcome is kept until it is written down.
+    """
 
     order: ParentOrder
     decision: Decision
@@ -67,6 +70,7 @@ class ParentState(msgspec.Struct):
     held: int = 0
     open: int = 0
     closing: bool = False
+    closing_sweeps: int = 0
     marked: int = 0
     settled: bool = False
     recorded: bool = False
@@ -137,6 +141,7 @@ class BookState(msgspec.Struct):
     halted: str = ""
     halted_by: str = ""
     decisions: int = 0
+    declined: int = 0
     settled: int = 0
     belief: int = -1
     duplicates: int = 0

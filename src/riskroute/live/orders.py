@@ -12,15 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from riskroute.errors import DataError, InputError, one_line_error, shown
+from riskroute.errors import DataError, one_line_error
 
 NANO = 10**9
 """Units of money in a dollar, and nanoseconds in a second."""
-
-LARGEST_QUANTITY = 10**9
-LARGEST_PRICE = 10**7 * NANO
-LONGEST_KEY = 200
-"""Characters of the key of an order, at most."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +69,8 @@ class ParentOrder(Record, frozen=True):
 class Decision(Record, frozen=True):
     """How an order is split: by which router, with which belief, as which ticket, and how likely that was.
 
-    ``safe`` says why the safe router was used instead; it is empty otherwise.
+    ``safe`` says why the safe router was used instead, and is empty otherwise; ``consulted`` is whether the router was
+    asked nevertheless.
     """
 
     parent: str
@@ -86,6 +82,7 @@ class Decision(Record, frozen=True):
     probability: float | None = None
     seed: int | None = None
     safe: str = ""
+    consulted: bool = True
 
 
 class ChildOrder(Record, frozen=True):
@@ -174,12 +171,14 @@ class SlotOutcome(Record, frozen=True):
 class Outcome(Record, frozen=True):
     """What became of an order, as it is learned: once.
 
-    ``cost`` is against the arrival mid, with fees and with what is left, valued at the far touch. ``late`` means that
-    it was not done by its deadline, ``busted`` that a fill was taken back or corrected before.
+    ``sign`` is 1 for a buy order, -1 for a sell order. ``cost`` is against the arrival mid, with fees and with what is
+    left, valued at the far touch. ``late`` means that it was not done by its deadline, ``busted`` that a fill was taken
+    back or corrected before.
     """
 
     parent: str
     symbol: str
+    sign: int
     filled: int
     left: int
     mid: int
@@ -207,6 +206,14 @@ class Accepted(Event, frozen=True):
     decision: Decision
     children: tuple[ChildOrder, ...]
     digest: bytes = b""
+
+
+class Declined(Event, frozen=True):
+    """An order that the router was asked about and that was refused all the same; it was never accepted."""
+
+    order: ParentOrder
+    plan: dict[str, Any]
+    reason: str
 
 
 class Intended(Event, frozen=True):
@@ -292,6 +299,7 @@ class Resumed(Event, frozen=True):
 
 AnyEvent = (
     Accepted
+    | Declined
     | Intended
     | Sent
     | Withheld
@@ -308,7 +316,6 @@ AnyEvent = (
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)
-_ORDER: msgspec.json.Decoder[ParentOrder] = msgspec.json.Decoder(ParentOrder)
 
 
 def encode_event(event: Event) -> bytes:
@@ -328,46 +335,6 @@ def decode_event(body: bytes) -> AnyEvent:
         return _DECODER.decode(body)
     except msgspec.MsgspecError as error:
         raise DataError(f"an event must be one that encode_event returned: {one_line_error(error)}") from None
-
-
-def read_order(body: bytes) -> ParentOrder:
-    """An order from JSON, checked."""
-    try:
-        order = _ORDER.decode(body)
-    except msgspec.MsgspecError as error:
-        raise InputError(f"an order must have the fields of ParentOrder: {one_line_error(error)}") from None
-    return checked_order(order)
-
-
-def checked_order(order: ParentOrder) -> ParentOrder:
-    """Return an order whose fields make sense, or raise `InputError`; books and limits are looked at later."""
-    if not 0 < len(order.key) <= LONGEST_KEY or not order.key.isprintable():
-        raise InputError(f"key must be 1 to {LONGEST_KEY} printable characters, was {shown(order.key)}")
-    if not 0 < len(order.symbol) <= 32 or not order.symbol.isprintable():
-        raise InputError(f"symbol must be 1 to 32 printable characters, was {shown(order.symbol)}")
-    for name, value, most in (
-        ("quantity", order.quantity, LARGEST_QUANTITY),
-        ("lot", order.lot, LARGEST_QUANTITY),
-        ("tick", order.tick, LARGEST_PRICE),
-        ("deadline", order.deadline, 2**63 - 1),
-        ("limit", order.limit, LARGEST_PRICE),
-    ):
-        if value is not None and not 0 < value <= most:
-            raise InputError(f"{name} must be from 1 to {most}, was {value}")
-    names = [quote.venue for quote in order.quotes] + [pool.pool for pool in order.pools]
-    if not order.quotes or len(set(names)) < len(names):
-        raise InputError(f"quotes and pools must be of one or more places, each named once, was {shown(names)}")
-    for quote in order.quotes:
-        for side, sign, levels in (("bids", -1, quote.bids), ("asks", 1, quote.asks)):
-            prices = [sign * price for price, _ in levels]
-            if prices != sorted(prices):
-                raise InputError(f"{side} of {quote.venue} must be the best price first, was {shown(list(levels))}")
-            for price, size in levels:
-                if not (0 < price <= LARGEST_PRICE and 0 <= size <= 10**12):
-                    raise InputError(f"{side} of {quote.venue} must be prices and sizes, was {(price, size)}")
-    if not (any(quote.bids for quote in order.quotes) and any(quote.asks for quote in order.quotes)):
-        raise InputError("quotes must show a bid and an ask at some venue, did not")
-    return order
 
 
 def order_digest(order: ParentOrder) -> bytes:

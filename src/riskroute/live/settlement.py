@@ -103,6 +103,7 @@ def outcome_of(state: BookState, parent: ParentState) -> Outcome:
     return Outcome(
         parent=order.key,
         symbol=order.symbol,
+        sign=sign,
         filled=parent.filled,
         left=left,
         mid=mid,

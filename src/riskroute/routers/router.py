@@ -135,6 +135,39 @@ class Router(ABC):
         self._under_way[context.order] = []
         return plan
 
+    def note(self, context: Context, plan: Plan) -> None:
+        """Remember what is needed to learn from an order that was split by somebody else's plan.
+
+        What the router itself would have decided is remembered unless it overrides this. Where the plan is the one that
+        `decide` returns, the router must be left as `decide` leaves it.
+        """
+        self.decide(context)
+
+    def forget(self, order: str) -> None:
+        """Drop what is remembered of an order that will never be complete."""
+
+    def follow(self, context: Context, plan: Plan) -> None:
+        """Take note of an order that was split by a plan made elsewhere, so that its reports can be learned."""
+        instance_of("context", context, Context, "a Context")
+        instance_of("plan", plan, Plan, "a Plan")
+        if context.order in self._under_way or context.order in self._done:
+            raise StateError(f"order must be a new one, was {context.order!r}, which was routed before")
+        self.note(context, plan)
+        self._under_way[context.order] = []
+
+    def abandon(self, order: str) -> None:
+        """Give an order up: no report of it will come, and one that comes nevertheless changes nothing."""
+        if order not in self._under_way:
+            raise StateError(f"order must be one that is under way, was {order!r}")
+        del self._under_way[order]
+        self._close(order)
+        self.forget(order)
+
+    def _close(self, order: str) -> None:
+        self._done[order] = None
+        while len(self._done) > REMEMBERED:
+            self._done.popitem(last=False)
+
     def learn(self, report: Report) -> None:
         """Learn from a report; children that were reported before, and orders that are complete, change nothing."""
         instance_of("report", report, Report, "a Report")
@@ -147,9 +180,7 @@ class Router(ABC):
         known.extend(child.child for child in children)
         if report.complete:
             del self._under_way[report.order]
-            self._done[report.order] = None
-            while len(self._done) > REMEMBERED:
-                self._done.popitem(last=False)
+            self._close(report.order)
         if children or report.complete:
             self.absorb(report.order, children, report.profit if report.complete else None)
 

@@ -1,0 +1,259 @@
+"""From orders to contexts, from plans to child orders, from outcomes to reports: how the desk meets the routers.
+
+A plan is played as in the backtest (`riskroute.routers.plan.Plan`), but on what venues really answer: pools in turn,
+shares taken and posted, what comes back once more, and at the deadline everything that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from riskroute.errors import InputError
+from riskroute.live.book_state import BookState, ParentState
+from riskroute.live.orders import (
+    NANO,
+    ChildOrder,
+    Outcome,
+    ParentOrder,
+    VenueQuote,
+    child_id,
+    touch_prices,
+)
+from riskroute.routers.context import Context, Pool, VenueBooks
+from riskroute.routers.plan import Plan
+from riskroute.routers.report import ChildReport, Report
+
+SWEEPS = 100
+"""Slots from this number on are sweeps of what came back, one per venue."""
+
+MOST_SWEEPS = 8
+"""What comes back is swept so many times before the deadline, at most."""
+
+Quotes = tuple[VenueQuote, ...]
+Collar = Callable[[int, int], int]
+Children = tuple[ChildOrder, ...]
+
+
+def context_of(order: ParentOrder, now: int) -> Context:
+    """What a router sees of an order."""
+    depth = max(max(len(quote.bids), len(quote.asks)) for quote in order.quotes)
+    shape = len(order.quotes), depth
+    prices = {"bids": np.full(shape, np.nan), "asks": np.full(shape, np.nan)}
+    sizes = {"bids": np.zeros(shape), "asks": np.zeros(shape)}
+    for v, quote in enumerate(order.quotes):
+        for side, levels in (("bids", quote.bids), ("asks", quote.asks)):
+            for level, (price, size) in enumerate(levels):
+                prices[side][v, level], sizes[side][v, level] = price / NANO, size
+    books = VenueBooks(
+        tuple(quote.venue for quote in order.quotes),
+        prices["bids"],
+        sizes["bids"],
+        prices["asks"],
+        sizes["asks"],
+        np.array([quote.taker / NANO for quote in order.quotes]),
+        np.array([quote.maker / NANO for quote in order.quotes]),
+        np.array([max(now - quote.at, 0) for quote in order.quotes], dtype=np.int64),
+    )
+    return Context(
+        order=order.key,
+        side=order.side,
+        shares=order.quantity,
+        books=books,
+        pools=tuple(Pool(one.pool, one.fee / NANO, one.improvement) for one in order.pools),
+        lot=order.lot,
+        horizon=max(order.deadline - now, 0) / NANO,
+        time=now,
+        tick=order.tick / NANO,
+        features=order.features,
+        symbol=order.symbol,
+    )
+
+
+def report_of(outcome: Outcome) -> Report:
+    """What a router learns of an order that is settled."""
+    children = []
+    for number, slot in enumerate(outcome.slots):
+        price = 0.0
+        if slot.filled > 0:
+            price = max((outcome.mid + outcome.sign * slot.money / slot.filled) / NANO, 0.0)
+        children.append(
+            ChildReport(
+                child=number,
+                kind=slot.kind,
+                place=slot.place,
+                sent=max(slot.sent, slot.filled),
+                filled=max(slot.filled, 0),
+                price=price,
+                fee=slot.fees / NANO,
+                last_fill=slot.last_fill if slot.filled > 0 else 0,
+                known=slot.done_at,
+                posted=slot.sent_at,
+            )
+        )
+    return Report(outcome.parent, tuple(children), complete=True, profit=-outcome.cost / NANO)
+
+
+class ChildMaker:
+    """Makes the child orders of one order.
+
+    Parameters
+    ----------
+    stream : str
+        Name of the log: part of the ids.
+    order : ParentOrder
+        The order.
+    collar : Callable[[int, int], int]
+        Returns the worst price allowed, given the mid and the sign of the order.
+    places : frozenset[str]
+        Venues and pools that can be reached.
+    """
+
+    def __init__(
+        self, stream: str, order: ParentOrder, collar: Callable[[int, int], int], places: frozenset[str]
+    ) -> None:
+        self.stream, self.order, self.places = stream, order, places
+        self.sign = order.sign
+        bid, ask = touch_prices(order.quotes)
+        self.worst = collar((bid + ask) // 2, self.sign)
+        if order.limit is not None:
+            self.worst = self._no_worse(order.limit)
+
+    def _no_worse(self, price: int) -> int:
+        return min(self.worst, price) if self.sign > 0 else max(self.worst, price)
+
+    def child(
+        self, slot: int, attempt: int, kind: Any, place: str, quantity: int, limit: int, until: int
+    ) -> ChildOrder:
+        """Return one child."""
+        order = self.order
+        return ChildOrder(
+            id=child_id(self.stream, order.key, slot, attempt),
+            parent=order.key,
+            slot=slot,
+            attempt=attempt,
+            kind=kind,
+            place=place,
+            symbol=order.symbol,
+            side=order.side,
+            quantity=quantity,
+            limit=limit,
+            until=until,
+        )
+
+    def first(self, plan: Plan) -> Children:
+        """Return the children to send at once."""
+        slots = _slots(plan)
+        if plan.in_turn:
+            tried = self._pool_in_turn(plan, slots, (), self.order.quantity - (0 if plan.before else plan.sent))
+            return tried if plan.before and tried else (*tried, *self._main(plan, slots, self.order.quantity))
+        return self._main(plan, slots, self.order.quantity, dark=True)
+
+    def _pool_in_turn(
+        self, plan: Plan, slots: dict[tuple[str, str], int], tried: tuple[str, ...], free: int
+    ) -> Children:
+        for pool, most in plan.dark.items():
+            quantity = min(most, free)
+            if pool not in tried and quantity > 0 and pool in self.places:
+                return (self.child(slots["dark", pool], 0, "dark", pool, quantity, self.worst, 0),)
+        return ()
+
+    def _main(self, plan: Plan, slots: dict[tuple[str, str], int], free: int, *, dark: bool = False) -> Children:
+        take, rest, limit = (
+            plan.within(free - (sum(plan.dark.values()) if dark else 0))
+            if plan.before
+            else (
+                dict(plan.take),
+                dict(plan.dark_rest),
+                dict(plan.limit),
+            )
+        )
+        wanted = [("dark", plan.dark)] if dark else []
+        children = []
+        for kind, shares in (*wanted, ("dark_rest", rest), ("limit", limit), ("take", take)):
+            for place, quantity in shares.items():
+                price, until = self._terms(kind, place, plan.take_limits)
+                if quantity > 0 and price is not None and place in self.places:
+                    children.append(self.child(slots[kind, place], 0, kind, place, quantity, price, until))
+        return tuple(children)
+
+    def _terms(self, kind: str, place: str, limits: Mapping[str, float]) -> tuple[int | None, int]:
+        """Limit price and end of a child; None where it cannot be posted."""
+        if kind == "limit":
+            return self._own_touch(place, self.order.quotes), self.order.deadline
+        if kind == "take" and place in limits:
+            return self._no_worse(round(limits[place] * NANO)), 0
+        return self.worst, self.order.deadline if kind == "dark_rest" else 0
+
+    def _own_touch(self, place: str, quotes: Quotes) -> int | None:
+        for quote in quotes:
+            if quote.venue == place:
+                own = quote.bids if self.sign > 0 else quote.asks
+                return self._no_worse(own[0][0]) if own else None
+        return None
+
+    def following(self, state: BookState, parent: ParentState, plan: Plan, quotes: Quotes) -> Children:
+        """Return what to do with shares that no child holds, before the deadline."""
+        children = [state.children[name].order for name in parent.children]
+        slots, free = _slots(plan), parent.free
+        if plan.in_turn:
+            tried = tuple(child.place for child in children if child.kind == "dark")
+            if some := self._pool_in_turn(plan, slots, tried, free):
+                return some
+            untouched = plan.before and all(child.kind == "dark" for child in children)
+            if untouched and (some := self._main(plan, slots, free)):
+                return some
+        rule, _, venue = plan.rest.partition(":")
+        sweeps = sum(child.slot >= SWEEPS for child in children)
+        if rule == "post" and venue in self.places and not any(child.slot == SWEEPS - 1 for child in children):
+            price = self._own_touch(venue, quotes)
+            if price is not None:
+                return (self.child(SWEEPS - 1, 0, "limit", venue, free, price, self.order.deadline),)
+        if sweeps >= MOST_SWEEPS * max(len(quotes), 1):
+            return ()
+        if rule == "venue":
+            quotes = tuple(quote for quote in quotes if quote.venue == venue)
+        return self.sweep(children, free, quotes, touch=rule == "touch")
+
+    def sweep(self, children: list[ChildOrder], free: int, quotes: Quotes, *, touch: bool = False) -> Children:
+        """Take the cheapest displayed shares, fees included, up to ``free``; the best price alone with ``touch``."""
+        levels = []
+        for v, quote in enumerate(quotes):
+            for price, size in quote.asks if self.sign > 0 else quote.bids:
+                if size > 0 and self.sign * price <= self.sign * self.worst and quote.venue in self.places:
+                    levels.append((self.sign * price + quote.taker, v, price, size))
+        levels.sort()
+        best = min((self.sign * price for _, _, price, _ in levels), default=0)
+        taken: dict[int, tuple[int, int]] = {}
+        for _, v, price, size in levels:
+            if free > 0 and (not touch or self.sign * price == best):
+                some = min(free, size)
+                taken[v] = taken.get(v, (0, 0))[0] + some, price
+                free -= some
+        made = []
+        for v, (quantity, price) in taken.items():
+            attempt = sum(child.slot == SWEEPS + v for child in children)
+            made.append(self.child(SWEEPS + v, attempt, "sweep", quotes[v].venue, quantity, price, 0))
+        return tuple(made)
+
+
+def _slots(plan: Plan) -> dict[tuple[str, str], int]:
+    """Number of every place for shares in a plan."""
+    kinds = (("dark", plan.dark), ("dark_rest", plan.dark_rest), ("limit", plan.limit), ("take", plan.take))
+    return {pair: k for k, pair in enumerate((kind, place) for kind, places in kinds for place in places)}
+
+
+def plan_of(parent: ParentState) -> Plan:
+    """The plan of an order."""
+    return Plan.from_json(parent.decision.plan)
+
+
+def far_touch(order: ParentOrder, quotes: Quotes) -> int:
+    """The best price on the other side, which what is left is valued at; `InputError` if nobody shows one."""
+    for shown in (quotes, order.quotes):
+        bid, ask = touch_prices(shown)
+        if price := ask if order.side == "buy" else bid:
+            return price
+    raise InputError("quotes must show a price on the other side, did not")

@@ -1,0 +1,196 @@
+"""The router behind the engine: it decides from a belief that stands still, and learns from orders that are settled.
+
+With ``refit_every`` 0 it learns at once. Otherwise settled orders wait until there are that many; a worker then learns
+from them, starting from the last belief, and its result comes back as the event `Planned`, from which on it is used.
+Either way what the router is follows from the log alone: `Learner` sees every event, live and in recovery.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from riskroute.errors import DataError, RiskrouteError, StateError, one_line_error
+from riskroute.live.children import context_of, report_of
+from riskroute.live.orders import Accepted, AnyEvent, Declined, Outcome, ParentOrder, Planned
+from riskroute.routers.plan import Plan
+from riskroute.routers.router import Router
+from riskroute.validation import whole_number
+
+Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
+"""A decision: number of the event, the order, the plan, when it was made, and whether the order was declined."""
+
+
+Waiting = list[tuple[int, Outcome]]
+"""Settled orders that are not learned yet, each with the number of the event that settled it."""
+
+SLOW = "the router took longer than"
+"""How the reason begins for which a router that is too slow is not asked any more."""
+
+
+class RouterError(StateError):
+    """A router did not come up with a plan that can be played; it says why."""
+
+
+class _Saved(msgspec.Struct):
+    belief: int
+    planned: bytes
+    router: bytes
+    followed: list[Followed]
+    waiting: list[tuple[int, Outcome]]
+    out: str
+
+
+def router_bytes(router: Router) -> bytes:
+    """The state of a router as bytes."""
+    return json.dumps(router.state(), separators=(",", ":")).encode()
+
+
+def router_from(kind: type[Router], body: bytes) -> Router:
+    """Undo `router_bytes`."""
+    return kind.restore(json.loads(body))
+
+
+def refitted(kind: type[Router], body: bytes, followed: list[Followed], waiting: Waiting) -> bytes:
+    """Learn from settled orders: the work of a worker, which may be another process."""
+    router = router_from(kind, body)
+    for _, order, plan, at, declined in followed:
+        follow_quietly(router, order, plan, at, declined=declined)
+    for _, outcome in waiting:
+        learn_quietly(router, outcome)
+    return router_bytes(router)
+
+
+def follow_quietly(router: Router, order: ParentOrder, plan: dict[str, Any], at: int, *, declined: bool) -> None:
+    """Tell a router of a decision; a router that fails must fail as quietly as it did when it was asked."""
+    try:
+        router.follow(context_of(order, at), Plan.from_json(plan))
+        if declined:
+            router.abandon(order.key)
+    except Exception:  # routers are others' code: whatever they raise, trading goes on
+        return
+
+
+def learn_quietly(router: Router, outcome: Outcome) -> str:
+    """Let a router learn from an order; return what it raised. Orders that it does not know are no mistake."""
+    if outcome.parent not in router._under_way:
+        return ""
+    try:
+        router.learn(report_of(outcome))
+    except Exception as error:  # as above
+        return one_line_error(error) or type(error).__name__
+    return ""
+
+
+class Learner:
+    """A router, and what it has not learned yet.
+
+    Parameters
+    ----------
+    router : Router
+        The router, as it is before the first event.
+    refit_every : int
+        Settled orders from which a worker learns together; 0 learns from each at once.
+    """
+
+    def __init__(self, router: Router, refit_every: int = 0) -> None:
+        self.router, self.kind = router, type(router)
+        self.refit_every = whole_number("refit_every", refit_every, minimum=0)
+        self.belief = -1
+        self.out = ""
+        """Why the router is not asked any more; empty if it is."""
+        self.planned = b""
+        self.followed: list[Followed] = []
+        self.waiting: list[tuple[int, Outcome]] = []
+
+    def decide(self, order: ParentOrder, now: int) -> Plan:
+        """Return the plan for an order; `RouterError` if the router fails, or if its plan cannot be played."""
+        context = context_of(order, now)
+        try:
+            plan = self.router.route(context)
+        except Exception as error:  # routers are others' code: whatever they raise, trading goes on
+            raise RouterError(f"{self.router.name} failed: {one_line_error(error) or type(error).__name__}") from error
+        if not isinstance(plan, Plan):
+            raise RouterError(f"{self.router.name} returned no plan")
+        try:
+            return plain_plan(plan.checked(context))
+        except Exception as error:  # a plan of nonsense may break in any way
+            said = one_line_error(error) or type(error).__name__
+            raise RouterError(f"{self.router.name} returned a plan that cannot be played: {said}") from error
+
+    def saw(self, number: int, event: AnyEvent, *, live: bool) -> None:
+        """Take note of an event; ``live`` means that `decide` was called for it already."""
+        if isinstance(event, Planned):
+            self._adopt(event)
+        elif isinstance(event, Accepted):
+            if event.decision.consulted:
+                self._follow((number, event.order, event.decision.plan, event.decision.at, False), live)
+            if event.decision.safe.startswith(SLOW):
+                self.out = event.decision.safe
+        elif isinstance(event, Declined):
+            self._follow((number, event.order, event.plan, event.at, True), live)
+
+    def _follow(self, decision: Followed, live: bool) -> None:
+        _, order, plan, at, declined = decision
+        if not live:
+            follow_quietly(self.router, order, plan, at, declined=declined)
+        elif declined and order.key in self.router._under_way:
+            self.router.abandon(order.key)
+        if self.refit_every:
+            self.followed.append(decision)
+
+    def settle(self, number: int, outcome: Outcome) -> None:
+        """Learn from an order that was settled by an event, or keep it for the worker."""
+        if self.refit_every:
+            self.waiting.append((number, outcome))
+        elif not self.out and (failed := learn_quietly(self.router, outcome)):
+            self.out = f"{self.router.name} failed to learn: {failed}"
+
+    def _adopt(self, event: Planned) -> None:
+        try:
+            self.router = router_from(self.kind, event.state)
+        except (RiskrouteError, ValueError) as error:
+            raise DataError(f"the log has a belief that {self.kind.name} cannot restore: {error}") from error
+        self.belief, self.planned, self.out = event.belief, event.state, ""
+        self.followed = [one for one in self.followed if one[0] > event.after]
+        self.waiting = [one for one in self.waiting if one[0] > event.after]
+        for _, order, plan, at, declined in self.followed:
+            follow_quietly(self.router, order, plan, at, declined=declined)
+
+    def job(self) -> tuple[Callable[[], bytes] | None, int]:
+        """Return the work to do now, and from how many orders it learns; None while too few are settled."""
+        if not self.refit_every or len(self.waiting) < self.refit_every:
+            return None, 0
+        return Refit(self.kind, self.planned, list(self.followed), list(self.waiting)), len(self.waiting)
+
+    def state(self) -> bytes:
+        """Everything, as bytes."""
+        saved = _Saved(self.belief, self.planned, router_bytes(self.router), self.followed, self.waiting, self.out)
+        return msgspec.msgpack.encode(saved)
+
+    def restore(self, body: bytes) -> None:
+        """Undo `state`."""
+        saved = msgspec.msgpack.decode(body, type=_Saved)
+        self.belief, self.planned, self.out = saved.belief, saved.planned, saved.out
+        self.router = router_from(self.kind, saved.router)
+        self.followed, self.waiting = saved.followed, saved.waiting
+
+
+class Refit:
+    """A refit that a thread or another process can run."""
+
+    def __init__(
+        self, kind: type[Router], body: bytes, followed: list[Followed], waiting: list[tuple[int, Outcome]]
+    ) -> None:
+        self.parts = kind, body, followed, waiting
+
+    def __call__(self) -> bytes:
+        return refitted(*self.parts)
+
+
+def plain_plan(plan: Plan) -> Plan:
+    """The same plan of plain values, as JSON would bring it back."""
+    return Plan.from_json(json.loads(json.dumps(plan.to_json())))

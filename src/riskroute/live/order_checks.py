@@ -1,0 +1,59 @@
+"""Orders from outside: read, and refused with one sentence where they make no sense."""
+
+from __future__ import annotations
+
+import msgspec
+
+from riskroute.errors import InputError, one_line_error, shown
+from riskroute.live.orders import NANO, ParentOrder
+
+LARGEST_QUANTITY = 10**9
+"""Shares of an order, at most, whatever the limits say."""
+
+LARGEST_PRICE = 10**7 * NANO
+"""A price above this is taken for one in other units."""
+
+LONGEST_KEY = 200
+"""Characters of the key of an order, at most."""
+
+_ORDER: msgspec.json.Decoder[ParentOrder] = msgspec.json.Decoder(ParentOrder)
+
+
+def read_order(body: bytes) -> ParentOrder:
+    """An order from JSON, checked."""
+    try:
+        order = _ORDER.decode(body)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"an order must have the fields of ParentOrder: {one_line_error(error)}") from None
+    return checked_order(order)
+
+
+def checked_order(order: ParentOrder) -> ParentOrder:
+    """Return an order whose fields make sense, or raise `InputError`; books and limits are looked at later."""
+    if not 0 < len(order.key) <= LONGEST_KEY or not order.key.isprintable():
+        raise InputError(f"key must be 1 to {LONGEST_KEY} printable characters, was {shown(order.key)}")
+    if not 0 < len(order.symbol) <= 32 or not order.symbol.isprintable():
+        raise InputError(f"symbol must be 1 to 32 printable characters, was {shown(order.symbol)}")
+    for name, value, most in (
+        ("quantity", order.quantity, LARGEST_QUANTITY),
+        ("lot", order.lot, LARGEST_QUANTITY),
+        ("tick", order.tick, LARGEST_PRICE),
+        ("deadline", order.deadline, 2**63 - 1),
+        ("limit", order.limit, LARGEST_PRICE),
+    ):
+        if value is not None and not 0 < value <= most:
+            raise InputError(f"{name} must be from 1 to {most}, was {value}")
+    names = [quote.venue for quote in order.quotes] + [pool.pool for pool in order.pools]
+    if not order.quotes or len(set(names)) < len(names):
+        raise InputError(f"quotes and pools must be of one or more places, each named once, was {shown(names)}")
+    for quote in order.quotes:
+        for side, sign, levels in (("bids", -1, quote.bids), ("asks", 1, quote.asks)):
+            prices = [sign * price for price, _ in levels]
+            if prices != sorted(prices):
+                raise InputError(f"{side} of {quote.venue} must be the best price first, was {shown(list(levels))}")
+            for price, size in levels:
+                if not (0 < price <= LARGEST_PRICE and 0 <= size <= 10**12):
+                    raise InputError(f"{side} of {quote.venue} must be prices and sizes, was {(price, size)}")
+    if not (any(quote.bids for quote in order.quotes) and any(quote.asks for quote in order.quotes)):
+        raise InputError("quotes must show a bid and an ask at some venue, did not")
+    return order

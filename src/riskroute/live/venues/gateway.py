@@ -1,0 +1,43 @@
+"""The interface to a venue: child orders go out, reports come back, whenever they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from riskroute.live.orders import ChildOrder, ExecutionReport
+
+ReportSink = Callable[[ExecutionReport], None]
+"""Takes a report; any thread may call it."""
+
+
+class Gateway(Protocol):
+    """One venue or pool.
+
+    No call waits for the venue: answers are reports. `send` raises an error only if it is certain that the child was
+    not sent, and will not be. A venue that gets a child id for the second time must not trade on it again.
+    """
+
+    def connect(self, reports: ReportSink) -> None:
+        """Begin to report; reports that were missed while nobody listened are sent again."""
+        ...
+
+    def send(self, child: ChildOrder) -> None:
+        """Send a child order."""
+        ...
+
+    def cancel(self, child: ChildOrder) -> None:
+        """Ask for what is left of a child back."""
+        ...
+
+    def query(self, child: ChildOrder) -> None:
+        """Ask for all reports of a child again, and for its state.
+
+        The last of the answers is an ``acknowledged``, ``cancelled``, ``rejected`` or ``expired`` with the shares that
+        the venue has counted, a ``filled`` that leaves nothing, or ``not_known``. It has an exec id of its own.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
