@@ -1,0 +1,176 @@
+"""The desk between engine and router: it asks the router, checks what it says, and knows what to do without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateError
+
+from riskroute.errors import InputError
+from riskroute.live.book_state import BookState, ParentState
+from riskroute.live.children import ChildMaker, Children, Quotes, context_of, far_touch, plan_of
+from riskroute.live.learner import SLOW, Learner, RouterError, plain_plan, router_bytes, router_from
+from riskroute.live.limits import Limits, children_refusal
+from riskroute.live.orders import (
+    NANO,
+    AnyEvent,
+    Decision,
+    Intended,
+    Marked,
+    ParentOrder,
+    PoolQuote,
+    VenueQuote,
+    touch_prices,
+)
+from riskroute.routers.plan import Plan
+from riskroute.routers.sweep import Sweep
+
+CLOSING_SWEEPS = 2
+"""What is left after the deadline is swept so many times before it is given up."""
+
+
+class Desk:
+    """Decides for the engine, within the limits.
+
+    Parameters
+    ----------
+    stream : str
+        Name of the log.
+    limits : Limits
+        What is allowed.
+    places : frozenset[str]
+        Venues and pools that can be reached.
+    learner : Learner
+        The router.
+    quotes : Callable, optional
+        Returns the books of a symbol as they are now.
+    seconds : float, optional
+        The time that a decision may take; a router that takes longer is not asked again. None does not look.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        limits: Limits,
+        places: frozenset[str],
+        learner: Learner,
+        quotes: Callable[[str], Quotes | None] | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        self.stream, self.limits, self.places, self.learner = stream, limits, places, learner
+        self.quotes, self.seconds = quotes, seconds
+        self.safe = Sweep()
+        self._thread = None if seconds is None else ThreadPoolExecutor(1, "riskroute router")
+
+    def close(self) -> None:
+        """End the thread that asks the router; one that does not come back is left behind."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def warm_up(self, now: int) -> None:
+        """Let a copy of the router, and the safe one, decide once, so that everything is compiled and loaded."""
+        venues = sorted(self.places) or ["A"]
+        bids, asks = ((100 * NANO, 10_000),), ((100 * NANO + NANO // 100, 10_000),)
+        order = ParentOrder(
+            key="warm up",
+            symbol="WARM",
+            side="buy",
+            quantity=100,
+            deadline=now + NANO,
+            quotes=tuple(VenueQuote(venue=name, bids=bids, asks=asks, at=now) for name in venues),
+            pools=(PoolQuote(pool="warm up pool"),),
+        )
+        context = context_of(order, now)
+        self.safe.decide(context)
+        try:
+            router_from(self.learner.kind, router_bytes(self.learner.router)).route(context)
+        except Exception:  # routers are others' code; what this one raises matters when it is asked in earnest
+            return
+
+    def maker(self, order: ParentOrder) -> ChildMaker:
+        """Return what makes the children of an order."""
+        return ChildMaker(self.stream, order, self.limits.worst_price, self.places)
+
+    def decide(self, state: BookState, order: ParentOrder, now: int, ticket: int) -> tuple[Decision, Children, str]:
+        """Return the decision, its first children, and why the order must be refused after all."""
+        bid, ask = touch_prices(order.quotes)
+        mid = (bid + ask) // 2
+        maker, reason, consulted = self.maker(order), "", True
+        name, plan = self.learner.router.name, Plan(order.key)
+        if len(state.unsettled) >= self.limits.unsettled:
+            reason, consulted = f"{len(state.unsettled)} orders are not settled", False
+        elif self.learner.out:
+            reason, consulted = self.learner.out, False
+        else:
+            try:
+                plan = self._ask(order, now)
+                children = maker.first(plan)
+                reason = children_refusal(self.limits, state, order, mid, children, order.quantity)
+            except RouterError as error:
+                reason = str(error)
+                consulted = not reason.startswith(SLOW)
+        refusal = ""
+        if reason:
+            name, plan = self.safe.name, plain_plan(self.safe.decide(context_of(order, now)))
+            children = maker.first(plan)
+            refusal = children_refusal(self.limits, state, order, mid, children, order.quantity)
+        decision = Decision(
+            parent=order.key,
+            router=name,
+            belief=self.learner.belief,
+            ticket=ticket,
+            plan=plan.to_json(),
+            at=now,
+            seed=None if reason else self.learner.router.parameters.get("seed"),
+            safe=reason,
+            consulted=consulted,
+        )
+        return decision, children, refusal
+
+    def _ask(self, order: ParentOrder, now: int) -> Plan:
+        if self._thread is None or self.seconds is None:
+            return self.learner.decide(order, now)
+        asked: Future[Plan] = self._thread.submit(self.learner.decide, order, now)
+        try:
+            return asked.result(self.seconds)
+        except LateError:
+            self.close()
+            self._thread = ThreadPoolExecutor(1, "riskroute router")
+            raise RouterError(f"{SLOW} {self.seconds:g} s") from None
+
+    def books(self, order: ParentOrder) -> Quotes:
+        """The books of a symbol as they are now, or as they were when the order came."""
+        found = self.quotes(order.symbol) if self.quotes is not None else None
+        return found or order.quotes
+
+    def next_event(self, state: BookState, key: str, now: int) -> AnyEvent | None:
+        """Say what becomes of shares that no child holds: further children, or none any more."""
+        parent = state.parents[key]
+        if parent.settled or parent.free <= 0 or parent.marked:
+            return None
+        quotes = self.books(parent.order)
+        if state.halted:
+            return self._give_up(parent, quotes, now) if parent.open == 0 else None
+        maker = self.maker(parent.order)
+        if not parent.closing:
+            children = maker.following(state, parent, plan_of(parent), quotes)
+            return self._intend(state, parent, children, now)
+        if parent.open:
+            return None
+        event = None
+        if parent.closing_sweeps < CLOSING_SWEEPS:
+            sent = [state.children[name].order for name in parent.children]
+            event = self._intend(state, parent, maker.sweep(sent, parent.free, quotes), now)
+        return event or self._give_up(parent, quotes, now)
+
+    def _intend(self, state: BookState, parent: ParentState, children: Children, now: int) -> Intended | None:
+        if not children or children_refusal(self.limits, state, parent.order, parent.mid, children, parent.free):
+            return None
+        return Intended(at=now, parent=parent.order.key, children=children)
+
+    def _give_up(self, parent: ParentState, quotes: Quotes, now: int) -> Marked:
+        try:
+            price = far_touch(parent.order, quotes)
+        except InputError:
+            price = parent.mid
+        return Marked(at=now, parent=parent.order.key, price=price)

@@ -1,0 +1,389 @@
+"""The engine: what comes in is applied and written down, and once it is durable, what follows from it is done.
+
+It is the only place with a clock. An order and its decision are one entry of the log; nothing is sent, and nobody gets
+an answer, before that entry is durable. All doors may be used from any thread. What must be done outside is done by
+`Engine.pump`, and what is due by the clock by `Engine.tick`: a thread of the service calls both (`Engine.serve`), or a
+test does.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import msgspec
+
+from riskroute.errors import InputError, StateError, shown
+from riskroute.live.book_state import Next, Query
+from riskroute.live.children import Quotes
+from riskroute.live.desk import Desk
+from riskroute.live.engine_core import EngineCore
+from riskroute.live.learner import Learner, router_bytes
+from riskroute.live.limits import Limits, order_refusal, quotes_too_old
+from riskroute.live.log import Log
+from riskroute.live.order_checks import checked_order
+from riskroute.live.orders import (
+    Accepted,
+    Decision,
+    Declined,
+    ExecutionReport,
+    Expired,
+    Halted,
+    ParentOrder,
+    Planned,
+    Recalled,
+    Reported,
+    Resumed,
+    Unanswered,
+    order_digest,
+)
+from riskroute.live.recovery import recover, save_snapshot
+from riskroute.live.venues.gateway import Gateway
+from riskroute.routers.router import Router
+
+BACKOFF = 5
+"""A child of which nothing is heard is asked for after the patience, then after twice that, up to 2^5 times."""
+
+
+class RefusedError(StateError):
+    """An order is not accepted, now; it says why."""
+
+
+class Engine(EngineCore):
+    """A router that trades.
+
+    Parameters
+    ----------
+    log : Log
+        Where everything is written; the engine takes the lease.
+    gateways : Mapping[str, Gateway]
+        Venues and pools by name.
+    router : Router
+        The router to begin with; a log that has a belief of the same router goes on with that one.
+    limits : Limits
+        What is allowed.
+    refit_every : int
+        Settled orders from which a worker learns together; 0 learns from each at once.
+    worker : Executor, optional
+        Runs refits; without one they are run at once.
+    quotes : Callable, optional
+        Returns the books of a symbol as they are now; without it those of the order's arrival are used.
+    clock, monotonic : Callable[[], int]
+        Nanoseconds since 1970, and since any time.
+    patience : float
+        Seconds without an answer after which a venue is asked.
+    decision_seconds : float, optional
+        The time that a decision of the router may take; one that takes longer is put out of service.
+    snapshot_every : int
+        Events between snapshots; 0 takes none.
+    owner : str
+        Holder of the lease.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        gateways: Mapping[str, Gateway],
+        router: Router,
+        limits: Limits | None = None,
+        *,
+        refit_every: int = 0,
+        worker: Executor | None = None,
+        quotes: Callable[[str], Quotes | None] | None = None,
+        clock: Callable[[], int] = time.time_ns,
+        monotonic: Callable[[], int] = time.monotonic_ns,
+        patience: float = 2.0,
+        decision_seconds: float | None = None,
+        snapshot_every: int = 10_000,
+        owner: str = "engine",
+    ) -> None:
+        super().__init__()
+        self.log, self.gateways, self.limits = log, dict(gateways), limits or Limits()
+        self.learner = Learner(router, refit_every)
+        self.desk = Desk(log.header.stream, self.limits, frozenset(gateways), self.learner, quotes, decision_seconds)
+        self.clock, self.monotonic = clock, monotonic
+        self.patience, self.snapshot_every, self.owner = int(patience * 1e9), snapshot_every, owner
+        self._worker, self._refitting, self._snapshot_at = worker, False, 0
+        self._stale = 0
+        self._answers: dict[str, Future[Decision]] = {}
+        self._clocks = (0, 0)
+
+    # life
+
+    def start(self) -> None:
+        """Take the lease, recover, ask every venue, and warm up; orders are accepted once `ready`."""
+        self.log.lease(self.owner, math.inf)
+        self.state = recover(self.log, self.learner)
+        self._snapshot_at = self.state.events
+        with self._lock:
+            if self.learner.belief < 0 or self.learner.out:
+                self._put(self._first_belief())
+            self.desk.warm_up(self.clock())
+            self._started = True
+            self._clocks = self.clock(), self.monotonic()
+            self._asked = {name for name, child in self.state.children.items() if not child.done}
+        for gateway in self.gateways.values():
+            gateway.connect(self.report)
+        with self._lock:
+            now = self.clock()
+            for name in list(self._asked):
+                child = self.state.children[name]
+                if child.done or child.order.place not in self.gateways:
+                    self._asked.discard(name)
+                else:
+                    self._outbox.put([Query(child.order)])
+                    self._after(now + self.patience, "child", name)
+            for key in list(self.state.unsettled):
+                self._timers_of(key)
+                self._put(Next(key))
+            if self.state.halted:
+                self._cancel_all()
+        self.pump()
+
+    def _first_belief(self) -> Planned:
+        """What a new log begins with, and one whose router had to be put out of service goes on with."""
+        learner = self.learner
+        known = learner.refit_every > 0 and learner.belief >= 0
+        return Planned(
+            at=self.clock(),
+            belief=learner.belief + 1,
+            router=learner.router.name,
+            after=-1 if known else self.state.events,
+            learned=0,
+            state=learner.planned if known else router_bytes(learner.router),
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether every child that was open before the start has been answered for."""
+        return self._started and not self._closed and not self._asked and not self.failed
+
+    def serve(self, every: float = 0.02) -> None:
+        """Pump and tick in a thread of its own, until `close`."""
+
+        def run() -> None:
+            while not self._closed:
+                self._wake.wait(every)
+                self._wake.clear()
+                self.pump()
+                self.tick()
+
+        self._thread = threading.Thread(target=run, name="riskroute engine", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; open children stay where they are, and are asked for at the next start."""
+        self._closed = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        for gateway in self.gateways.values():
+            gateway.close()
+        self.desk.close()
+        self.log.close()
+
+    # doors
+
+    def submit(self, order: ParentOrder) -> Future[Decision]:
+        """Accept an order; its decision comes once it is durable. The same order again gets the same decision.
+
+        Raises `InputError` for an order that makes no sense or has the key of another, and `RefusedError` for one that
+        is not accepted now.
+        """
+        checked_order(order)
+        digest = order_digest(order)
+        with self._lock:
+            now = self.clock()
+            if (known := self._known(order.key, digest)) is not None:
+                return known
+            self._must_accept()
+            if stale := quotes_too_old(self.limits, order, now):
+                self._stale += 1
+                if self._stale > self.limits.stale_quotes and not self.state.halted:
+                    self._put(Halted(at=now, reason=f"{self._stale} orders in a row had old quotes", by="limits"))
+                raise RefusedError(stale)
+            self._stale = 0
+            if refusal := order_refusal(self.limits, self.state, order, now):
+                raise RefusedError(refusal)
+            order = msgspec.structs.replace(order, received=now)
+            ticket = self.state.decisions
+            decision, children, refusal = self.desk.decide(self.state, order, now, ticket)
+            if refusal:
+                if decision.consulted:
+                    self._put(Declined(at=now, order=order, plan=decision.plan, reason=refusal))
+                raise RefusedError(refusal)
+            answer: Future[Decision] = Future()
+            self._answers[order.key] = answer
+            done = self._put(Accepted(at=now, order=order, decision=decision, children=children, digest=digest))
+            self._timers_of(order.key)
+        done.add_done_callback(lambda written: self._answer(order.key, decision, written))
+        self._wake_up()
+        return answer
+
+    def report(self, report: ExecutionReport) -> None:
+        """Book what a venue says."""
+        with self._lock:
+            if self._closed or self.failed:
+                return  # it will be asked for again
+            if report.key in self.state.reports:
+                self._asked.discard(report.child)
+                return
+            self._put(Reported(at=self.clock(), report=report))
+            self._asked.discard(report.child)
+            child = self.state.children.get(report.child)
+            if child is not None and report.child in self.state.waiting:
+                self._after(self.clock() + self.patience, "child", report.child)
+        self._wake_up()
+
+    def halt(self, reason: str, by: str) -> Future[list[int]]:
+        """Stop trading: no new children, open ones come back. The future is done when the halt is durable."""
+        with self._lock:
+            self._must_work()
+            done = self._put(Halted(at=self.clock(), reason=reason, by=by))
+        self._wake_up()
+        return done
+
+    def resume(self, by: str) -> Future[list[int]]:
+        """Trade again after a halt."""
+        with self._lock:
+            self._must_work()
+            if not self.state.halted:
+                raise StateError("trading must be halted to be resumed, was not")
+            self._stale = 0
+            done = self._put(Resumed(at=self.clock(), by=by))
+            for key in list(self.state.unsettled):
+                self._put(Next(key))
+        self._wake_up()
+        return done
+
+    def view(self) -> dict[str, Any]:
+        """The most important numbers, as plain values."""
+        with self._lock:
+            state = self.state
+            return {
+                "ready": self.ready,
+                "halted": state.halted,
+                "failed": self.failed,
+                "events": state.events,
+                "orders": state.decisions,
+                "settled": state.settled,
+                "unsettled": len(state.unsettled),
+                "unknown": len(state.unknown),
+                "waiting": len(state.waiting),
+                "corrections": state.corrections,
+                "belief": self.learner.belief,
+                "router_out": self.learner.out,
+                "positions": {name: msgspec.structs.asdict(one) for name, one in state.positions.items()},
+                "day": msgspec.structs.asdict(state.day),
+            }
+
+    # time
+
+    def tick(self) -> None:
+        """Do what is due by the clock: deadlines, recalls, questions to venues, refits and snapshots."""
+        with self._lock:
+            if not self._started or self._closed or self.failed:
+                return
+            now = self.clock()
+            self._watch_clock(now)
+            while self._timers and self._timers[0][0] <= now:
+                _, _, kind, name, times = heapq.heappop(self._timers)
+                self._due(now, kind, name, times)
+            self._refit()
+            if self.snapshot_every and self.state.events - self._snapshot_at >= self.snapshot_every:
+                self._snapshot_at = self.state.events
+                save_snapshot(self.log, self.state, self.learner, self._last)
+        self.pump()
+
+    def _watch_clock(self, now: int) -> None:
+        passed = self.monotonic()
+        jump = (now - self._clocks[0]) - (passed - self._clocks[1])
+        self._clocks = now, passed
+        if abs(jump) > self.limits.clock_jump and not self.state.halted:
+            self._put(Halted(at=now, reason=f"the clock jumped by {jump / 1e9:.3f} s", by="limits"))
+
+    def _due(self, now: int, kind: str, name: str, times: int) -> None:
+        if kind == "child":
+            child = self.state.children.get(name)
+            if child is None or child.done:
+                return
+            if child.status != "acknowledged" or child.cancelling or child.order.immediate or child.final >= 0:
+                self._put(Unanswered(at=now, child=name))
+                self._after(now + (self.patience << min(times + 1, BACKOFF)), "child", name, times + 1)
+        elif name in self.state.unsettled:
+            self._put(
+                Expired(at=now, parent=name) if kind == "deadline" else Recalled(at=now, parent=name, kind="dark_rest")
+            )
+
+    def _timers_of(self, key: str) -> None:
+        parent = self.state.parents[key]
+        if not parent.settled:
+            self._after(parent.order.deadline, "deadline", key)
+            recall = parent.decision.plan.get("recall")
+            if recall is not None:
+                self._after(parent.decision.at + int(recall * 1e9), "recall", key)
+
+    def _refit(self) -> None:
+        if self._refitting:
+            return
+        job, learned = self.learner.job()
+        if job is None:
+            return
+        after, self._refitting = self.state.events, True
+
+        def planned(state: bytes) -> None:
+            with self._lock:
+                self._refitting = False
+                if not (self._closed or self.failed):
+                    name, belief = self.learner.router.name, self.learner.belief + 1
+                    event = Planned(
+                        at=self.clock(), belief=belief, router=name, after=after, learned=learned, state=state
+                    )
+                    self._put(event)
+
+        def came(work: Future[bytes]) -> None:
+            error = work.exception()
+            if error is None:
+                self._outbox.put(lambda: planned(work.result()))
+            else:
+                self._refitting = False
+            self._wake_up()
+
+        if self._worker is None:
+            planned(job())
+        else:
+            self._worker.submit(job).add_done_callback(came)
+
+    def _known(self, key: str, digest: bytes) -> Future[Decision] | None:
+        parent = self.state.parents.get(key)
+        known = self.state.retired.get(key) if parent is None else parent.digest
+        if known is None:
+            return None
+        if known != digest:
+            raise InputError(f"key must be new for a new order, was {shown(key)}, which another order has")
+        if parent is None:
+            raise InputError(f"key must be of the last two days, was {shown(key)}, whose order is done with")
+        waiting = self._answers.get(key)
+        if waiting is not None:
+            return waiting
+        answer: Future[Decision] = Future()
+        answer.set_result(parent.decision)
+        return answer
+
+    def _answer(self, key: str, decision: Decision, written: Future[list[int]]) -> None:
+        answer = self._answers.pop(key)
+        error = written.exception()
+        if error is None:
+            answer.set_result(decision)
+        else:
+            answer.set_exception(error)
+
+    def _must_accept(self) -> None:
+        self._must_work()
+        if self._asked:
+            raise RefusedError(f"{len(self._asked)} children from before the start are not answered for yet")

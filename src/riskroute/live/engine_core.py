@@ -1,0 +1,186 @@
+"""The inner part of the engine: events are applied and written at once, and done once they are durable."""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+
+from riskroute.errors import StateError, one_line_error
+from riskroute.live.book import apply
+from riskroute.live.book_state import Alert, BookState, Cancel, Effect, Learn, Next, Query, Send
+from riskroute.live.desk import Desk
+from riskroute.live.learner import Learner
+from riskroute.live.limits import Limits, automatic_halt
+from riskroute.live.log import Entry, Log
+from riskroute.live.orders import Accepted, AnyEvent, Halted, Sent, Settled, Withheld, encode_event
+from riskroute.live.venues.gateway import Gateway
+
+
+class EngineCore:
+    """State, log and outbox of an engine; everything below is called with the lock held, but for `pump`."""
+
+    log: Log
+    gateways: Mapping[str, Gateway]
+    limits: Limits
+    learner: Learner
+    desk: Desk
+    clock: Callable[[], int]
+    monotonic: Callable[[], int]
+    patience: int
+
+    def __init__(self) -> None:
+        self.state = BookState()
+        self.failed = ""
+        """Why the engine must be started anew; empty if it need not."""
+        self._lock = threading.RLock()
+        self._outbox: queue.SimpleQueue[Iterable[Effect] | Callable[[], None]] = queue.SimpleQueue()
+        self._timers: list[tuple[int, int, str, str, int]] = []
+        self._timer_count = 0
+        self._asked: set[str] = set()
+        """Children from before the start that were not answered for."""
+        self._started = self._closed = False
+        self._last: Future[list[int]] | None = None
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+
+    def _put(self, first: AnyEvent | Next) -> Future[list[int]]:
+        """Apply an event and what follows from it, and write all of it down at once."""
+        todo: deque[AnyEvent | Next] = deque([first])
+        entries: list[Entry] = []
+        outside: list[Effect] = []
+        while todo:
+            one = todo.popleft()
+            event = self.desk.next_event(self.state, one.parent, self.clock()) if isinstance(one, Next) else one
+            if event is None:
+                continue
+            self.state, effects = apply(self.state, event)
+            self.learner.saw(self.state.events, event, live=True)
+            entries.append(Entry(type(event).__name__.lower(), _key(event), encode_event(event), max(event.at, 0)))
+            for effect in effects:
+                if isinstance(effect, Send | Cancel | Query):
+                    outside.append(effect)
+                elif isinstance(effect, Next):
+                    todo.append(effect)
+                elif isinstance(effect, Learn):
+                    self.learner.settle(self.state.events, effect.outcome)
+                    todo.append(Settled(at=event.at, outcome=effect.outcome))
+                elif isinstance(effect, Alert) and not self.state.halted:
+                    todo.append(Halted(at=event.at, reason=effect.reason, by="book"))
+            if not self.state.halted and (reason := automatic_halt(self.limits, self.state)):
+                todo.append(Halted(at=event.at, reason=reason, by="limits"))
+            if isinstance(event, Halted):
+                todo.extend(Next(key) for key in self.state.unsettled)
+        if not entries:
+            done: Future[list[int]] = Future()
+            done.set_result([])
+            return done
+        began = self.monotonic()
+        self._last = done = self.log.append(entries)
+        done.add_done_callback(lambda written: self._durable(written, outside, began))
+        return done
+
+    def _durable(self, written: Future[list[int]], outside: list[Effect], began: int) -> None:
+        error = written.exception()
+        if error is not None:
+            self.failed = self.failed or f"the log cannot be written: {one_line_error(error)}"
+            return
+        if self.monotonic() - began > self.limits.slow_write:
+            self._outbox.put(self._halt_slow)
+        if outside:
+            self._outbox.put(outside)
+        self._wake.set()
+
+    def _halt_slow(self) -> None:
+        with self._lock:
+            if not (self.state.halted or self.failed):
+                seconds = self.limits.slow_write / 1e9
+                self._put(Halted(at=self.clock(), reason=f"the log took more than {seconds:g} s to write", by="limits"))
+
+    def pump(self) -> None:
+        """Do what durable events ask for."""
+        while not self.failed:
+            try:
+                some = self._outbox.get_nowait()
+            except queue.Empty:
+                return
+            if callable(some):
+                some()
+                continue
+            for effect in some:
+                if isinstance(effect, Send):
+                    self._send(effect)
+                elif isinstance(effect, Cancel):
+                    self._cancel(effect)
+                elif isinstance(effect, Query):
+                    self.gateways[effect.child.place].query(effect.child)
+
+    def flush(self, seconds: float = 10.0) -> None:
+        """Wait until everything that was put is durable and done: for tests and for an orderly end."""
+        while (last := self._last) is not None:
+            last.exception(seconds)
+            self.pump()
+            if last is self._last and self._outbox.empty():
+                return
+
+    def _send(self, effect: Send) -> None:
+        name, now = effect.child.id, self.clock()
+        with self._lock:
+            child = self.state.children.get(name)
+            if child is None or child.done:
+                return
+            if self.state.halted or child.cancelling:
+                self._put(Withheld(at=now, child=name, reason="halted" if self.state.halted else "called back"))
+                return
+            self._put(Sent(at=now, child=name))
+            self._after(now + self.patience, "child", name)
+        try:
+            self.gateways[effect.child.place].send(effect.child)
+        except Exception as error:  # gateways are others' code; an error means that nothing was sent
+            with self._lock:
+                self._put(Withheld(at=self.clock(), child=name, reason=one_line_error(error)))
+
+    def _cancel(self, effect: Cancel) -> None:
+        name, now = effect.child.id, self.clock()
+        with self._lock:
+            child = self.state.children.get(name)
+            if child is None or child.done:
+                return
+            if child.sends == 0 and name not in self._asked:
+                self._put(Withheld(at=now, child=name, reason="called back"))
+                return
+            self._after(now + self.patience, "child", name)
+        self.gateways[effect.child.place].cancel(effect.child)
+
+    def _cancel_all(self) -> None:
+        for name, child in self.state.children.items():
+            if not child.done and not child.order.immediate:
+                self._outbox.put([Cancel(child.order)])
+                self._after(self.clock() + self.patience, "child", name)
+
+    def _after(self, when: int, kind: str, name: str, times: int = 0) -> None:
+        self._timer_count += 1
+        heapq.heappush(self._timers, (when, self._timer_count, kind, name, times))
+
+    def _must_work(self) -> None:
+        if self.failed:
+            raise StateError(f"the engine has failed and must be started anew: {self.failed}")
+        if not self._started or self._closed:
+            raise StateError("the engine must be started, was not")
+
+    def _wake_up(self) -> None:
+        """Do what there is to do: here, or in the thread that serves."""
+        if self._thread is None:
+            self.pump()
+        else:
+            self._wake.set()
+
+
+def _key(event: AnyEvent) -> str:
+    """What must not be in the log twice."""
+    if isinstance(event, Accepted):
+        return event.order.key
+    return event.outcome.parent if isinstance(event, Settled) else ""

@@ -1,0 +1,127 @@
+"""From the log to the state: after a start, for whoever looks at a log, and to compute all decisions again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import msgspec
+
+from riskroute.errors import DataError
+from riskroute.live.book import apply
+from riskroute.live.book_state import BookState, Learn, decode_state, encode_state
+from riskroute.live.learner import Learner, RouterError
+from riskroute.live.log import Log, Row, Snapshot
+from riskroute.live.orders import Accepted, AnyEvent, Planned, decode_event
+from riskroute.routers.registry import restore_router
+from riskroute.routers.router import Router
+
+
+def events_after(log: Log, after: int = 0) -> Iterator[tuple[Row, AnyEvent]]:
+    """Rows of the log after a number, with their events."""
+    for row in log.read(after):
+        try:
+            yield row, decode_event(row.body)
+        except DataError as error:
+            raise DataError(f"row {row.seq} of the log cannot be read: {error}") from error
+
+
+def recover(log: Log, learner: Learner) -> BookState:
+    """Return the state at the end of the log; the learner is brought there too."""
+    state, seq = BookState(), 0
+    saved = log.snapshot()
+    if saved is not None:
+        book, learned = msgspec.msgpack.decode(saved.body, type=tuple[bytes, bytes])
+        state, seq = decode_state(book), saved.seq
+        learner.restore(learned)
+    for _, event in events_after(log, seq):
+        _step(state, learner, event, decided=False)
+    return state
+
+
+def _step(state: BookState, learner: Learner, event: AnyEvent, *, decided: bool) -> None:
+    _, effects = apply(state, event)
+    learner.saw(state.events, event, live=decided)
+    for effect in effects:
+        if isinstance(effect, Learn):
+            learner.settle(state.events, effect.outcome)
+
+
+def save_snapshot(log: Log, state: BookState, learner: Learner, written: Future[list[int]] | None) -> None:
+    """Save the state as it is now, once the last of its events is durable."""
+    if written is None:
+        return
+    body = msgspec.msgpack.encode((encode_state(state), learner.state()))
+
+    def save(done: Future[list[int]]) -> None:
+        if done.exception() is None:
+            seq = max(done.result())
+            row = next(iter(log.read(seq - 1, 1)))
+            log.snapshot(Snapshot(seq, row.chain, body))
+
+    written.add_done_callback(save)
+
+
+def replay(log: Log) -> BookState:
+    """Apply the whole log, decisions as they are written: the same state on any machine."""
+    state = BookState()
+    for _, event in events_after(log):
+        apply(state, event)
+    return state
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Decisions that were computed again, and the keys of the orders where that gave another one."""
+
+    decisions: int
+    different: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all decisions were the same."""
+        return not self.different
+
+
+def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) -> Verification:
+    """Compute every decision of the log again, from the beginning, and compare: on the machine type that made it.
+
+    Parameters
+    ----------
+    log : Log
+        The log.
+    kind : type[Router], optional
+        Class of the router if it is not one of ours.
+    refits : bool
+        Whether the engine learned in a worker, that is, had a ``refit_every`` above 0.
+    """
+    learner: Learner | None = None
+    state, count, different = BookState(), 0, []
+    for _, event in events_after(log):
+        if learner is None:
+            if not isinstance(event, Planned):
+                raise DataError(f"a log must begin with a belief, began with {type(event).__name__}")
+            learner = Learner(_first(event, kind), int(refits))
+        decided = isinstance(event, Accepted) and event.decision.consulted
+        if isinstance(event, Accepted) and decided:
+            count += 1
+            if not _same(learner, event):
+                different.append(event.order.key)
+        _step(state, learner, event, decided=decided)
+    return Verification(count, tuple(different))
+
+
+def _same(learner: Learner, event: Accepted) -> bool:
+    """Whether a router decides as it is written, or fails as it is written; the limits are not looked at again."""
+    decision = event.decision
+    try:
+        plan = learner.decide(event.order, decision.at)
+    except RouterError as error:
+        return str(error) == decision.safe
+    return bool(decision.safe) or plan.to_json() == decision.plan
+
+
+def _first(event: Planned, kind: type[Router] | None) -> Router:
+    state = msgspec.json.decode(event.state)
+    return kind.restore(state) if kind is not None else restore_router(state)

@@ -1,0 +1,310 @@
+"""A simulated venue behind the gateway interface: it trades on books, and answers as unreliably as it is told to.
+
+Nothing happens by itself: `SimulatedVenue.deliver` plays everything that is due by the clock. What it knows of orders
+and fills survives an engine that dies, so that tests can compare. All chance comes from the seed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from riskroute.live.orders import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
+from riskroute.live.venues.gateway import ReportSink
+from riskroute.seeding import seed_stream
+from riskroute.validation import real_number
+
+Trade = tuple[int, int, int]
+"""When, at what price, and how many shares."""
+
+
+class Market(Protocol):
+    """What a venue trades on; sides are ``buy`` and ``sell``, prices in 1e-9 dollars, times in nanoseconds."""
+
+    def trades(
+        self, symbol: str, place: str, kind: str, side: str, shares: int, limit: int | None, begin: int, end: int
+    ) -> list[Trade]:
+        """Return what an order trades that comes at ``begin`` and stays until ``end``; an immediate one ends as it comes."""
+        ...
+
+    def fee(self, place: str, kind: str) -> int:
+        """Return the fee a share."""
+        ...
+
+
+class QuotedMarket:
+    """Books that stand still: takers walk them, limit orders and pools meet others at random times.
+
+    Parameters
+    ----------
+    quotes : Callable
+        Returns the books of a symbol.
+    seed : int
+        Seed of what pools hold and of who comes to resting orders.
+    hidden : Mapping[str, int]
+        Shares that a pool holds on average; 0 for those not named.
+    come : float
+        Seconds between others who trade with a resting order, on average.
+    """
+
+    def __init__(
+        self,
+        quotes: Callable[[str], tuple[VenueQuote, ...]],
+        seed: int = 0,
+        hidden: Mapping[str, int] | None = None,
+        come: float = 1.0,
+    ) -> None:
+        self.quotes, self.hidden, self.come = quotes, dict(hidden or {}), come
+        self._rng = np.random.default_rng(seed_stream(seed, "market"))
+
+    def trades(
+        self, symbol: str, place: str, kind: str, side: str, shares: int, limit: int | None, begin: int, end: int
+    ) -> list[Trade]:
+        books = self.quotes(symbol)
+        sign = 1 if side == "buy" else -1
+        allowed = [quote for quote in books if quote.venue == place]
+        if kind in ("take", "sweep") and allowed:
+            found = []
+            for price, size in allowed[0].asks if sign > 0 else allowed[0].bids:
+                if shares > 0 and size > 0 and (limit is None or sign * price <= sign * limit):
+                    found.append((begin, price, min(shares, size)))
+                    shares -= min(shares, size)
+            return found
+        bid, ask = touch_prices(books)
+        price = (limit or bid) if kind == "limit" else (bid + ask) // 2
+        if limit is not None and sign * price > sign * limit:
+            return []
+        if kind == "dark":
+            held = int(self._rng.geometric(1 / (1 + self.hidden.get(place, 0)))) - 1
+            return [(begin, price, min(held, shares))] if held > 0 else []
+        found, time = [], begin
+        while shares > 0 and (time := time + int(self._rng.exponential(self.come) * NANO) + 1) < end:
+            some = min(shares, 100 * int(self._rng.integers(1, 4)))
+            found.append((time, price, some))
+            shares -= some
+        return found
+
+    def fee(self, place: str, kind: str) -> int:
+        return 0
+
+
+@dataclass(frozen=True)
+class Faults:
+    """How often something goes wrong, each from 0 to 1.
+
+    ``reject``: a child is rejected. ``partial``: a fill comes in two parts. ``duplicate``: a report comes twice.
+    ``disorder``: a report is late, and others overtake it. ``silence``: a report is lost, until somebody asks.
+    ``lost``: a child never arrives.
+    """
+
+    reject: float = 0.0
+    partial: float = 0.0
+    duplicate: float = 0.0
+    disorder: float = 0.0
+    silence: float = 0.0
+    lost: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            real_number(name, value, minimum=0, maximum=1)
+
+
+@dataclass
+class VenueChild:
+    """A child as the venue knows it."""
+
+    child: ChildOrder
+    leaves: int
+    cum: int = 0
+    open: bool = True
+    end: ReportKind = "acknowledged"
+    reports: list[ExecutionReport] = field(default_factory=list)
+
+
+class SimulatedVenue:
+    """One venue or pool.
+
+    Parameters
+    ----------
+    place : str
+        Its name.
+    market : Market
+        What it trades on.
+    clock : Callable[[], int]
+        The time, in nanoseconds since 1970.
+    latency : float
+        Seconds from here to there, and from there to here.
+    faults : Faults
+        What goes wrong.
+    seed : int
+        Seed of that.
+
+    Attributes
+    ----------
+    children : dict[str, VenueChild]
+        All children that arrived, by id.
+    arrivals : list[str]
+        Ids as they arrived, those that came twice included.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        market: Market,
+        clock: Callable[[], int],
+        *,
+        latency: float = 0.001,
+        faults: Faults | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.place, self.market, self.clock = place, market, clock
+        self.latency = int(real_number("latency", latency, minimum=0, maximum=60) * NANO)
+        self.faults = faults or Faults()
+        self.children: dict[str, VenueChild] = {}
+        self.arrivals: list[str] = []
+        self._rng = np.random.default_rng(seed_stream(seed, "venue", place))
+        self._sink: ReportSink | None = None
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._count = self._exec_ids = 0
+        self._missed: list[ExecutionReport] = []
+
+    # the gateway
+
+    def connect(self, reports: ReportSink) -> None:
+        self._sink = reports
+        missed, self._missed = self._missed, []
+        for report in missed:
+            self._post(report, self.latency)
+
+    def send(self, child: ChildOrder) -> None:
+        if self._rng.random() >= self.faults.lost:
+            self._later(self.latency, lambda: self._arrive(child))
+
+    def cancel(self, child: ChildOrder) -> None:
+        self._later(self.latency, lambda: self._cancelled(child.id))
+
+    def query(self, child: ChildOrder) -> None:
+        self._later(self.latency, lambda: self._asked(child))
+
+    def close(self) -> None:
+        self._sink = None
+
+    # what happens there
+
+    @property
+    def next_due(self) -> int | None:
+        """When something is due next; None if nothing is."""
+        return self._due[0][0] if self._due else None
+
+    def deliver(self) -> int:
+        """Play everything that is due by the clock; return how much that was."""
+        played = 0
+        while self._due and self._due[0][0] <= self.clock():
+            heapq.heappop(self._due)[2]()
+            played += 1
+        return played
+
+    def _later(self, wait: int, what: Callable[[], None], begin: int | None = None) -> None:
+        self._count += 1
+        heapq.heappush(self._due, ((self.clock() if begin is None else begin) + wait, self._count, what))
+
+    def _arrive(self, child: ChildOrder) -> None:
+        self.arrivals.append(child.id)
+        if child.id in self.children:  # sent twice: traded once
+            return
+        there = self.children[child.id] = VenueChild(child, child.quantity)
+        if self._rng.random() < self.faults.reject:
+            self._end(there, "rejected")
+            return
+        self._say(there, "acknowledged")
+        now = self.clock()
+        until = now if child.immediate else child.until
+        about = child.symbol, self.place, child.kind, child.side, child.quantity, child.limit
+        for time, price, shares in self.market.trades(*about, now, until):
+            self._later(time - now, lambda price=price, shares=shares: self._fill(there, price, shares))  # type: ignore[misc]  # bound now
+        self._later(max(until - now, 0), lambda: self._end(there, "cancelled" if child.immediate else "expired"))
+
+    def _fill(self, there: VenueChild, price: int, shares: int) -> None:
+        shares = min(shares, there.leaves)
+        if not there.open or shares == 0:
+            return
+        parts = [shares]
+        if shares > 1 and self._rng.random() < self.faults.partial:
+            first = int(self._rng.integers(1, shares))
+            parts = [first, shares - first]
+        for part in parts:
+            there.cum, there.leaves = there.cum + part, there.leaves - part
+            there.open = there.leaves > 0
+            there.end = "acknowledged" if there.open else "filled"
+            fee = part * self.market.fee(self.place, there.child.kind)
+            self._say(there, "filled", quantity=part, price=price, fee=fee)
+
+    def _end(self, there: VenueChild, kind: ReportKind) -> None:
+        if there.open:
+            there.open, there.end, there.leaves = False, kind, 0
+            self._say(there, kind)
+
+    def _cancelled(self, name: str) -> None:
+        there = self.children.get(name)
+        if there is not None:
+            self._end(there, "cancelled")
+
+    def bust(self, name: str, exec_id: str) -> None:
+        """Take a fill back."""
+        there = self.children[name]
+        old = next(one for one in there.reports if one.exec_id == exec_id)
+        there.cum -= old.quantity
+        self._say(there, "busted", reference=exec_id, quantity=old.quantity, price=old.price)
+
+    def _asked(self, child: ChildOrder) -> None:
+        there = self.children.get(child.id)
+        if there is None:
+            self._post(self._report(child, "not_known", 0, 0), self.latency)
+            return
+        for report in there.reports:
+            self._post(report, self.latency)
+        kind = "cancelled" if there.end == "filled" else there.end
+        self._post(self._report(child, kind, there.cum, there.leaves), self.latency)
+
+    # reports
+
+    def _report(self, child: ChildOrder, kind: ReportKind, cum: int, leaves: int, **more: Any) -> ExecutionReport:
+        self._exec_ids += 1
+        now = self.clock()
+        day = dt.datetime.fromtimestamp(now // NANO, dt.UTC).strftime("%Y%m%d")
+        return ExecutionReport(
+            venue=self.place,
+            day=day,
+            exec_id=str(self._exec_ids),
+            child=child.id,
+            kind=kind,
+            at=now,
+            cum=cum,
+            leaves=leaves,
+            **more,
+        )
+
+    def _say(self, there: VenueChild, kind: ReportKind, **more: Any) -> None:
+        report = self._report(there.child, kind, there.cum, there.leaves, **more)
+        there.reports.append(report)
+        faults, rng = self.faults, self._rng
+        if rng.random() < faults.silence:
+            return
+        late = int(rng.exponential(20) * self.latency) if rng.random() < faults.disorder else 0
+        self._post(report, self.latency + late)
+        if rng.random() < faults.duplicate:
+            self._post(report, self.latency + late + int(rng.exponential(5) * self.latency))
+
+    def _post(self, report: ExecutionReport, wait: int) -> None:
+        def come() -> None:
+            if self._sink is None:
+                self._missed.append(report)
+            else:
+                self._sink(report)
+
+        self._later(wait, come)

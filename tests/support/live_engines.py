@@ -1,0 +1,83 @@
+"""An engine on simulated venues, with a clock that tests move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from live_orders import START, quotes
+from riskroute.live.book_state import BookState
+from riskroute.live.engine import Engine
+from riskroute.live.log import Log
+from riskroute.live.log_memory import MemoryLog, MemoryStore
+from riskroute.live.orders import NANO, VenueQuote
+from riskroute.live.venues.simulated import Faults, QuotedMarket, SimulatedVenue
+from riskroute.routers.router import Router
+from riskroute.routers.sweep import Sweep
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class World:
+    """Venues A and B and the pool P, and an engine that may die and start again."""
+
+    def __init__(self, *, faults: Faults | None = None, seed: int = 0, log: Any = None, **engine: Any) -> None:
+        self.clock = Clock()
+        market = QuotedMarket(self.books, seed, hidden={"P": 100})
+        self.venues = {
+            name: SimulatedVenue(name, market, self.clock, faults=faults, seed=seed) for name in ("A", "B", "P")
+        }
+        self.store = MemoryStore()
+        self.make_log = log or (lambda: MemoryLog(self.store))
+        self.arguments = {"patience": 0.1, "snapshot_every": 0} | engine
+        self.engine: Engine
+
+    def books(self, symbol: str) -> tuple[VenueQuote, ...]:
+        return quotes(self.clock.now)
+
+    def start(self, router: Router | None = None, **more: Any) -> Engine:
+        log: Log = self.make_log()
+        arguments = {"clock": self.clock, "monotonic": self.clock, "quotes": self.books} | self.arguments | more
+        self.engine = Engine(log, self.venues, router or Sweep(), **arguments)
+        self.engine.start()
+        self.engine.flush()
+        return self.engine
+
+    def pass_time(self, seconds: float, step: float = 0.01) -> None:
+        """Let venues and engine go on, from one thing that is due to the next."""
+        end = self.clock.now + int(seconds * NANO)
+        while self.clock.now < end:
+            due = [venue.next_due for venue in self.venues.values() if venue.next_due is not None]
+            timers = [timer[0] for timer in self.engine._timers[:1]]
+            self.clock.now = min(max(min([*due, *timers, end]), self.clock.now + 1000), end)
+            for venue in self.venues.values():
+                venue.deliver()
+            self.engine.flush()
+            self.engine.tick()
+            self.engine.flush()
+
+    def die(self) -> None:
+        """The process ends here: nothing is closed, but the lease is given back and venues lose the line."""
+        for venue in self.venues.values():
+            venue.close()
+        self.engine._closed = True
+        self.engine.log.close()
+
+    @property
+    def state(self) -> BookState:
+        return self.engine.state
+
+    def shares_at_venues(self) -> int:
+        """What the venues have traded for us."""
+        return sum(
+            (1 if there.child.side == "buy" else -1) * there.cum
+            for venue in self.venues.values()
+            for there in venue.children.values()
+        )
