@@ -29,15 +29,16 @@ def quotes(at: int = START, size: int = 1000) -> tuple[VenueQuote, ...]:
 
 def parent_order(key: str = "one", quantity: int = 100, **more: Any) -> ParentOrder:
     at = more.get("received", START)
-    given = {"quotes": quotes(at), "pools": (PoolQuote(pool="P"),), "received": at, "deadline": at + 10 * NANO} | more
-    return ParentOrder(**({"key": key, "symbol": "QVEX", "side": "buy", "quantity": quantity} | given))
+    given: dict[str, Any] = {"quotes": quotes(at), "pools": (PoolQuote(pool="P"),), "received": at, "deadline": at + 10 * NANO} | more
+    given = {"symbol": "QVEX", "side": "buy"} | given
+    return ParentOrder(key=key, quantity=quantity, **given)
 
 
 def child_order(order: ParentOrder, slot: int, quantity: int, place: str = "A", **more: Any) -> ChildOrder:
     attempt = more.pop("attempt", 0)
-    given = {"kind": "limit", "until": order.deadline, "limit": None} | more
+    given: dict[str, Any] = {"kind": "limit", "until": order.deadline, "limit": None} | more
     name = child_id("main", order.key, slot, attempt)
-    about = {"id": name, "parent": order.key, "slot": slot, "attempt": attempt, "place": place, "quantity": quantity}
+    about: dict[str, Any] = {"id": name, "parent": order.key, "slot": slot, "attempt": attempt, "place": place, "quantity": quantity}
     return ChildOrder(symbol=order.symbol, side=order.side, **about, **given)
 
 
@@ -47,5 +48,5 @@ def accepted(order: ParentOrder, *children: ChildOrder, at: int = START) -> Acce
 
 
 def report(child: ChildOrder, kind: Any, exec_id: str, **more: Any) -> ExecutionReport:
-    given = {"venue": child.place, "day": "1", "at": START} | more
+    given: dict[str, Any] = {"venue": child.place, "day": "1", "at": START} | more
     return ExecutionReport(exec_id=exec_id, child=child.id, kind=kind, **given)

@@ -338,9 +338,9 @@ def decode_event(body: bytes) -> AnyEvent:
 
 
 def order_digest(order: ParentOrder) -> bytes:
-    """Hash of an order as the client sent it, without the time at which it came."""
-    body = _ENCODER.encode(msgspec.structs.replace(order, received=0))
-    return blake2b(body, digest_size=12).digest()
+    """Hash of what the client wants done. What the market was like is not part of it: a retry may bring newer books."""
+    wanted = order.symbol, order.side, order.quantity, order.limit, order.deadline, order.lot, order.tick
+    return blake2b(_ENCODER.encode(wanted), digest_size=12).digest()
 
 
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:

@@ -24,12 +24,10 @@ Trade = tuple[int, int, int]
 
 
 class Market(Protocol):
-    """What a venue trades on; sides are ``buy`` and ``sell``, prices in 1e-9 dollars, times in nanoseconds."""
+    """What a venue trades on: prices in 1e-9 dollars, times in nanoseconds."""
 
-    def trades(
-        self, symbol: str, place: str, kind: str, side: str, shares: int, limit: int | None, begin: int, end: int
-    ) -> list[Trade]:
-        """Return what an order trades that comes at ``begin`` and stays until ``end``; an immediate one ends as it comes."""
+    def trades(self, child: ChildOrder, begin: int, end: int) -> list[Trade]:
+        """Return what an order trades that comes at ``begin`` and stays until ``end``: no time if it is immediate."""
         ...
 
     def fee(self, place: str, kind: str) -> int:
@@ -39,6 +37,8 @@ class Market(Protocol):
 
 class QuotedMarket:
     """Books that stand still: takers walk them, limit orders and pools meet others at random times.
+
+    What a child meets depends on its id and the seed alone, whatever else happens.
 
     Parameters
     ----------
@@ -59,32 +59,30 @@ class QuotedMarket:
         hidden: Mapping[str, int] | None = None,
         come: float = 1.0,
     ) -> None:
-        self.quotes, self.hidden, self.come = quotes, dict(hidden or {}), come
-        self._rng = np.random.default_rng(seed_stream(seed, "market"))
+        self.quotes, self.hidden, self.come, self.seed = quotes, dict(hidden or {}), come, seed
 
-    def trades(
-        self, symbol: str, place: str, kind: str, side: str, shares: int, limit: int | None, begin: int, end: int
-    ) -> list[Trade]:
-        books = self.quotes(symbol)
-        sign = 1 if side == "buy" else -1
+    def trades(self, child: ChildOrder, begin: int, end: int) -> list[Trade]:
+        books, place, shares, limit = self.quotes(child.symbol), child.place, child.quantity, child.limit
+        sign = 1 if child.side == "buy" else -1
         allowed = [quote for quote in books if quote.venue == place]
-        if kind in ("take", "sweep") and allowed:
-            found = []
+        found = list[Trade]()
+        if child.kind in ("take", "sweep") and allowed:
             for price, size in allowed[0].asks if sign > 0 else allowed[0].bids:
                 if shares > 0 and size > 0 and (limit is None or sign * price <= sign * limit):
                     found.append((begin, price, min(shares, size)))
                     shares -= min(shares, size)
             return found
+        rng = np.random.default_rng(seed_stream(self.seed, "market", child.id))
         bid, ask = touch_prices(books)
-        price = (limit or bid) if kind == "limit" else (bid + ask) // 2
+        price = (limit or bid) if child.kind == "limit" else (bid + ask) // 2
         if limit is not None and sign * price > sign * limit:
             return []
-        if kind == "dark":
-            held = int(self._rng.geometric(1 / (1 + self.hidden.get(place, 0)))) - 1
+        if child.kind == "dark":
+            held = int(rng.geometric(1 / (1 + self.hidden.get(place, 0)))) - 1
             return [(begin, price, min(held, shares))] if held > 0 else []
-        found, time = [], begin
-        while shares > 0 and (time := time + int(self._rng.exponential(self.come) * NANO) + 1) < end:
-            some = min(shares, 100 * int(self._rng.integers(1, 4)))
+        time = begin
+        while shares > 0 and (time := time + int(rng.exponential(self.come) * NANO) + 1) < end:
+            some = min(shares, 100 * int(rng.integers(1, 4)))
             found.append((time, price, some))
             shares -= some
         return found
@@ -224,8 +222,7 @@ class SimulatedVenue:
         self._say(there, "acknowledged")
         now = self.clock()
         until = now if child.immediate else child.until
-        about = child.symbol, self.place, child.kind, child.side, child.quantity, child.limit
-        for time, price, shares in self.market.trades(*about, now, until):
+        for time, price, shares in self.market.trades(child, now, until):
             self._later(time - now, lambda price=price, shares=shares: self._fill(there, price, shares))  # type: ignore[misc]  # bound now
         self._later(max(until - now, 0), lambda: self._end(there, "cancelled" if child.immediate else "expired"))
 

@@ -1,0 +1,331 @@
+"""The engine's doors: orders in, decisions out once they are durable, reports, halts, and what the clock brings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+import pytest
+
+from live_engines import World
+from live_orders import CENT, START, parent_order, quotes
+from riskroute.errors import InputError, StateError
+from riskroute.live.book_state import encode_state
+from riskroute.live.engine import RefusedError
+from riskroute.live.limits import Limits
+from riskroute.live.log import Entry, WriteError
+from riskroute.live.log_memory import MemoryLog
+from riskroute.live.orders import NANO, Accepted, Halted, Sent, decode_event
+from riskroute.live.recovery import replay, verify
+from riskroute.live.venues.simulated import Faults
+from riskroute.routers.dark_first import DarkFirst
+from riskroute.routers.registry import make_router
+from riskroute.routers.rest_even import RestEven
+
+
+def started(**more: Any) -> World:
+    world = World(**more)
+    world.start()
+    return world
+
+
+def events(world: World) -> list[Any]:
+    return [decode_event(row.body) for row in world.store.rows[1:]]
+
+
+class HeldLog(MemoryLog):
+    """A log whose entries become durable when the test says so."""
+
+    held: list[tuple[Future[list[int]], Sequence[Entry]]]
+    hold = False
+
+    def append(self, entries: Sequence[Entry]) -> Future[list[int]]:
+        if not self.hold:
+            return super().append(entries)
+        done: Future[list[int]] = Future()
+        self.held = [*getattr(self, "held", []), (done, entries)]
+        return done
+
+    def release(self) -> None:
+        for done, entries in self.held:
+            done.set_result(super().append(entries).result())
+        self.held, self.hold = [], False
+
+
+def test_nothing_is_sent_or_answered_before_it_is_durable() -> None:
+    world = World()
+    log = HeldLog(world.store)
+    world.make_log = lambda: log
+    engine = world.start()
+    log.hold = True
+    answer = engine.submit(parent_order())
+    again = engine.submit(parent_order())
+    assert not answer.done()
+    assert again is answer
+    assert all(venue.next_due is None for venue in world.venues.values())
+    log.release()
+    engine.pump()
+    assert answer.result(0).parent == "one"
+    assert world.venues["A"].next_due is not None
+
+
+def test_an_order_is_settled_and_learned_from() -> None:
+    world = started()
+    decision = world.engine.submit(parent_order(quantity=1500)).result(0)
+    assert (decision.router, decision.belief, decision.ticket) == ("sweep", 0, 0)
+    assert decision.plan["take"] == {"A": 1000, "B": 500}
+    world.pass_time(1)
+    parent = world.state.parents["one"]
+    assert parent.settled
+    assert parent.recorded
+    assert world.state.positions["QVEX"].shares == 1500
+    assert world.state.positions["QVEX"].cash == -1500 * 1002 * CENT
+    assert world.engine.learner.router.under_way == ()
+    assert world.state.day.loss == 1500 * CENT
+
+
+def test_the_same_order_again_gets_the_same_decision_and_another_one_is_refused() -> None:
+    world = started()
+    first = world.engine.submit(parent_order()).result(0)
+    world.pass_time(1)
+    newer = msgspec.structs.replace(parent_order(), quotes=quotes(world.clock.now, size=7))
+    assert world.engine.submit(newer).result(0) == first
+    with pytest.raises(InputError, match="key must be new for a new order, was 'one'"):
+        world.engine.submit(parent_order(quantity=101))
+    assert sum(isinstance(event, Accepted) for event in events(world)) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"quantity": -3}, "quantity must be from 1 to 1000000000, was -3"),
+        ({"quantity": 10**12}, "quantity must be from 1 to 1000000000, was 1000000000000"),
+        ({"key": ""}, "key must be 1 to 200 printable characters, was ''"),
+        ({"quotes": ()}, "quotes and pools must be of one or more places, each named once"),
+        ({"deadline": START - 1}, "deadline must be later than now, was not"),
+        ({"quotes": quotes(START - 3 * NANO)}, "quotes must be at most 2 s old, was 3 s"),
+        ({"quotes": quotes(START + 60 * NANO)}, "quotes must not be from the future, was 60 s ahead"),
+        ({"limit": 0}, "limit must be from 1 to"),
+    ],
+)
+def test_orders_that_make_no_sense_are_refused_and_not_written(change: dict[str, Any], message: str) -> None:
+    world = started()
+    before = len(world.store.rows)
+    with pytest.raises((InputError, RefusedError), match=message):
+        world.engine.submit(msgspec.structs.replace(parent_order(), **change))
+    assert len(world.store.rows) == before
+
+
+def test_what_is_left_at_the_deadline_is_swept_and_then_marked_at_the_far_touch() -> None:
+    world = World()
+    world.books = lambda symbol: quotes(world.clock.now, size=100)  # type: ignore[method-assign]
+    for venue in world.venues.values():
+        venue.market.quotes = world.books  # type: ignore[attr-defined]
+    world.start(RestEven())
+    world.engine.submit(parent_order(quantity=5000, limit=1002 * CENT))
+    world.pass_time(20)
+    (outcome,) = (event.outcome for event in events(world) if hasattr(event, "outcome"))
+    assert outcome.marked
+    assert outcome.left > 0
+    (mark,) = (slot for slot in outcome.slots if slot.marked)
+    assert (mark.place, mark.money) == ("beyond", outcome.left * CENT)
+    assert any(slot.kind == "sweep" and not slot.marked for slot in outcome.slots)
+    assert max(slot.done_at for slot in outcome.slots) >= world.state.parents["one"].order.deadline
+
+
+def test_a_silent_venue_is_asked_and_never_guessed_about() -> None:
+    world = World(faults=Faults(silence=0.6, lost=0.3), seed=3)
+    engine = world.start(DarkFirst())
+    for number in range(20):
+        engine.submit(parent_order(f"order {number}", 400, received=world.clock.now))
+        world.pass_time(0.05)
+    assert world.state.unknown
+    world.pass_time(60)
+    assert not world.state.unknown
+    assert world.state.settled == 20
+    assert world.state.positions["QVEX"].shares == world.shares_at_venues() == 20 * 400
+    assert all(len(set(venue.arrivals)) == len(venue.arrivals) for venue in world.venues.values())
+
+
+def test_halt_is_durable_first_cancels_open_children_and_survives_a_restart() -> None:
+    world = World()
+    engine = world.start(RestEven())
+    engine.submit(parent_order(quantity=3000))
+    world.pass_time(0.1)
+    assert any(not child.done for child in world.state.children.values())
+    engine.halt("a finger slipped", by="desk").result(0)
+    with pytest.raises(RefusedError, match="trading is halted: a finger slipped"):
+        engine.submit(parent_order("two"))
+    world.pass_time(1)
+    assert all(child.done for child in world.state.children.values())
+    assert world.state.parents["one"].settled
+    world.die()
+    engine = world.start(RestEven())
+    with pytest.raises(RefusedError, match="trading is halted: a finger slipped"):
+        engine.submit(parent_order("two", received=world.clock.now))
+    engine.resume(by="supervisor")
+    engine.submit(parent_order("two", received=world.clock.now)).result(0)
+    world.pass_time(20)
+    halt = next(k for k, event in enumerate(events(world)) if isinstance(event, Halted))
+    resumed = next(k for k, event in enumerate(events(world)) if type(event).__name__ == "Resumed")
+    assert not any(isinstance(event, Sent | Accepted) for event in events(world)[halt:resumed])
+    with pytest.raises(StateError, match="trading must be halted to be resumed, was not"):
+        engine.resume(by="supervisor")
+
+
+def test_children_that_a_halt_overtakes_are_withheld() -> None:
+    world = World()
+    log = HeldLog(world.store)
+    world.make_log = lambda: log
+    engine = world.start()
+    log.hold = True
+    engine.submit(parent_order())
+    engine.halt("now", by="desk")
+    log.release()
+    engine.flush()
+    world.pass_time(1)
+    assert all(not venue.arrivals for venue in world.venues.values())
+    assert {child.reason for child in world.state.children.values()} == {"withheld"}
+    assert world.state.parents["one"].settled
+
+
+@pytest.mark.parametrize(
+    ("limits", "faults", "reason"),
+    [
+        (Limits(day_loss=NANO), Faults(), r"the day's cost of [\d.,]+ dollars exceeds 1.00"),
+        (Limits(rejects_in_a_row=2), Faults(reject=1.0), "rejected 3 children in a row, more than 2"),
+        (Limits(day_rejects=3), Faults(reject=1.0), "4 children were rejected today, more than 3"),
+        (Limits(unknown=2), Faults(lost=1.0), "3 children are unknown, more than 2"),
+    ],
+)
+def test_automatic_halts(limits: Limits, faults: Faults, reason: str) -> None:
+    world = World(faults=faults, limits=limits)
+    engine = world.start()
+    with pytest.raises(RefusedError, match=reason):
+        for number in range(20):
+            engine.submit(parent_order(f"order {number}", 1200, received=world.clock.now))
+            world.pass_time(0.15 if number % 5 == 4 else 0)
+    world.pass_time(60)
+    assert world.state.settled == world.state.decisions
+    assert world.state.positions["QVEX"].shares == world.shares_at_venues() if world.state.positions else True
+
+
+def test_a_jump_of_the_clock_a_slow_disk_and_old_quotes_halt() -> None:
+    world = started(limits=Limits(stale_quotes=2))
+    for _ in range(3):
+        with pytest.raises(RefusedError, match="old"):
+            world.engine.submit(parent_order(received=START - 9 * NANO, deadline=START + NANO))
+    assert "had old quotes" in world.state.halted
+    world = started(monotonic=lambda: 0)
+    world.clock.now += 60 * NANO
+    world.engine.tick()
+    assert "the clock jumped by 60.000 s" in world.state.halted
+    world = World()
+    log = HeldLog(world.store)
+    world.make_log = lambda: log
+    engine = world.start()
+    log.hold = True
+    engine.submit(parent_order())
+    world.clock.now += 11 * NANO
+    log.release()
+    engine.flush()
+    assert "the log took more than 10 s to write" in engine.state.halted
+
+
+def test_a_log_that_cannot_be_written_stops_everything() -> None:
+    world = started()
+
+    def full(entries: Sequence[Entry]) -> Future[list[int]]:
+        done: Future[list[int]] = Future()
+        done.set_exception(WriteError("the disk is full", definite=True))
+        return done
+
+    world.engine.log.append = full  # type: ignore[method-assign]
+    answer = world.engine.submit(parent_order())
+    with pytest.raises(WriteError, match="the disk is full"):
+        answer.result(0)
+    with pytest.raises(StateError, match="must be started anew: the log cannot be written: the disk is full"):
+        world.engine.submit(parent_order("two"))
+    assert all(venue.next_due is None for venue in world.venues.values())
+    world.die()
+    world.start()
+    assert world.engine.submit(parent_order("two")).result(0).parent == "two"
+
+
+def test_the_same_log_gives_the_same_state_and_the_same_decisions() -> None:
+    world = World(faults=Faults(partial=0.3, duplicate=0.2, disorder=0.2, silence=0.1), snapshot_every=60)
+    engine = world.start(make_router("thompson", units=4))
+    for number in range(60):
+        if number in (20, 45):
+            world.die()
+            engine = world.start(make_router("thompson", units=4))
+            world.pass_time(1)
+        engine.submit(parent_order(f"order {number}", 400, received=world.clock.now))
+        world.pass_time(0.05)
+    world.pass_time(30)
+    assert world.store.snapshots
+    assert encode_state(replay(engine.log)) == encode_state(world.state)
+    result = verify(engine.log)
+    assert result.holds
+    assert result.decisions == 60
+    world.die()
+    before = encode_state(world.state)
+    assert encode_state(world.start(make_router("thompson", units=4)).state) == before
+
+
+def test_verification_finds_a_decision_that_the_router_does_not_make() -> None:
+    world = started()
+    order = parent_order(received=world.clock.now)
+    world.engine.submit(order)
+    row = next(row for row in world.store.rows if row.kind == "accepted")
+    event = decode_event(row.body)
+    assert isinstance(event, Accepted)
+    plan = event.decision.plan | {"take": {"B": 100}, "take_limits": {}}
+    other = msgspec.structs.replace(event, decision=msgspec.structs.replace(event.decision, plan=plan))
+    log = MemoryLog()
+    log.lease("test", 10)
+    log.append([Entry("planned", "", world.store.rows[1].body, 0)])
+    log.append([Entry("accepted", "one", msgspec.msgpack.encode(other), 0)])
+    assert verify(log).different == ("one",)
+
+
+def test_many_unsettled_orders_use_the_safe_router() -> None:
+    world = World(faults=Faults(silence=1.0), limits=Limits(unsettled=3, unknown=10**6))
+    engine = world.start(make_router("adaptive", units=4))
+    decisions = [engine.submit(parent_order(f"order {k}")).result(0) for k in range(6)]
+    assert [decision.safe for decision in decisions[:3]] == ["", "", ""]
+    assert {(one.router, one.consulted) for one in decisions[3:]} == {("sweep", False)}
+    with pytest.raises(RefusedError, match="orders that are not settled must be at most 6, was 7"):
+        engine.submit(parent_order("order 6"))
+
+
+def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
+    import time
+    from concurrent.futures import ThreadPoolExecutor
+
+    from riskroute.live.log_sqlite import SqliteLog
+
+    world = World(log=lambda: SqliteLog(tmp_path / "log.db"), clock=time.time_ns, monotonic=time.monotonic_ns)
+    world.books = lambda symbol: quotes(time.time_ns())  # type: ignore[method-assign]
+    for venue in world.venues.values():
+        venue.clock, venue.market.quotes = time.time_ns, world.books  # type: ignore[attr-defined]
+    engine = world.start(DarkFirst())
+    engine.serve(0.001)
+    with ThreadPoolExecutor(4) as pool:
+        orders = [parent_order(f"order {k}", 300, received=time.time_ns()) for k in range(40)]
+        answers = [one.result(10) for one in pool.map(engine.submit, orders)]
+    assert [answer.parent for answer in answers] == [order.key for order in orders]
+    end = time.monotonic() + 20
+    while engine.view()["settled"] < 40 and time.monotonic() < end:
+        for venue in world.venues.values():
+            venue.deliver()
+        time.sleep(0.002)
+    assert engine.view()["settled"] == 40
+    assert engine.view()["positions"]["QVEX"]["shares"] == world.shares_at_venues() == 12_000
+    state = encode_state(engine.state)
+    engine.close()
+    with SqliteLog(tmp_path / "log.db") as log:
+        assert encode_state(replay(log)) == state
+        assert verify(log).holds

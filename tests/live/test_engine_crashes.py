@@ -1,0 +1,140 @@
+"""The engine is killed at every write and at every message, starts again, and nothing is lost, doubled or forgotten."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+
+import pytest
+
+from live_engines import World
+from live_orders import parent_order
+from riskroute.live.book_state import encode_state
+from riskroute.live.log import Entry
+from riskroute.live.log_memory import MemoryLog
+from riskroute.live.orders import NANO, Accepted, ChildOrder, Settled, decode_event
+from riskroute.live.recovery import replay, verify
+from riskroute.live.venues.simulated import Faults, SimulatedVenue
+from riskroute.routers.dark_first import DarkFirst
+
+ORDERS = 3
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Countdown:
+    """Kills at the n-th point."""
+
+    def __init__(self, points: int) -> None:
+        self.left = points
+
+    def point(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+
+class KillingLog(MemoryLog):
+    """A log whose process may die before an entry is written, and after."""
+
+    countdown: Countdown
+
+    def append(self, entries: Sequence[Entry]) -> Future[list[int]]:
+        self.countdown.point()
+        done = super().append(entries)
+        self.countdown.point()
+        return done
+
+
+class KillingVenue(SimulatedVenue):
+    """A venue to which messages go out before the process dies, or do not."""
+
+    countdown = Countdown(0)
+
+    def send(self, child: ChildOrder) -> None:
+        self.countdown.point()
+        super().send(child)
+        self.countdown.point()
+
+    def cancel(self, child: ChildOrder) -> None:
+        self.countdown.point()
+        super().cancel(child)
+        self.countdown.point()
+
+
+def lived(points: int, faults: Faults) -> Iterator[World]:
+    """Play a few orders, dying at one point; yield the world at the end, and nothing if that point is not reached."""
+    countdown = Countdown(points)
+    world = World(faults=faults)
+
+    def log() -> MemoryLog:
+        made = KillingLog(world.store)
+        made.countdown = countdown
+        return made
+
+    world.make_log = log
+    for venue in world.venues.values():
+        venue.__class__ = KillingVenue
+        venue.countdown = countdown  # type: ignore[attr-defined]
+    answered: dict[str, object] = {}
+    deadlines: dict[str, int] = {}
+    deaths = submitted = 0
+    running = finished = False
+    while not finished:
+        try:
+            if not running:
+                world.start(DarkFirst())
+                running = True
+                world.pass_time(2)
+                assert world.engine.ready
+            while submitted < ORDERS:
+                key = f"order {submitted}"
+                side = "buy" if submitted % 2 else "sell"
+                deadline = deadlines.setdefault(key, world.clock.now + 10 * NANO)
+                order = parent_order(key, 350 + submitted, side=side, received=world.clock.now, deadline=deadline)
+                answered[key] = world.engine.submit(order).result(0)
+                submitted += 1
+                world.pass_time(0.003)
+            world.pass_time(40)
+            finished = True
+        except Killed:
+            deaths += 1
+            running = False
+            world.die()
+    if deaths:
+        keys = {one.order.key for one in events_of(world) if isinstance(one, Accepted)}
+        assert keys.issuperset(answered)
+        yield world
+
+
+def events_of(world: World) -> list[object]:
+    return [decode_event(row.body) for row in world.store.rows[1:]]
+
+
+@pytest.mark.parametrize("faults", [Faults(), Faults(partial=0.5, duplicate=0.3, disorder=0.3, silence=0.2)])
+def test_no_order_is_sent_twice_and_nothing_is_lost_by_a_kill(faults: Faults) -> None:
+    points = 1
+    while any(check(world) for world in lived(points, faults)):
+        points += 1
+    assert points > 60
+
+
+def check(world: World) -> bool:
+    state = world.state
+    assert not state.unsettled
+    assert not state.halted
+    for name, venue in world.venues.items():
+        assert Counter(venue.arrivals).most_common(1)[0][1] == 1 if venue.arrivals else True
+        ours = {child for child, one in state.children.items() if one.order.place == name and one.reason != "withheld"}
+        assert ours == set(venue.children)
+        for child, there in venue.children.items():
+            assert state.children[child].filled == there.cum
+    assert state.positions["QVEX"].shares == world.shares_at_venues()
+    outcomes = [one.outcome.parent for one in events_of(world) if isinstance(one, Settled)]
+    assert sorted(outcomes) == sorted(state.parents)
+    assert encode_state(replay(world.engine.log)) == encode_state(state)
+    assert verify(world.engine.log).holds
+    return True
