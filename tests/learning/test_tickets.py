@@ -66,7 +66,8 @@ def test_a_phase_ends_when_its_tickets_are_settled_or_abandoned() -> None:
 @pytest.mark.parametrize("part", [0.1, 0.8])
 def test_phases_go_on_although_some_tickets_never_settle(part: float) -> None:
     """With a tenth of the tickets abandoned, actions are eliminated; with most of them the phase is played again."""
-    tickets, rng, reward = Tickets(make_policy("rise++", constant=0.1).start(SETTING, 3)), np.random.default_rng(1), rewards()
+    tickets = Tickets(make_policy("rise++", constant=0.1).start(SETTING, 3))
+    rng, reward = np.random.default_rng(1), rewards()
     for _ in range(ROUNDS):
         ticket = tickets.issue()
         if rng.random() < part:

@@ -129,7 +129,13 @@ class Market(RuleBasedStateMachine):
         exec_id = str(self.exec_ids[venue, day])
         if kind in ("filled", "corrected"):
             there.fills[exec_id] = more["quantity"], more["price"], more["fee"]
-        about: dict[str, Any] = {"venue": venue, "day": day, "exec_id": exec_id, "child": there.child.id, "at": self.now()}
+        about: dict[str, Any] = {
+            "venue": venue,
+            "day": day,
+            "exec_id": exec_id,
+            "child": there.child.id,
+            "at": self.now(),
+        }
         self.post.append(ExecutionReport(kind=kind, cum=there.cum, leaves=there.leaves, **about, **more))
 
     def working(self) -> list[AtVenue]:

@@ -79,7 +79,9 @@ def test_limits_hold_whatever_the_router_says() -> None:
             assert use.quantity <= LIMITS.symbol_quantity
         world.pass_time(0.02)
     world.pass_time(30)
-    assert reasons.issuperset({"", "hostile failed", "hostile returned no plan", "hostile returned a plan that cannot be played"})
+    assert reasons.issuperset(
+        {"", "hostile failed", "hostile returned no plan", "hostile returned a plan that cannot be played"}
+    )
     for parent in world.state.parents.values():
         assert parent.filled <= parent.order.quantity
     for child in world.state.children.values():

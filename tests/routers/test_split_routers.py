@@ -133,13 +133,46 @@ def test_only_the_order_that_was_asked_about_is_learned_from() -> None:
             assert all((plan.take, plan.dark) == (first.take, first.dark) for plan in more)
             for other, plan in zip(others, more, strict=True):
                 router.learn(told(other, plan, stray))
-            assert router.asked == asked.order
+            assert list(router.awaiting) == [asked.order]
             router.learn(told(asked, first, profit_of(first, rng)))
-            assert router.asked == ""
+            assert not router.awaiting
             mine.append(first.to_json())
         plans.append(mine)
     assert plans[0] == plans[1]
     assert len({json.dumps([plan["take"], plan["dark"]]) for plan in plans[0]}) > 3
+
+
+def test_many_orders_are_awaited_and_learned_from_in_any_sequence() -> None:
+    router, rng = PolicyRouter("thompson", units=4, rounds=400, awaited=20), np.random.default_rng(0)
+    out: list[tuple[Context, Plan]] = []
+    for number in range(300):
+        context = order(number)
+        out.append((context, router.route(context)))
+        if len(out) > 15:
+            then, plan = out.pop(int(rng.integers(len(out))))
+            if number % 20 == 0:
+                router.abandon(then.order)
+            else:
+                router.learn(told(then, plan, profit_of(plan, rng)))
+    assert len(router.awaiting) == 15
+    learned = router.learned
+    assert learned is not None
+    assert learned["policy"]["memory"]["played"] > 200
+    best = router.greedy(order(999))
+    assert best is not None
+    assert best.take.get("A", 0) >= 750
+
+
+def test_an_order_split_by_others_is_learned_as_it_was_split() -> None:
+    router = PolicyRouter("uniform", units=4, rounds=100, awaited=9)
+    for number, take in enumerate(({"A": 750, "B": 250}, {"A": 333, "B": 667})):
+        context = order(number)
+        router.follow(context, Plan(context.order, take=take))
+    assert [split for _, _, split in router.awaiting.values()] == [[3, 1] + [0] * (len(router.places) - 2)]
+    ours = PolicyRouter("uniform", units=4, rounds=100)
+    twin = PolicyRouter("uniform", units=4, rounds=100)
+    twin.follow(order(7), ours.route(order(7)))
+    assert twin.state() == ours.state()
 
 
 def test_rewards_are_basis_points_of_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,8 +182,8 @@ def test_rewards_are_basis_points_of_the_order(monkeypatch: pytest.MonkeyPatch) 
         context = order(0, shares)
         plan = router.route(context)
         seen: list[float] = []
-        assert router._policy is not None
-        monkeypatch.setattr(router._policy, "update", lambda action, reward, seen=seen: seen.append(reward))
+        assert router._tickets is not None
+        monkeypatch.setattr(router._tickets, "settle", lambda number, reward, action, seen=seen: seen.append(reward))
         router.learn(told(context, plan, 10.0))
         assert seen == pytest.approx([1e4 * bps])
 

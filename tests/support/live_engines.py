@@ -44,7 +44,9 @@ class World:
 
     def start(self, router: Router | None = None, **more: Any) -> Engine:
         log: Log = self.make_log()
-        arguments: dict[str, Any] = {"clock": self.clock, "monotonic": self.clock, "quotes": self.books} | self.arguments | more
+        arguments: dict[str, Any] = (
+            {"clock": self.clock, "monotonic": self.clock, "quotes": self.books} | self.arguments | more
+        )
         self.engine = Engine(log, self.venues, router or Sweep(), **arguments)
         self.engine.start()
         self.engine.flush()

@@ -29,7 +29,12 @@ def quotes(at: int = START, size: int = 1000) -> tuple[VenueQuote, ...]:
 
 def parent_order(key: str = "one", quantity: int = 100, **more: Any) -> ParentOrder:
     at = more.get("received", START)
-    given: dict[str, Any] = {"quotes": quotes(at), "pools": (PoolQuote(pool="P"),), "received": at, "deadline": at + 10 * NANO} | more
+    given: dict[str, Any] = {
+        "quotes": quotes(at),
+        "pools": (PoolQuote(pool="P"),),
+        "received": at,
+        "deadline": at + 10 * NANO,
+    } | more
     given = {"symbol": "QVEX", "side": "buy"} | given
     return ParentOrder(key=key, quantity=quantity, **given)
 
@@ -38,7 +43,14 @@ def child_order(order: ParentOrder, slot: int, quantity: int, place: str = "A", 
     attempt = more.pop("attempt", 0)
     given: dict[str, Any] = {"kind": "limit", "until": order.deadline, "limit": None} | more
     name = child_id("main", order.key, slot, attempt)
-    about: dict[str, Any] = {"id": name, "parent": order.key, "slot": slot, "attempt": attempt, "place": place, "quantity": quantity}
+    about: dict[str, Any] = {
+        "id": name,
+        "parent": order.key,
+        "slot": slot,
+        "attempt": attempt,
+        "place": place,
+        "quantity": quantity,
+    }
     return ChildOrder(symbol=order.symbol, side=order.side, **about, **given)
 
 

@@ -21,7 +21,7 @@ from riskroute.routers.router import Router
 from riskroute.validation import whole_number
 
 Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
-"""A decision: number of the event, the order, the plan, when it was made, and whether the order was declined."""
+"""A decision: number of the event, the order, the plan, when it was made, and whether the router's plan was dropped."""
 
 
 Waiting = list[tuple[int, Outcome]]
@@ -57,29 +57,34 @@ def router_from(kind: type[Router], body: bytes) -> Router:
 def refitted(kind: type[Router], body: bytes, followed: list[Followed], waiting: Waiting) -> bytes:
     """Learn from settled orders: the work of a worker, which may be another process."""
     router = router_from(kind, body)
-    for _, order, plan, at, declined in followed:
-        follow_quietly(router, order, plan, at, declined=declined)
+    for _, order, plan, at, dropped in followed:
+        follow_quietly(router, order, plan, at, dropped=dropped)
     for _, outcome in waiting:
         learn_quietly(router, outcome)
+    router.prepare()
     return router_bytes(router)
 
 
-def follow_quietly(router: Router, order: ParentOrder, plan: dict[str, Any], at: int, *, declined: bool) -> None:
+def follow_quietly(router: Router, order: ParentOrder, plan: dict[str, Any], at: int, *, dropped: bool) -> None:
     """Tell a router of a decision; a router that fails must fail as quietly as it did when it was asked."""
     try:
-        router.follow(context_of(order, at), Plan.from_json(plan))
-        if declined:
+        if dropped:
+            router.route(context_of(order, at))
             router.abandon(order.key)
+        else:
+            router.follow(context_of(order, at), Plan.from_json(plan))
     except Exception:  # routers are others' code: whatever they raise, trading goes on
         return
 
 
-def learn_quietly(router: Router, outcome: Outcome) -> str:
+def learn_quietly(router: Router, outcome: Outcome, *, prepare: bool = False) -> str:
     """Let a router learn from an order; return what it raised. Orders that it does not know are no mistake."""
     if outcome.parent not in router._under_way:
         return ""
     try:
         router.learn(report_of(outcome))
+        if prepare:
+            router.prepare()
     except Exception as error:  # as above
         return one_line_error(error) or type(error).__name__
     return ""
@@ -127,17 +132,18 @@ class Learner:
             self._adopt(event)
         elif isinstance(event, Accepted):
             if event.decision.consulted:
-                self._follow((number, event.order, event.decision.plan, event.decision.at, False), live)
+                dropped = event.decision.safe != ""
+                self._follow((number, event.order, event.decision.plan, event.decision.at, dropped), live)
             if event.decision.safe.startswith(SLOW):
                 self.out = event.decision.safe
         elif isinstance(event, Declined):
             self._follow((number, event.order, event.plan, event.at, True), live)
 
     def _follow(self, decision: Followed, live: bool) -> None:
-        _, order, plan, at, declined = decision
+        _, order, plan, at, dropped = decision
         if not live:
-            follow_quietly(self.router, order, plan, at, declined=declined)
-        elif declined and order.key in self.router._under_way:
+            follow_quietly(self.router, order, plan, at, dropped=dropped)
+        elif dropped and order.key in self.router._under_way:
             self.router.abandon(order.key)
         if self.refit_every:
             self.followed.append(decision)
@@ -146,7 +152,7 @@ class Learner:
         """Learn from an order that was settled by an event, or keep it for the worker."""
         if self.refit_every:
             self.waiting.append((number, outcome))
-        elif not self.out and (failed := learn_quietly(self.router, outcome)):
+        elif not self.out and (failed := learn_quietly(self.router, outcome, prepare=True)):
             self.out = f"{self.router.name} failed to learn: {failed}"
 
     def _adopt(self, event: Planned) -> None:
@@ -157,8 +163,8 @@ class Learner:
         self.belief, self.planned, self.out = event.belief, event.state, ""
         self.followed = [one for one in self.followed if one[0] > event.after]
         self.waiting = [one for one in self.waiting if one[0] > event.after]
-        for _, order, plan, at, declined in self.followed:
-            follow_quietly(self.router, order, plan, at, declined=declined)
+        for _, order, plan, at, dropped in self.followed:
+            follow_quietly(self.router, order, plan, at, dropped=dropped)
 
     def job(self) -> tuple[Callable[[], bytes] | None, int]:
         """Return the work to do now, and from how many orders it learns; None while too few are settled."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from riskroute.errors import InputError, StateError, shown
 from riskroute.learning.plan import Setting
-from riskroute.learning.policy import Policy
-from riskroute.learning.registry import POLICIES, make_policy, restore_policy
+from riskroute.learning.registry import POLICIES, make_policy
+from riskroute.learning.tickets import Tickets
 from riskroute.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
@@ -18,7 +18,7 @@ from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routers.static_split import split_plan
 from riskroute.routing.allocations import Allocations
-from riskroute.validation import instance_of, one_of, real_number, whole_number
+from riskroute.validation import instance_of, one_of, real_number, true_or_false, whole_number
 
 LEAST_KAPPA = 1e-6
 
@@ -28,8 +28,9 @@ class PolicyRouter(Router):
     """Split orders over venues and pools as a policy of `riskroute.policies` decides.
 
     An order is divided into ``units``. Ways to split it are the policy's actions, and the reward is the profit of the
-    order in basis points. While the outcome of a split is awaited, further orders are split the same way, and nothing
-    is learned from them. Venues and pools are those of the first order; shares for one that is absent later are swept.
+    order in basis points. While as many outcomes are awaited as may be, further orders are split as the last one, and
+    nothing is learned from them. Venues and pools are those of the first order; shares for one that is absent later are
+    swept.
 
     Parameters
     ----------
@@ -45,6 +46,10 @@ class PolicyRouter(Router):
         Seed of the policy's own random numbers.
     parameters_of_policy : dict[str, Any]
         Its parameters.
+    awaited : int
+        Number of orders whose outcome may be awaited at once.
+    ahead : bool
+        Whether plans are made by `prepare` alone, so that decisions are quick: see `riskroute.learning.tickets`.
 
     Examples
     --------
@@ -57,13 +62,15 @@ class PolicyRouter(Router):
 
     name: ClassVar[str] = "policy"
     feedback: ClassVar[str] = "F1"
-    memory: ClassVar[tuple[str, ...]] = ("places", "learned", "asked", "action", "notional")
+    memory: ClassVar[tuple[str, ...]] = ("places", "learned", "action", "awaiting")
     policy: str = parameter("adaptive", one_of, choices=tuple(POLICIES))
     kappa: float = parameter(0.05, real_number, minimum=0)
     units: int = parameter(10, whole_number, maximum=1000)
     rounds: int = parameter(10_000, whole_number)
     seed: int = parameter(0, whole_number, minimum=0)
     parameters_of_policy: dict[str, Any] = field(default_factory=dict)
+    awaited: int = parameter(1, whole_number, maximum=1_000_000)
+    ahead: bool = parameter(False, true_or_false)
 
     def check_parameters(self) -> None:
         given = instance_of("parameters_of_policy", self.parameters_of_policy, dict, "parameters by name")
@@ -73,34 +80,62 @@ class PolicyRouter(Router):
 
     def begin(self) -> None:
         self.places: list[list[str]] = []
-        self.asked = ""
-        """The order whose outcome is awaited."""
         self.action: list[int] = []
-        self.notional = 0.0
-        self._policy: Policy | None = None
+        self.awaiting: dict[str, list[Any]] = {}
+        """By order: its ticket, its notional, and the split if it was another one than asked for."""
+        self._tickets: Tickets | None = None
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """The state of the policy; None before the first order."""
-        return self._policy.state() if self._policy is not None else None
+        """The state of the policy and its tickets; None before the first order."""
+        return self._tickets.state() if self._tickets is not None else None
 
     def decide(self, context: Context) -> Plan:
-        if self._policy is None:
+        if self._tickets is None:
             venues, pools = context.books.venues, context.pools
             self.places = [["take", name] for name in venues] + [["dark", pool.name] for pool in pools]
             tolerance = 1 / max(self.kappa, LEAST_KAPPA)
             setting = Setting(actions=self._actions(), horizon=self.rounds, risk_tolerance=tolerance)
-            self._policy = make_policy(self.policy, **self.parameters_of_policy).start(setting, self.seed)
-        if not self.asked:
-            done = self._policy.remaining <= 0
-            chosen = self._policy.recommend() if done else self._policy.select()
-            self.action = [int(units) for units in np.atleast_1d(chosen)]
-            self.asked, self.notional = ("" if done else context.order), context.mid * context.shares
+            policy = make_policy(self.policy, **self.parameters_of_policy).start(setting, self.seed)
+            self._tickets = Tickets(policy, ahead=self.ahead)
+        if len(self.awaiting) < self.awaited:
+            ticket = self._tickets.issue()
+            self.action = [int(units) for units in np.atleast_1d(ticket.action)]
+            if ticket.learned:
+                self.awaiting[context.order] = [ticket.number, context.mid * context.shares, None]
+            else:
+                self._tickets.abandon(ticket.number)
         return self._plan(context, self.action)
+
+    def note(self, context: Context, plan: Plan) -> None:
+        ours = self.decide(context)
+        if (dict(plan.take), dict(plan.dark)) == (ours.take, ours.dark) or context.order not in self.awaiting:
+            return
+        other = self._units_of(context, plan)
+        if other is None:
+            self.forget(context.order)
+        else:
+            self.awaiting[context.order][2] = other
+
+    def _units_of(self, context: Context, plan: Plan) -> list[int] | None:
+        """The split of a plan in units; None if it cannot be expressed in them."""
+        shares = [getattr(plan, kind).get(place, 0) for kind, place in self.places]
+        units = [round(self.units * some / context.shares) for some in shares]
+        exact = all(count * context.shares == some * self.units for count, some in zip(units, shares, strict=True))
+        return units if exact and sum(units) == self.units else None
+
+    def forget(self, order: str) -> None:
+        found = self.awaiting.pop(order, None)
+        if found is not None and self._tickets is not None:
+            self._tickets.abandon(found[0])
+
+    def prepare(self) -> None:
+        if self._tickets is not None:
+            self._tickets.replan()
 
     def greedy(self, context: Context) -> Plan | None:
         try:
-            best = self._policy.recommend() if self._policy is not None else None
+            best = self._tickets.recommend() if self._tickets is not None else None
         except StateError:  # nothing seems best yet
             best = None
         return self._plan(context, [int(units) for units in np.atleast_1d(best)]) if best is not None else None
@@ -112,13 +147,17 @@ class PolicyRouter(Router):
         return Allocations(shares=self.units, slots=len(self.places))
 
     def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
-        if profit is not None and order == self.asked and self._policy is not None:
-            self._policy.update(tuple(self.action), 1e4 * profit / self.notional)
-            self.asked = ""
+        if profit is not None and order in self.awaiting and self._tickets is not None:
+            number, notional, other = self.awaiting.pop(order)
+            self._tickets.settle(number, 1e4 * profit / notional, None if other is None else tuple(other))
 
     def recall(self, memory: dict[str, Any]) -> None:
         self.places = [[str(kind), str(place)] for kind, place in memory["places"]]
-        self.asked, self.action = str(memory["asked"]), [int(n) for n in memory["action"]]
-        self.notional = real_number("notional", memory["notional"])
+        self.action = [int(n) for n in memory["action"]]
+        for order, (number, notional, other) in memory["awaiting"].items():
+            split = None if other is None else [int(units) for units in other]
+            self.awaiting[str(order)] = [int(number), real_number("notional", notional), split]
         if memory["learned"] is not None:
-            self._policy = restore_policy(memory["learned"], self._actions())
+            self._tickets = Tickets.restore(memory["learned"], self._actions())
+            if set(self._tickets.out) != {number for number, _, _ in self.awaiting.values()}:
+                raise StateError("orders that are awaited must be the tickets that are out, were not")

@@ -146,6 +146,9 @@ class Router(ABC):
     def forget(self, order: str) -> None:
         """Drop what is remembered of an order that will never be complete."""
 
+    def prepare(self) -> None:
+        """Do now, after learning, what would take time in the next decision."""
+
     def follow(self, context: Context, plan: Plan) -> None:
         """Take note of an order that was split by a plan made elsewhere, so that its reports can be learned."""
         instance_of("context", context, Context, "a Context")

@@ -24,8 +24,8 @@ def check_router(router: Router, *, seed: int = 0) -> None:
     """Check a router; raises `CheckError` with the first property that does not hold.
 
     It routes orders of all sizes on books of all shapes, some of them thin or one-sided, with reports that come back
-    in parts, late, out of order and twice. Its plans must be playable, its decisions must follow from what it has
-    seen, and its state must go on where it was saved.
+    in parts, late, out of order, twice, or never. Its plans must be playable, its decisions must follow from what it
+    has seen, and its state must go on where it was saved.
 
     Examples
     --------
@@ -50,6 +50,7 @@ def check_router(router: Router, *, seed: int = 0) -> None:
         router,
         "learns a report once, however often it comes",
     )
+    _check_abandoning(router, contexts, seed)
 
 
 def _hold(holds: bool, router: Router, property_: str) -> None:
@@ -132,3 +133,21 @@ def _played(
         router.learn(report)
     _hold(router.under_way == (), router, "is done with orders whose last report has come")
     return plans
+
+
+def _check_abandoning(router: Router, contexts: list[Context], seed: int) -> None:
+    """Abandon every fifth order, and let a twin follow the plans instead of making them."""
+    first, twin = (type(router)(**router.parameters) for _ in range(2))
+    rng = np.random.default_rng([seed, 2])
+    for number, context in enumerate(contexts[: ORDERS // 2]):
+        plan = first.route(context)
+        plan.checked(context)
+        twin.follow(context, plan)
+        reports = _reports(rng, context, plan)
+        for one in (first, twin):
+            if number % 5 == 4:
+                one.abandon(context.order)
+            for report in reports:
+                one.learn(report)
+    _hold(first.under_way == (), router, "is done with orders that are abandoned")
+    _hold(first.state() == twin.state(), router, "is the same whether it makes a plan or follows it")
