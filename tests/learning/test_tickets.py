@@ -52,10 +52,10 @@ def test_a_phase_ends_when_its_tickets_are_settled_or_abandoned() -> None:
     meanwhile = tickets.issue()
     assert not meanwhile.learned
     for ticket in phase[2:]:
-        tickets.settle(ticket.number, -float(ticket.action))
+        tickets.settle(ticket.number, 0.1 * ticket.number)
     assert tickets.policy.pending is not None
     tickets.abandon(phase[0].number)
-    tickets.settle(phase[1].number, -float(phase[1].action))
+    tickets.settle(phase[1].number, 0.1)
     assert tickets.policy.pending is None
     assert tickets.policy.played == plan.rounds - 1
     assert tickets.issue().action == tickets.recommend()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -38,7 +39,7 @@ class Hostile(Router):
         rng = np.random.default_rng([self.seed, self.count])
         self.count += 1
         big = int(rng.integers(1, 10**7))
-        return [
+        answers: list[Callable[[], Any]] = [
             lambda: Plan(context.order, take={"A": big}),
             lambda: Plan(context.order, take={"A": -big}),
             lambda: Plan(context.order, take={"A": context.shares}, take_limits={"A": 1e6 * float(rng.random())}),
@@ -51,11 +52,12 @@ class Hostile(Router):
             lambda: "buy everything",
             lambda: None,
             lambda: 1 / 0,
-            lambda: {}["missing"],
+            lambda: dict[str, int]()["missing"],
             lambda: Plan(context.order, rest="venue:NOWHERE"),
             lambda: Plan(context.order, take=[("A", 100)]),  # type: ignore[arg-type]
             lambda: Plan(context.order, take={"A": 10**30}),
-        ][int(rng.integers(16))]()
+        ]
+        return answers[int(rng.integers(len(answers)))]()
 
     def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         self.count += 1
@@ -64,21 +66,22 @@ class Hostile(Router):
 def test_limits_hold_whatever_the_router_says() -> None:
     world = World(limits=LIMITS)
     engine = world.start(Hostile())
-    reasons = set()
+    reasons, refused = set(), 0
     for number in range(150):
         order = parent_order(f"order {number}", 300 + 10 * (number % 7), received=world.clock.now)
         try:
             decision = engine.submit(order).result(0)
             reasons.add(decision.safe.split(":")[0])
             assert (decision.router == "sweep") == bool(decision.safe)
-        except RefusedError as error:
-            assert "at most" in str(error)
+        except RefusedError:
+            refused += 1
         for venue in world.state.venues.values():
             assert venue.open <= LIMITS.venue_open
         for use in world.state.symbols.values():
             assert use.quantity <= LIMITS.symbol_quantity
         world.pass_time(0.02)
     world.pass_time(30)
+    assert refused < 50
     assert reasons.issuperset(
         {"", "hostile failed", "hostile returned no plan", "hostile returned a plan that cannot be played"}
     )
