@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 
 import pytest
 
 from live_engines import World
 from live_orders import parent_order
-from riskroute.live.book_state import encode_state
+from riskroute.live import engine
+from riskroute.live.book_state import Send, encode_state
 from riskroute.live.log import Entry
 from riskroute.live.log_memory import MemoryLog
 from riskroute.live.orders import NANO, Accepted, ChildOrder, Settled, decode_event
@@ -115,11 +116,14 @@ def events_of(world: World) -> list[object]:
 
 
 @pytest.mark.parametrize("faults", [Faults(), Faults(partial=0.5, duplicate=0.3, disorder=0.3, silence=0.2)])
-def test_no_order_is_sent_twice_and_nothing_is_lost_by_a_kill(faults: Faults) -> None:
+def test_no_order_is_sent_twice_and_nothing_is_lost_by_a_kill(
+    faults: Faults, survived: Callable[[str, int], None]
+) -> None:
     points = 1
     while any(check(world) for world in lived(points, faults)):
         points += 1
     assert points > 60
+    survived("death of the engine before or after a write or a message", points - 1)
 
 
 def check(world: World) -> bool:
@@ -138,3 +142,48 @@ def check(world: World) -> bool:
     assert encode_state(replay(world.engine.log)) == encode_state(state)
     assert verify(world.engine.log).holds
     return True
+
+
+def play(faults: Faults, deaths: frozenset[int], seed: int = 1) -> World:
+    """Many orders, one after the other, with reports that go wrong and a process that dies now and then."""
+    world = World(faults=faults, seed=seed, snapshot_every=150)
+    world.start(DarkFirst())
+    for number in range(60):
+        if number in deaths:
+            world.die()
+            world.start(DarkFirst())
+            world.pass_time(1)
+        side = "buy" if number % 3 else "sell"
+        world.engine.submit(parent_order(f"order {number}", 150 + number, side=side, received=world.clock.now))
+        world.pass_time(0.02)
+    world.pass_time(60)
+    return world
+
+
+def test_faults_and_deaths_change_no_position_and_no_outcome(survived: Callable[[str, int], None]) -> None:
+    plain = play(Faults(), frozenset())
+    wrong = Faults(duplicate=0.05, disorder=0.05, silence=0.02)
+    deaths = frozenset(range(5, 60, 5))
+    shaken = play(wrong, deaths)
+    assert shaken.state.positions == plain.state.positions
+
+    def outcomes(world: World) -> dict[str, tuple[int, int]]:
+        settled = (event.outcome for event in events_of(world) if isinstance(event, Settled))
+        return {one.parent: (one.filled, one.cost) for one in settled}
+
+    assert len(outcomes(plain)) == 60
+    assert outcomes(shaken) == outcomes(plain)
+    check(shaken)
+    survived("death of the engine between orders", len(deaths))
+
+
+def test_an_engine_that_sends_again_instead_of_asking_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "Query", Send)
+
+    def die_everywhere() -> None:
+        for points in range(1, 60):
+            for world in lived(points, Faults()):
+                check(world)
+
+    with pytest.raises(AssertionError):
+        die_everywhere()

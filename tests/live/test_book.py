@@ -1,0 +1,232 @@
+"""The fold, case by case: fills on their way, busts, unknown children, settlements, and days that end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from live_orders import CENT, START, accepted, child_order, parent_order, report
+from riskroute.errors import DataError, StateError
+from riskroute.live.book import apply, fold
+from riskroute.live.book_state import (
+    DAY,
+    Alert,
+    BookState,
+    Cancel,
+    Correct,
+    Effect,
+    Learn,
+    Next,
+    Query,
+    Send,
+    decode_state,
+    encode_state,
+)
+from riskroute.live.orders import (
+    NANO,
+    AnyEvent,
+    ChildOrder,
+    Expired,
+    Halted,
+    Marked,
+    Outcome,
+    Reported,
+    Resumed,
+    Sent,
+    Unanswered,
+    Withheld,
+    decode_event,
+)
+
+ORDER = parent_order(quantity=100)
+CHILD = child_order(ORDER, 0, 100)
+PRICE = 1002 * CENT
+
+
+class Desk:
+    """A book to which events are put one by one."""
+
+    def __init__(self, *children: ChildOrder) -> None:
+        self.state, self.at = BookState(), START
+        self.effects: list[Effect] = self.put(accepted(ORDER, *(children or (CHILD,))))
+
+    def put(self, event: AnyEvent) -> list[Effect]:
+        self.at += 1000
+        self.state, self.effects = apply(self.state, event)
+        return self.effects
+
+    def hear(self, kind: str, exec_id: str, child: ChildOrder = CHILD, **more: Any) -> list[Effect]:
+        return self.put(Reported(at=self.at, report=report(child, kind, exec_id, **({"at": self.at} | more))))
+
+    def fill(self, exec_id: str, quantity: int, cum: int, child: ChildOrder = CHILD, **more: Any) -> list[Effect]:
+        given = {"price": PRICE, "leaves": child.quantity - cum} | more
+        return self.hear("filled", exec_id, child, quantity=quantity, cum=cum, **given)
+
+    @property
+    def learned(self) -> list[Outcome]:
+        return [effect.outcome for effect in self.effects if isinstance(effect, Learn)]
+
+
+def test_a_cancel_with_more_than_is_booked_waits_for_the_fill_on_its_way() -> None:
+    desk = Desk()
+    desk.fill("1", 60, 60)
+    assert desk.hear("cancelled", "3", cum=90) == []
+    assert list(desk.state.waiting) == [CHILD.id]
+    assert not desk.state.children[CHILD.id].done
+    effects = desk.fill("2", 30, 90)
+    assert desk.state.children[CHILD.id].done
+    assert effects == [Next(ORDER.key)]
+    desk.put(Marked(at=desk.at, parent=ORDER.key, price=PRICE))
+    (outcome,) = desk.learned
+    assert (outcome.filled, outcome.left, outcome.marked, outcome.cost) == (90, 10, True, 100 * CENT)
+    assert [(slot.place, slot.filled, slot.marked) for slot in outcome.slots] == [
+        ("A", 90, False),
+        ("beyond", 10, True),
+    ]
+
+
+def test_the_last_fill_may_overtake_the_first() -> None:
+    desk = Desk()
+    desk.fill("2", 40, 100, leaves=0)
+    assert not desk.learned
+    desk.fill("1", 60, 60)
+    assert [outcome.filled for outcome in desk.learned] == [100]
+
+
+@pytest.mark.parametrize("bust_first", [True, False])
+def test_a_bust_takes_a_fill_back_whichever_comes_first(bust_first: bool) -> None:
+    desk = Desk()
+    if bust_first:
+        desk.hear("busted", "2", reference="1", quantity=60)
+        desk.fill("1", 60, 60)
+    else:
+        desk.fill("1", 60, 60)
+        desk.hear("busted", "2", reference="1", quantity=60)
+    assert desk.state.children[CHILD.id].filled == 0
+    desk.hear("cancelled", "3", cum=0)
+    desk.put(Marked(at=desk.at, parent=ORDER.key, price=PRICE))
+    (outcome,) = desk.learned
+    assert (outcome.filled, outcome.busted) == (0, True)
+    assert (desk.state.positions["QVEX"].shares, desk.state.positions["QVEX"].cash) == (0, 0)
+
+
+def test_a_bust_after_the_venue_was_done_is_not_waited_for() -> None:
+    """The cancel says 60, and the bust that came later but arrives before it leaves none: no fill is on its way."""
+    desk = Desk()
+    desk.fill("1", 60, 60)
+    desk.hear("busted", "3", reference="1", quantity=60, at=START + NANO)
+    desk.hear("cancelled", "2", cum=60, at=START + NANO // 2)
+    assert desk.state.children[CHILD.id].done
+
+
+def test_a_settled_order_is_corrected_and_not_learned_again() -> None:
+    desk = Desk()
+    desk.fill("1", 100, 100, leaves=0, fee=7)
+    assert len(desk.learned) == 1
+    assert desk.hear("corrected", "2", reference="1", quantity=100, price=PRICE - CENT, fee=5) == [Correct(ORDER.key)]
+    assert desk.hear("busted", "3", reference="2", quantity=100) == [Correct(ORDER.key)]
+    position = desk.state.positions["QVEX"]
+    assert (position.shares, position.cash, position.fees) == (0, 0, 0)
+    assert desk.state.corrections == 2
+    assert desk.state.settled == 1
+
+
+def test_the_same_exec_id_of_another_venue_or_day_is_another_fill() -> None:
+    other = child_order(ORDER, 1, 50, "B")
+    desk = Desk(child_order(ORDER, 0, 50), other)
+    mine = child_order(ORDER, 0, 50)
+    desk.fill("1", 20, 20, mine)
+    desk.fill("1", 20, 20, mine)
+    desk.fill("1", 20, 20, mine, day="2")
+    desk.fill("1", 50, 50, other)
+    assert desk.state.parents[ORDER.key].filled == 90
+    assert desk.state.duplicates == 1
+
+
+def test_an_unknown_child_is_asked_for_and_sent_again_only_if_its_venue_does_not_know_it() -> None:
+    desk = Desk()
+    assert desk.effects == [Send(CHILD)]
+    desk.put(Sent(at=desk.at, child=CHILD.id))
+    assert desk.put(Unanswered(at=desk.at, child=CHILD.id)) == [Query(CHILD)]
+    assert list(desk.state.unknown) == [CHILD.id]
+    assert desk.hear("not_known", "q1") == [Send(CHILD)]
+    desk.put(Sent(at=desk.at, child=CHILD.id))
+    desk.put(Unanswered(at=desk.at, child=CHILD.id))
+    assert desk.hear("acknowledged", "q2", leaves=100) == []
+    assert not desk.state.unknown
+    assert desk.state.children[CHILD.id].status == "acknowledged"
+    desk.put(Expired(at=desk.at, parent=ORDER.key))
+    assert desk.effects == [Cancel(CHILD)]
+
+
+def test_a_child_that_its_venue_never_got_is_not_sent_after_the_deadline() -> None:
+    desk = Desk()
+    desk.put(Expired(at=desk.at, parent=ORDER.key))
+    assert desk.hear("not_known", "q1") == [Next(ORDER.key)]
+    assert desk.state.children[CHILD.id].reason == "withheld"
+
+
+def test_what_cannot_be_is_reported_and_booked_nevertheless() -> None:
+    desk = Desk()
+    desk.fill("1", 60, 60)
+    assert isinstance(desk.hear("not_known", "q1")[0], Alert)
+    assert isinstance(desk.hear("filled", "9", child_order(parent_order("strange"), 0, 5), quantity=5)[0], Alert)
+    assert desk.state.orphans == 1
+    effects = desk.fill("2", 90, 150, leaves=0)
+    assert any(isinstance(effect, Alert) and "150 of 100" in effect.reason for effect in effects)
+    assert desk.state.positions["QVEX"].shares == 150
+
+
+def test_a_halt_calls_children_back_and_only_a_resume_ends_it() -> None:
+    desk = Desk()
+    assert desk.put(Halted(at=desk.at, reason="storm", by="desk")) == [Cancel(CHILD)]
+    desk.put(Halted(at=desk.at, reason="more storm", by="limits"))
+    assert (desk.state.halted, desk.state.halted_by) == ("storm", "desk")
+    desk.put(Withheld(at=desk.at, child=CHILD.id))
+    desk.fill("1", 60, 60)  # it had been sent after all
+    assert desk.state.positions["QVEX"].shares == 60
+    assert decode_state(encode_state(desk.state)).halted == "storm"
+    desk.put(Resumed(at=desk.at, by="desk"))
+    assert desk.state.halted == ""
+
+
+def test_limits_of_a_day_end_with_it_and_old_orders_are_dropped() -> None:
+    desk = Desk()
+    desk.hear("rejected", "1")
+    desk.put(Marked(at=desk.at, parent=ORDER.key, price=PRICE))
+    assert (desk.state.day.orders, desk.state.day.rejects, desk.state.day.loss) == (1, 1, 100 * CENT)
+    second = parent_order("second")
+    desk.put(accepted(second, child_order(second, 0, 100), at=START + DAY))
+    assert (desk.state.day.orders, desk.state.day.rejects, desk.state.day.loss) == (1, 0, 0)
+    assert ORDER.key in desk.state.parents
+    desk.put(Halted(at=START + 2 * DAY, reason="", by="night"))
+    assert list(desk.state.parents) == ["second"]
+    assert list(desk.state.children) == [child_order(second, 0, 100).id]
+    assert ORDER.key in desk.state.retired
+    assert desk.state.reports == {}
+    desk.put(accepted(ORDER, CHILD, at=START + 2 * DAY))
+    assert list(desk.state.parents) == ["second"]
+
+
+def test_events_of_orders_that_are_not_there_are_refused() -> None:
+    desk = Desk()
+    with pytest.raises(StateError, match="parent must be an order that was accepted, was 'no'"):
+        desk.put(Expired(at=desk.at, parent="no"))
+    with pytest.raises(StateError, match="child must be one that was intended, was 'no'"):
+        desk.put(Sent(at=desk.at, child="no"))
+    with pytest.raises(DataError, match="an event must be one that encode_event returned"):
+        decode_event(b"nonsense")
+    with pytest.raises(DataError, match="a state must be one that encode_state returned"):
+        decode_state(b"nonsense")
+    with pytest.raises(DataError, match="a state must have version 1, had 7"):
+        decode_state(msgspec.msgpack.encode(BookState(version=7)))
+
+
+def test_what_is_folded_at_once_is_what_is_applied_one_by_one() -> None:
+    desk = Desk()
+    fill = Reported(at=START, report=report(CHILD, "filled", "1", quantity=100, cum=100, price=PRICE))
+    desk.put(fill)
+    again = fold(BookState(), [accepted(ORDER, CHILD), fill])
+    assert encode_state(again) == encode_state(desk.state)

@@ -1,0 +1,135 @@
+"""Learning while orders are under way: at once, or in a worker whose result is an event of the log."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import pytest
+
+from live_engines import World
+from live_orders import parent_order
+from riskroute.errors import DataError
+from riskroute.live.book_state import encode_state
+from riskroute.live.learner import Learner
+from riskroute.live.orders import Planned, decode_event
+from riskroute.live.recovery import replay, verify
+from riskroute.live.venues.simulated import Faults
+from riskroute.routers.registry import make_router
+from riskroute.routers.router import Router
+
+
+class Lazy(Executor):
+    """A worker that works when the test says so, on a copy, as another process would."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Future[Any], bytes]] = []
+
+    def submit(self, job: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.jobs.append((Future(), pickle.dumps(job)))
+        return self.jobs[-1][0]
+
+    def work(self) -> None:
+        jobs, self.jobs = self.jobs, []
+        for done, job in jobs:
+            done.set_result(pickle.loads(job)())
+
+
+def bandit() -> Router:
+    return make_router("thompson", units=4, awaited=1000, ahead=True, rounds=10_000)
+
+
+def planned(world: World) -> list[Planned]:
+    events = (decode_event(row.body) for row in world.store.rows[1:])
+    return [event for event in events if isinstance(event, Planned)]
+
+
+def submit(world: World, number: int) -> Any:
+    side = "buy" if number % 2 else "sell"
+    return world.engine.submit(parent_order(f"order {number}", 400, side=side, received=world.clock.now)).result(0)
+
+
+def test_decisions_use_a_belief_from_the_event_on_that_brings_it() -> None:
+    worker, world = Lazy(), World()
+    world.start(bandit(), refit_every=10, worker=worker)
+    beliefs = []
+    for number in range(40):
+        beliefs.append(submit(world, number).belief)
+        world.pass_time(0.05)
+        if number == 25:
+            assert len(worker.jobs) == 1
+            worker.work()
+            world.engine.pump()
+    assert beliefs == [0] * 26 + [1] * 14
+    first, second = planned(world)
+    assert (first.belief, second.belief) == (0, 1)
+    assert second.learned == 10
+    assert second.state != first.state
+    result = verify(world.engine.log, refits=True)
+    assert (result.decisions, result.different) == (40, ())
+
+
+@pytest.mark.parametrize("refit_every", [0, 7])
+def test_a_router_is_what_the_log_says_after_every_death(refit_every: int) -> None:
+    world = World(faults=Faults(partial=0.2, disorder=0.2, duplicate=0.2), snapshot_every=50)
+    world.start(bandit(), refit_every=refit_every)
+    for number in range(60):
+        if number % 13 == 12:
+            world.pass_time(0.004)  # some orders are under way
+            before = world.engine.learner
+            world.die()
+            world.start(bandit(), refit_every=refit_every)
+            after = world.engine.learner
+            assert after.router.state() == before.router.state()
+            assert (after.followed, after.waiting, after.belief) == (before.followed, before.waiting, before.belief)
+            world.pass_time(1)
+        submit(world, number)
+        world.pass_time(0.03)
+    world.pass_time(20)
+    assert world.state.settled == 60
+    assert encode_state(replay(world.engine.log)) == encode_state(world.state)
+    result = verify(world.engine.log, refits=refit_every > 0)
+    assert (result.decisions, result.different) == (60, ())
+    assert len(planned(world)) > (refit_every > 0) * 3
+    learned = world.engine.learner.router.learned["policy"]["memory"]["played"]  # type: ignore[attr-defined]
+    assert learned >= 40
+
+
+def test_a_refit_that_fails_leaves_the_belief_as_it_is() -> None:
+    class Broken(Lazy):
+        def work(self) -> None:
+            for done, _ in self.jobs:
+                done.set_exception(MemoryError())
+            self.jobs = []
+
+    worker, world = Broken(), World()
+    world.start(bandit(), refit_every=5, worker=worker)
+    for number in range(30):
+        submit(world, number)
+        world.pass_time(0.05)
+        worker.work()
+    assert world.engine.learner.belief == 0
+    assert not world.state.halted
+    assert world.state.settled >= 29
+
+
+def test_a_belief_of_another_router_is_refused() -> None:
+    world = World()
+    world.start(make_router("sweep"))
+    world.die()
+    with pytest.raises(DataError, match="the log has a belief that policy cannot restore"):
+        world.start(bandit())
+
+
+def test_orders_that_a_router_does_not_know_are_no_mistake() -> None:
+    world = World()
+    world.start(bandit())
+    submit(world, 0)
+    world.pass_time(1)
+    learner = Learner(bandit())
+    outcomes = (decode_event(row.body) for row in world.store.rows[1:])
+    for event in outcomes:
+        if hasattr(event, "outcome"):
+            learner.settle(1, event.outcome)
+    assert learner.out == ""
