@@ -18,7 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from live_orders import CENT, START, accepted, child_order, parent_order
 from naive_live_book import is_over, naive_book
-from riskroute.live import booking, settlement
+from riskroute.live import archive, booking, settlement
+from riskroute.live.archive import KEPT, unpack_order
 from riskroute.live.book import apply
 from riskroute.live.book_state import BookState, ChildState, Effect, Learn, ParentState, decode_state, encode_state
 from riskroute.live.orders import (
@@ -74,6 +75,7 @@ class Market(RuleBasedStateMachine):
         self.changed: set[str] = set()
         self.over: set[str] = set()
         self.clock = START
+        self.orders = 0
 
     def put(self, event: AnyEvent) -> list[Effect]:
         event = decode_event(encode_event(event))
@@ -95,7 +97,8 @@ class Market(RuleBasedStateMachine):
         came = [one for one in self.delivered if one.child == name]
         if is_over(self.venues[name].child, [one for k, one in enumerate(came) if one not in came[:k]]):
             self.over.add(name)
-        assert self.state.children[name].done == (name in self.over)
+        done = name in self.state.owners or self.state.children[name].done
+        assert done == (name in self.over)
 
     def truly_filled(self, key: str) -> int:
         return sum(there.cum for there in self.venues.values() if there.child.parent == key)
@@ -112,13 +115,14 @@ class Market(RuleBasedStateMachine):
         more=st.sampled_from([0, 0, 20]),
     )
     def order_comes(self, splits: list[tuple[int, str]], side: str, more: int) -> None:
-        if len(self.state.parents) >= 4:
+        if self.orders >= 4:
             return
-        order = parent_order(f"order {len(self.state.parents)}", sum(n for n, _ in splits) + more, side=side)
+        order = parent_order(f"order {self.orders}", sum(n for n, _ in splits) + more, side=side)
         children = tuple(child_order(order, slot, *split) for slot, split in enumerate(splits))
         for child in children:
             self.venues[child.id] = AtVenue(child, child.quantity)
-            self.days[child.id] = "1" if len(self.state.parents) < 2 else "2"
+            self.days[child.id] = "1" if self.orders < 2 else "2"
+        self.orders += 1
         self.put(accepted(order, *children, at=self.now()))
 
     # venues
@@ -222,8 +226,17 @@ class Market(RuleBasedStateMachine):
             parent = self.state.parents[key]
             assert parent.open == 0, "a child waits for a fill that has come"
             self.put(Marked(at=self.now(), parent=key, price=1002 * CENT))
+        self.compare_with_itself()
+        for key in list(self.state.archive):
+            unpack_order(self.state, key)
         self.compare_with_venues()
         self.compare_with_twin()
+
+    def compare_with_itself(self) -> None:
+        again = BookState()
+        for event in self.events:
+            apply(again, event)
+        assert encode_state(again) == encode_state(self.state)
 
     def compare_with_venues(self) -> None:
         totals: dict[str, list[int]] = {}
@@ -254,13 +267,11 @@ class Market(RuleBasedStateMachine):
         assert {name: (one.shares, one.cash, one.fees) for name, one in self.state.positions.items()} == (
             twin["positions"] | {name: (0, 0, 0) for name in self.state.positions if name not in twin["positions"]}
         )
-        again = BookState()
-        for event in self.events:
-            apply(again, event)
-        assert encode_state(again) == encode_state(self.state)
 
 
-def test_every_fill_is_booked_once_and_every_order_learned_once() -> None:
+@pytest.mark.parametrize("kept", [1, KEPT])
+def test_every_fill_is_booked_once_and_every_order_learned_once(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "KEPT", kept)
     run_state_machine_as_test(Market, settings=QUICK)
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from riskroute.errors import StateError
+from riskroute.live import archive
 from riskroute.live.book_state import (
     DAY,
     BookState,
@@ -62,6 +63,8 @@ def apply(state: BookState, event: AnyEvent) -> tuple[BookState, list[Effect]]:
     state.now = max(state.now, event.at)
     effects: list[Effect] = []
     _HANDLERS[type(event)](state, event, effects)
+    if len(state.recent) > archive.KEPT:
+        archive.archive_settled(state, archive.KEPT)
     return state, effects
 
 
@@ -77,17 +80,21 @@ def _new_day(state: BookState, day: int) -> None:
     state.day = DayUse(day=day)
     for use in state.venues.values():
         use.rejects = 0
-    old = {key for key, parent in state.parents.items() if parent.settled and parent.settled_day < day - 1}
-    if not old:
-        return
-    for key in old:
+    for key in [key for key in state.recent if state.parents[key].settled_day < day - 1]:
+        del state.recent[key]
         gone = state.parents.pop(key)
         state.retired[key] = gone.digest
-        for child in gone.children:
-            for execution in state.children.pop(child).executions:
+        for name in gone.children:
+            child = state.children.pop(name)
+            for execution in child.executions:
                 del state.executions[execution]
-    state.reports = {key: child for key, child in state.reports.items() if child in state.children}
-    state.replaced = {old: new for old, new in state.replaced.items() if new in state.executions}
+            for report in child.reports:
+                del state.reports[report]
+    for key in [key for key, packed in state.archive.items() if packed.day < day - 1]:
+        packed = state.archive.pop(key)
+        state.retired[key] = packed.digest
+        for name in packed.children:
+            del state.owners[name]
 
 
 # orders and children
@@ -95,7 +102,7 @@ def _new_day(state: BookState, day: int) -> None:
 
 def _accepted(state: BookState, event: Accepted, effects: list[Effect]) -> None:
     order = event.order
-    if order.key in state.parents or order.key in state.retired:
+    if order.key in state.parents or order.key in state.archive or order.key in state.retired:
         state.duplicates += 1
         return
     bid, ask = touch_prices(order.quotes)
@@ -207,6 +214,8 @@ def _resumed(state: BookState, event: Resumed, effects: list[Effect]) -> None:
 
 
 def _parent(state: BookState, key: str) -> ParentState:
+    if key in state.archive:
+        archive.unpack_order(state, key)
     try:
         return state.parents[key]
     except KeyError:
@@ -214,6 +223,8 @@ def _parent(state: BookState, key: str) -> ParentState:
 
 
 def _child(state: BookState, name: str) -> ChildState:
+    if name in state.owners:
+        archive.unpack_order(state, state.owners[name])
     try:
         return state.children[name]
     except KeyError:

@@ -27,7 +27,7 @@ class Execution(msgspec.Struct, array_like=True, gc=False):
     counts: bool = True
 
 
-class ChildState(msgspec.Struct):
+class ChildState(msgspec.Struct, array_like=True):
     """A child order and what is known of it.
 
     ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` says how it was done.
@@ -48,6 +48,7 @@ class ChildState(msgspec.Struct):
     done_at: int = 0
     cancelling: bool = False
     executions: list[str] = []
+    reports: list[str] = []
 
     @property
     def done(self) -> bool:
@@ -55,7 +56,7 @@ class ChildState(msgspec.Struct):
         return self.status == "done"
 
 
-class ParentState(msgspec.Struct):
+class ParentState(msgspec.Struct, array_like=True):
     """An order and what is known of it; ``closing`` once it is past its deadline, ``marked`` once it is given up.
 
     Its outcome is kept until it is written down.
@@ -83,6 +84,15 @@ class ParentState(msgspec.Struct):
     def free(self) -> int:
         """Shares that are neither filled nor held by a child."""
         return self.order.quantity - self.filled - self.held
+
+
+class Archived(msgspec.Struct, array_like=True, gc=False):
+    """A settled order that is packed away: its day, its digest, the ids of its children, and the rest as bytes."""
+
+    day: int
+    digest: bytes
+    children: list[str]
+    body: bytes
 
 
 class Position(msgspec.Struct, gc=False):
@@ -120,16 +130,23 @@ class DayUse(msgspec.Struct, gc=False):
 
 
 class BookState(msgspec.Struct):
-    """Everything that follows from the log."""
+    """Everything that follows from the log.
+
+    Orders that are settled are in ``recent`` until they are packed into ``archive``, with ``owners`` from child to
+    order, and ``retired`` two days later. ``replaced`` has what was busted or corrected, and by what.
+    """
 
     version: int = STATE_VERSION
     events: int = 0
     now: int = 0
     parents: dict[str, ParentState] = {}
+    recent: dict[str, None] = {}
+    archive: dict[str, Archived] = {}
+    owners: dict[str, str] = {}
     retired: dict[str, bytes] = {}
     children: dict[str, ChildState] = {}
     executions: dict[str, Execution] = {}
-    reports: dict[str, str] = {}
+    reports: dict[str, None] = {}
     replaced: dict[str, str] = {}
     unsettled: dict[str, None] = {}
     unknown: dict[str, None] = {}

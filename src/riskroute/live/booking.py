@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from riskroute.live.archive import unpack_order
 from riskroute.live.book_state import (
     Alert,
     BookState,
@@ -24,6 +25,8 @@ def book_report(state: BookState, event: Reported, effects: list[Effect]) -> Non
     """Book what a venue says."""
     report = event.report
     key = report.key
+    if report.child in state.owners:
+        unpack_order(state, state.owners[report.child])
     if key in state.reports:
         state.duplicates += 1
         return
@@ -32,7 +35,8 @@ def book_report(state: BookState, event: Reported, effects: list[Effect]) -> Non
         state.orphans += 1
         effects.append(Alert(f"{report.venue} reports a child that is not known, {report.child}"))
         return
-    state.reports[key] = report.child
+    state.reports[key] = None
+    child.reports.append(key)
     kind = report.kind
     if kind == "not_known":
         _not_known(state, child, event.at, effects)

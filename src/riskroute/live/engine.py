@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from riskroute.errors import InputError, StateError, shown
+from riskroute.live.archive import archived_order
 from riskroute.live.book_state import Next, Query
 from riskroute.live.children import Quotes
 from riskroute.live.desk import Desk
@@ -360,7 +361,7 @@ class Engine(EngineCore):
             self._worker.submit(job).add_done_callback(came)
 
     def _known(self, key: str, digest: bytes) -> Future[Decision] | None:
-        parent = self.state.parents.get(key)
+        parent = self.state.parents.get(key) or archived_order(self.state, key)
         known = self.state.retired.get(key) if parent is None else parent.digest
         if known is None:
             return None

@@ -53,6 +53,7 @@ def _settle(state: BookState, parent: ParentState, effects: list[Effect]) -> Non
     parent.settled, parent.outcome, parent.settled_day = True, outcome, state.day.day
     parent.order = msgspec.structs.replace(order, quotes=())  # books are the largest part, and not needed any more
     del state.unsettled[order.key]
+    state.recent[order.key] = None
     state.settled += 1
     state.day.loss += outcome.cost
     use = state.symbols[order.symbol]

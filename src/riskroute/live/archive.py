@@ -1,0 +1,58 @@
+"""Settled orders packed away: they are rarely needed again, and a busy day has many.
+
+Nothing is lost: a report that comes late, or again, unpacks its order.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from riskroute.live.book_state import Archived, BookState, ChildState, Execution, ParentState
+
+KEPT = 2_000
+"""So many settled orders are kept as they are."""
+
+
+class _Packed(msgspec.Struct, array_like=True):
+    parent: ParentState
+    children: list[ChildState]
+    executions: dict[str, Execution]
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[_Packed] = msgspec.msgpack.Decoder(_Packed)
+
+
+def archive_settled(state: BookState, kept: int) -> None:
+    """Pack the oldest settled orders until ``kept`` are left."""
+    while len(state.recent) > kept:
+        key = next(iter(state.recent))
+        del state.recent[key]
+        parent = state.parents.pop(key)
+        children = [state.children.pop(name) for name in parent.children]
+        executions = {name: state.executions.pop(name) for child in children for name in child.executions}
+        for child in children:
+            state.owners[child.order.id] = key
+            for name in child.reports:
+                del state.reports[name]
+        body = _ENCODER.encode(_Packed(parent, children, executions))
+        state.archive[key] = Archived(parent.settled_day, parent.digest, parent.children, body)
+
+
+def unpack_order(state: BookState, key: str) -> None:
+    """Bring a packed order back."""
+    packed = _DECODER.decode(state.archive.pop(key).body)
+    state.parents[key] = packed.parent
+    state.recent[key] = None
+    for child in packed.children:
+        state.children[child.order.id] = child
+        del state.owners[child.order.id]
+        for name in child.reports:
+            state.reports[name] = None
+    state.executions.update(packed.executions)
+
+
+def archived_order(state: BookState, key: str) -> ParentState | None:
+    """Return a packed order to look at; None if there is none with this key. The state stays as it is."""
+    found = state.archive.get(key)
+    return None if found is None else _DECODER.decode(found.body).parent
