@@ -251,7 +251,7 @@ def plan_of(parent: ParentState) -> Plan:
 
 
 def far_touch(order: ParentOrder, quotes: Quotes) -> int:
-    """The best price on the other side, which what is left is valued at; `InputError` if nobody shows one."""
+    """The best price on the other side, at which the remainder is valued; `InputError` if nobody shows one."""
     for shown in (quotes, order.quotes):
         bid, ask = touch_prices(shown)
         if price := ask if order.side == "buy" else bid:

@@ -26,7 +26,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.sweep import Sweep
 
 CLOSING_SWEEPS = 2
-"""What is left after the deadline is swept so many times before it is given up."""
+"""The remainder after the deadline is swept so many times before it is given up."""
 
 
 class Desk:

@@ -171,9 +171,9 @@ class SlotOutcome(Record, frozen=True):
 class Outcome(Record, frozen=True):
     """What became of an order, as it is learned: once.
 
-    ``sign`` is 1 for a buy order, -1 for a sell order. ``cost`` is against the arrival mid, with fees and with what is
-    left, valued at the far touch. ``late`` means that it was not done by its deadline, ``busted`` that a fill was taken
-    back or corrected before.
+    ``sign`` is 1 for a buy order, -1 for a sell order. ``cost`` is against the arrival mid, with fees and with the
+    remainder, valued at the far touch. ``late`` means that it was not done by its deadline, ``busted`` that a fill was
+    taken back or corrected before.
     """
 
     parent: str
@@ -262,7 +262,7 @@ class Expired(Event, frozen=True):
 
 
 class Marked(Event, frozen=True):
-    """What is left of an order is given up and valued at a price."""
+    """The remainder of an order is given up and valued at a price."""
 
     parent: str
     price: int

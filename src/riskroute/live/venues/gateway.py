@@ -27,7 +27,7 @@ class Gateway(Protocol):
         ...
 
     def cancel(self, child: ChildOrder) -> None:
-        """Ask for what is left of a child back."""
+        """Ask for the remainder of a child back."""
         ...
 
     def query(self, child: ChildOrder) -> None:
