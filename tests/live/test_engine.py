@@ -305,6 +305,42 @@ def test_many_unsettled_orders_use_the_safe_router() -> None:
         engine.submit(parent_order("order 6"))
 
 
+def test_a_gateway_that_breaks_is_asked_again_and_nothing_is_sent_twice() -> None:
+    world = World()
+    engine = world.start(RestEven())
+    venue, broken = world.venues["P"], iter([True, False] * 50)
+    send, cancel, query = venue.send, venue.cancel, venue.query
+
+    def breaking(call: Any) -> Any:
+        def tried(child: Any) -> None:
+            if next(broken):
+                raise ConnectionError("the line is down")
+            call(child)
+
+        return tried
+
+    venue.send, venue.cancel, venue.query = breaking(send), breaking(cancel), breaking(query)  # type: ignore[method-assign]
+    for number in range(6):
+        engine.submit(parent_order(f"order {number}", 900, received=world.clock.now))
+        world.pass_time(0.2)
+    world.pass_time(100)
+    assert world.state.settled == 6
+    assert not engine.failed
+    assert world.state.positions["QVEX"].shares == world.shares_at_venues()
+    assert {child.reason for child in world.state.children.values()} > {"withheld"}
+
+
+def test_open_children_need_their_gateway_at_the_next_start() -> None:
+    world = World()
+    world.start(RestEven())
+    world.engine.submit(parent_order(quantity=900))
+    world.pass_time(0.1)
+    world.die()
+    del world.venues["P"]
+    with pytest.raises(StateError, match="gateways must reach P, where children are open, did not"):
+        world.start(RestEven())
+
+
 def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
     import time
     from concurrent.futures import ThreadPoolExecutor
@@ -312,6 +348,7 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
     from riskroute.live.log_sqlite import SqliteLog
 
     world = World(log=lambda: SqliteLog(tmp_path / "log.db"), clock=time.time_ns, monotonic=time.monotonic_ns)
+    world.arguments["snapshot_every"] = 20
     world.books = lambda symbol: quotes(time.time_ns())  # type: ignore[method-assign]
     for venue in world.venues.values():
         venue.clock, venue.market.quotes = time.time_ns, world.books  # type: ignore[attr-defined]
@@ -333,3 +370,4 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
     with SqliteLog(tmp_path / "log.db") as log:
         assert encode_state(replay(log)) == state
         assert verify(log).holds
+        assert log.snapshot() is not None

@@ -36,7 +36,7 @@ def archive_settled(state: BookState, kept: int) -> None:
             for name in child.reports:
                 del state.reports[name]
         body = _ENCODER.encode(_Packed(parent, children, executions))
-        state.archive[key] = Archived(parent.settled_day, parent.digest, parent.children, body)
+        state.archive[key] = Archived(parent.settled_day, parent.digest, tuple(parent.children), body)
 
 
 def unpack_order(state: BookState, key: str) -> None:

@@ -91,7 +91,7 @@ class Archived(msgspec.Struct, array_like=True, gc=False):
 
     day: int
     digest: bytes
-    children: list[str]
+    children: tuple[str, ...]
     body: bytes
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from riskroute.errors import InputError, StateError, shown
+from riskroute.errors import InputError, StateError, one_line_error, shown
 from riskroute.live.archive import archived_order
 from riskroute.live.book_state import Next, Query
 from riskroute.live.children import Quotes
@@ -43,7 +43,7 @@ from riskroute.live.orders import (
     Unanswered,
     order_digest,
 )
-from riskroute.live.recovery import recover, save_snapshot
+from riskroute.live.recovery import recover
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.router import Router
 
@@ -109,10 +109,9 @@ class Engine(EngineCore):
         self.desk = Desk(log.header.stream, self.limits, frozenset(gateways), self.learner, quotes, decision_seconds)
         self.clock, self.monotonic = clock, monotonic
         self.patience, self.snapshot_every, self.owner = int(patience * 1e9), snapshot_every, owner
-        self._worker, self._refitting, self._snapshot_at = worker, False, 0
+        self._worker = worker
         self._stale = 0
         self._answers: dict[str, Future[Decision]] = {}
-        self._clocks = (0, 0)
 
     # life
 
@@ -127,14 +126,17 @@ class Engine(EngineCore):
             self.desk.warm_up(self.clock())
             self._started = True
             self._clocks = self.clock(), self.monotonic()
-            self._asked = {name for name, child in self.state.children.items() if not child.done}
+            asked = {name: child.order for name, child in self.state.children.items() if not child.done}
+            if lost := {child.place for child in asked.values()} - set(self.gateways):
+                raise StateError(f"gateways must reach {', '.join(sorted(lost))}, where children are open, did not")
+            self._asked = set(asked)
         for gateway in self.gateways.values():
             gateway.connect(self.report)
         with self._lock:
             now = self.clock()
             for name in list(self._asked):
                 child = self.state.children[name]
-                if child.done or child.order.place not in self.gateways:
+                if child.done:
                     self._asked.discard(name)
                 else:
                     self._outbox.put([Query(child.order)])
@@ -171,8 +173,11 @@ class Engine(EngineCore):
             while not self._closed:
                 self._wake.wait(every)
                 self._wake.clear()
-                self.pump()
-                self.tick()
+                try:
+                    self.pump()
+                    self.tick()
+                except Exception as error:  # nothing may go on if this thread does not
+                    self.failed = self.failed or f"the engine broke: {one_line_error(error) or type(error).__name__}"
 
         self._thread = threading.Thread(target=run, name="riskroute engine", daemon=True)
         self._thread.start()
@@ -296,17 +301,8 @@ class Engine(EngineCore):
                 _, _, kind, name, times = heapq.heappop(self._timers)
                 self._due(now, kind, name, times)
             self._refit()
-            if self.snapshot_every and self.state.events - self._snapshot_at >= self.snapshot_every:
-                self._snapshot_at = self.state.events
-                save_snapshot(self.log, self.state, self.learner, self._last)
+            self._snapshot()
         self.pump()
-
-    def _watch_clock(self, now: int) -> None:
-        passed = self.monotonic()
-        jump = (now - self._clocks[0]) - (passed - self._clocks[1])
-        self._clocks = now, passed
-        if abs(jump) > self.limits.clock_jump and not self.state.halted:
-            self._put(Halted(at=now, reason=f"the clock jumped by {jump / 1e9:.3f} s", by="limits"))
 
     def _due(self, now: int, kind: str, name: str, times: int) -> None:
         if kind == "child":
@@ -320,45 +316,6 @@ class Engine(EngineCore):
             self._put(
                 Expired(at=now, parent=name) if kind == "deadline" else Recalled(at=now, parent=name, kind="dark_rest")
             )
-
-    def _timers_of(self, key: str) -> None:
-        parent = self.state.parents[key]
-        if not parent.settled:
-            self._after(parent.order.deadline, "deadline", key)
-            recall = parent.decision.plan.get("recall")
-            if recall is not None:
-                self._after(parent.decision.at + int(recall * 1e9), "recall", key)
-
-    def _refit(self) -> None:
-        if self._refitting:
-            return
-        job, learned = self.learner.job()
-        if job is None:
-            return
-        after, self._refitting = self.state.events, True
-
-        def planned(state: bytes) -> None:
-            with self._lock:
-                self._refitting = False
-                if not (self._closed or self.failed):
-                    name, belief = self.learner.router.name, self.learner.belief + 1
-                    event = Planned(
-                        at=self.clock(), belief=belief, router=name, after=after, learned=learned, state=state
-                    )
-                    self._put(event)
-
-        def came(work: Future[bytes]) -> None:
-            error = work.exception()
-            if error is None:
-                self._outbox.put(lambda: planned(work.result()))
-            else:
-                self._refitting = False
-            self._wake_up()
-
-        if self._worker is None:
-            planned(job())
-        else:
-            self._worker.submit(job).add_done_callback(came)
 
     def _known(self, key: str, digest: bytes) -> Future[Decision] | None:
         parent = self.state.parents.get(key) or archived_order(self.state, key)

@@ -7,7 +7,8 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
+from contextlib import suppress
 
 from riskroute.errors import StateError, one_line_error
 from riskroute.live.book import apply
@@ -16,7 +17,8 @@ from riskroute.live.desk import Desk
 from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits, automatic_halt
 from riskroute.live.log import Entry, Log
-from riskroute.live.orders import Accepted, AnyEvent, Halted, Sent, Settled, Withheld, encode_event
+from riskroute.live.orders import Accepted, AnyEvent, Halted, Planned, Sent, Settled, Withheld, encode_event
+from riskroute.live.recovery import snapshot_saver
 from riskroute.live.venues.gateway import Gateway
 
 
@@ -31,6 +33,7 @@ class EngineCore:
     clock: Callable[[], int]
     monotonic: Callable[[], int]
     patience: int
+    snapshot_every: int
 
     def __init__(self) -> None:
         self.state = BookState()
@@ -46,6 +49,10 @@ class EngineCore:
         self._last: Future[list[int]] | None = None
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
+        self._worker: Executor | None = None
+        self._refitting = False
+        self._snapshot_at = 0
+        self._clocks = (0, 0)
 
     def _put(self, first: AnyEvent | Next) -> Future[list[int]]:
         """Apply an event and what follows from it, and write all of it down at once."""
@@ -116,7 +123,8 @@ class EngineCore:
                 elif isinstance(effect, Cancel):
                     self._cancel(effect)
                 elif isinstance(effect, Query):
-                    self.gateways[effect.child.place].query(effect.child)
+                    with suppress(Exception):  # gateways are others' code; the question is asked again later
+                        self.gateways[effect.child.place].query(effect.child)
 
     def flush(self, seconds: float = 10.0) -> None:
         """Wait until everything that was put is durable and done: for tests and for an orderly end."""
@@ -153,7 +161,8 @@ class EngineCore:
                 self._put(Withheld(at=now, child=name, reason="called back"))
                 return
             self._after(now + self.patience, "child", name)
-        self.gateways[effect.child.place].cancel(effect.child)
+        with suppress(Exception):  # as above
+            self.gateways[effect.child.place].cancel(effect.child)
 
     def _cancel_all(self) -> None:
         for name, child in self.state.children.items():
@@ -164,6 +173,59 @@ class EngineCore:
     def _after(self, when: int, kind: str, name: str, times: int = 0) -> None:
         self._timer_count += 1
         heapq.heappush(self._timers, (when, self._timer_count, kind, name, times))
+
+    def _watch_clock(self, now: int) -> None:
+        passed = self.monotonic()
+        jump = (now - self._clocks[0]) - (passed - self._clocks[1])
+        self._clocks = now, passed
+        if abs(jump) > self.limits.clock_jump and not self.state.halted:
+            self._put(Halted(at=now, reason=f"the clock jumped by {jump / 1e9:.3f} s", by="limits"))
+
+    def _timers_of(self, key: str) -> None:
+        parent = self.state.parents[key]
+        if not parent.settled:
+            self._after(parent.order.deadline, "deadline", key)
+            recall = parent.decision.plan.get("recall")
+            if recall is not None:
+                self._after(parent.decision.at + int(recall * 1e9), "recall", key)
+
+    def _refit(self) -> None:
+        if self._refitting:
+            return
+        job, learned = self.learner.job()
+        if job is None:
+            return
+        after, self._refitting = self.state.events, True
+
+        def planned(state: bytes) -> None:
+            with self._lock:
+                self._refitting = False
+                if not (self._closed or self.failed):
+                    name, belief = self.learner.router.name, self.learner.belief + 1
+                    event = Planned(
+                        at=self.clock(), belief=belief, router=name, after=after, learned=learned, state=state
+                    )
+                    self._put(event)
+
+        def came(work: Future[bytes]) -> None:
+            error = work.exception()
+            if error is None:
+                self._outbox.put(lambda: planned(work.result()))
+            else:
+                self._refitting = False
+            self._wake_up()
+
+        if self._worker is None:
+            planned(job())
+        else:
+            self._worker.submit(job).add_done_callback(came)
+
+    def _snapshot(self) -> None:
+        if self._last is None or not self.snapshot_every or self.state.events - self._snapshot_at < self.snapshot_every:
+            return
+        self._snapshot_at = self.state.events
+        save = snapshot_saver(self.log, self.state, self.learner, self._last)
+        self._last.add_done_callback(lambda _: self._outbox.put(save))
 
     def _must_work(self) -> None:
         if self.failed:

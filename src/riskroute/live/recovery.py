@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -48,19 +48,17 @@ def _step(state: BookState, learner: Learner, event: AnyEvent, *, decided: bool)
             learner.settle(state.events, effect.outcome)
 
 
-def save_snapshot(log: Log, state: BookState, learner: Learner, written: Future[list[int]] | None) -> None:
-    """Save the state as it is now, once the last of its events is durable."""
-    if written is None:
-        return
+def snapshot_saver(log: Log, state: BookState, learner: Learner, written: Future[list[int]]) -> Callable[[], None]:
+    """Take a snapshot of the state now; the result saves it, once ``written``, the last of its events, is durable."""
     body = msgspec.msgpack.encode((encode_state(state), learner.state()))
 
-    def save(done: Future[list[int]]) -> None:
-        if done.exception() is None:
-            seq = max(done.result())
+    def save() -> None:
+        if written.exception() is None:
+            seq = max(written.result())
             row = next(iter(log.read(seq - 1, 1)))
             log.snapshot(Snapshot(seq, row.chain, body))
 
-    written.add_done_callback(save)
+    return save
 
 
 def replay(log: Log) -> BookState:
