@@ -9,6 +9,7 @@ import pytest
 
 from live_orders import CENT, START, accepted, child_order, parent_order, report
 from riskroute.errors import DataError, StateError
+from riskroute.live import archive
 from riskroute.live.book import apply, fold
 from riskroute.live.book_state import (
     DAY,
@@ -35,6 +36,7 @@ from riskroute.live.orders import (
     Reported,
     Resumed,
     Sent,
+    Settled,
     Unanswered,
     Withheld,
     decode_event,
@@ -230,3 +232,28 @@ def test_what_is_folded_at_once_is_what_is_applied_one_by_one() -> None:
     desk.put(fill)
     again = fold(BookState(), [accepted(ORDER, CHILD), fill])
     assert encode_state(again) == encode_state(desk.state)
+
+
+def test_settled_orders_are_packed_and_unpacked_by_late_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "KEPT", 10)
+    state, children = BookState(), []
+    for number in range(300):
+        order = parent_order(f"order {number}")
+        children.append(child_order(order, 0, 100))
+        apply(state, accepted(order, children[-1]))
+        fill = report(children[-1], "filled", str(number), quantity=100, cum=100, price=PRICE)
+        _, effects = apply(state, Reported(at=START, report=fill))
+        (outcome,) = (effect.outcome for effect in effects if isinstance(effect, Learn))
+        apply(state, Settled(at=START, outcome=outcome))
+    assert (len(state.parents), len(state.archive), len(state.reports)) == (10, 290, 10)
+    assert len(encode_state(state)) < 1000 * 300
+    found = archive.archived_order(state, "order 3")
+    assert found is not None
+    assert found.filled == 100
+    again = report(children[3], "filled", "3", quantity=100, cum=100, price=PRICE)
+    assert apply(state, Reported(at=START, report=again))[1] == []
+    assert state.duplicates == 1
+    bust = report(children[5], "busted", "bust", reference="5", quantity=100)
+    assert apply(state, Reported(at=START, report=bust))[1] == [Correct("order 5")]
+    assert state.positions["QVEX"].shares == 29_900
+    assert len(state.parents) == 10
