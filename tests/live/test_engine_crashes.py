@@ -18,6 +18,8 @@ from riskroute.live.orders import NANO, Accepted, ChildOrder, Settled, decode_ev
 from riskroute.live.recovery import replay, verify
 from riskroute.live.venues.simulated import Faults, SimulatedVenue
 from riskroute.routers.dark_first import DarkFirst
+from riskroute.routers.rest_even import RestEven
+from riskroute.routers.router import Router
 
 ORDERS = 3
 
@@ -66,7 +68,7 @@ class KillingVenue(SimulatedVenue):
         self.countdown.point()
 
 
-def lived(points: int, faults: Faults) -> Iterator[World]:
+def lived(points: int, faults: Faults, router: type[Router] = DarkFirst) -> Iterator[World]:
     """Play a few orders, dying at one point; yield the world at the end, and nothing if that point is not reached."""
     countdown = Countdown(points)
     world = World(faults=faults)
@@ -87,7 +89,7 @@ def lived(points: int, faults: Faults) -> Iterator[World]:
     while not finished:
         try:
             if not running:
-                world.start(DarkFirst())
+                world.start(router())
                 running = True
                 world.pass_time(2)
                 assert world.engine.ready
@@ -115,14 +117,21 @@ def events_of(world: World) -> list[object]:
     return [decode_event(row.body) for row in world.store.rows[1:]]
 
 
-@pytest.mark.parametrize("faults", [Faults(), Faults(partial=0.5, duplicate=0.3, disorder=0.3, silence=0.2)])
+@pytest.mark.parametrize(
+    ("router", "faults"),
+    [
+        (DarkFirst, Faults()),
+        (DarkFirst, Faults(partial=0.5, duplicate=0.3, disorder=0.3, silence=0.2)),
+        (RestEven, Faults(partial=0.3, disorder=0.3, silence=0.1)),  # children that rest, and are called back
+    ],
+)
 def test_no_order_is_sent_twice_and_nothing_is_lost_by_a_kill(
-    faults: Faults, survived: Callable[[str, int], None]
+    router: type[Router], faults: Faults, survived: Callable[[str, int], None]
 ) -> None:
     points = 1
-    while any(check(world) for world in lived(points, faults)):
+    while any(check(world) for world in lived(points, faults, router)):
         points += 1
-    assert points > 60
+    assert points > 40
     survived("death of the engine before or after a write or a message", points - 1)
 
 
