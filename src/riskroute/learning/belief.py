@@ -27,6 +27,15 @@ from scipy.linalg import solve_triangular
 
 from riskroute.arrays import Matrix, Vector
 from riskroute.errors import InputError
+from riskroute.learning.belief_compiled import (
+    LONGEST,
+    BeliefArrays,
+    BeliefLimits,
+    BeliefRows,
+    belief_draws,
+    belief_inverse,
+    fit_belief_arrays,
+)
 from riskroute.learning.observations import Observations
 from riskroute.validation import exact_array, finite_array, real_number, sized_number
 
@@ -79,6 +88,13 @@ class Belief:
         """Length of a coefficient vector."""
         return len(self.mean_coef)
 
+    @property
+    def arrays(self) -> BeliefArrays:
+        """All fields, for compiled code."""
+        return BeliefArrays(
+            self.mean_coef, self.mean_precision, self.var_coef, self.var_precision, self.variance, self.rounds
+        )
+
     def score(self, risk_tolerance: float) -> Vector:
         """Coefficients of the expected mean-variance, up to the constant."""
         return self.var_coef - sized_number("risk_tolerance", risk_tolerance, smallest=0) * self.mean_coef
@@ -126,8 +142,14 @@ class Belief:
 
 def draw_belief(rng: np.random.Generator, center: Vector, covariance: Matrix, count: int) -> Matrix:
     """Return ``count`` Gaussian draws, ``(count, dim)``."""
-    root = np.linalg.cholesky(covariance)
-    drawn: Matrix = center + rng.standard_normal((count, len(center))) @ root.T
+    normals = rng.standard_normal((count, len(center)))
+    drawn = belief_draws(center, covariance, normals) if len(center) <= LONGEST else None
+    return draw_belief_plainly(center, covariance, normals) if drawn is None else drawn
+
+
+def draw_belief_plainly(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
+    """Turn standard normal numbers ``(count, dim)`` into draws: the definition of what is compiled."""
+    drawn: Matrix = center + normals @ np.linalg.cholesky(covariance).T
     return drawn
 
 
@@ -157,9 +179,32 @@ def fit_belief(
     unit : float
         The typical variance to assume where rewards, prior and base variance all say zero.
     """
-    features, counts, dim = observations.features, observations.counts, observations.features.shape[1]
+    dim = observations.features.shape[1]
     if prior is not None and prior.dim != dim:
         raise InputError(f"prior must have dimension {dim}, was {prior.dim}")
+    if dim <= LONGEST:
+        limits = BeliefLimits(
+            base_variance, variance_floor, unit, _TRACE, _LEAST_FREEDOM, _SURPRISE, _LEAST, _NOISELESS, _ROUNDING,
+            _ITERATIONS,
+        )
+        one = observations
+        rows = BeliefRows(one.features, one.counts, one.means, one.spreads, one.free)
+        found = fit_belief_arrays(rows, vague, None if prior is None else prior.arrays, limits)
+        if found is not None:
+            return Belief(*found)
+    return fit_belief_plainly(observations, base_variance, vague, prior, variance_floor, unit)
+
+
+def fit_belief_plainly(
+    observations: Observations,
+    base_variance: float,
+    vague: Matrix,
+    prior: Belief | None,
+    variance_floor: float,
+    unit: float,
+) -> Belief:
+    """Fit the belief step by step: the definition of what is compiled. Parameters are those of `fit_belief`."""
+    features, counts, dim = observations.features, observations.counts, observations.features.shape[1]
     typical, rounds = _typical_variance(observations, base_variance, vague, prior, unit)
     nothing, nowhere = np.zeros((dim, dim)), np.zeros(dim)
     mean_known, mean_center = (nothing, nowhere) if prior is None else (prior.mean_precision, prior.mean_coef)
@@ -266,6 +311,12 @@ def _typical_variance(
 
 def _inverse(matrix: Matrix) -> Matrix:
     """Return the inverse of a positive definite matrix, positive definite too even if the matrix is ill-conditioned."""
+    inverse = belief_inverse(matrix) if len(matrix) <= LONGEST else None
+    return invert_belief_plainly(matrix) if inverse is None else inverse
+
+
+def invert_belief_plainly(matrix: Matrix) -> Matrix:
+    """Invert a precision: the definition of what is compiled."""
     root = solve_triangular(np.linalg.cholesky(matrix), np.eye(len(matrix)), lower=True)
     inverse: Matrix = root.T @ root
     return inverse
