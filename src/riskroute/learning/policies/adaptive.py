@@ -27,6 +27,7 @@ import numpy as np
 
 from riskroute.learning.belief import Belief, draw_belief
 from riskroute.learning.design.rounding import round_even_counts
+from riskroute.learning.handles import different_handles
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
 from riskroute.learning.policies.adaptive_duel_compiled import CompiledDuel
@@ -128,7 +129,7 @@ class Adaptive(LinearPolicy):
         drawn = draw_belief(self.rng, score, covariance, self.draws)
         widened = [score + factor * (drawn[k::4] - score) for k, factor in enumerate(_WIDENED)]
         best = self.setting.actions.best_each(np.vstack([score, drawn, *widened]))
-        winners = self.setting.actions.features(best[: len(drawn) + 1])
+        rivals, place = different_handles(best)
+        winners = self.setting.actions.features(rivals)[place[: len(drawn) + 1]]
         loss = float(np.mean(drawn @ winners[0] - np.einsum("ij,ij->i", drawn, winners[1:])))
-        different, first = np.unique(best, axis=0 if best.ndim > 1 else None, return_index=True)
-        return different[np.argsort(first)], loss
+        return rivals, loss
