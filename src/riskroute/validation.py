@@ -172,8 +172,12 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     """
     import numpy as np
 
-    if type(value) is np.ndarray and value.dtype == dtype and shape in (value.shape, (None,) * value.ndim):
-        return value
+    if type(value) is np.ndarray and value.dtype == dtype and value.ndim == len(shape):
+        for n, m in zip(shape, value.shape, strict=True):
+            if n is not None and n != m:
+                break
+        else:
+            return value
     try:
         given = np.asarray(value)
     except (TypeError, ValueError, OverflowError):

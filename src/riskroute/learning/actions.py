@@ -237,7 +237,8 @@ class Actions(ActionSet):
         if self._names is None:
             plain = type(actions) is np.ndarray and actions.dtype == _WHOLE and actions.ndim == 1
             return actions if plain else exact_array("actions", actions, np.int64, (None,))
-        return self._names.rows_of(exact_array("actions", actions, np.int64, (None, self._names.handles.shape[1])))
+        shape = (None, self._names.handles.shape[1])
+        return self._names.rows_of(exact_array("actions", actions, np.int64, shape))
 
     def contains(self, actions: ActionBatch) -> Flags:
         batch = exact_array("actions", actions, np.int64, (None, *self.handles.shape[1:]))
@@ -258,7 +259,7 @@ class Actions(ActionSet):
 
     def features(self, actions: ActionBatch) -> Floats:
         rows = self.rows_of(actions)
-        if len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
+        if self._names is None and len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
             raise InputError(f"actions must be row numbers below {len(self.matrix)}, was {rows.tolist()[:6]}")
         return self.matrix[rows]
 

@@ -39,25 +39,30 @@ class HandleIndex:
         raise InputError("handles must be different for different actions, some were equal")
 
     def search(self, actions: ActionBatch) -> tuple[Integers, Flags]:
-        """Return the row where each handle must be if it is a member, and whether it is one."""
-        check_array("actions", actions, np.int64, (None, self.handles.shape[1]))
-        rows, found = _search(self.handles, self.factors, self.keys, self.order, np.ascontiguousarray(actions))
-        return rows, found
+        """Return the row of each handle, and whether it is a member at all; of others the row is 0."""
+        rows, _ = self._searched(actions)
+        return np.maximum(rows, 0), rows >= 0
 
     def rows_of(self, actions: ActionBatch) -> Integers:
         """Return the row of each handle; all must be members."""
-        rows, found = self.search(actions)
-        if not found.all():
+        rows, missed = self._searched(actions)
+        if missed:
             raise InputError("actions must be members of the list they are looked up in")
         return rows
+
+    def _searched(self, actions: ActionBatch) -> tuple[Integers, int]:
+        """Return the row of each handle, -1 for those that are not members, and how many these are."""
+        check_array("actions", actions, np.int64, (None, self.handles.shape[1]))
+        rows = np.empty(len(actions), dtype=np.int64)
+        return rows, _search(self.handles, self.factors, self.keys, self.order, np.ascontiguousarray(actions), rows)
 
 
 @njit(cache=True)
 def _search(
-    handles: Integers, factors: Integers, keys: Integers, order: Integers, actions: Integers
-) -> tuple[Integers, Flags]:
+    handles: Integers, factors: Integers, keys: Integers, order: Integers, actions: Integers, rows: Integers
+) -> int:
     count, length = actions.shape
-    rows, found = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
+    missed = 0
     for i in range(count):
         key = 0
         for k in range(length):
@@ -69,10 +74,9 @@ def _search(
                 low = middle + 1
             else:
                 high = middle
-        if len(keys) > 0:
-            rows[i] = order[low]
-            found[i] = _same(handles, rows[i], actions, i)
-    return rows, found
+        rows[i] = order[low] if len(keys) > 0 and _same(handles, order[low], actions, i) else -1
+        missed += rows[i] < 0
+    return missed
 
 
 @register_jitable
@@ -95,19 +99,18 @@ def different_handles(actions: ActionBatch) -> tuple[ActionBatch, Integers]:
     several = getattr(actions, "ndim", 1) > 1
     check_array("actions", actions, np.int64, (None, None) if several else (None,))
     rows = np.ascontiguousarray(actions if several else actions[:, None])
-    first, place = _different(rows)
-    return actions[first], place
+    first, place = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
+    return actions[first[: _different(rows, first, place)]], place
 
 
 @njit(cache=True)
-def _different(actions: Integers) -> tuple[Integers, Integers]:
-    """Return where each different row appears first, and the place of each row among them: by a table of hashes."""
+def _different(actions: Integers, first: Integers, place: Integers) -> int:
+    """Write where each different row appears first, and the place of each row among them; return how many there are."""
     count, length = actions.shape
     size = 4
     while size < 2 * count:
         size *= 2
-    table = np.full(size, -1)
-    first, place, known = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64), 0
+    table, known = np.full(size, -1), 0  # numbers of different rows, by a hash of the row
     for i in range(count):
         key = 0
         for k in range(length):
@@ -120,4 +123,4 @@ def _different(actions: Integers) -> tuple[Integers, Integers]:
             first[known] = i
             known += 1
         place[i] = table[spot]
-    return first[:known].copy(), place
+    return known

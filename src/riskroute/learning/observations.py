@@ -104,10 +104,10 @@ def joined_rows(
     check_array("features", features, np.float64, (len(counts), None))
     for name, column in (("means", means), ("spreads", spreads), ("free", free)):
         check_array(name, column, np.float64, counts.shape)
-    merged: tuple[Matrix, Vector, Vector, Vector, Vector] = _joined(
-        np.ascontiguousarray(features), counts, means, spreads, free
-    )
-    return merged
+    columns = [np.ascontiguousarray(column) for column in (features, counts, means, spreads, free)]
+    merged = np.empty(features.shape), *(np.empty(len(counts)) for _ in range(4))
+    size = _joined(*columns, *merged)
+    return merged if size == len(counts) else tuple(column[:size].copy() for column in merged)  # type: ignore[return-value]
 
 
 def joined_rows_plainly(
@@ -133,8 +133,18 @@ def _compared(features: Matrix, i: int, j: int) -> int:
 
 @njit(cache=True, error_model="numpy")
 def _joined(
-    features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector
-) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
+    features: Matrix,
+    counts: Vector,
+    means: Vector,
+    spreads: Vector,
+    free: Vector,
+    rows: Matrix,
+    merged: Vector,
+    merged_means: Vector,
+    merged_spreads: Vector,
+    merged_free: Vector,
+) -> int:
+    """Write the merged rows, and return how many they are."""
     n, dim = features.shape
     order, first, size = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), 0
     for i in range(n):  # `order` holds one row of each kind, sorted; `first` which one a row is equal to
@@ -157,19 +167,19 @@ def _joined(
                 order[k] = order[k - 1]
             order[low] = i
             size += 1
-    place, rows = np.empty(n, dtype=np.int64), np.empty((size, dim))
+    place = np.empty(n, dtype=np.int64)
     for k in range(size):
         place[order[k]] = k
+        merged[k], merged_means[k], merged_spreads[k], merged_free[k] = 0.0, 0.0, 0.0, 0.0
         for a in range(dim):
             rows[k, a] = features[order[k], a]
-    merged, merged_means, merged_spreads, squared = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)
     for i in range(n):
         k = place[first[i]]
         merged[k], merged_means[k], merged_spreads[k] = merge_moments_compiled(
             merged[k], merged_means[k], merged_spreads[k], counts[i], means[i], spreads[i]
         )
-        squared[k] += counts[i] * (counts[i] - free[i])  # sum of squared weights
+        merged_free[k] += counts[i] * (counts[i] - free[i])  # sum of squared weights
     for k in range(size):
-        left = merged[k] - squared[k] / merged[k]
-        squared[k] = left if left > _ROUNDING * merged[k] else 0.0
-    return rows, merged, merged_means, merged_spreads, squared
+        left = merged[k] - merged_free[k] / merged[k]
+        merged_free[k] = left if left > _ROUNDING * merged[k] else 0.0
+    return size

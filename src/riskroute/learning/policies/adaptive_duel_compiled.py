@@ -36,7 +36,10 @@ class CompiledDuel(AdaptiveDuel):
         check_array("features", self.features, np.float64, (len(actions), belief.dim))
         self.rounds = policy.patience * ahead
         self.caution = CAUTION * math.log(max(ahead, 2))
-        self._columns, self._apart_columns, self.behind, self.costs, self.noise, self.loss, self.overlap = _begin(
+        n, dim = self.features.shape
+        self._columns, self._apart_columns = np.empty((dim, n)), np.empty((dim, n))
+        self.behind, self.costs, self.noise = np.empty(n), np.empty(n), np.empty(n)
+        self.loss, self.overlap = _begin(
             np.ascontiguousarray(self.features),
             self.covariance,
             belief.score(rho),
@@ -47,17 +50,32 @@ class CompiledDuel(AdaptiveDuel):
             LEAST_VARIANCE * belief.variance,
             self.caution,
             loss,
+            self._columns,
+            self._apart_columns,
+            self.behind,
+            self.costs,
+            self.noise,
         )
         self.apart = self._apart_columns.T
-        self.allowed = np.ones(len(actions), dtype=bool) if policy.budget is None else self.behind <= policy.budget
+        self.allowed = np.ones(n, dtype=bool) if policy.budget is None else self.behind <= policy.budget
         self.allowed[0] = False
 
     def mixture(self) -> tuple[int, float]:
-        rival, part = _mixture(*self.worth(), self.costs, self.allowed, self.loss, self.rounds)
+        rival, part = _mixture(*self._state, self.costs, self.allowed, self.loss, self.rounds)
         return rival, part
 
     def worth(self) -> tuple[Vector, Vector]:
-        now, average = _worth(
+        now, average = np.empty(len(self.behind)), np.empty(len(self.behind))
+        _worth(*self._state, now, average)
+        return now, average
+
+    def imagine(self, chosen: int, rounds: int) -> None:
+        _imagine(self.covariance, self.features[chosen], rounds, self.noise[chosen])
+
+    @property
+    def _state(self) -> tuple[Matrix, Matrix, Matrix, Vector, Vector, float, float]:
+        """What is believed now: all that worth depends on."""
+        return (
             self._columns,
             self._apart_columns,
             self.covariance,
@@ -66,10 +84,6 @@ class CompiledDuel(AdaptiveDuel):
             self.caution,
             self.overlap,
         )
-        return now, average
-
-    def imagine(self, chosen: int, rounds: int) -> None:
-        self.covariance = _imagined(self.covariance, self.features[chosen], rounds, self.noise[chosen])
 
 
 @register_jitable(error_model="numpy")
@@ -118,12 +132,16 @@ def _begin(
     least_variance: float,
     caution: float,
     loss: float,
-) -> tuple[Matrix, Matrix, Vector, Vector, Vector, float, float]:
-    """Return features and differences as columns, how far behind, costs, noise, loss, and the factor for overlap."""
+    columns: Matrix,
+    apart: Matrix,
+    behind: Vector,
+    costs: Vector,
+    noise: Vector,
+) -> tuple[float, float]:
+    """Write features and differences as columns, how far behind, costs and noise; return loss and overlap."""
     n, dim = features.shape
-    columns, apart = np.empty((dim, n)), np.empty((dim, n))
-    behind, costs, noise = np.zeros(n), np.zeros(n), np.zeros(n)
     for k in range(n):
+        behind[k], costs[k], noise[k] = 0.0, 0.0, 0.0
         for a in range(dim):
             columns[a, k] = features[k, a]
             apart[a, k] = features[k, a] - features[0, a]
@@ -143,7 +161,7 @@ def _begin(
         loss = max(loss, single[k])  # the draws may have missed the most dangerous rival
         total += single[k]
     total = max(total, 1e-250 * loss)
-    return columns, apart, behind, costs, noise, loss, loss / total if total > 0 else loss
+    return loss, loss / total if total > 0 else loss
 
 
 @njit(cache=True, error_model="numpy")
@@ -155,11 +173,15 @@ def _worth(
     noise: Vector,
     caution: float,
     overlap: float,
-) -> tuple[Vector, Vector]:
+    now: Vector,
+    average: Vector,
+) -> None:
     dim, n = columns.shape
     deviation, density, losses = _losses(apart, covariance, behind, noise, caution)
     blurred, lever = _blurred(covariance, columns)
-    now, average, taken = np.zeros(n), np.zeros(n), np.empty(n)
+    taken = np.empty(n)
+    for k in range(n):
+        now[k], average[k] = 0.0, 0.0
     for rival in range(1, n):
         slope = density[rival] / (2 * deviation[rival])
         mean_slope = losses[rival] / (deviation[rival] * deviation[rival])
@@ -179,13 +201,24 @@ def _worth(
         scale = overlap / (noise[k] + lever[k])
         now[k] *= scale
         average[k] *= scale
-    return now, average
 
 
 @njit(cache=True, error_model="numpy")
 def _mixture(
-    worth: Vector, average: Vector, costs: Vector, allowed: Flags, loss: float, rounds: float
+    columns: Matrix,
+    apart: Matrix,
+    covariance: Matrix,
+    behind: Vector,
+    noise: Vector,
+    caution: float,
+    overlap: float,
+    costs: Vector,
+    allowed: Flags,
+    loss: float,
+    rounds: float,
 ) -> tuple[int, float]:
+    worth, average = np.empty(len(behind)), np.empty(len(behind))
+    _worth(columns, apart, covariance, behind, noise, caution, overlap, worth, average)
     best, best_part, smallest = 0, 0.0, np.inf
     for k in range(1, len(worth)):
         if allowed[k] and rounds * average[k] > costs[k] and worth[k] > worth[0]:
@@ -198,7 +231,7 @@ def _mixture(
 
 
 @njit(cache=True, error_model="numpy")
-def _imagined(covariance: Matrix, features: Vector, rounds: int, noise: float) -> Matrix:
+def _imagine(covariance: Matrix, features: Vector, rounds: int, noise: float) -> None:
     dim = len(features)
     blurred, lever = np.empty(dim), 0.0
     for a in range(dim):
@@ -208,8 +241,6 @@ def _imagined(covariance: Matrix, features: Vector, rounds: int, noise: float) -
         blurred[a] = total
         lever += features[a] * total
     factor = rounds / (noise + rounds * lever)
-    updated = np.empty((dim, dim))
     for a in range(dim):
         for b in range(dim):
-            updated[a, b] = covariance[a, b] - blurred[a] * blurred[b] * factor
-    return updated
+            covariance[a, b] -= blurred[a] * blurred[b] * factor
