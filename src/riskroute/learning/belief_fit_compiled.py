@@ -24,7 +24,7 @@ from riskroute.learning.belief_fit import (
     BeliefArrays,
 )
 from riskroute.learning.observations import Observations
-from riskroute.learning.small_matrices import solve_by_root, upper_inverse, upper_root
+from riskroute.learning.small_matrices import padded_length, solve_by_root, upper_inverse, upper_root
 from riskroute.validation import check_array
 
 _REAL = np.dtype(np.float64)
@@ -75,21 +75,21 @@ def _values(columns: Matrix, coef: Vector, found: Vector) -> None:
         found[i] = 0.0
     for a in range(len(coef)):
         factor = coef[a]
-        for i in range(len(found)):
+        for i in range(columns.shape[1]):
             found[i] += columns[a, i] * factor
 
 
 @register_jitable(error_model="numpy")
-def _product(first: Vector, second: Vector) -> float:
-    """Return the inner product, from four sums side by side, which a processor adds up at once."""
+def _product(first: Vector, second: Vector, length: int) -> float:
+    """Return the inner product of the first entries, from four sums side by side, which a processor adds up at once."""
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
-    whole = len(first) // 4 * 4
+    whole = length // 4 * 4
     for i in range(0, whole, 4):
         one += first[i] * second[i]
         two += first[i + 1] * second[i + 1]
         three += first[i + 2] * second[i + 2]
         four += first[i + 3] * second[i + 3]
-    for i in range(whole, len(first)):
+    for i in range(whole, length):
         one += first[i] * second[i]
     return (one + two) + (three + four)
 
@@ -107,12 +107,12 @@ def _solve(
     coef: Vector,
 ) -> bool:
     """Write precision, its factor and centre of a belief updated by weighted targets; False if there is no factor."""
-    dim, n = columns.shape
+    dim, n = len(center), len(weights)
     flat = np.zeros(pairs.shape[1])
-    for i in range(n):
-        weight = weights[i]
+    for i in range(0, n, 2):  # two rows at a time, and `pairs` has a row of zeros at the end
+        one, two = weights[i], weights[i + 1] if i + 1 < n else 0.0
         for p in range(len(flat)):
-            flat[p] += weight * pairs[i, p]
+            flat[p] += one * pairs[i, p] + two * pairs[i + 1, p]
     p = 0
     for a in range(dim):
         for b in range(a, dim):
@@ -123,7 +123,7 @@ def _solve(
             precision[a, b] = precision[b, a]
     if not upper_root(precision, root):
         return False
-    step, moved, right, fitted = np.zeros(dim), np.empty(dim), np.empty(dim), np.empty(n)
+    step, moved, right, fitted = np.zeros(dim), np.empty(dim), np.empty(dim), np.empty(columns.shape[1])
     for _ in range(2):
         for a in range(dim):
             moved[a] = center[a] + step[a]
@@ -131,7 +131,7 @@ def _solve(
         for i in range(n):
             fitted[i] = totals[i] - weights[i] * fitted[i]  # what the step misses
         for a in range(dim):
-            right[a] = _product(columns[a], fitted) - _product(known[a], step)
+            right[a] = _product(columns[a], fitted, n) - _product(known[a], step, dim)
         solve_by_root(root, right)
         for a in range(dim):
             step[a] += right[a]
@@ -229,11 +229,11 @@ def _fit(
 ) -> tuple[float, float, bool]:
     """Write the fit of both coefficient vectors; return the typical variance, the rounds, and whether it worked."""
     n, dim = features.shape
-    columns = np.empty((dim, n))
+    columns = np.zeros((dim, padded_length(n)))
     for i in range(n):
         for a in range(dim):
             columns[a, i] = features[i, a]
-    pairs = np.empty((n, dim * (dim + 1) // 2))  # products of every two features of a row
+    pairs = np.zeros((n + 1, padded_length(dim * (dim + 1) // 2)))  # products of every two features of a row
     for i in range(n):
         p = 0
         for a in range(dim):
@@ -246,8 +246,9 @@ def _fit(
         np.empty((dim, dim)),
         np.empty((dim, dim)),
     )
-    weights, totals, variance, levers = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    squares, freedom, values, expected = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    weights, totals, variance, freedom = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    width = columns.shape[1]  # what comes from columns is as long as they are
+    levers, squares, values, expected = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
 
     # The typical variance
     for a in range(dim):

@@ -105,9 +105,9 @@ def joined_rows(
     for name, column in (("means", means), ("spreads", spreads), ("free", free)):
         check_array(name, column, np.float64, counts.shape)
     columns = [np.ascontiguousarray(column) for column in (features, counts, means, spreads, free)]
-    merged = np.empty(features.shape), *(np.empty(len(counts)) for _ in range(4))
-    size = _joined(*columns, *merged)
-    return merged if size == len(counts) else tuple(column[:size].copy() for column in merged)  # type: ignore[return-value]
+    merged_features, merged = np.empty(features.shape), np.empty((4, len(counts)))
+    size = _joined(*columns, merged_features, *merged)
+    return merged_features[:size], *(column[:size] for column in merged)  # type: ignore[return-value]
 
 
 def joined_rows_plainly(

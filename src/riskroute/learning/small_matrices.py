@@ -14,6 +14,18 @@ from numba.extending import register_jitable
 from riskroute.arrays import Matrix, Vector
 
 
+@register_jitable
+def padded_length(length: int) -> int:
+    """Return the next multiple of 16: loops of that many steps have no rest that would be done one by one.
+
+    Examples
+    --------
+    >>> padded_length(16), padded_length(17)
+    (16, 32)
+    """
+    return (length + 15) // 16 * 16
+
+
 @register_jitable(error_model="numpy")
 def upper_root(matrix: Matrix, root: Matrix) -> bool:
     """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; False if the matrix has none.

@@ -15,6 +15,7 @@ from numba.extending import register_jitable
 
 from riskroute.arrays import Floats, Integers, Matrix, Units, Vector
 from riskroute.errors import InputError
+from riskroute.learning.small_matrices import padded_length
 from riskroute.routing.separable import (
     LARGEST_TABLES,
     check_separable_size,
@@ -24,7 +25,7 @@ from riskroute.routing.separable import (
 )
 from riskroute.validation import check_array, finite_array
 
-_ABREAST = 64  # scores side by side
+_ABREAST = 256  # scores side by side
 _FEW_UNITS = 24  # up to here the tables of that many scores stay in the nearest cache
 
 
@@ -54,9 +55,12 @@ class SeparableScores:
         coefs = finite_array("coefs", coefs, ndim=2)
         if coefs.shape[1] != 2 * slots:
             raise InputError(f"coefs must have {2 * slots} columns, had {coefs.shape[1]}")
-        alphas = coefs[:, :slots] * (self.lot / self.scale)
-        betas = coefs[:, slots:] * (self.lot**2 / self.scale)
-        return minimise_separable_each(alphas, betas, self.units, self.lows, self.highs) * self.lot
+        chosen = np.zeros((len(coefs), slots), dtype=np.int64)
+        tables_fit = slots * (self.units + 1) <= LARGEST_TABLES
+        factors = self.lot / self.scale, self.lot**2 / self.scale
+        if not _minimise_each(coefs, *factors, self.units, self.lows, self.highs, tables_fit, chosen):
+            check_separable_size(slots, self.units)
+        return chosen * self.lot if self.lot > 1 else chosen
 
 
 def minimise_separable_each(alphas: Matrix, betas: Matrix, units: int, lows: Units, highs: Units) -> Units:
@@ -72,21 +76,23 @@ def minimise_separable_each(alphas: Matrix, betas: Matrix, units: int, lows: Uni
     check_array("highs", highs, np.int64, lows.shape)
     check_array("alphas", alphas, np.float64, (None, len(lows)))
     check_array("betas", betas, np.float64, alphas.shape)
-    alphas, betas = np.ascontiguousarray(alphas), np.ascontiguousarray(betas)
-    chosen, done = _minimise_each(alphas, betas, units, lows, highs, len(lows) * (units + 1) <= LARGEST_TABLES)
-    if not done:
-        check_separable_size(len(lows), units)
-    each: Units = chosen
-    return each
+    return SeparableScores(units, 1, lows, highs, 1.0).best_each(np.hstack([alphas, betas]))
 
 
 @njit(cache=True)
 def _minimise_each(
-    alphas: Matrix, betas: Matrix, units: int, lows: Units, highs: Units, tables_fit: bool
-) -> tuple[Units, bool]:
-    """Return what is chosen for each row, and whether no row needed tables that do not fit."""
-    rows, slots = alphas.shape
-    chosen = np.zeros((rows, slots), dtype=np.int64)
+    coefs: Matrix,
+    linear: float,
+    square: float,
+    units: int,
+    lows: Units,
+    highs: Units,
+    tables_fit: bool,
+    chosen: Units,
+) -> bool:
+    """Write what is chosen for each row of scores; return whether no row needed tables that do not fit."""
+    rows, slots = chosen.shape
+    alphas, betas = np.empty((rows, slots)), np.empty((rows, slots))
     free = units - lows.sum()
     order, spent = np.empty(max(free, 0), dtype=np.int64), np.empty(max(free, 0) + 1)
     unbounded = units > _FEW_UNITS
@@ -94,23 +100,34 @@ def _minimise_each(
         unbounded = unbounded and highs[k] >= units
     left, waiting = np.empty(rows, dtype=np.int64), 0
     for i in range(rows):
-        convex = True
+        concave = 0
         for k in range(slots):
-            convex = convex and betas[i, k] >= 0
-        if convex:
+            alphas[i, k], betas[i, k] = coefs[i, k] * linear, coefs[i, slots + k] * square
+            concave += betas[i, k] < 0
+        if concave == 0:
             write_separable_greedy(alphas[i], betas[i], units, lows, highs, chosen[i])
         elif not (unbounded and write_separable_one_concave(alphas[i], betas[i], lows, order, spent, chosen[i])):
             left[waiting] = i
             waiting += 1
     if waiting and not tables_fit:
-        return chosen, False
+        return False
     if units <= _FEW_UNITS:
         for first in range(0, waiting, _ABREAST):
             _tables_abreast(alphas, betas, units, lows, highs, left[first : min(first + _ABREAST, waiting)], chosen)
     else:
         for n in range(waiting):
             _table(alphas[left[n]], betas[left[n]], units, lows, highs, chosen[left[n]])
-    return chosen, True
+    return True
+
+
+@njit(cache=True)
+def _offer_each(value: Vector, suffix: Vector, best: Vector, choice: Integers, v: int) -> None:
+    """Take ``v`` units where that is better: a loop the compiler turns into vector instructions."""
+    for i in range(len(value)):
+        total = value[i] + suffix[i]
+        before, chosen = best[i], choice[i]
+        best[i] = total if total > before else before
+        choice[i] = v if total > before else chosen
 
 
 @register_jitable
@@ -118,13 +135,13 @@ def _tables_abreast(
     alphas: Matrix, betas: Matrix, units: int, lows: Units, highs: Units, rows: Integers, chosen: Units
 ) -> None:
     """Write the lexicographically smallest best units of some rows, by dynamic programming from the last slot on."""
-    count, slots = len(rows), len(lows)
+    count, slots = padded_length(len(rows)), len(lows)
     best, suffix = np.empty((units + 1, count)), np.empty((units + 1, count))
     choices = np.zeros((slots, units + 1, count), dtype=np.int64)
-    alpha, beta, value = np.empty(count), np.empty(count), np.empty(count)
+    alpha, beta, value = np.zeros(count), np.zeros(count), np.empty(count)
     for k in range(slots - 1, -1, -1):
         suffix, best = best, suffix
-        for i in range(count):
+        for i in range(len(rows)):
             alpha[i], beta[i] = alphas[rows[i], k], betas[rows[i], k]
         for n in range(units + 1):
             for i in range(count):
@@ -139,12 +156,8 @@ def _tables_abreast(
                     choices[k, v, i] = v
                 continue
             for n in range(units if k == 0 else v, units + 1):  # of the first slot only what leaves nothing counts
-                for i in range(count):
-                    total = value[i] + suffix[n - v, i]
-                    better = total > best[n, i]
-                    best[n, i] = total if better else best[n, i]
-                    choices[k, n, i] = v if better else choices[k, n, i]
-    for i in range(count):
+                _offer_each(value, suffix[n - v], best[n], choices[k, n], v)
+    for i in range(len(rows)):
         remainder = units
         if best[units, i] > -np.inf:
             for k in range(slots):

@@ -100,12 +100,15 @@ def plan_block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Inte
     """
     check_array("counts", counts, np.int64, (None,))
     check_array("stops", stops, np.int64, (None,))
-    before, lengths, entry = _block_cuts(counts, whole_number("begin", begin, minimum=0), stops)
-    return before, lengths, entry
+    before, lengths, entry = np.empty((3, len(counts) + len(stops)), dtype=np.int64)
+    size = _block_cuts(counts, whole_number("begin", begin, minimum=0), stops, before, lengths, entry)
+    return before[:size], lengths[:size], entry[:size]
 
 
 @njit(cache=True)
-def _block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Integers, Integers, Integers]:
+def _block_cuts(
+    counts: Integers, begin: int, stops: Integers, before: Integers, lengths: Integers, entry: Integers
+) -> int:
     end = begin + counts.sum()
     inner, known = np.empty(len(stops) + 1, dtype=np.int64), 0
     for i in range(len(stops)):
@@ -116,12 +119,7 @@ def _block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Integers
                 place -= 1
             inner[place] = stops[i]
             known += 1
-    size, room = 0, known + len(counts)
-    before, lengths, entry = (
-        np.empty(room, dtype=np.int64),
-        np.empty(room, dtype=np.int64),
-        np.empty(room, dtype=np.int64),
-    )
+    size = 0
     now, last, cut = begin, begin, 0
     for k in range(len(counts)):
         last += counts[k]
@@ -132,4 +130,4 @@ def _block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Integers
             before[size], lengths[size], entry[size] = now, stop - now, k
             size += 1
             now = stop
-    return before[:size].copy(), lengths[:size].copy(), entry[:size].copy()
+    return size

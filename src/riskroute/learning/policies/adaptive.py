@@ -31,6 +31,7 @@ from riskroute.learning.handles import different_handles
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
 from riskroute.learning.policies.adaptive_duel_compiled import CompiledDuel
+from riskroute.learning.policies.adaptive_rivals import leader_loss, rival_scores
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import memory
 from riskroute.learning.remembered import remembered_flag
@@ -38,7 +39,6 @@ from riskroute.learning.tally import ActionBatch
 from riskroute.parameters import parameter
 from riskroute.validation import sized_number, whole_number
 
-_WIDENED = (2.0, 3.0)
 _CALM = 4  # a plan is so many times longer after one in which nothing was worth exploring
 
 
@@ -127,9 +127,6 @@ class Adaptive(LinearPolicy):
         """Return the leader and its rivals, the leader first, and the loss of settling on it, averaged over draws."""
         score, covariance = self.objective(belief)
         drawn = draw_belief(self.rng, score, covariance, self.draws)
-        widened = [score + factor * (drawn[k::4] - score) for k, factor in enumerate(_WIDENED)]
-        best = self.setting.actions.best_each(np.vstack([score, drawn, *widened]))
+        best = self.setting.actions.best_each(rival_scores(score, drawn))
         rivals, place = different_handles(best)
-        winners = self.setting.actions.features(rivals)[place[: len(drawn) + 1]]
-        loss = float(np.mean(drawn @ winners[0] - np.einsum("ij,ij->i", drawn, winners[1:])))
-        return rivals, loss
+        return rivals, leader_loss(drawn, self.setting.actions.features(rivals), place[1 : len(drawn) + 1])

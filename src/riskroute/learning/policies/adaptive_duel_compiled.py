@@ -12,6 +12,7 @@ from numba.extending import register_jitable
 from riskroute.arrays import Flags, Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.policies.adaptive_duel import CAUTION, AdaptiveDuel
+from riskroute.learning.small_matrices import padded_length
 from riskroute.learning.tally import ActionBatch
 from riskroute.validation import check_array
 
@@ -37,8 +38,8 @@ class CompiledDuel(AdaptiveDuel):
         self.rounds = policy.patience * ahead
         self.caution = CAUTION * math.log(max(ahead, 2))
         n, dim = self.features.shape
-        self._columns, self._apart_columns = np.empty((dim, n)), np.empty((dim, n))
-        self.behind, self.costs, self.noise = np.empty(n), np.empty(n), np.empty(n)
+        self._columns, self._apart_columns = np.zeros((2, dim, padded_length(n)))
+        self.behind, self.costs, self.noise = np.empty((3, n))
         self.loss, self.overlap = _begin(
             np.ascontiguousarray(self.features),
             self.covariance,
@@ -56,7 +57,7 @@ class CompiledDuel(AdaptiveDuel):
             self.costs,
             self.noise,
         )
-        self.apart = self._apart_columns.T
+        self.apart = self._apart_columns[:, :n].T
         self.allowed = np.ones(n, dtype=bool) if policy.budget is None else self.behind <= policy.budget
         self.allowed[0] = False
 
@@ -107,7 +108,7 @@ def _losses(
 ) -> tuple[Vector, Vector, Vector]:
     """Return each difference's deviation, its density at zero, and the expected loss per round to each rival alone."""
     squared = _blurred(covariance, apart)[1]
-    n = len(squared)
+    n = len(behind)
     deviation, density, losses = np.empty(n), np.empty(n), np.empty(n)
     for k in range(n):
         squared[k] = squared[k] * (1 + caution * squared[k] / noise[k])
@@ -176,31 +177,34 @@ def _worth(
     now: Vector,
     average: Vector,
 ) -> None:
-    dim, n = columns.shape
+    dim, width = columns.shape
+    n = len(behind)
     deviation, density, losses = _losses(apart, covariance, behind, noise, caution)
     blurred, lever = _blurred(covariance, columns)
-    taken = np.empty(n)
-    for k in range(n):
-        now[k], average[k] = 0.0, 0.0
+    taken, slow, fast = np.empty(width), np.zeros(width), np.zeros(width)
     for rival in range(1, n):
         slope = density[rival] / (2 * deviation[rival])
         mean_slope = losses[rival] / (deviation[rival] * deviation[rival])
         if slope == 0 and mean_slope == 0:
             continue
-        for k in range(n):
+        for k in range(width):
             taken[k] = 0.0
-        for a in range(dim):
-            factor = apart[a, rival]
-            for k in range(n):
-                taken[k] += blurred[a, k] * factor
-        for k in range(n):
+        for a in range(0, dim - 1, 2):
+            one, two = apart[a, rival], apart[a + 1, rival]
+            for k in range(width):
+                taken[k] += blurred[a, k] * one + blurred[a + 1, k] * two
+        if dim % 2 == 1:
+            one = apart[dim - 1, rival]
+            for k in range(width):
+                taken[k] += blurred[dim - 1, k] * one
+        for k in range(width):
             square = taken[k] * taken[k]
-            now[k] += square * slope
-            average[k] += square * mean_slope
+            fast[k] += square * slope
+            slow[k] += square * mean_slope
     for k in range(n):
         scale = overlap / (noise[k] + lever[k])
-        now[k] *= scale
-        average[k] *= scale
+        now[k] = fast[k] * scale
+        average[k] = slow[k] * scale
 
 
 @njit(cache=True, error_model="numpy")
