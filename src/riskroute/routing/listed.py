@@ -12,7 +12,7 @@ from riskroute.learning.tally import ActionBatch
 from riskroute.routing.separable_each import SeparableScores
 from riskroute.validation import real_number
 
-_LONG_LIST = 500  # in shorter lists, the scores of all rows are found sooner than the best allocation is worked out
+_LONG_LIST = 100  # in shorter lists, the scores of all rows are found sooner than the best allocation is worked out
 
 
 class ListedAllocations(Actions):

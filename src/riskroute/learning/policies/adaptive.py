@@ -97,16 +97,8 @@ class Adaptive(LinearPolicy):
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         rivals, loss = self._rivals(belief)  # steps 1 and 2
-        duel = self.duel(belief, rivals, loss)
-        counts = np.zeros(len(rivals), dtype=np.int64)
-        for portion in round_even_counts(rounds, self.portions).tolist():
-            rival, part = duel.mixture()  # steps 3 and 4
-            if rival == 0:  # none is worth its cost
-                break
-            some = int(self.rng.binomial(portion, part))
-            for action, played in ((rival, some), (0, portion - some)):
-                counts[action] += played
-                duel.imagine(action, played)
+        duel = self.duel(belief, rivals, loss)  # steps 3 and 4
+        counts = duel.fill(self.rng, round_even_counts(rounds, self.portions))
         self.calm = not counts.any()
         counts[0] += rounds - counts.sum()
         return Plan(rivals, counts).fitted(rounds)

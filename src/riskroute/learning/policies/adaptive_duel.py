@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 
-from riskroute.arrays import Vector
+from riskroute.arrays import Integers, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.tally import ActionBatch
 
@@ -52,6 +52,19 @@ class AdaptiveDuel:
         single = self._losses(*self._apart())
         self.loss = max(loss, float(single.max()))  # the draws may have missed the most dangerous rival
         self.overlap = self.loss / (max(float(single.sum()), 1e-250 * self.loss) or 1.0)
+
+    def fill(self, rng: np.random.Generator, portions: Integers) -> Integers:
+        """Return the rounds of each action in a plan that is filled in portions, each as if those before were seen."""
+        counts = np.zeros(len(self.features), dtype=np.int64)
+        for portion in portions.tolist():
+            rival, part = self.mixture()
+            if rival == 0:  # none is worth its cost
+                break
+            some = int(rng.binomial(portion, part))
+            for action, played in ((rival, some), (0, portion - some)):
+                counts[action] += played
+                self.imagine(action, played)
+        return counts
 
     def mixture(self) -> tuple[int, float]:
         """Return the rival to mix with the leader, and its fraction of the rounds; 0 and 0 if none is worth it."""
