@@ -172,11 +172,10 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     """
     import numpy as np
 
-    if type(value) is np.ndarray and value.dtype == dtype and value.ndim == len(shape):
-        for n, m in zip(shape, value.shape, strict=True):
-            if n is not None and n != m:
-                break
-        else:
+    if type(value) is np.ndarray and value.dtype == dtype:
+        if value.shape == shape:
+            return value
+        if value.ndim == len(shape) and all(map(_any_or_equal, shape, value.shape)):
             return value
     try:
         given = np.asarray(value)
@@ -194,6 +193,31 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     if given.size and given.dtype.kind not in ("iuf" if dtype == np.float64 else "i"):
         raise InputError(f"{name} must be {words}, was {given.dtype}")
     return given.astype(dtype)
+
+
+def _any_or_equal(wanted: int | None, length: int) -> bool:
+    return wanted is None or wanted == length
+
+
+def kernel_array(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return an array of 64-bit real numbers of exactly this shape, row after row in memory: what kernels take.
+
+    It is ``value`` itself if that is one. An array that lies otherwise in memory is copied, and anything else refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernel_array("normals", np.zeros((2, 3)), (3, 3))
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: normals must have shape (3, 3), was (2, 3)
+    """
+    import numpy as np
+
+    if type(value) is np.ndarray and value.shape == shape and value.dtype == "f8" and value.flags.c_contiguous:
+        return value
+    check_array(name, value, np.float64, shape)
+    return np.ascontiguousarray(value)
 
 
 def check_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> None:

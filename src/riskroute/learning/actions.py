@@ -237,8 +237,7 @@ class Actions(ActionSet):
         if self._names is None:
             plain = type(actions) is np.ndarray and actions.dtype == _WHOLE and actions.ndim == 1
             return actions if plain else exact_array("actions", actions, np.int64, (None,))
-        shape = (None, self._names.handles.shape[1])
-        return self._names.rows_of(exact_array("actions", actions, np.int64, shape))
+        return self._names.rows_of(actions)
 
     def contains(self, actions: ActionBatch) -> Flags:
         batch = exact_array("actions", actions, np.int64, (None, *self.handles.shape[1:]))
@@ -258,10 +257,14 @@ class Actions(ActionSet):
         return f"actions:{self.size}x{self.dim}:{self.coordinates}:{self._digest}"
 
     def features(self, actions: ActionBatch) -> Floats:
+        return self.matrix[self.checked_rows(actions)]
+
+    def checked_rows(self, actions: ActionBatch) -> Integers:
+        """Rows of the matrix that belong to a batch of handles, all of them rows that exist."""
         rows = self.rows_of(actions)
         if self._names is None and len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
             raise InputError(f"actions must be row numbers below {len(self.matrix)}, was {rows.tolist()[:6]}")
-        return self.matrix[rows]
+        return rows
 
     def largest_norm(self) -> float:
         return float(np.linalg.norm(self.rows, axis=1).max())

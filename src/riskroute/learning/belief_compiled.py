@@ -11,15 +11,14 @@ from numba import njit
 
 from riskroute.arrays import Matrix, Vector
 from riskroute.learning.small_matrices import inverse_from_root, upper_root
-from riskroute.validation import check_array
+from riskroute.validation import kernel_array
 
 
 def belief_inverse(matrix: Matrix) -> Matrix | None:
     """Return the inverse of a symmetric matrix, positive definite however ill-conditioned; None if it has no factor."""
-    check_array("matrix", matrix, np.float64, (None, None))
-    check_array("matrix", matrix, np.float64, (len(matrix), len(matrix)))
+    matrix = kernel_array("matrix", matrix, (len(matrix), len(matrix)))
     inverse = np.empty(matrix.shape)
-    return inverse if _inverse(np.ascontiguousarray(matrix), inverse) else None
+    return inverse if _inverse(matrix, inverse) else None
 
 
 @njit(cache=True, error_model="numpy")
@@ -33,11 +32,10 @@ def _inverse(matrix: Matrix, inverse: Matrix) -> bool:
 
 def belief_score_covariance(mean_precision: Matrix, var_precision: Matrix, risk_tolerance: float) -> Matrix | None:
     """Return the covariance of the score's coefficients from both precisions; None if one has no factor."""
-    check_array("mean_precision", mean_precision, np.float64, (None, None))
-    check_array("mean_precision", mean_precision, np.float64, (len(mean_precision), len(mean_precision)))
-    check_array("var_precision", var_precision, np.float64, mean_precision.shape)
-    covariance = np.empty(mean_precision.shape)
-    mean_precision, var_precision = np.ascontiguousarray(mean_precision), np.ascontiguousarray(var_precision)
+    square = (len(mean_precision), len(mean_precision))
+    mean_precision = kernel_array("mean_precision", mean_precision, square)
+    var_precision = kernel_array("var_precision", var_precision, square)
+    covariance = np.empty(square)
     return covariance if _score_covariance(mean_precision, var_precision, risk_tolerance, covariance) else None
 
 
@@ -55,12 +53,12 @@ def _score_covariance(mean_precision: Matrix, var_precision: Matrix, risk_tolera
 
 def belief_draws(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix | None:
     """Turn standard normal numbers ``(n, dim)`` into draws; None if the covariance has no factor."""
-    check_array("center", center, np.float64, (None,))
-    check_array("covariance", covariance, np.float64, (len(center), len(center)))
-    check_array("normals", normals, np.float64, (None, len(center)))
-    drawn = np.empty(normals.shape)
-    fine = _draws(np.ascontiguousarray(center), np.ascontiguousarray(covariance), np.ascontiguousarray(normals), drawn)
-    return drawn if fine else None
+    dim, count = len(center), len(normals)
+    center = kernel_array("center", center, (dim,))
+    covariance = kernel_array("covariance", covariance, (dim, dim))
+    normals = kernel_array("normals", normals, (count, dim))
+    drawn = np.empty((count, dim))
+    return drawn if _draws(center, covariance, normals, drawn) else None
 
 
 @njit(cache=True, error_model="numpy")

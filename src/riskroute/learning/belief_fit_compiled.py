@@ -6,8 +6,6 @@ in a fixed sequence too, whatever the processor.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numba.extending import register_jitable
@@ -25,11 +23,7 @@ from riskroute.learning.belief_fit import (
 )
 from riskroute.learning.observations import Observations
 from riskroute.learning.small_matrices import padded_length, solve_by_root, upper_inverse, upper_root
-from riskroute.validation import check_array
-
-_REAL = np.dtype(np.float64)
-_COLUMNS = ("features", "counts", "means", "spreads", "free")
-_NAMES = (*_COLUMNS, "vague", *(f"{name} of prior" for name in BeliefArrays._fields[:4]))
+from riskroute.validation import kernel_array
 
 
 def fit_belief_arrays(
@@ -41,31 +35,35 @@ def fit_belief_arrays(
     unit: float,
 ) -> BeliefArrays | None:
     """Do what `riskroute.learning.belief_fit.fit_belief_plainly` does; None where a matrix cannot be factored."""
-    n, dim = observations.features.shape
-    before = BeliefArrays(*_belief_of_zeros(dim), 0.0, 0.0) if prior is None else prior
-    columns = [getattr(observations, name) for name in _COLUMNS]
-    given = [*columns, vague, *before[:4]]
-    shapes = [(n, dim), (n,), (n,), (n,), (n,), (dim, dim), (dim,), (dim, dim), (dim,), (dim, dim)]
-    if not all(map(_is_ready, given, shapes)):
-        for name, array, shape in zip(_NAMES, given, shapes, strict=True):
-            check_array(name, array, np.float64, shape)
-        given = [np.ascontiguousarray(array) for array in given]
+    one, before = observations, prior
+    n, dim = one.features.shape
+    if before is None:
+        before = BeliefArrays(*_belief_of_zeros(dim), 0.0, 0.0)
     found = _belief_of_zeros(dim)
     variance, rounds, fine = _fit(
-        *given, before.variance, before.rounds, prior is not None, base_variance, variance_floor, unit, *found
+        kernel_array("features", one.features, (n, dim)),
+        kernel_array("counts", one.counts, (n,)),
+        kernel_array("means", one.means, (n,)),
+        kernel_array("spreads", one.spreads, (n,)),
+        kernel_array("free", one.free, (n,)),
+        kernel_array("vague", vague, (dim, dim)),
+        kernel_array("mean_coef of prior", before.mean_coef, (dim,)),
+        kernel_array("mean_precision of prior", before.mean_precision, (dim, dim)),
+        kernel_array("var_coef of prior", before.var_coef, (dim,)),
+        kernel_array("var_precision of prior", before.var_precision, (dim, dim)),
+        before.variance,
+        before.rounds,
+        prior is not None,
+        base_variance,
+        variance_floor,
+        unit,
+        *found,
     )
     return BeliefArrays(*found, variance, rounds) if fine else None
 
 
 def _belief_of_zeros(dim: int) -> tuple[Vector, Matrix, Vector, Matrix]:
     return np.zeros(dim), np.zeros((dim, dim)), np.zeros(dim), np.zeros((dim, dim))
-
-
-def _is_ready(array: Any, shape: tuple[int, ...]) -> bool:
-    """Whether this is what the kernel takes: real numbers of a shape, row after row in memory."""
-    return (
-        type(array) is np.ndarray and array.shape == shape and array.dtype == _REAL and bool(array.flags.c_contiguous)
-    )
 
 
 @register_jitable(error_model="numpy")

@@ -52,7 +52,7 @@ class HandleIndex:
 
     def _searched(self, actions: ActionBatch) -> tuple[Integers, int]:
         """Return the row of each handle, -1 for those that are not members, and how many these are."""
-        check_array("actions", actions, np.int64, (None, self.handles.shape[1]))
+        actions = exact_array("actions", actions, np.int64, (None, self.handles.shape[1]))
         rows = np.empty(len(actions), dtype=np.int64)
         return rows, _search(self.handles, self.factors, self.keys, self.order, np.ascontiguousarray(actions), rows)
 

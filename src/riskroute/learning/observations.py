@@ -11,11 +11,10 @@ from numba.extending import register_jitable
 
 from riskroute.arrays import Matrix, Vector
 from riskroute.learning.tally import Tallies, are_tally_moments, merge_moments_compiled, merge_tally_groups
-from riskroute.validation import check_array, exact_array
+from riskroute.validation import exact_array, kernel_array
 
 _ROUNDING = 1e-9  # fewer degrees of freedom per reward than this are a rounding error
 _FROM_COUNTS: Any = None
-_COLUMNS = ("features", "counts", "means", "spreads", "free")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +71,15 @@ class Observations:
     def joined(self, *others: Observations) -> Observations:
         """Return all observations together, with rows of equal features merged."""
         parts = (self, *others)
-        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS]
-        return Observations(*joined_rows(*columns))
+        return Observations(
+            *joined_rows(
+                np.concatenate([part.features for part in parts]),
+                np.concatenate([part.counts for part in parts]),
+                np.concatenate([part.means for part in parts]),
+                np.concatenate([part.spreads for part in parts]),
+                np.concatenate([part.free for part in parts]),
+            )
+        )
 
     def faded(self, factor: float, least: float = 1e-3) -> Observations:
         """Count every reward ``factor`` times; rows that then count less than ``least`` rewards are dropped."""
@@ -100,14 +106,18 @@ def joined_rows(
     features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector
 ) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
     """Merge rows of equal features one by one, and sort by features: compiled `joined_rows_plainly`."""
-    check_array("counts", counts, np.float64, (None,))
-    check_array("features", features, np.float64, (len(counts), None))
-    for name, column in (("means", means), ("spreads", spreads), ("free", free)):
-        check_array(name, column, np.float64, counts.shape)
-    columns = [np.ascontiguousarray(column) for column in (features, counts, means, spreads, free)]
-    merged_features, merged = np.empty(features.shape), np.empty((4, len(counts)))
-    size = _joined(*columns, merged_features, *merged)
-    return merged_features[:size], *(column[:size] for column in merged)  # type: ignore[return-value]
+    n, dim = np.shape(features)
+    merged_features, merged = np.empty((n, dim)), np.empty((4, n))
+    size = _joined(
+        kernel_array("features", features, (n, dim)),
+        kernel_array("counts", counts, (n,)),
+        kernel_array("means", means, (n,)),
+        kernel_array("spreads", spreads, (n,)),
+        kernel_array("free", free, (n,)),
+        merged_features,
+        *merged,
+    )
+    return merged_features[:size], merged[0, :size], merged[1, :size], merged[2, :size], merged[3, :size]
 
 
 def joined_rows_plainly(

@@ -111,7 +111,9 @@ class Run:
     def _outcomes(self, actions: ActionBatch, begins: Integers) -> tuple[Vector, Vector, Vector]:
         """Mean, standard deviation and gap of the actions of blocks that begin after so many rounds each."""
         environment = self.environment
-        piece = environment.piece_at(begins) if len(self._changes) else np.zeros(len(begins), dtype=np.int64)
+        if not len(self._changes):
+            return environment.outcomes(actions)
+        piece = environment.piece_at(begins)
         if piece[0] == piece[-1]:
             return environment.outcomes(actions, int(piece[0]))
         mean, deviation, gap = np.empty(len(piece)), np.empty(len(piece)), np.empty(len(piece))
@@ -130,6 +132,8 @@ class Run:
     def _at_once(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
         center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
+        if counts.min() > 1:
+            return center, deviation**2 * (2 * self.rng.standard_gamma((counts - 1) / 2))
         spread = np.zeros(len(counts))
         several = counts > 1
         spread[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)

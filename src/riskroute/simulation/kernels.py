@@ -100,15 +100,13 @@ def plan_block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Inte
     """
     check_array("counts", counts, np.int64, (None,))
     check_array("stops", stops, np.int64, (None,))
-    before, lengths, entry = np.empty((3, len(counts) + len(stops)), dtype=np.int64)
-    size = _block_cuts(counts, whole_number("begin", begin, minimum=0), stops, before, lengths, entry)
-    return before[:size], lengths[:size], entry[:size]
+    cuts = np.empty((3, len(counts) + len(stops)), dtype=np.int64)
+    size = _block_cuts(counts, whole_number("begin", begin, minimum=0), stops, cuts)
+    return cuts[0, :size], cuts[1, :size], cuts[2, :size]
 
 
 @njit(cache=True)
-def _block_cuts(
-    counts: Integers, begin: int, stops: Integers, before: Integers, lengths: Integers, entry: Integers
-) -> int:
+def _block_cuts(counts: Integers, begin: int, stops: Integers, cuts: Integers) -> int:
     end = begin + counts.sum()
     inner, known = np.empty(len(stops) + 1, dtype=np.int64), 0
     for i in range(len(stops)):
@@ -127,7 +125,7 @@ def _block_cuts(
             while cut < known and inner[cut] <= now:
                 cut += 1
             stop = min(inner[cut], last) if cut < known else last
-            before[size], lengths[size], entry[size] = now, stop - now, k
+            cuts[0, size], cuts[1, size], cuts[2, size] = now, stop - now, k
             size += 1
             now = stop
     return size

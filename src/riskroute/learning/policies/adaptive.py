@@ -101,7 +101,8 @@ class Adaptive(LinearPolicy):
         counts = duel.fill(self.rng, round_even_counts(rounds, self.portions))
         self.calm = not counts.any()
         counts[0] += rounds - counts.sum()
-        return Plan(rivals, counts).fitted(rounds)
+        played = np.flatnonzero(counts)
+        return Plan(rivals[played], counts[played])
 
     @property
     def due(self) -> int:

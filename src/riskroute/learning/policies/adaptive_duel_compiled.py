@@ -153,16 +153,19 @@ def _fill(
         noise[k] = 2 * (variance * variance) + risk_tolerance**2 * variance
 
     # Products of the covariance with features, and with differences to the leader's, on either side
-    products, squared, lever = np.zeros((n, width)), np.zeros(n), np.zeros(n)
+    products, squared, lever, along = np.zeros((n, width)), np.zeros(n), np.zeros(n), np.empty(width)
     for a in range(dim):
+        for k in range(width):
+            along[k] = 0.0
         for b in range(dim):
             _add_product(blurred[a], columns[b], covariance[a, b])
+            _add_product(along, apart[b], covariance[a, b])
         for k in range(n):
             lever[k] += blurred[a, k] * columns[a, k]
+            squared[k] += along[k] * apart[a, k]
     for k in range(n):
         for a in range(dim):
             _add_product(products[k], blurred[a], apart[a, k])
-            squared[k] += apart[a, k] * (blurred[a, k] - blurred[a, 0])
 
     slope, losses, mean_slope = np.empty(n), np.empty(n), np.empty(n)
     _losses(squared, behind, noise, caution, slope, losses, mean_slope)
@@ -174,6 +177,7 @@ def _fill(
     overlap = loss / total if total > 0 else loss
 
     fast, slow, seen, seen_apart = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
+    blur = np.empty(dim)
     for portion in portions:
         for k in range(width):
             fast[k], slow[k] = 0.0, 0.0
@@ -189,16 +193,15 @@ def _fill(
             for k in range(width):
                 seen[k], seen_apart[k] = 0.0, 0.0
             for a in range(dim):
-                along = 0.0
+                blur[a] = 0.0
                 for b in range(dim):
-                    along += covariance[a, b] * features[chosen, b]
-                blurred[a, 0] = along
-                _add_product(seen, columns[a], along)
-                _add_product(seen_apart, apart[a], along)
+                    blur[a] += covariance[a, b] * features[chosen, b]
+                _add_product(seen, columns[a], blur[a])
+                _add_product(seen_apart, apart[a], blur[a])
             factor = played / (noise[chosen] + played * seen[chosen])
             for a in range(dim):
                 for b in range(dim):
-                    covariance[a, b] -= blurred[a, 0] * blurred[b, 0] * factor
+                    covariance[a, b] -= blur[a] * blur[b] * factor
             for k in range(n):
                 squared[k] -= seen_apart[k] * seen_apart[k] * factor
                 lever[k] -= seen[k] * seen[k] * factor

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from riskroute.arrays import Integers, Matrix, Vector
-from riskroute.validation import check_array
+from riskroute.validation import check_array, kernel_array
 
 WIDENED = (2.0, 3.0)
 """Factors by which draws are widened: the first every fourth draw, the second the ones after these."""
@@ -14,11 +14,10 @@ WIDENED = (2.0, 3.0)
 
 def rival_scores(center: Vector, drawn: Matrix) -> Matrix:
     """Return the scores to find rivals with, one per row: the centre, all draws ``(n, dim)``, some of them widened."""
-    check_array("center", center, np.float64, (None,))
-    check_array("drawn", drawn, np.float64, (None, len(center)))
-    several = [len(range(k, len(drawn), 4)) for k in range(len(WIDENED))]
-    scores = np.empty((1 + len(drawn) + sum(several), len(center)))
-    _scores(np.ascontiguousarray(center), np.ascontiguousarray(drawn), scores)
+    n, dim = len(drawn), len(center)
+    center, drawn = kernel_array("center", center, (dim,)), kernel_array("drawn", drawn, (n, dim))
+    scores = np.empty((1 + n + sum((n + 3 - k) // 4 for k in range(len(WIDENED))), dim))
+    _scores(center, drawn, scores)
     return scores
 
 
@@ -49,10 +48,11 @@ def leader_loss(drawn: Matrix, features: Matrix, place: Integers) -> float:
 
     ``features`` are those of the rivals, the leader first, and ``place`` says which rival is best in each draw.
     """
-    check_array("drawn", drawn, np.float64, (None, None))
-    check_array("features", features, np.float64, (None, drawn.shape[1]))
-    check_array("place", place, np.int64, (len(drawn),))
-    return float(_loss(np.ascontiguousarray(drawn), np.ascontiguousarray(features), place))
+    n, dim = np.shape(drawn)
+    check_array("place", place, np.int64, (n,))
+    return _loss(
+        kernel_array("drawn", drawn, (n, dim)), kernel_array("features", features, (len(features), dim)), place
+    )
 
 
 def leader_loss_plainly(drawn: Matrix, features: Matrix, place: Integers) -> float:
