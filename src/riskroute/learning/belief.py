@@ -31,6 +31,7 @@ LEAST_VARIANCE = 0.1
 LONGEST = 64
 """For longer coefficient vectors the matrix products of a linear algebra library are faster than the kernels."""
 
+_FIELDS = ("mean_coef", "mean_precision", "var_coef", "var_precision")
 _JITTER = 1e-9  # keeps the matrix regular in directions in which no two actions differ
 
 
@@ -59,11 +60,16 @@ class Belief:
 
     def __post_init__(self) -> None:
         dim = len(exact_array("mean_coef", self.mean_coef, np.float64, (None,)))
-        shapes = {"mean_coef": (dim,), "mean_precision": (dim, dim), "var_coef": (dim,), "var_precision": (dim, dim)}
-        for name, shape in shapes.items():
-            object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, shape))
+        for name, shape in zip(_FIELDS, ((dim,), (dim, dim), (dim,), (dim, dim)), strict=True):
+            given = getattr(self, name)
+            array = exact_array(name, given, np.float64, shape)
+            if array is not given:
+                object.__setattr__(self, name, array)
         for name in ("variance", "rounds"):
-            object.__setattr__(self, name, real_number(name, getattr(self, name), minimum=0))
+            given = getattr(self, name)
+            number = real_number(name, given, minimum=0)
+            if number is not given:
+                object.__setattr__(self, name, number)
 
     @property
     def dim(self) -> int:

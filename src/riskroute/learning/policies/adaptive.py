@@ -99,8 +99,9 @@ class Adaptive(LinearPolicy):
         rivals, loss = self._rivals(belief)  # steps 1 and 2
         duel = self.duel(belief, rivals, loss)  # steps 3 and 4
         counts = duel.fill(self.rng, round_even_counts(rounds, self.portions))
-        self.calm = not counts.any()
-        counts[0] += rounds - counts.sum()
+        explored = int(counts.sum())
+        self.calm = explored == 0
+        counts[0] += rounds - explored
         played = np.flatnonzero(counts)
         return Plan(rivals[played], counts[played])
 

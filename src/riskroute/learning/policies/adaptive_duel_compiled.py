@@ -18,7 +18,7 @@ from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.policies.adaptive_duel import CAUTION, AdaptiveDuel
 from riskroute.learning.small_matrices import padded_length
 from riskroute.learning.tally import ActionBatch
-from riskroute.validation import check_array
+from riskroute.validation import kernel_array
 
 if TYPE_CHECKING:
     from riskroute.learning.policies.adaptive import Adaptive
@@ -35,44 +35,60 @@ class CompiledDuel(AdaptiveDuel):
     def fill(self, rng: np.random.Generator, portions: Integers) -> Integers:
         policy, belief, actions, loss = self._given
         known, ahead = policy.setting, policy.ahead()
-        rho, features = known.risk_tolerance, np.ascontiguousarray(known.actions.features(actions))
-        counts = np.zeros(len(actions), dtype=np.int64)
-        check_array("features", features, np.float64, (len(actions), belief.dim))
-        check_array("portions", portions, np.int64, (None,))
-        _fill(
+        rho, n, dim = known.risk_tolerance, len(actions), belief.dim
+        features = kernel_array("features", known.actions.features(actions), (n, dim))
+        covariance = belief.score_covariance(rho)
+        columns, table = np.zeros((2 * dim, padded_length(n))), np.zeros((_ROWS, padded_length(n)))
+        products = np.zeros((n, padded_length(n)))
+        caution = CAUTION * math.log(max(ahead, 2))
+        loss, overlap = _begin(
             features,
-            belief.score_covariance(rho),
+            covariance,
             belief.score(rho),
             belief.mean_coef,
             belief.var_coef,
             rho,
             known.base_variance,
             LEAST_VARIANCE * belief.variance,
-            CAUTION * math.log(max(ahead, 2)),
+            caution,
             loss,
-            policy.patience * ahead,
-            np.inf if policy.budget is None else policy.budget,
-            rng,
-            portions,
-            counts,
+            columns,
+            table,
+            products,
         )
+        state = features, covariance, columns, table, products, caution, overlap, loss, policy.patience * ahead
+        budget = math.inf if policy.budget is None else policy.budget
+        counts = np.zeros(n, dtype=np.int64)
+        rival, some, others = 0, 0, 0
+        for portion in portions.tolist():
+            rival, part = _next_mixture(*state, budget, rival, some, others)
+            if rival == 0:  # none is worth its cost
+                break
+            some = int(rng.binomial(portion, part))
+            others = portion - some
+            counts[rival] += some
+            counts[0] += others
         return counts
 
 
+# Rows of the table: by action, what is believed of it, and sums over rivals of what observing it would teach.
+_BEHIND, _COST, _NOISE, _SQUARED, _LEVER, _LOSS, _SLOPE, _MEAN_SLOPE, _FAST, _SLOW, _SEEN, _SEEN_APART = range(12)
+_ROWS = 12
+
+
 @register_jitable(error_model="numpy")
-def _losses(
-    squared: Vector, behind: Vector, noise: Vector, caution: float, slope: Vector, losses: Vector, mean_slope: Vector
-) -> None:
+def _update_losses(table: Matrix, n: int, caution: float) -> None:
     """Write what each rival alone adds to the loss, and how fast that falls: now, and on average until it is gone."""
-    for k in range(len(behind)):
-        square = squared[k] * (1 + caution * squared[k] / noise[k])
-        deviation = math.sqrt(max(square, 1e-300))
-        z = behind[k] / deviation
+    for k in range(1, n):
+        squared = table[_SQUARED, k]
+        squared = squared * (1 + caution * squared / table[_NOISE, k])
+        deviation = math.sqrt(max(squared, 1e-300))
+        z = table[_BEHIND, k] / deviation
         density = math.exp(-(z * z) / 2) / _ROOT_OF_TWO_PI
-        losses[k] = deviation * density - behind[k] * (0.5 * math.erfc(z / _ROOT_OF_TWO))
-        slope[k] = density / (2 * deviation)
-        mean_slope[k] = losses[k] / (deviation * deviation)
-    losses[0], slope[0], mean_slope[0] = 0.0, 0.0, 0.0
+        loss = deviation * density - table[_BEHIND, k] * (0.5 * math.erfc(z / _ROOT_OF_TWO))
+        table[_LOSS, k] = loss
+        table[_SLOPE, k] = density / (2 * deviation)
+        table[_MEAN_SLOPE, k] = loss / (deviation * deviation)
 
 
 @register_jitable(error_model="numpy")
@@ -89,36 +105,8 @@ def _add_squares(fast: Vector, slow: Vector, products: Vector, slope: float, mea
         slow[k] += square * mean_slope
 
 
-@register_jitable(error_model="numpy")
-def _mixture(
-    fast: Vector,
-    slow: Vector,
-    lever: Vector,
-    costs: Vector,
-    behind: Vector,
-    noise: Vector,
-    overlap: float,
-    loss: float,
-    rounds: float,
-    budget: float,
-) -> tuple[int, float]:
-    """Return the rival to mix with the leader, and its fraction; 0 and 0 if none is worth it."""
-    best, best_part, smallest = 0, 0.0, np.inf
-    leader = overlap * fast[0] / (noise[0] + lever[0])
-    for k in range(1, len(behind)):
-        scale = noise[k] + lever[k]
-        worth, average = overlap * fast[k] / scale, overlap * slow[k] / scale
-        if behind[k] <= budget and rounds * average > costs[k] and worth > leader:
-            more = worth - leader
-            part = min(loss / costs[k] - 2 * leader / more, 1.0)
-            ratio = (loss + part * costs[k]) ** 2 / (leader + part * more) if part > 0 else np.inf
-            if ratio < smallest or best == 0:
-                best, best_part, smallest = k, max(part, 0.0), ratio
-    return best, best_part
-
-
 @njit(cache=True, error_model="numpy")
-def _fill(
+def _begin(
     features: Matrix,
     covariance: Matrix,
     score: Vector,
@@ -129,81 +117,110 @@ def _fill(
     least_variance: float,
     caution: float,
     loss: float,
-    rounds: float,
-    budget: float,
-    rng: np.random.Generator,
-    portions: Integers,
-    counts: Integers,
-) -> None:
-    """Write the rounds of each action; ``covariance`` ends as it would be if they had been observed."""
+    columns: Matrix,
+    table: Matrix,
+    products: Matrix,
+) -> tuple[float, float]:
+    """Write columns of features and differences, the table, and their products; return loss and overlap.
+
+    ``products`` ``(n, width)`` are those of the covariance with a difference to the leader's features on one side, and
+    with features on the other.
+    """
     n, dim = features.shape
-    width = padded_length(n)
-    columns, apart, blurred = np.zeros((dim, width)), np.zeros((dim, width)), np.zeros((dim, width))
-    behind, costs, noise = np.zeros(n), np.zeros(n), np.zeros(n)
     for k in range(n):
+        behind, cost, variance = 0.0, 0.0, base_variance
         for a in range(dim):
+            apart = features[k, a] - features[0, a]
             columns[a, k] = features[k, a]
-            apart[a, k] = features[k, a] - features[0, a]
-            behind[k] += apart[a, k] * score[a]
-            costs[k] += apart[a, k] * mean_coef[a]
-            noise[k] += columns[a, k] * var_coef[a]
-        variance = max(noise[k] + base_variance, least_variance)
-        behind[k] = max(behind[k], 0.0)
-        costs[k] = behind[k] + costs[k] * costs[k]
-        noise[k] = 2 * (variance * variance) + risk_tolerance**2 * variance
-
-    # Products of the covariance with features, and with differences to the leader's, on either side
-    products, squared, lever, along = np.zeros((n, width)), np.zeros(n), np.zeros(n), np.empty(width)
+            columns[dim + a, k] = apart
+            behind += apart * score[a]
+            cost += apart * mean_coef[a]
+            variance += features[k, a] * var_coef[a]
+        variance = max(variance, least_variance)
+        table[_BEHIND, k] = max(behind, 0.0)
+        table[_COST, k] = max(behind, 0.0) + cost * cost
+        table[_NOISE, k] = 2 * (variance * variance) + risk_tolerance**2 * variance
+    blurred, along = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
     for a in range(dim):
-        for k in range(width):
-            along[k] = 0.0
+        for k in range(len(blurred)):
+            blurred[k], along[k] = 0.0, 0.0
         for b in range(dim):
-            _add_product(blurred[a], columns[b], covariance[a, b])
-            _add_product(along, apart[b], covariance[a, b])
+            _add_product(blurred, columns[b], covariance[a, b])
+            _add_product(along, columns[dim + b], covariance[a, b])
         for k in range(n):
-            lever[k] += blurred[a, k] * columns[a, k]
-            squared[k] += along[k] * apart[a, k]
-    for k in range(n):
-        for a in range(dim):
-            _add_product(products[k], blurred[a], apart[a, k])
-
-    slope, losses, mean_slope = np.empty(n), np.empty(n), np.empty(n)
-    _losses(squared, behind, noise, caution, slope, losses, mean_slope)
+            table[_LEVER, k] += blurred[k] * columns[a, k]
+            table[_SQUARED, k] += along[k] * columns[dim + a, k]
+            _add_product(products[k], blurred, columns[dim + a, k])
+    _update_losses(table, n, caution)
     total = 0.0
     for k in range(n):
-        loss = max(loss, losses[k])  # the draws may have missed the most dangerous rival
-        total += losses[k]
+        loss = max(loss, table[_LOSS, k])  # the draws may have missed the most dangerous rival
+        total += table[_LOSS, k]
     total = max(total, 1e-250 * loss)
-    overlap = loss / total if total > 0 else loss
+    return loss, loss / total if total > 0 else loss
 
-    fast, slow, seen, seen_apart = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
-    blur = np.empty(dim)
-    for portion in portions:
-        for k in range(width):
-            fast[k], slow[k] = 0.0, 0.0
-        for k in range(1, n):
-            if slope[k] != 0 or mean_slope[k] != 0:
-                _add_squares(fast, slow, products[k], slope[k], mean_slope[k])
-        rival, part = _mixture(fast, slow, lever, costs, behind, noise, overlap, loss, rounds, budget)
-        if rival == 0:  # none is worth its cost
-            return
-        some = rng.binomial(portion, part)
-        for chosen, played in ((rival, some), (0, portion - some)):
-            counts[chosen] += played
-            for k in range(width):
-                seen[k], seen_apart[k] = 0.0, 0.0
-            for a in range(dim):
-                blur[a] = 0.0
-                for b in range(dim):
-                    blur[a] += covariance[a, b] * features[chosen, b]
-                _add_product(seen, columns[a], blur[a])
-                _add_product(seen_apart, apart[a], blur[a])
-            factor = played / (noise[chosen] + played * seen[chosen])
-            for a in range(dim):
-                for b in range(dim):
-                    covariance[a, b] -= blur[a] * blur[b] * factor
-            for k in range(n):
-                squared[k] -= seen_apart[k] * seen_apart[k] * factor
-                lever[k] -= seen[k] * seen[k] * factor
-                _add_product(products[k], seen, -seen_apart[k] * factor)
-        _losses(squared, behind, noise, caution, slope, losses, mean_slope)
+
+@register_jitable(error_model="numpy")
+def _imagine(
+    features: Matrix, covariance: Matrix, columns: Matrix, table: Matrix, products: Matrix, chosen: int, rounds: int
+) -> None:
+    """Update the covariance, and what depends on it, as if an action had been observed."""
+    n, dim = features.shape
+    blur, seen, seen_apart = np.zeros(dim), table[_SEEN], table[_SEEN_APART]
+    for k in range(len(seen)):
+        seen[k], seen_apart[k] = 0.0, 0.0
+    for a in range(dim):
+        for b in range(dim):
+            blur[a] += covariance[a, b] * features[chosen, b]
+        _add_product(seen, columns[a], blur[a])
+        _add_product(seen_apart, columns[dim + a], blur[a])
+    factor = rounds / (table[_NOISE, chosen] + rounds * seen[chosen])
+    for a in range(dim):
+        for b in range(dim):
+            covariance[a, b] -= blur[a] * blur[b] * factor
+    for k in range(n):
+        table[_SQUARED, k] -= seen_apart[k] * seen_apart[k] * factor
+        table[_LEVER, k] -= seen[k] * seen[k] * factor
+        _add_product(products[k], seen, -seen_apart[k] * factor)
+
+
+@njit(cache=True, error_model="numpy")
+def _next_mixture(
+    features: Matrix,
+    covariance: Matrix,
+    columns: Matrix,
+    table: Matrix,
+    products: Matrix,
+    caution: float,
+    overlap: float,
+    loss: float,
+    rounds: float,
+    budget: float,
+    rival: int,
+    some: int,
+    others: int,
+) -> tuple[int, float]:
+    """Take the last portion as observed, if any, and return the rival of the next and its fraction; 0 if none pays."""
+    n = len(features)
+    if rival > 0:
+        _imagine(features, covariance, columns, table, products, rival, some)
+        _imagine(features, covariance, columns, table, products, 0, others)
+        _update_losses(table, n, caution)
+    fast, slow = table[_FAST], table[_SLOW]
+    for k in range(len(fast)):
+        fast[k], slow[k] = 0.0, 0.0
+    for k in range(1, n):
+        if table[_SLOPE, k] != 0 or table[_MEAN_SLOPE, k] != 0:
+            _add_squares(fast, slow, products[k], table[_SLOPE, k], table[_MEAN_SLOPE, k])
+    best, best_part, smallest = 0, 0.0, np.inf
+    leader = overlap * fast[0] / (table[_NOISE, 0] + table[_LEVER, 0])
+    for k in range(1, n):
+        cost, scale = table[_COST, k], table[_NOISE, k] + table[_LEVER, k]
+        worth, average = overlap * fast[k] / scale, overlap * slow[k] / scale
+        if table[_BEHIND, k] <= budget and rounds * average > cost and worth > leader:
+            more = worth - leader
+            part = min(loss / cost - 2 * leader / more, 1.0)
+            ratio = (loss + part * cost) ** 2 / (leader + part * more) if part > 0 else np.inf
+            if ratio < smallest or best == 0:
+                best, best_part, smallest = k, max(part, 0.0), ratio
+    return best, best_part
