@@ -199,10 +199,11 @@ def _any_or_equal(wanted: int | None, length: int) -> bool:
     return wanted is None or wanted == length
 
 
-def kernel_array(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return an array of 64-bit real numbers of exactly this shape, row after row in memory: what kernels take.
+def kernel_array(name: str, value: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
+    """Return an array of 64-bit real numbers, row after row in memory: what kernels take.
 
-    It is ``value`` itself if that is one. An array that lies otherwise in memory is copied, and anything else refused.
+    None in the shape stands for any length. It is ``value`` itself if that is one. An array that lies otherwise in memory
+    is copied, and anything else refused.
 
     Examples
     --------
@@ -214,7 +215,12 @@ def kernel_array(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     """
     import numpy as np
 
-    if type(value) is np.ndarray and value.shape == shape and value.dtype == "f8" and value.flags.c_contiguous:
+    if (
+        type(value) is np.ndarray
+        and value.dtype == np.float64
+        and (value.shape == shape or (value.ndim == len(shape) and all(map(_any_or_equal, shape, value.shape))))
+        and value.flags.c_contiguous
+    ):
         return value
     check_array(name, value, np.float64, shape)
     return np.ascontiguousarray(value)

@@ -16,6 +16,7 @@ from riskroute.validation import kernel_array
 
 def belief_inverse(matrix: Matrix) -> Matrix | None:
     """Return the inverse of a symmetric matrix, positive definite however ill-conditioned; None if it has no factor."""
+    matrix = kernel_array("matrix", matrix, (None, None))
     matrix = kernel_array("matrix", matrix, (len(matrix), len(matrix)))
     inverse = np.empty(matrix.shape)
     return inverse if _inverse(matrix, inverse) else None
@@ -32,6 +33,7 @@ def _inverse(matrix: Matrix, inverse: Matrix) -> bool:
 
 def belief_score_covariance(mean_precision: Matrix, var_precision: Matrix, risk_tolerance: float) -> Matrix | None:
     """Return the covariance of the score's coefficients from both precisions; None if one has no factor."""
+    mean_precision = kernel_array("mean_precision", mean_precision, (None, None))
     square = (len(mean_precision), len(mean_precision))
     mean_precision = kernel_array("mean_precision", mean_precision, square)
     var_precision = kernel_array("var_precision", var_precision, square)
@@ -53,11 +55,10 @@ def _score_covariance(mean_precision: Matrix, var_precision: Matrix, risk_tolera
 
 def belief_draws(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix | None:
     """Turn standard normal numbers ``(n, dim)`` into draws; None if the covariance has no factor."""
-    dim, count = len(center), len(normals)
-    center = kernel_array("center", center, (dim,))
-    covariance = kernel_array("covariance", covariance, (dim, dim))
-    normals = kernel_array("normals", normals, (count, dim))
-    drawn = np.empty((count, dim))
+    center = kernel_array("center", center, (None,))
+    covariance = kernel_array("covariance", covariance, (len(center), len(center)))
+    normals = kernel_array("normals", normals, (None, len(center)))
+    drawn = np.empty(normals.shape)
     return drawn if _draws(center, covariance, normals, drawn) else None
 
 

@@ -64,7 +64,7 @@ def fit_belief_plainly(
     variance_floor: float,
     unit: float,
 ) -> BeliefArrays:
-    """Fit the belief: the definition of what is compiled. Parameters are those of `riskroute.learning.belief.fit_belief`."""
+    """Fit the belief: the definition of what is compiled. See `riskroute.learning.belief.fit_belief`."""
     features, counts, dim = observations.features, observations.counts, observations.features.shape[1]
     typical, rounds = _typical_variance(observations, base_variance, vague, prior, unit)
     nothing, nowhere = np.zeros((dim, dim)), np.zeros(dim)

@@ -257,15 +257,11 @@ def _fit(
         totals[i] = counts[i] * means[i]
         variance[i] = 1.0
         rounds += counts[i]
-    fine = _solve(
-        pairs, columns, counts, totals, mean_known, prior_mean, mean_precision, root, mean_coef
-    )
+    fine = _solve(pairs, columns, counts, totals, mean_known, prior_mean, mean_precision, root, mean_coef)
     if not fine:
         return 0.0, rounds, False
     _levers(columns, root, work, levers)
-    _squared_errors(
-        columns, counts, means, spreads, free, mean_coef, levers, variance, squares, freedom
-    )
+    _squared_errors(columns, counts, means, spreads, free, mean_coef, levers, variance, squares, freedom)
     total, free_total = 0.0, 0.0
     for i in range(n):
         total += squares[i]
@@ -302,22 +298,16 @@ def _fit(
         for i in range(n):
             weights[i] = counts[i] / variance[i]
             totals[i] = weights[i] * means[i]
-        fine = fine and _solve(
-            pairs, columns, weights, totals, mean_known, prior_mean, mean_precision, root, mean_coef
-        )
+        fine = fine and _solve(pairs, columns, weights, totals, mean_known, prior_mean, mean_precision, root, mean_coef)
         _levers(columns, root, work, levers)
         for i in range(n):
             levers[i] /= variance[i]
-        _squared_errors(
-            columns, counts, means, spreads, free, mean_coef, levers, variance, squares, freedom
-        )
+        _squared_errors(columns, counts, means, spreads, free, mean_coef, levers, variance, squares, freedom)
         for i in range(n):
             scale = 2 * (variance[i] * variance[i])
             weights[i] = freedom[i] / scale
             totals[i] = (squares[i] - freedom[i] * base_variance) / scale
-        fine = fine and _solve(
-            pairs, columns, weights, totals, var_known, prior_var, var_precision, root, var_coef
-        )
+        fine = fine and _solve(pairs, columns, weights, totals, var_known, prior_var, var_precision, root, var_coef)
         if not fine:
             break
         _values(columns, var_coef, values)

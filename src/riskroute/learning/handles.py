@@ -29,7 +29,9 @@ class HandleIndex:
     def __init__(self, handles: ActionBatch, count: int) -> None:
         self.handles = np.ascontiguousarray(exact_array("handles", handles, np.int64, (count, None)))
         for seed in range(8):
-            self.factors = np.random.default_rng(seed).integers(1, 2**62, self.handles.shape[1], dtype=np.int64) * 2 + 1
+            self.factors: Integers = (
+                np.random.default_rng(seed).integers(1, 2**62, self.handles.shape[1], dtype=np.int64) * 2 + 1
+            )
             with np.errstate(over="ignore"):
                 keys = np.asarray((self.handles * self.factors).sum(axis=1))
             self.order = np.argsort(keys, kind="stable")
@@ -53,7 +55,7 @@ class HandleIndex:
     def _searched(self, actions: ActionBatch) -> tuple[Integers, int]:
         """Return the row of each handle, -1 for those that are not members, and how many these are."""
         actions = exact_array("actions", actions, np.int64, (None, self.handles.shape[1]))
-        rows = np.empty(len(actions), dtype=np.int64)
+        rows: Integers = np.empty(len(actions), dtype=np.int64)
         return rows, _search(self.handles, self.factors, self.keys, self.order, np.ascontiguousarray(actions), rows)
 
 
@@ -81,7 +83,7 @@ def _search(
 
 @register_jitable
 def _same(first: Integers, i: int, second: Integers, j: int) -> bool:
-    for k in range(first.shape[1]):
+    for k in range(first.shape[1]):  # noqa: SIM110 - numba compiles no generators
         if first[i, k] != second[j, k]:
             return False
     return True

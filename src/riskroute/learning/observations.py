@@ -106,10 +106,11 @@ def joined_rows(
     features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector
 ) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
     """Merge rows of equal features one by one, and sort by features: compiled `joined_rows_plainly`."""
-    n, dim = np.shape(features)
+    features = kernel_array("features", features, (None, None))
+    n, dim = features.shape
     merged_features, merged = np.empty((n, dim)), np.empty((4, n))
     size = _joined(
-        kernel_array("features", features, (n, dim)),
+        features,
         kernel_array("counts", counts, (n,)),
         kernel_array("means", means, (n,)),
         kernel_array("spreads", spreads, (n,)),

@@ -85,9 +85,7 @@ def _greedy_units(alpha: Vector, beta: Vector, units: int, lows: Units, highs: U
 
 
 @register_jitable
-def write_separable_greedy(
-    alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units, chosen: Units
-) -> None:
+def write_separable_greedy(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units, chosen: Units) -> None:
     """Write the units that the greedy rule chooses into ``chosen``."""
     slots = len(alpha)
     free = units

@@ -1,8 +1,8 @@
 """The best allocations for many separable scores at once, in one compiled call.
 
-What is chosen for each score is what `riskroute.routing.separable.minimise_separable` chooses, which defines it. Dynamic
-programming over few units is done for many scores side by side: the innermost loop runs over scores, and the compiler
-turns it into vector instructions.
+What is chosen for each score is what `riskroute.routing.separable.minimise_separable` chooses, which defines it.
+Dynamic programming over few units is done for many scores side by side: the innermost loop runs over scores, and the
+compiler turns it into vector instructions.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ class SeparableScores:
     def best_each(self, coefs: Floats) -> Integers:
         """Shares ``(n, m)`` of the best allocation for each of several scores ``(n, 2 m)``; of equals, the first."""
         slots = len(self.lows)
+        if not self.lows.sum() <= self.units <= self.highs.sum():
+            room = f"{self.lows.sum()} to {self.highs.sum()}"
+            raise InputError(f"bounds must leave room for {self.units} units, was {room}")
         coefs = finite_array("coefs", coefs, ndim=2)
         if coefs.shape[1] != 2 * slots:
             raise InputError(f"coefs must have {2 * slots} columns, had {coefs.shape[1]}")

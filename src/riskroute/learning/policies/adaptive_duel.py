@@ -1,4 +1,4 @@
-"""The leader of `riskroute.learning.policies.adaptive` against its rivals, step by step, as formulas of whole arrays."""
+"""The leader of `riskroute.learning.policies.adaptive` against its rivals, as formulas of whole arrays."""
 
 from __future__ import annotations
 

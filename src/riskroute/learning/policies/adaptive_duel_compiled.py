@@ -1,4 +1,4 @@
-"""`AdaptiveDuel` in compiled code: the same numbers up to rounding, and the same decisions from the same random numbers.
+"""`AdaptiveDuel` in compiled code: with the same random numbers, the same decisions.
 
 What an action would teach about a rival depends on the covariance through products of two feature vectors only. They
 are formed once per plan; an imagined observation changes each of them by a product of two numbers.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
 from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.errors import InputError
 from riskroute.validation import check_array, kernel_array
 
 WIDENED = (2.0, 3.0)
@@ -14,8 +17,9 @@ WIDENED = (2.0, 3.0)
 
 def rival_scores(center: Vector, drawn: Matrix) -> Matrix:
     """Return the scores to find rivals with, one per row: the centre, all draws ``(n, dim)``, some of them widened."""
-    n, dim = len(drawn), len(center)
-    center, drawn = kernel_array("center", center, (dim,)), kernel_array("drawn", drawn, (n, dim))
+    center = kernel_array("center", center, (None,))
+    drawn = kernel_array("drawn", drawn, (None, len(center)))
+    n, dim = drawn.shape
     scores = np.empty((1 + n + sum((n + 3 - k) // 4 for k in range(len(WIDENED))), dim))
     _scores(center, drawn, scores)
     return scores
@@ -48,11 +52,13 @@ def leader_loss(drawn: Matrix, features: Matrix, place: Integers) -> float:
 
     ``features`` are those of the rivals, the leader first, and ``place`` says which rival is best in each draw.
     """
-    n, dim = np.shape(drawn)
-    check_array("place", place, np.int64, (n,))
-    return _loss(
-        kernel_array("drawn", drawn, (n, dim)), kernel_array("features", features, (len(features), dim)), place
-    )
+    drawn = kernel_array("drawn", drawn, (None, None))
+    features = kernel_array("features", features, (None, drawn.shape[1]))
+    check_array("place", place, np.int64, (len(drawn),))
+    loss: float = _loss(drawn, features, place)
+    if math.isnan(loss) and len(place) and not 0 <= place.min() <= place.max() < len(features):
+        raise InputError(f"place must be from 0 to {len(features) - 1}, was {place.min()} to {place.max()}")
+    return loss
 
 
 def leader_loss_plainly(drawn: Matrix, features: Matrix, place: Integers) -> float:
@@ -66,10 +72,10 @@ def _loss(drawn: Matrix, features: Matrix, place: Integers) -> float:
     total = 0.0
     for i in range(n):
         if not 0 <= place[i] < len(features):
-            return np.nan
+            return math.nan
         ours, best = 0.0, 0.0
         for a in range(dim):
             ours += drawn[i, a] * features[0, a]
             best += drawn[i, a] * features[place[i], a]
         total += ours - best
-    return total / n
+    return float(total / n)
