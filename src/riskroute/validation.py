@@ -202,8 +202,8 @@ def _any_or_equal(wanted: int | None, length: int) -> bool:
 def kernel_array(name: str, value: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
     """Return an array of 64-bit real numbers, row after row in memory: what kernels take.
 
-    None in the shape stands for any length. It is ``value`` itself if that is one. An array that lies otherwise in memory
-    is copied, and anything else refused.
+    None in the shape stands for any length. It is ``value`` itself if that is one. An array that lies otherwise in
+    memory is copied, and anything else refused.
 
     Examples
     --------

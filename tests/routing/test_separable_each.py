@@ -48,7 +48,7 @@ def test_implicit_and_listed_sets_find_the_same_allocations(lot: int, caps: int 
 
 
 def test_lists_of_splits_find_them_too() -> None:
-    listed = routing_actions(8, 6)
+    listed = routing_actions(8, 6).listed()
     coefs = np.random.default_rng(0).standard_normal((100, 12))
     np.testing.assert_array_equal(listed.best_each(coefs), ActionSet.best_each(listed, coefs))
     np.testing.assert_array_equal(listed.shrunk().best_each(coefs), ActionSet.best_each(listed, coefs))

@@ -29,9 +29,8 @@ class HandleIndex:
     def __init__(self, handles: ActionBatch, count: int) -> None:
         self.handles = np.ascontiguousarray(exact_array("handles", handles, np.int64, (count, None)))
         for seed in range(8):
-            self.factors: Integers = (
-                np.random.default_rng(seed).integers(1, 2**62, self.handles.shape[1], dtype=np.int64) * 2 + 1
-            )
+            drawn = np.random.default_rng(seed).integers(1, 2**62, self.handles.shape[1], dtype=np.int64)
+            self.factors = np.asarray(drawn * 2 + 1)
             with np.errstate(over="ignore"):
                 keys = np.asarray((self.handles * self.factors).sum(axis=1))
             self.order = np.argsort(keys, kind="stable")

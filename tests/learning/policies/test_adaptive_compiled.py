@@ -54,7 +54,7 @@ def test_compiled_duels_fill_plans_alike(dim: int, budget: float | None) -> None
             compiled = CompiledDuel(*given).fill(np.random.default_rng(7), portions)
             assert compiled.tolist() == plain.tolist()
             explored += int(plain[1:].sum() > 0)
-    assert explored > 3  # some plans explore, others settle
+    assert 2 <= explored <= 14  # of 16 plans
 
 
 @pytest.mark.parametrize("draws", [1, 2, 5, 128])
@@ -101,6 +101,11 @@ def test_whole_runs_decide_alike_without_compiled_code(
     monkeypatch.setattr(adaptive, "leader_loss", leader_loss_plainly)
     monkeypatch.setattr(type(SETS[kind]), "best_each", ActionSet.best_each)
     calls = []
-    monkeypatch.setattr(beliefs, "draw_belief_plainly", lambda *given: calls.append(0) or draw_belief_plainly(*given))
+
+    def counted(*given: Any) -> np.ndarray:
+        calls.append(len(given))
+        return draw_belief_plainly(*given)
+
+    monkeypatch.setattr(beliefs, "draw_belief_plainly", counted)
     assert played(policy, SETS[kind]) == compiled
     assert calls
