@@ -346,9 +346,21 @@ def test_what_is_drawn_ahead_is_what_a_decision_would_have_drawn() -> None:
         fresh = Contextual.restore(router.state())
         assert not fresh.ready
         ahead = moment(1000 + number)
-        drawn = router.ready[""][1]
-        assert np.array_equal(drawn, fresh._drawn("", router.last_uses[""]))
-        assert fresh.route(ahead) == Contextual.restore(router.state()).route(ahead)
+        for ready, drawn in zip(router.ready[""][2], fresh._drawn("", *router.last_asked[""])[2], strict=True):
+            assert np.array_equal(ready, drawn)
+        again = Contextual.restore(router.state())
+        again.ready, again.last_asked = dict(router.ready), dict(router.last_asked)
+        assert fresh.route(ahead) == again.route(ahead)
+        assert not again.ready  # it was used
+
+
+def test_a_draw_that_was_made_for_another_kind_of_order_is_not_used() -> None:
+    router = Contextual()
+    router.route(moment(0))
+    child = ChildReport(0, "dark", "P", 100, 40, 10.01, 0.04, 5, 9)
+    router.learn(Report("0", (child,), complete=True, profit=-1.0))
+    other = moment(1, shares=400, pools=("Q",))
+    assert Contextual.restore(router.state()).route(other) == router.route(other)
 
 
 @pytest.mark.parametrize("budget", [0.0, 0.05, 10.0])
@@ -363,6 +375,7 @@ def test_the_compiled_choice_is_that_of_plans_compared_one_by_one(budget: float)
         best = mean.plan(price)
         worse = mean.outlook(drawn).objective(price) - mean.outlook(best).objective(price)
         wanted = drawn if worse <= budget else best
-        chosen, pools = desk.plan_under_draw(hazards, price, budget)
+        moments = desk.dark.moments(desk.uses, desk.shares, hazards)
+        chosen, pools = desk.plan_under_draw(moments, price, budget)
         assert chosen.units.tolist() == wanted.units.tolist()
         assert (chosen.before, pools) == (wanted.before, mean.tried.pools)

@@ -19,9 +19,9 @@ from riskroute.routers.patience import (
     PatienceOutlook,
     PatientPlan,
     Tried,
-    resting_tables,
     try_in_turn,
 )
+from riskroute.routers.patience_compiled import resting_tables_compiled
 from riskroute.routers.placement import PlacementPrices, one_exchange_placement
 
 
@@ -143,4 +143,4 @@ def test_tables_that_do_not_belong_together_are_refused() -> None:
         try_in_turn(["P"], np.zeros((1, 3)), np.zeros(2), 0.01, 0.0, np.arange(3.0))
     two = np.zeros((1, 3))
     with pytest.raises(InputError, match="tables of resting orders must belong to the same pools and units"):
-        resting_tables(two, two, np.zeros((2, 3)), two, np.zeros(2), 0.01, np.zeros(2), 0.0, np.arange(3.0))
+        resting_tables_compiled(two, two, np.zeros((2, 3)), two, np.zeros(2), 0.01, np.zeros(2), 0.0, np.arange(3.0))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Matrix
+from riskroute.arrays import Floats, Matrix
 from riskroute.errors import StateError
 from riskroute.parameters import parameter
 from riskroute.routers.context import Context
@@ -228,16 +228,17 @@ class Contextual(ContextualGreedy):
 
     name: ClassVar[str] = "contextual"
     budget: float = parameter(0.2, real_number, minimum=0)
-    ready: dict[str, tuple[list[Use], Matrix]] = field(init=False, repr=False)
+    ready: dict[str, tuple[list[Use], Floats, tuple[Matrix, Matrix]]] = field(init=False, repr=False)
     """By symbol, what pools are thought to hold in the next decision; made anew whenever something is learned."""
-    last_uses: dict[str, list[Use]] = field(init=False, repr=False)
+    last_asked: dict[str, tuple[list[Use], Floats]] = field(init=False, repr=False)
+    """By symbol, the uses of pools and the shares of children that the last decision was about."""
 
     def begin(self) -> None:
         super().begin()
-        self.ready, self.last_uses = {}, {}
+        self.ready, self.last_asked = {}, {}
 
     def choose(self, desk: ContextualDesk, price: float) -> tuple[PatientPlan, tuple[str, ...]]:
-        if not desk.pools:
+        if not desk.pools or desk.wait is None:
             return super().choose(desk, price)
         return desk.plan_under_draw(self._take_draw(desk), price, self.budget / desk.per_bp)
 
@@ -246,23 +247,25 @@ class Contextual(ContextualGreedy):
         super().absorb(order, children, profit)
         self._make_ready(symbol)
 
-    def _take_draw(self, desk: ContextualDesk) -> Matrix:
-        """What pools hold, drawn from the belief: what was made ready, or drawn now."""
+    def _take_draw(self, desk: ContextualDesk) -> tuple[Matrix, Matrix]:
+        """What children would find in pools under a draw of the belief: what was made ready, or drawn now."""
         symbol = desk.context.symbol
         found = self.ready.pop(symbol, None)
-        if found is None or found[0] != desk.uses:
-            found = (desk.uses, self._drawn(symbol, desk.uses))
-        self.last_uses[symbol] = desk.uses
-        return found[1]
+        if found is None or found[0] != desk.uses or found[1] is not desk.shares:
+            found = self._drawn(symbol, desk.uses, desk.shares)
+        self.last_asked[symbol] = (desk.uses, desk.shares)
+        return found[2]
 
     def _make_ready(self, symbol: str) -> None:
-        """Draw for the next order outside of its decision, as if it were of the kind of the last one."""
-        if symbol in self.last_uses:
-            self.ready[symbol] = (self.last_uses[symbol], self._drawn(symbol, self.last_uses[symbol]))
+        """Prepare the next decision outside of it, as if the next order were of the kind of the last one."""
+        if symbol in self.last_asked:
+            self.ready[symbol] = self._drawn(symbol, *self.last_asked[symbol])
+            self.dark_beliefs[symbol].moments(*self.last_asked[symbol])
 
-    def _drawn(self, symbol: str, uses: list[Use]) -> Matrix:
+    def _drawn(self, symbol: str, uses: list[Use], shares: Floats) -> tuple[list[Use], Floats, tuple[Matrix, Matrix]]:
         rng = np.random.default_rng(seed_stream(self.seed, self.name, symbol, self.routed))
-        return self.dark_beliefs[symbol].draw(uses, rng)
+        dark = self.dark_beliefs[symbol]
+        return uses, shares, dark.moments(uses, shares, dark.draw(uses, rng))
 
     def greedy(self, context: Context) -> Plan | None:
         desk = self.desk(context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -18,10 +18,9 @@ from riskroute.routers.patience import (
     Patience,
     PatienceOutlook,
     PatientPlan,
-    plan_under_draw,
-    resting_tables,
     try_in_turn,
 )
+from riskroute.routers.patience_compiled import plan_under_draw_compiled, resting_tables_compiled
 from riskroute.routers.plan import Plan
 
 
@@ -42,9 +41,7 @@ class ContextualDesk:
 
     def __init__(self, context: Context, lit: LitBelief, dark: DarkBelief, units: int, leak: float) -> None:
         self.context, self.dark = context, dark
-        self.unit = unit_shares(context.shares, context.lot, units)
-        count = -(-context.shares // self.unit)
-        self.shares: Floats = np.minimum(np.arange(count + 1.0) * self.unit, context.shares)
+        self.unit, self.shares = _parts(context.shares, context.lot, units)
         self.sweep: Floats = context.displayed.costs(self.shares)
         self.moment: Moment = moment_of(context, float(self.sweep[-1]) / context.shares)
         self.per_bp = 1e4 / (context.shares * context.mid)
@@ -78,7 +75,7 @@ class ContextualDesk:
             tried = try_in_turn(self.pools, found[:pools], self.prices, self.moment.sweep, self.leaking, shares)
         if wait is None:
             return Patience(shares, self.sweep, self.empty, self.empty, 0.0, tried)
-        tables = resting_tables(
+        tables = resting_tables_compiled(
             self.lit_cost,
             self.lit_variance,
             found[pools:],
@@ -96,23 +93,30 @@ class ContextualDesk:
         """What can be done with the order, as expected."""
         return self.patience(None)
 
-    def plan_under_draw(self, hazards: Matrix, price: float, allowance: float) -> tuple[PatientPlan, tuple[str, ...]]:
+    def plan_under_draw(
+        self, drawn: tuple[Matrix, Matrix], price: float, allowance: float
+    ) -> tuple[PatientPlan, tuple[str, ...]]:
         """Return the plan that is best if pools hold what was drawn, and the pools to try.
 
-        The plan that is best as expected, if the other one then costs more than ``allowance`` dollars beyond it.
+        Parameters
+        ----------
+        drawn : tuple[Matrix, Matrix]
+            Mean and variance of the shares that children would find under the draw, as of `DarkBelief.moments`.
+        price, allowance : float
+            The price of variance, and dollars by which the plan may seem worse than the one that is best as expected;
+            else that one is returned.
         """
         wait = self.wait
         if wait is None or not self.pools:
             return self.mean.plan(price), self.mean.tried.pools
-        units, before, worth = plan_under_draw(
+        units, before, worth = plan_under_draw_compiled(
             *(self.shares, self.sweep, self.lit_cost, self.lit_variance, wait.common, wait.later, self.extra),
             *(self.prices, self.moment.sweep, self.leaking),
             *self.dark.moments(self.uses, self.shares),
-            *self.dark.moments(self.uses, self.shares, hazards),
-            *(price, allowance),
+            *(*drawn, price, allowance),
         )
         pools = tuple(name for name, some in zip(self.pools, worth.tolist(), strict=True) if some)
-        return PatientPlan(units, before), pools
+        return PatientPlan(units, bool(before)), pools
 
     def simple_rules(self, patience: Patience) -> list[PatienceOutlook]:
         """Outlooks of the simple rules: what a router that learns must not be riskier than."""
@@ -150,6 +154,13 @@ class ContextualDesk:
             dark_rest=held["dark_rest"],
             limit=held["limit"],
         )
+
+
+@lru_cache(maxsize=64)
+def _parts(shares: int, lot: int, units: int) -> tuple[int, Floats]:
+    """Shares of a unit, and of 0, 1 .. units of an order; the last unit may be smaller. Nobody changes the array."""
+    unit = unit_shares(shares, lot, units)
+    return unit, np.minimum(np.arange(-(-shares // unit) + 1.0) * unit, shares)
 
 
 def _shares(units: Units, unit: int, shares: int) -> list[int]:

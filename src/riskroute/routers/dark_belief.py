@@ -129,7 +129,7 @@ class DarkBelief:
             return drawn
         key = tuple(uses)
         kept = self._expected.get(key)
-        if kept is None or not np.array_equal(kept[0], shares):
+        if kept is None or not (kept[0] is shares or np.array_equal(kept[0], shares)):
             kept = self._expected[key] = (shares, *_capped_moments(_EDGES, self._posteriors(key)[2], shares))
         return kept[1], kept[2]
 

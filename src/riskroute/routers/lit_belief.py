@@ -43,6 +43,7 @@ _LATER_FEATURES = 4
 _VOLATILITY_MEMORY = 0.98
 _ROUGHNESS = 1 / 15  # squared half-spreads a second, of a market that nobody has seen yet
 _DAY = 86_400 * 10**9  # nanoseconds
+_MARKETS = 16  # sets of venues whose deviations are kept
 
 
 class Waiting(NamedTuple):
@@ -92,6 +93,8 @@ class LitBelief:
         """The same in squared half-spreads, which other symbols can borrow."""
         self.moments, self.last, self.resets, self.settled = 0, 0, 0, 0
         self.change = ResidualTest(length=200)
+        self._own: dict[tuple[str, ...], tuple[TwoMapEstimate, int, Floats, tuple[str, ...]]] = {}
+        """By venues of a market: what each deviates by, as of an estimate, and the names of their outflows."""
 
     def see(self, public: Public, moment: Moment) -> None:
         """Learn from the outcomes of a moment."""
@@ -194,16 +197,11 @@ class LitBelief:
 
     def waiting(self, context: Context, moment: Moment, shares: Floats) -> Waiting:
         """Return what waiting with ``shares (n,)`` is expected to bring: `postings` times coefficients, compiled."""
-        books, known = context.books, context.features
+        books, known, half = context.books, context.features, moment.half_spread
         coef, var_coef = self.estimate.mean_coef, self.estimate.var_coef
         prices, sizes = books.side("bid" if context.sign > 0 else "ask")
-        columns = {name: place for place, name in enumerate(self.venues)}
-        flows, deviations = np.empty(len(prices)), np.zeros(len(prices))
-        for v, name in enumerate(books.venues):
-            flows[v] = known.get(f"outflow {name}", np.nan)
-            if name in columns:
-                deviations[v] = coef[POSTING_FEATURES + columns[name]]
-        half = moment.half_spread
+        deviations, names = self._deviations(books.venues)
+        flows = np.array([known.get(name, np.nan) for name in names])
         cost, variance, there = _posting_tables(
             *(prices[:, 0], sizes[:, 0], books.bid_sz[:, 0], books.ask_sz[:, 0], books.makers, flows, deviations),
             *(np.array(moment), books.mid, context.sign, context.tick, context.horizon),
@@ -212,6 +210,20 @@ class LitBelief:
         spread = self._variance_rate(moment) * context.horizon
         later = moment.sweep + half * float((_later_features(moment) @ self.sweep_later.estimate.mean_coef)[0])
         return Waiting(cost, variance, there, float(var_coef[0]) * spread, later)
+
+    def _deviations(self, venues: tuple[str, ...]) -> tuple[Floats, tuple[str, ...]]:
+        """What venues deviate by, ``(V,)``, and the names of their outflows, kept until there is another estimate."""
+        estimate, count = self.estimate, len(self.venues)
+        kept = self._own.get(venues)
+        if kept is None or kept[0] is not estimate or kept[1] != count:
+            own = np.zeros(len(venues))
+            for v, name in enumerate(venues):
+                if name in self.venues:
+                    own[v] = estimate.mean_coef[POSTING_FEATURES + self.venues.index(name)]
+            if len(self._own) >= _MARKETS:
+                self._own.clear()
+            kept = self._own[venues] = (estimate, count, own, tuple(f"outflow {name}" for name in venues))
+        return kept[2], kept[3]
 
     def state(self) -> dict[str, Any]:
         """Everything, as plain values."""

@@ -123,7 +123,12 @@ def resting_tables_compiled(
     common: float,
     shares: Floats,
 ) -> tuple[Matrix, Matrix]:
-    """`riskroute.routers.patience.resting_tables`, compiled."""
+    """Put the tables of orders that rest in pools, ``(J, U + 1)``, below those of limit orders, ``(V, U + 1)``.
+
+    What is ``found`` costs the price of its pool, the remainder is swept ``later``, and ``extra`` is paid for every
+    share; the variance is that of what is found, ``spread``, times the square of what a fill saves. What is found is
+    exposed to the ``common`` move of the mid for a part of the time only; what it is spared comes off that variance.
+    """
     first, pools, width = len(cost), len(found), len(shares)
     if cost.shape != variance.shape or found.shape != spread.shape or len(prices) != pools or len(extra) != pools:
         raise InputError("tables of resting orders must belong to the same pools and units, and did not")
@@ -204,7 +209,31 @@ def plan_under_draw_compiled(
     price: float,
     allowance: float,
 ) -> tuple[Units, bool, Flags]:
-    """`riskroute.routers.patience.plan_under_draw`, compiled."""
+    """Return the plan that is best under a draw of what pools hold, unless it seems too expensive.
+
+    Parameters
+    ----------
+    shares, sweep, lit_cost, lit_variance, common
+        As of a `riskroute.routers.patience.Patience`; tables of limit orders alone.
+    later, extra, prices : float, Floats, Floats
+        As of `resting_tables_compiled`.
+    share_sweep, least : float
+        What a share costs otherwise, and dollars that trying a pool must save.
+    found, spread : Matrix
+        What pools are expected to fill, and its variance: of orders that try them, then of orders that rest,
+        ``(2 J, U + 1)``.
+    drawn, drawn_spread : Matrix
+        The same under the draw.
+    price, allowance : float
+        The price of variance, and dollars by which the plan may seem worse than the best one.
+
+    Returns
+    -------
+    units, before
+        As of a `riskroute.routers.patience.PatientPlan`.
+    worth : Flags
+        Pools that are worth trying, ``(J,)``.
+    """
     pools = len(prices)
     worth, together, nothing, pays = in_turn_compiled(found[:pools], prices, share_sweep, least, shares)
     cost, variance = resting_tables_compiled(
