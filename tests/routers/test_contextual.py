@@ -180,15 +180,16 @@ def test_a_plan_that_is_sent_seems_worse_than_the_best_by_no_more_than_the_budge
     assert budget == 0.0 or kind is ContextualIds or others > 0
 
 
-def test_tails_have_a_price_that_rises_until_they_are_no_worse_than_those_of_simple_rules() -> None:
+def test_tails_that_are_no_worse_than_those_of_simple_rules_cost_little() -> None:
     free, bound = ContextualGreedy(kappa=0.0, guard_tails=False), ContextualGreedy(kappa=0.0)
     for router in (free, bound):
         taught(router, {"A": 0.8, "B": 0.7}, deviation=0.05)
         for number in range(1000, 1300):
             router.route(moment(number))
-    assert free.prices == {}
-    (price,) = bound.prices.values()
-    assert price > 1e-3
+    assert free.tails == {}
+    ((price, _, excess),) = bound.tails.values()
+    assert price < 0.3  # it began there, and nothing is riskier than the rule
+    assert excess <= 0.0
     waits = [sum(router.route(moment(2000)).limit.values()) for router in (free, bound)]
     assert waits[1] <= waits[0]
 
@@ -257,7 +258,8 @@ def test_a_damaged_state_is_refused() -> None:
         {"dark_state": {}},
         {"venues": [3]},
         {"routed": -1},
-        {"prices": {"6 10": -1.0}},
+        {"tails": {"6 10": [-1.0, 0.0, 0.0]}},
+        {"tails": {"6 10": [1.0, 0.0]}},
         {"kept": 3},
     )
     for damage in damages:

@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from riskroute.arrays import Floats, Matrix, Units
+from riskroute.errors import StateError
 from riskroute.routers.context import Context
 from riskroute.routers.dark_allocation import unit_shares
 from riskroute.routers.dark_belief import DarkBelief
@@ -16,12 +17,12 @@ from riskroute.routers.moment import Moment, moment_of
 from riskroute.routers.patience import (
     NO_POOLS,
     Patience,
-    PatienceOutlook,
     PatientPlan,
     try_in_turn,
 )
 from riskroute.routers.patience_compiled import plan_under_draw_compiled, resting_tables_compiled
 from riskroute.routers.plan import Plan
+from riskroute.routers.tails_compiled import limit_beyond_compiled, plan_beyond_compiled
 
 
 class ContextualDesk:
@@ -37,14 +38,27 @@ class ContextualDesk:
         Parts at most into which the order is cut.
     leak : float
         Probability per 1,000 shares sent to a pool that the best price fades.
+    weight, level : float
+        Dollars charged for a dollar beyond a level, in basis points.
     """
 
-    def __init__(self, context: Context, lit: LitBelief, dark: DarkBelief, units: int, leak: float) -> None:
-        self.context, self.dark = context, dark
+    def __init__(
+        self,
+        context: Context,
+        lit: LitBelief,
+        dark: DarkBelief,
+        units: int,
+        leak: float,
+        weight: float = 0.0,
+        level: float = 0.0,
+    ) -> None:
+        self.context, self.dark, self.weight = context, dark, weight
         self.unit, self.shares = _parts(context.shares, context.lot, units)
         self.sweep: Floats = context.displayed.costs(self.shares)
         self.moment: Moment = moment_of(context, float(self.sweep[-1]) / context.shares)
         self.per_bp = 1e4 / (context.shares * context.mid)
+        self.level = level / 1e4 * context.mid
+        """The level, in dollars a share."""
         self.leaking = leak * context.shares**2 / 1000 * context.tick
         """Dollars that a leak costs, on average."""
         half = self.moment.half_spread
@@ -62,12 +76,14 @@ class ContextualDesk:
             self.notes["later"] = self.wait.later
             there = np.flatnonzero(self.wait.there)
             self.lit_cost, self.lit_variance = self.wait.cost[there], self.wait.variance[there]
+            self.law = self.wait.law[there]
             names = context.books.venues
             self.places = [("limit", names[v]) for v in there] + [("dark_rest", pool) for pool in self.pools]
             self.extra = half * np.array([max(self.dark.adverse_selection(pool), 0.0) for pool in self.pools])
 
-    def patience(self, hazards: Matrix | None) -> Patience:
-        """What can be done with the order, as expected or if pools hold what was drawn."""
+    def patience(self, hazards: Matrix | None, *, charged: bool = True) -> Patience:
+        """What can be done with the order, as expected or if pools hold what was drawn; tails ``charged`` or not."""
+        weight = self.weight if charged else 0.0
         wait, shares, pools = self.wait, self.shares, len(self.pools)
         found, spread = self.dark.moments(self.uses, shares, hazards) if pools else (self.empty, self.empty)
         tried = NO_POOLS
@@ -75,8 +91,12 @@ class ContextualDesk:
             tried = try_in_turn(self.pools, found[:pools], self.prices, self.moment.sweep, self.leaking, shares)
         if wait is None:
             return Patience(shares, self.sweep, self.empty, self.empty, 0.0, tried)
+        cost, sweep, level = self.lit_cost, self.sweep, self.level
+        if weight > 0:
+            cost = cost + weight * limit_beyond_compiled(self.law, wait.slopes, wait.later, wait.move, shares, level)
+            sweep = sweep + weight * np.maximum(sweep - level * shares, 0.0)
         tables = resting_tables_compiled(
-            self.lit_cost,
+            cost,
             self.lit_variance,
             found[pools:],
             spread[pools:],
@@ -85,8 +105,11 @@ class ContextualDesk:
             self.extra,
             wait.common,
             shares,
+            wait.move,
+            weight,
+            level,
         )
-        return Patience(shares, self.sweep, *tables, wait.common, tried)
+        return Patience(shares, sweep, *tables, wait.common, tried)
 
     @cached_property
     def mean(self) -> Patience:
@@ -113,28 +136,49 @@ class ContextualDesk:
             *(self.shares, self.sweep, self.lit_cost, self.lit_variance, wait.common, wait.later, self.extra),
             *(self.prices, self.moment.sweep, self.leaking),
             *self.dark.moments(self.uses, self.shares),
-            *(*drawn, price, allowance),
+            *(*drawn, price, allowance, self.law, wait.slopes, wait.move, self.weight, self.level),
         )
         pools = tuple(name for name, some in zip(self.pools, worth.tolist(), strict=True) if some)
         return PatientPlan(units, bool(before)), pools
 
-    def simple_rules(self, patience: Patience) -> list[PatienceOutlook]:
-        """Outlooks of the simple rules: what a router that learns must not be riskier than."""
+    def beyond(self, plan: PatientPlan, level: float) -> tuple[float, float]:
+        """How likely a plan is believed to cost more than a level, and how much more on average, in basis points."""
+        wait, tried = self.wait, self.mean.tried
+        if wait is None:
+            raise StateError("an order without time has no plan that waits")
+        found = self.dark.moments(self.uses, self.shares)[0][len(self.pools) :] if self.pools else self.empty
+        chance, more = plan_beyond_compiled(
+            *(self.shares, self.sweep, plan.units, plan.before),
+            *(tried.found_if_any, tried.nothing, tried.price, bool(tried.pools)),
+            *(self.law, wait.slopes, found, self.prices, wait.later, wait.move, level / self.per_bp),
+        )
+        return chance, more * self.per_bp
+
+    @property
+    def move_bps(self) -> float:
+        """The deviation of the mid until the horizon, in basis points."""
+        return 0.0 if self.wait is None else self.wait.move * self.per_bp * self.context.shares
+
+    def simple_rule(self, price: float) -> PatientPlan:
+        """Return the simple rule that seems best at a price of variance: a router must not be riskier than that."""
+        plain = self.mean if self.weight == 0 else self.patience(None, charged=False)
+        return min(self._simple_rules(plain.units), key=lambda rule: plain.outlook(rule).objective(price))
+
+    def _simple_rules(self, units: int) -> list[PatientPlan]:
         nothing = np.zeros(len(self.places), dtype=np.int64)
         rules = [PatientPlan(nothing, before=True)]
         venue = quickest_venue(self.context)
         if ("limit", venue) in self.places:
             posted = nothing.copy()
-            posted[self.places.index(("limit", venue))] = patience.units
+            posted[self.places.index(("limit", venue))] = units
             rules.append(PatientPlan(posted, before=True))
         resting = [place for place, (kind, _) in enumerate(self.places) if kind == "dark_rest"]
-        found = [patience.outlook(rule) for rule in rules]
         if resting:
             even = nothing.copy()
-            even[resting] = patience.units // len(resting)
-            even[resting[0]] += patience.units - int(even.sum())
-            found.append(patience.outlook(PatientPlan(even, before=False)))
-        return found
+            even[resting] = units // len(resting)
+            even[resting[0]] += units - int(even.sum())
+            rules.append(PatientPlan(even, before=False))
+        return rules
 
     def plan(self, chosen: PatientPlan, tried: tuple[str, ...]) -> Plan:
         """Return the child orders of a plan that tries some pools, if it has anything to try them with."""

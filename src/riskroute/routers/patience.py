@@ -8,7 +8,6 @@ same move of the mid, which depends on their total alone, so that the best plan 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +18,6 @@ from riskroute.arrays import Floats, Matrix, Units
 from riskroute.routers.patience_compiled import (
     best_plan_compiled,
     in_turn_compiled,
-    mixture_shortfall_compiled,
     outlook_compiled,
 )
 
@@ -82,19 +80,6 @@ class PatienceOutlook:
     def objective(self, price: float) -> float:
         """Cost plus ``price`` dollars for every squared dollar."""
         return self.cost + price * self.variance
-
-    def shortfall(self, heavy: float = 1.0) -> float:
-        """Expected shortfall (5 %) in dollars, of costs that are normal whether pools hold something or nothing.
-
-        ``heavy`` makes both deviations larger: tails are heavier than those of a normal law.
-
-        Examples
-        --------
-        >>> round(PatienceOutlook(0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0).shortfall(), 4)
-        2.0627
-        """
-        deviations = heavy * math.sqrt(self.unlucky_variance), heavy * math.sqrt(self.lucky_variance)
-        return float(mixture_shortfall_compiled(self.unlucky, deviations[0], self.lucky, deviations[1], self.nothing))
 
 
 @dataclass(frozen=True, eq=False)
