@@ -131,6 +131,7 @@ def outcome(number: int, rng: np.random.Generator) -> Public:
     moved = -0.03 * z  # of a sale: the mid falls
     sweep = 0.013 + 0.03 * z
     earned = {"A": 0.01, "B": 0.04}
+    outcomes: dict[str, dict[str, tuple[float, ...]]]
     outcomes = {name: {"limit": (100 * (earned[name] if done else -sweep),)} for name, done in filled.items()}
     queues = {name: QueueOutcome(10.02, 900, 5000 if done else 0) for name, done in filled.items()}
     return Public(context, outcomes, queues, Later(context.mid + moved, sweep))

@@ -69,9 +69,11 @@ class ContextualGreedy(Router):
 
     Notes
     -----
-    A plan that waits has fatter tails than one that does not, whatever it saves on average. With ``guard_tails``
-    the price of variance is raised until the expected shortfall that the belief predicts is, on average over orders, no
-    more than that of the best of ``dark-first+sweep``, ``dark-first+post+sweep``, ``rest-even+sweep`` and ``sweep``.
+    A plan that waits has fatter tails than one that does not, whatever it saves on average. With ``guard_tails`` what
+    plans cost beyond the level that the best simple rule exceeds with 5 % of its orders is charged, at a price that
+    rises until they cost no more beyond it than the rule, on average over orders: then their expected shortfall is no
+    more than the rule's. The rule is the best of ``dark-first+sweep``, ``dark-first+post+sweep`` and
+    ``rest-even+sweep``.
 
     Examples
     --------

@@ -132,11 +132,29 @@ class ContextualDesk:
         wait = self.wait
         if wait is None or not self.pools:
             return self.mean.plan(price), self.mean.tried.pools
+        found, spread = self.dark.moments(self.uses, self.shares)
         units, before, worth = plan_under_draw_compiled(
-            *(self.shares, self.sweep, self.lit_cost, self.lit_variance, wait.common, wait.later, self.extra),
-            *(self.prices, self.moment.sweep, self.leaking),
-            *self.dark.moments(self.uses, self.shares),
-            *(*drawn, price, allowance, self.law, wait.slopes, wait.move, self.weight, self.level),
+            self.shares,
+            self.sweep,
+            self.lit_cost,
+            self.lit_variance,
+            wait.common,
+            wait.later,
+            self.extra,
+            self.prices,
+            self.moment.sweep,
+            self.leaking,
+            found,
+            spread,
+            drawn[0],
+            drawn[1],
+            price,
+            allowance,
+            self.law,
+            wait.slopes,
+            wait.move,
+            self.weight,
+            self.level,
         )
         pools = tuple(name for name, some in zip(self.pools, worth.tolist(), strict=True) if some)
         return PatientPlan(units, bool(before)), pools
@@ -148,9 +166,21 @@ class ContextualDesk:
             raise StateError("an order without time has no plan that waits")
         found = self.dark.moments(self.uses, self.shares)[0][len(self.pools) :] if self.pools else self.empty
         chance, more = plan_beyond_compiled(
-            *(self.shares, self.sweep, plan.units, plan.before),
-            *(tried.found_if_any, tried.nothing, tried.price, bool(tried.pools)),
-            *(self.law, wait.slopes, found, self.prices, wait.later, wait.move, level / self.per_bp),
+            self.shares,
+            self.sweep,
+            plan.units,
+            plan.before,
+            tried.found_if_any,
+            tried.nothing,
+            tried.price,
+            bool(tried.pools),
+            self.law,
+            wait.slopes,
+            found,
+            self.prices,
+            wait.later,
+            wait.move,
+            level / self.per_bp,
         )
         return chance, more * self.per_bp
 

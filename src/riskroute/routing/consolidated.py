@@ -89,7 +89,7 @@ class ConsolidatedBook:
         self.prices: Matrix = exact_array("prices", prices, np.float64, (None, None))
         self.sizes: Matrix = exact_array("sizes", sizes, np.float64, self.prices.shape)
         self.takers: Vector = exact_array("takers", takers, np.float64, (len(self.prices),))
-        wrong, self.sizes, self._venues, self._levels, *steps = _consolidated(
+        wrong, self.sizes, self._venues, self._levels, ends, totals, each = _consolidated(
             np.ascontiguousarray(self.prices),
             np.ascontiguousarray(self.sizes),
             np.ascontiguousarray(self.takers),
@@ -99,7 +99,7 @@ class ConsolidatedBook:
             raise InputError("sizes must not be negative, one was")
         if wrong != _RIGHT:
             raise InputError(f"prices of a venue must be its best level first, was {prices[wrong].tolist()}")
-        self._steps: tuple[Floats, Floats, Floats] = tuple(steps)
+        self._steps: tuple[Floats, Floats, Floats] = (ends, totals, each)
         """Cumulated shares and costs, ``(N + 1,)`` from 0, and the cost of a share on each level, ``(N,)``."""
 
     @cached_property
