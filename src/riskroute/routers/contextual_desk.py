@@ -116,6 +116,11 @@ class ContextualDesk:
         """What can be done with the order, as expected."""
         return self.patience(None)
 
+    @cached_property
+    def plain(self) -> Patience:
+        """The same without what is charged for tails."""
+        return self.patience(None, charged=False)
+
     def plan_under_draw(
         self, drawn: tuple[Matrix, Matrix], price: float, allowance: float
     ) -> tuple[PatientPlan, tuple[str, ...]]:
@@ -161,7 +166,7 @@ class ContextualDesk:
 
     def beyond(self, plan: PatientPlan, level: float) -> tuple[float, float]:
         """How likely a plan is believed to cost more than a level, and how much more on average, in basis points."""
-        wait, tried = self.wait, self.mean.tried
+        wait, tried = self.wait, self.plain.tried
         if wait is None:
             raise StateError("an order without time has no plan that waits")
         found = self.dark.moments(self.uses, self.shares)[0][len(self.pools) :] if self.pools else self.empty
@@ -191,7 +196,7 @@ class ContextualDesk:
 
     def simple_rule(self, price: float) -> PatientPlan:
         """Return the simple rule that seems best at a price of variance: a router must not be riskier than that."""
-        plain = self.mean if self.weight == 0 else self.patience(None, charged=False)
+        plain = self.plain
         return min(self._simple_rules(plain.units), key=lambda rule: plain.outlook(rule).objective(price))
 
     def _simple_rules(self, units: int) -> list[PatientPlan]:
