@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
@@ -60,6 +61,8 @@ class Desk:
         self.stream, self.limits, self.places, self.learner = stream, limits, places, learner
         self.quotes, self.seconds = quotes, seconds
         self.safe = Sweep()
+        self.on_asked: Callable[[float], None] = _ignore
+        """Told how many seconds the router took, after every decision."""
         self._thread = None if seconds is None else ThreadPoolExecutor(1, "riskroute router")
 
     def close(self) -> None:
@@ -128,6 +131,13 @@ class Desk:
         return decision, children, refusal
 
     def _ask(self, order: ParentOrder, now: int) -> Plan:
+        began = time.perf_counter()
+        try:
+            return self._asked(order, now)
+        finally:
+            self.on_asked(time.perf_counter() - began)
+
+    def _asked(self, order: ParentOrder, now: int) -> Plan:
         if self._thread is None or self.seconds is None:
             return self.learner.decide(order, now)
         asked: Future[Plan] = self._thread.submit(self.learner.decide, order, now)
@@ -174,3 +184,7 @@ class Desk:
         except InputError:
             price = parent.mid
         return Marked(at=now, parent=parent.order.key, price=price)
+
+
+def _ignore(seconds: float) -> None:
+    """Take no note of a time."""

@@ -55,6 +55,10 @@ class RefusedError(StateError):
     """An order is not accepted, now; it says why."""
 
 
+class KeyUsedError(InputError):
+    """An order has the key of another one."""
+
+
 class Engine(EngineCore):
     """A router that trades.
 
@@ -317,13 +321,18 @@ class Engine(EngineCore):
                 Expired(at=now, parent=name) if kind == "deadline" else Recalled(at=now, parent=name, kind="dark_rest")
             )
 
+    def known(self, order: ParentOrder) -> Future[Decision] | None:
+        """The answer to an order that came before, None to a new one; its quotes do not matter."""
+        with self._lock:
+            return self._known(order.key, order_digest(order))
+
     def _known(self, key: str, digest: bytes) -> Future[Decision] | None:
         parent = self.state.parents.get(key) or archived_order(self.state, key)
         known = self.state.retired.get(key) if parent is None else parent.digest
         if known is None:
             return None
         if known != digest:
-            raise InputError(f"key must be new for a new order, was {shown(key)}, which another order has")
+            raise KeyUsedError(f"key must be new for a new order, was {shown(key)}, which another order has")
         if parent is None:
             raise InputError(f"key must be of the last two days, was {shown(key)}, whose order is done with")
         waiting = self._answers.get(key)

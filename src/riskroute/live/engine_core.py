@@ -54,6 +54,11 @@ class EngineCore:
         self._snapshot_at = 0
         self._clocks = (0, 0)
 
+    @property
+    def lock(self) -> threading.RLock:
+        """Held by who looks at `state` from outside."""
+        return self._lock
+
     def _put(self, first: AnyEvent | Next) -> Future[list[int]]:
         """Apply an event and what follows from it, and write all of it down at once."""
         todo: deque[AnyEvent | Next] = deque([first])
