@@ -97,7 +97,9 @@ def live_serve_command(config: ConfigArgument) -> None:
     state = service.engine.state
 
     def started() -> None:
-        say(f"{read.mode} on http://{read.listen} with {service.engine.learner.router.name}: {state.decisions:,} orders")
+        say(
+            f"{read.mode} on http://{read.listen} with {service.engine.learner.router.name}: {state.decisions:,} orders"
+        )
         if state.halted:
             say(f"trading is halted: {state.halted}")
 

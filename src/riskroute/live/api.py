@@ -148,6 +148,4 @@ def _halt_by_signal(service: Service) -> None:
     try:
         service.halt("the signal SIGUSR1 came", "signal")
     except RiskrouteError as error:
-        LOGGER.error("halt by signal: %s", error)  # noqa: TRY400 - the sentence says all
-
-
+        LOGGER.error("halt by signal: %s", error)

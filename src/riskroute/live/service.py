@@ -204,7 +204,9 @@ class Service:
         now, limits = self.clock(), self.engine.limits
         for quote in made:
             if quote.at - now > limits.clock_jump:
-                raise InputError(f"at of {quote.venue} must not be in the future, was {(quote.at - now) / 1e9:g} s ahead")
+                raise InputError(
+                    f"at of {quote.venue} must not be in the future, was {(quote.at - now) / 1e9:g} s ahead"
+                )
         self.board.put(quotes.symbol, made)
         return len(made)
 

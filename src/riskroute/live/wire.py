@@ -51,7 +51,7 @@ class OrderIn(Record, frozen=True):
     deadline: Int
     quotes: tuple[QuoteIn, ...] = ()
     limit: Int | None = None
-    features: dict[str, float] = {}
+    features: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 class QuotesIn(Record, frozen=True):
