@@ -13,12 +13,12 @@ import httpx
 from starlette.applications import Starlette
 
 from riskroute.live.api import make_app
-from riskroute.live.config import LiveConfig, live_config, new_token, token_hash
+from riskroute.live.config import LiveConfig, live_config, token_hash
 from riskroute.live.log_memory import MemoryLog, MemoryStore
 from riskroute.live.orders import NANO
 from riskroute.live.service import Service
 
-TOKENS = {name: new_token() for name in ("trade", "halt", "read")}
+TOKENS = {name: f"the-token-that-is-good-for-{name}" for name in ("trade", "halt", "read")}
 
 
 def service_config(folder: Path, **more: Any) -> LiveConfig:

@@ -25,7 +25,7 @@ from riskroute.live.page import page_routes
 from riskroute.live.service import LOGGER, Service
 from riskroute.live.stream import event_stream
 from riskroute.live.views import order_view, positions_view, state_view
-from riskroute.live.wire import HaltIn, OrderIn, QuotesIn, read_json
+from riskroute.live.wire import HaltIn, OrderIn, QuotesIn, ShadowIn, read_json
 
 Value = TypeVar("Value")
 
@@ -34,6 +34,13 @@ async def post_order(call: Call) -> Response:
     """Accept an order, and answer with its decision."""
     order = read_json(await call.body(), OrderIn, "an order")
     return answer_json(await waited(call.service.submit(order)))
+
+
+async def post_shadow_order(call: Call) -> Response:
+    """Judge an order that another router has executed, and learn from it."""
+    given = read_json(await call.body(), ShadowIn, "an executed order")
+    judged = await waited(call.service.shadow(given))
+    return answer_json({"key": given.order.key, "known": True} if judged is None else judged)
 
 
 async def get_order(call: Call) -> Response:
@@ -97,6 +104,7 @@ ADDRESSES: tuple[tuple[str, str, str, Answer], ...] = (
     ("GET", "/orders/{key:path}", "read", get_order),
     ("GET", "/positions", "read", get_positions),
     ("GET", "/state", "read", get_state),
+    ("POST", "/shadow/orders", "trade", post_shadow_order),
     ("POST", "/quotes", "trade", post_quotes),
     ("POST", "/halt", "halt", post_halt),
     ("POST", "/resume", "trade", post_resume),

@@ -17,7 +17,7 @@ from riskroute.live.desk import Desk
 from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits, automatic_halt
 from riskroute.live.log import Entry, Log
-from riskroute.live.orders import Accepted, AnyEvent, Halted, Planned, Sent, Settled, Withheld, encode_event
+from riskroute.live.orders import Accepted, AnyEvent, Halted, Planned, Sent, Settled, Shadowed, Withheld, encode_event
 from riskroute.live.recovery import snapshot_saver
 from riskroute.live.venues.gateway import Gateway
 
@@ -78,8 +78,10 @@ class EngineCore:
                 elif isinstance(effect, Next):
                     todo.append(effect)
                 elif isinstance(effect, Learn):
+                    if not isinstance(event, Shadowed):
+                        todo.append(self.desk.settled(effect.order, effect.outcome, event.at, self.state.settled))
+                    self.desk.yardstick.learn(effect.order, effect.outcome.slots)
                     self.learner.settle(self.state.events, effect.outcome)
-                    todo.append(Settled(at=event.at, outcome=effect.outcome))
                 elif isinstance(effect, Alert) and not self.state.halted:
                     todo.append(Halted(at=event.at, reason=effect.reason, by="book"))
             if not self.state.halted and (reason := automatic_halt(self.limits, self.state)):
@@ -248,6 +250,6 @@ class EngineCore:
 
 def _key(event: AnyEvent) -> str:
     """What must not be in the log twice."""
-    if isinstance(event, Accepted):
+    if isinstance(event, Accepted | Shadowed):
         return event.order.key
     return event.outcome.parent if isinstance(event, Settled) else ""

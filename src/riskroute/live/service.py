@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from riskroute.errors import InputError, StateError
 from riskroute.live.board import QuoteBoard
@@ -22,11 +24,24 @@ from riskroute.live.engine import Engine, RefusedError
 from riskroute.live.log import Log
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import Decision
+from riskroute.live.shadow import Judged, ShadowEngine
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.served import FeeMarket, JournalledVenue, ServedVenue
-from riskroute.live.wire import OrderIn, QuotesIn, checked_parent, instrument_of, nano, parent_order, venue_quotes
+from riskroute.live.wire import (
+    OrderIn,
+    QuotesIn,
+    ShadowIn,
+    checked_parent,
+    checked_times,
+    instrument_of,
+    nano,
+    parent_order,
+    venue_quotes,
+)
 from riskroute.routers.registry import make_router, restore_router, router_parameters
 from riskroute.routers.router import Router
+
+Value = TypeVar("Value")
 
 HALT_FILE_SECONDS = 0.2
 """The halt file is looked for so often."""
@@ -111,7 +126,8 @@ class Service:
         self._worker: Executor | None = None
         if config.router.refit_every:
             self._worker = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
-        self.engine = Engine(
+        kind = ShadowEngine if config.mode == "shadow" else Engine
+        self.engine = kind(
             self.log,
             configured_venues(config, self.board, clock),
             router,
@@ -162,11 +178,18 @@ class Service:
 
     def submit(self, order: OrderIn) -> Future[Decision]:
         """Hand an order to the desk's thread; the decision, or the reason why there is none, comes later."""
-        answer: Future[Decision] = Future()
+        return self._at_the_desk(lambda: self._accepted(order))
+
+    def shadow(self, given: ShadowIn) -> Future[Judged | None]:
+        """Hand an order that another router has executed to the desk's thread."""
+        return self._at_the_desk(lambda: self._watched(given))
+
+    def _at_the_desk(self, door: Callable[[], Future[Value]]) -> Future[Value]:
+        answer: Future[Value] = Future()
 
         def work() -> None:
             try:
-                given = self._accepted(order)
+                given = door()
             except Exception as error:  # whatever it is, somebody waits for it
                 answer.set_exception(error)
             else:
@@ -194,6 +217,13 @@ class Service:
         if order.quotes:
             self.board.put(made.symbol, made.quotes)
         return answer
+
+    def _watched(self, given: ShadowIn) -> Future[Judged | None]:
+        if not isinstance(self.engine, ShadowEngine):
+            raise StateError("mode must be shadow for orders of another router, was live")
+        order = msgspec.structs.replace(parent_order(self.config, given.order), received=given.arrived)
+        checked_times(self.config, order, self.clock())
+        return self.engine.shadow(order, given.children)
 
     def quote(self, quotes: QuotesIn) -> int:
         """Take books; returns for how many venues."""
@@ -253,7 +283,7 @@ class Service:
                 self.engine.halt(f"the file {self.config.halt_file} is there", "file")
 
 
-def _pass_on(done: Future[Decision], answer: Future[Decision]) -> None:
+def _pass_on(done: Future[Value], answer: Future[Value]) -> None:
     error = done.exception()
     if error is None:
         answer.set_result(done.result())

@@ -54,6 +54,28 @@ class OrderIn(Record, frozen=True):
     features: dict[str, float] = msgspec.field(default_factory=dict)
 
 
+class ChildIn(Record, frozen=True):
+    """A child of another router, done with: price a share and fee in all in 1e-9 dollars, times in ns since 1970."""
+
+    kind: Literal["dark", "dark_rest", "limit", "take", "sweep"]
+    place: str
+    sent: Int
+    filled: Int
+    price: Int = 0
+    fee: Int = 0
+    sent_at: Int = 0
+    last_fill: Int = 0
+    done_at: Int = 0
+
+
+class ShadowIn(Record, frozen=True):
+    """An order that another router has executed, with the books at its arrival, and all its children."""
+
+    order: OrderIn
+    arrived: Int
+    children: tuple[ChildIn, ...]
+
+
 class QuotesIn(Record, frozen=True):
     """Books of a symbol."""
 
@@ -154,6 +176,20 @@ def checked_parent(config: LiveConfig, order: ParentOrder, now: int) -> ParentOr
             f"deadline must be within {config.longest_seconds:g} s, was {(order.deadline - now) / NANO:g} s"
         )
     return order
+
+
+def checked_times(config: LiveConfig, order: ParentOrder, now: int) -> None:
+    """Raise `InputError` for an order whose arrival, books and deadline cannot be one after the other."""
+    if not order.quotes:
+        raise InputError("quotes must be given with an order that was executed elsewhere, were not")
+    if not 0 < order.received <= now + NANO:
+        raise InputError(f"arrived must be a time in the past, was {order.received}")
+    if not 0 <= order.deadline - order.received <= config.longest_seconds * NANO:
+        raise InputError(f"deadline must be within {config.longest_seconds:g} s of the arrival, was not")
+    age = order.received - max(quote.at for quote in order.quotes)
+    most = config.limits.quote_seconds
+    if abs(age) > most * NANO:
+        raise InputError(f"quotes must be at most {most:g} s from the arrival, was {age / NANO:g} s")
 
 
 def instrument_of(config: LiveConfig, symbol: str) -> InstrumentConfig:
