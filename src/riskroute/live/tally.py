@@ -96,6 +96,8 @@ class Tally(msgspec.Struct):
     saving: int = 0
     saving_bps: BatchMean = msgspec.field(default_factory=BatchMean)
     """What was saved against ``dark-first+sweep``, or would have been against the router that is watched."""
+    known_bps: BatchMean = msgspec.field(default_factory=BatchMean)
+    """The same over orders where nothing had to be guessed."""
     guessed: int = 0
     """Shares of estimates whose fate was guessed."""
     explored: int = 0
@@ -127,6 +129,8 @@ class Tally(msgspec.Struct):
         self.saving += saving
         self.saving_bps.add(1e4 * saving / value if value else 0.0)
         self.guessed += guessed
+        if not guessed:
+            self.known_bps.add(1e4 * saving / value if value else 0.0)
 
     def view(self) -> dict[str, Any]:
         """All of it in dollars and basis points."""
@@ -136,6 +140,7 @@ class Tally(msgspec.Struct):
             "cost_bps": self.cost_bps.view(),
             "saving_dollars": self.saving / NANO,
             "saving_bps": self.saving_bps.view(),
+            "known_saving_bps": self.known_bps.view(),
             "guessed_shares": self.guessed,
             "marked": self.marked,
             "late": self.late,

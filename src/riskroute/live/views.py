@@ -115,4 +115,5 @@ def state_view(service: Service) -> dict[str, Any]:
                 for name in list(state.unknown)[:RECENT]
             ],
             "positions": positions_view(service),
+            "tally": state.tally.view(),
         }

@@ -29,7 +29,7 @@ REFRESH = 20
 MOST = 100_000
 """A child counts as one of so many shares at most."""
 
-_BENCHMARK_TAILS = [0.5 * 0.85**k for k in range(len(EDGES))]
+_STRENGTH = 2.0  # trials that the first guess is worth
 
 
 class Estimate(NamedTuple):
@@ -50,7 +50,7 @@ class Fills:
         """Learn from a child that is done."""
         key = _key(kind, place, horizon)
         if key not in self.sizes:
-            self.sizes[key] = Hazards.from_tails(EDGES, _BENCHMARK_TAILS, 2.0)
+            self.sizes[key] = _first_guess(kind)
         self.sizes[key].add(min(sent, MOST), min(filled, sent, MOST))
 
     def expected(self, kind: str, place: str, horizon: float, shares: int) -> Vector:
@@ -60,7 +60,7 @@ class Fills:
         trials = belief.trials if belief is not None else 0.0
         known = self._expected.get(key)
         if known is None or len(known[1]) <= shares or trials - known[0] >= min(REFRESH, 1 + known[0]):
-            belief = belief or Hazards.from_tails(EDGES, _BENCHMARK_TAILS, 2.0)
+            belief = belief or _first_guess(kind)
             known = self._expected[key] = trials, belief.expected(max(shares, 1000))
         return known[1]
 
@@ -71,6 +71,12 @@ class Fills:
         table = self.expected(kind, place, horizon, shares)
         there = float(table[known] - table[known - 1]) if known else 1.0
         return float(table[shares] - table[known]) / max(there, 1e-9)
+
+
+def _first_guess(kind: str) -> Hazards:
+    """Half of the pools hold something at once, and most orders that rest meet somebody; less for larger orders."""
+    some, factor = (0.5, 0.85) if kind == "dark" else (0.85, 0.92)
+    return Hazards.from_tails(EDGES, [some * factor**k for k in range(len(EDGES))], _STRENGTH)
 
 
 def _key(kind: str, place: str, horizon: float) -> str:
@@ -238,12 +244,19 @@ class _Imagined:
         return self.horizon > 0 and slot.sent_at > middle
 
     def _slip(self) -> float:
-        """How much more than displayed a share cost that was really taken at once."""
-        book, shares, paid, displayed = Book(self.order), 0.0, 0.0, 0.0
-        for slot in self.seen:
-            if slot.kind in ("take", "sweep") and slot.filled > 0 and not slot.marked and not self._is_late(slot):
-                taken = book.take(slot.filled, slot.place)
-                if taken.shares == slot.filled:
-                    shares, paid = shares + slot.filled, paid + slot.money + slot.fees
-                    displayed += taken.cost
-        return (paid - displayed) / shares if shares else 0.0
+        """How much more than displayed a share cost that was really taken at once.
+
+        Shares taken at a venue are compared with what it displayed, and sweeps with the cheapest displayed shares.
+        """
+        at_once = [
+            slot
+            for slot in self.seen
+            if slot.kind in ("take", "sweep") and slot.filled > 0 and not slot.marked and not self._is_late(slot)
+        ]
+        shares = sum(slot.filled for slot in at_once)
+        if not shares:
+            return 0.0
+        book, swept = Book(self.order), sum(slot.filled for slot in at_once if slot.kind == "sweep")
+        displayed = sum(book.sweep(slot.filled, slot.place).cost for slot in at_once if slot.kind == "take")
+        displayed += book.sweep(swept).cost
+        return (sum(slot.money + slot.fees for slot in at_once) - displayed) / shares
