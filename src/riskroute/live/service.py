@@ -23,7 +23,8 @@ from riskroute.live.config import LiveConfig
 from riskroute.live.engine import Engine, RefusedError
 from riskroute.live.log import Log
 from riskroute.live.log_sqlite import SqliteLog
-from riskroute.live.orders import Decision
+from riskroute.live.orders import Accepted, Decision, ParentOrder, Settled, Shadowed
+from riskroute.live.recovery import events_after
 from riskroute.live.shadow import Judged, ShadowEngine
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.served import FeeMarket, JournalledVenue, ServedVenue
@@ -45,6 +46,12 @@ Value = TypeVar("Value")
 
 HALT_FILE_SECONDS = 0.2
 """The halt file is looked for so often."""
+
+BELIEF_SECONDS = 2.0
+"""What is believed of places is shown as it was so long ago, at most."""
+
+REMEMBERED = 20_000
+"""So many rows at the end of the log tell, after a start, what to expect of pools and queues."""
 
 LOGGER = logging.getLogger("riskroute.live")
 
@@ -143,6 +150,7 @@ class Service:
         )
         self.began = clock()
         self.started = False
+        self._believed: tuple[float, list[dict[str, Any]]] = (-BELIEF_SECONDS, [])
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._closing = threading.Event()
@@ -155,11 +163,23 @@ class Service:
             for key in self.engine.state.unsettled:
                 order = self.engine.state.parents[key].order
                 self.board.put(order.symbol, order.quotes)
+        self._remember()
         self.engine.serve()
         for name, target in (("desk", self._work), ("halt file", self._watch_halt_file)):
             thread = threading.Thread(target=target, name=f"riskroute {name}", daemon=True)
             thread.start()
             self._threads.append(thread)
+
+    def _remember(self) -> None:
+        """Let the yardstick learn again what it knew before the start."""
+        books: dict[str, ParentOrder] = {}
+        for _, event in events_after(self.log, max(self.log.head().seq - REMEMBERED, 0)):
+            if isinstance(event, Accepted):
+                books[event.order.key] = event.order
+            elif isinstance(event, Settled) and event.outcome.parent in books:
+                self.engine.desk.yardstick.learn(books.pop(event.outcome.parent), event.outcome.slots)
+            elif isinstance(event, Shadowed):
+                self.engine.desk.yardstick.learn(event.order, event.outcome.slots)
 
     def close(self) -> None:
         """Stop: orders that wait are answered first, and what was answered is durable."""
@@ -254,6 +274,13 @@ class Service:
     def closing(self) -> bool:
         """Whether the service is about to stop."""
         return self._closing.is_set()
+
+    def beliefs(self) -> list[dict[str, Any]]:
+        """What is believed of every place; worked out anew every few seconds."""
+        now = time.monotonic()
+        if now - self._believed[0] > BELIEF_SECONDS:
+            self._believed = now, self.engine.desk.yardstick.fills.view()
+        return self._believed[1]
 
     def mark(self) -> tuple[Any, ...]:
         """Something that changes whenever what a page shows does."""

@@ -142,6 +142,8 @@ class Tally(msgspec.Struct):
             "saving_bps": self.saving_bps.view(),
             "known_saving_bps": self.known_bps.view(),
             "guessed_shares": self.guessed,
+            "explored_dollars": self.explored / NANO,
+            "explored_orders": self.explored_orders,
             "marked": self.marked,
             "late": self.late,
             "places": {

@@ -8,10 +8,13 @@ import msgspec
 
 from riskroute.errors import InputError, shown
 from riskroute.live.book_state import BookState, ParentState
+from riskroute.live.limits import Limits
 from riskroute.live.orders import NANO
 from riskroute.live.service import Service
 from riskroute.live.settlement import outcome_of
+from riskroute.routers.router import FEEDBACK
 
+BENCHMARK = "dark-first+sweep"
 RECENT = 50
 """Orders that a page is shown, at most: those not settled first, then the newest."""
 
@@ -74,15 +77,38 @@ def _order(state: BookState, parent: ParentState) -> dict[str, Any]:
 def positions_view(service: Service) -> dict[str, Any]:
     """Say what is held, by symbol: shares, and dollars received and paid."""
     with service.engine.lock:
-        return {
-            name: {"shares": one.shares, "cash": one.cash / NANO, "fees": one.fees / NANO}
-            for name, one in service.engine.state.positions.items()
-        }
+        return _positions(service.engine.state)
+
+
+def _positions(state: BookState) -> dict[str, Any]:
+    return {
+        name: {"shares": one.shares, "cash": one.cash / NANO, "fees": one.fees / NANO}
+        for name, one in state.positions.items()
+    }
+
+
+def replay_view(state: BookState) -> dict[str, Any]:
+    """Say where a log ends."""
+    watched = state.settled and not state.parents and not state.positions
+    return {
+        "events": state.events,
+        "orders": state.decisions,
+        "settled": state.settled,
+        "unsettled": len(state.unsettled),
+        "unknown": len(state.unknown),
+        "declined": state.declined,
+        "corrections": state.corrections,
+        "halted": state.halted,
+        "positions": _positions(state),
+        "against": "the router that was watched" if watched else BENCHMARK,
+        "tally": state.tally.view(),
+    }
 
 
 def state_view(service: Service) -> dict[str, Any]:
-    """Say what a page shows."""
+    """Say what a page shows: see ``docs/live.md``."""
     engine = service.engine
+    beliefs = service.beliefs()
     with engine.lock:
         state = engine.state
         keys = list(state.unsettled)[-RECENT:]
@@ -91,29 +117,54 @@ def state_view(service: Service) -> dict[str, Any]:
                 break
             if key not in state.unsettled:
                 keys.append(key)
-        return {
+        return replay_view(state) | {
             "status": service.status,
             "mode": service.config.mode,
             "now": service.clock(),
             "began": service.began,
-            "halted": state.halted,
             "halted_by": state.halted_by,
             "failed": engine.failed,
-            "events": state.events,
-            "counts": {
-                "orders": state.decisions,
-                "settled": state.settled,
-                "unsettled": len(state.unsettled),
-                "unknown": len(state.unknown),
-                "waiting": len(state.waiting),
-                "declined": state.declined,
-                "corrections": state.corrections,
+            "waiting": len(state.waiting),
+            "against": BENCHMARK if service.config.mode == "live" else "the router that is watched",
+            "router": {
+                "name": engine.learner.router.name,
+                "parameters": engine.learner.router.parameters,
+                "belief": engine.learner.belief,
+                "out": engine.learner.out,
+                "learns_from": FEEDBACK[engine.learner.router.feedback],
+                "waiting_to_learn": len(engine.learner.waiting),
             },
-            "orders": [_order(state, state.parents[key]) for key in keys],
-            "unknown": [
-                {"id": name, "place": state.children[name].order.place, "parent": state.children[name].order.parent}
+            "beliefs": beliefs,
+            "orders_now": [_order(state, state.parents[key]) for key in keys],
+            "unknown_children": [
+                {"id": name, "place": child.place, "parent": child.parent, "quantity": child.quantity}
                 for name in list(state.unknown)[:RECENT]
+                for child in (state.children[name].order,)
             ],
-            "positions": positions_view(service),
-            "tally": state.tally.view(),
+            "venues": {
+                name: {"open": use.open, "rejects": use.rejects, "rejects_in_a_row": use.rejects_in_a_row}
+                for name, use in state.venues.items()
+            },
+            "limits": _limits(service.engine.limits, state),
         }
+
+
+def _limits(limits: Limits, state: BookState) -> list[dict[str, Any]]:
+    """Limits in use: what is used of each, and what is allowed; dollars for money."""
+    day = state.day
+    rows = [
+        ("orders of the day", day.orders, limits.day_orders, 1),
+        ("notional of the day", day.notional, limits.day_notional, NANO),
+        ("cost of the day", day.loss, limits.day_loss, NANO),
+        ("rejects of the day", day.rejects, limits.day_rejects, 1),
+        ("unknown children", len(state.unknown), limits.unknown, 1),
+        ("unsettled orders", len(state.unsettled), limits.unsettled, 1),
+    ]
+    for name, use in state.symbols.items():
+        if use.quantity:
+            rows.append((f"open shares in {name}", use.quantity, limits.symbol_quantity, 1))
+            rows.append((f"open notional in {name}", use.notional, limits.symbol_notional, NANO))
+    for name, at in state.venues.items():
+        if at.open:
+            rows.append((f"open children at {name}", at.open, limits.venue_open, 1))
+    return [{"what": what, "used": used / unit, "most": most / unit} for what, used, most, unit in rows]

@@ -12,7 +12,7 @@ Nobody knows for certain: the other plan was not sent. What is known is used fir
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from riskroute.routers.plan import Plan
 
 REFRESH = 20
 """Expectations are worked out anew after so many trials."""
+
+SHOWN = (1, 100, 1000)
+"""Sizes of orders whose chances are shown."""
 
 MOST = 100_000
 """A child counts as one of so many shares at most."""
@@ -63,6 +66,28 @@ class Fills:
             belief = belief or _first_guess(kind)
             known = self._expected[key] = trials, belief.expected(max(shares, 1000))
         return known[1]
+
+    def view(self) -> list[dict[str, Any]]:
+        """What is believed of every place, and how sure that is: chances that orders of some sizes are filled wholly.
+
+        ``low`` and ``high`` are the ends of the 90 % interval of each chance, from draws of the belief.
+        """
+        rng, found = np.random.default_rng(0), []
+        for key, belief in list(self.sizes.items()):
+            kind, place, _ = key.split("\x1f")
+            draws = np.array([belief.tails(SHOWN[-1], belief.draw(rng)) for _ in range(50)])
+            tails = belief.tails(SHOWN[-1])
+            sizes = [
+                {
+                    "shares": size,
+                    "chance": float(tails[size - 1]),
+                    "low": float(np.quantile(draws[:, size - 1], 0.05)),
+                    "high": float(np.quantile(draws[:, size - 1], 0.95)),
+                }
+                for size in SHOWN
+            ]
+            found.append({"place": place, "kind": kind, "trials": float(belief.trials), "sizes": sizes})
+        return found
 
     def more(self, kind: str, place: str, horizon: float, shares: int, known: int) -> float:
         """Shares filled on average beyond the first that are known to be there."""
