@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def stale(seconds: float) -> list[dict[str, Any]]:
     return [quote | {"at": quote["at"] - int(seconds * NANO)} for quote in quotes]
 
 
-BAD = {
+BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
     "malformed": (lambda: b'{"key": "bad"', 400, "an order must be JSON, was not: Input data was truncated"),
     "no JSON at all": (lambda: b"\xff\xfe", 400, "an order must be JSON, was not"),
     "empty": (lambda: b"", 400, "an order must be JSON, was not"),
@@ -135,8 +135,11 @@ def test_ten_megabytes_are_refused_whether_announced_or_not(up: Running) -> None
 
 @pytest.mark.parametrize(
     "header",
-    [None, "", "Bearer", "Bearer ", "Bearer wrong", f"Basic {TOKENS['trade']}", f"Bearer {TOKENS['trade'][:-1]}", "Bearer " + "x" * 10_000],
-)  # fmt: skip
+    [
+        *(None, "", "Bearer", "Bearer ", "Bearer wrong", "Bearer " + "x" * 10_000),
+        *(f"Basic {TOKENS['trade']}", f"Bearer {TOKENS['trade'][:-1]}"),
+    ],
+)
 def test_without_a_valid_token_nothing_is_done_or_told(up: Running, header: str | None) -> None:
     before = up.rows
     headers = {} if header is None else {"Authorization": header}

@@ -181,15 +181,6 @@ class LiveConfig(_Section):
         host, _, port = self.listen.rpartition(":")
         return host.strip("[]"), int(port)
 
-    @model_validator(mode="after")
-    def _consistent(self) -> LiveConfig:
-        both = sorted(set(self.venues) & set(self.pools))
-        if both:
-            raise ValueError(f"of venues and pools with different names, {both[0]} is both")
-        if not self.public and not _is_loopback(self.address[0]):
-            raise ValueError("public = true for an address that others can reach, or listen on 127.0.0.1")
-        return self
-
 
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
@@ -202,7 +193,13 @@ def _is_loopback(host: str) -> bool:
 
 def live_config(values: Mapping[str, Any]) -> LiveConfig:
     """Make a configuration of plain values; `InputError` names field, value and what was expected."""
-    return validated_config(LiveConfig, dict(values))
+    config = validated_config(LiveConfig, dict(values))
+    both = sorted(set(config.venues) & set(config.pools))
+    if both:
+        raise InputError(f"venues and pools must have different names, was {both[0]!r} for one of each")
+    if not config.public and not _is_loopback(config.address[0]):
+        raise InputError(f"listen must be a loopback address unless public = true, was {config.listen!r}")
+    return config
 
 
 def read_live_config(path: Path) -> LiveConfig:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from typing import Any
 
 import msgspec
 
@@ -40,7 +41,7 @@ class Judged(msgspec.Struct, frozen=True):
 
     key: str
     router: str
-    plan: dict[str, object]
+    plan: dict[str, Any]
     cost: int
     estimate: int
     saving: int
