@@ -13,14 +13,13 @@ import pytest
 
 from live_engines import World
 from live_orders import CENT, parent_order
-from live_services import running, service_config
+from live_services import order_json, running, service_config
 from riskroute.errors import InputError
 from riskroute.experiments.backtest.backtest import run_backtest
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay, market_days
 from riskroute.experiments.backtest.tables import Tables
-from riskroute.experiments.desk.config import DeskConfig
-from riskroute.experiments.desk.routing_table import trained_states
+from riskroute.experiments.desk.routing_table import trained_states, training_task
 from riskroute.files import write_json
 from riskroute.live.export import export_log
 from riskroute.live.log_memory import MemoryLog, MemoryStore
@@ -35,17 +34,14 @@ ROUTER = "kaplan-meier+sweep"
 
 
 def test_a_state_that_a_study_wrote_is_loaded_and_learned_on(dark_days: list[MarketDay], tmp_path: Path) -> None:
-    config = DeskConfig(orders=20, routers=(ROUTER,))
-    states = trained_states(dark_days[:1], config, ROUTER, 1000, 0.0, engine=HERE)
-    (state,) = states.values()
+    task = training_task(dark_days[:1], BacktestConfig(orders=20), ROUTER, engine=HERE)
+    (state,) = trained_states([task], engine=HERE, cache=None)
     path = write_json(tmp_path / "state.json", state)
     live = service_config(tmp_path, router={"name": ROUTER, "state": str(path)})
     with running(live, MemoryStore()) as up:
         router = up.service.engine.learner.router
         assert json.dumps(router.state()) == json.dumps(restore_router(json.loads(path.read_text())).state())
         assert router.state()["memory"] == json.loads(path.read_text())["memory"]
-        from live_services import order_json
-
         up.client.post("/orders", json=order_json("more"))
         up.client.settled("more")
         assert up.service.engine.learner.router.state()["memory"] != state["memory"]

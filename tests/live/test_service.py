@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from live_services import TOKENS, Running, order_json, running, service_config
+from riskroute.live.archive import archive_settled
 from riskroute.live.log_memory import MemoryStore
 from riskroute.live.orders import NANO, Accepted, decode_event
 
@@ -205,6 +206,15 @@ def test_quotes_come_before_orders_without_them(up: Running) -> None:
         ({"symbol": "OTHER", "quotes": [quotes[0] | {"at": 2**62}]}, "at of A must not be in the future"),
     ):
         assert sentence(up.client.post("/quotes", json=bad)).startswith(text)
+
+
+def test_an_order_that_was_packed_away_is_found(up: Running) -> None:
+    up.client.post("/orders", json=order_json("packed"))
+    before = up.client.settled("packed")
+    with up.service.engine.lock:
+        archive_settled(up.service.engine.state, 0)
+        assert "packed" in up.service.engine.state.archive
+    assert up.client.get("/orders/packed").json() == before
 
 
 def test_metrics_count_orders_and_time_the_router(up: Running) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from riskroute.errors import InputError, shown
+from riskroute.live.archive import archived_state
 from riskroute.live.book_state import BookState, ParentState
 from riskroute.live.limits import Limits
 from riskroute.live.orders import NANO
@@ -27,6 +28,8 @@ def order_view(service: Service, key: str) -> dict[str, Any]:
     """Say what became of an order."""
     with service.engine.lock:
         state = service.engine.state
+        if key in state.archive:
+            state = archived_state(state, key)
         parent = state.parents.get(key)
         if parent is None:
             why = "which is done with; its log has it" if key in state.retired else "which nobody sent"
