@@ -312,8 +312,12 @@ class Engine(EngineCore):
         if kind == "child":
             child = self.state.children.get(name)
             if child is None or child.done:
+                self._patient.pop(name, None)
                 return
-            if child.status != "acknowledged" or child.cancelling or child.order.immediate or child.final >= 0:
+            if self._patient.get(name, 0) > now:
+                return
+            heard = child.status in ("acknowledged", "partly_filled")
+            if not heard or child.cancelling or child.order.immediate or child.final >= 0:
                 self._put(Unanswered(at=now, child=name))
                 self._after(now + (self.patience << min(times + 1, BACKOFF)), "child", name, times + 1)
         elif name in self.state.unsettled:

@@ -43,6 +43,8 @@ class EngineCore:
         self._outbox: queue.SimpleQueue[Iterable[Effect] | Callable[[], None]] = queue.SimpleQueue()
         self._timers: list[tuple[int, int, str, str, int]] = []
         self._timer_count = 0
+        self._patient: dict[str, int] = {}
+        """When a child must have been heard of: earlier timers, from before something else was asked, do not count."""
         self._asked: set[str] = set()
         """Children from before the start that were not answered for."""
         self._started = self._closed = False
@@ -178,6 +180,8 @@ class EngineCore:
                 self._after(self.clock() + self.patience, "child", name)
 
     def _after(self, when: int, kind: str, name: str, times: int = 0) -> None:
+        if kind == "child":
+            self._patient[name] = when
         self._timer_count += 1
         heapq.heappush(self._timers, (when, self._timer_count, kind, name, times))
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
 import os
 import queue
 import socket
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +24,7 @@ from riskroute.live.log import Log
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import Accepted, Decision, ParentOrder, Settled, Shadowed
 from riskroute.live.recovery import events_after
+from riskroute.live.refit_worker import RefitWorker
 from riskroute.live.shadow import Judged, ShadowEngine
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.served import FeeMarket, JournalledVenue, ServedVenue
@@ -132,7 +132,7 @@ class Service:
         self.log = open_log(config) if log is None else log
         self._worker: Executor | None = None
         if config.router.refit_every:
-            self._worker = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+            self._worker = RefitWorker()
         kind = ShadowEngine if config.mode == "shadow" else Engine
         self.engine = kind(
             self.log,
@@ -192,7 +192,7 @@ class Service:
         finally:
             self.engine.close()
             if self._worker is not None:
-                self._worker.shutdown(wait=False, cancel_futures=True)
+                self._worker.shutdown(wait=True, cancel_futures=True)
 
     # doors
 
