@@ -1,6 +1,6 @@
 """A log as tables: orders, their children and fills, and the books that came with the orders, as Parquet files.
 
-Columns that `riskroute backtest --out` writes too have its names and units. The books are what
+Columns that a backtest writes too have its names and units. The books are what
 `riskroute market import` reads, a file per day of New York: a live log is a recording to backtest routers on.
 """
 

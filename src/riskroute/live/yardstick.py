@@ -6,7 +6,7 @@ Nobody knows for certain: the other plan was not sent. What is known is used fir
 - A pool, or a queue, that left some of what it was sent has nothing more to give: a smaller or larger order would have
   got the same, or all of it. One that filled everything has at least that.
 - What was not tried is expected to fill as it did in other orders: hazards by size (`riskroute.learning.hazards`).
-- What is left at the deadline pays what others paid then, if anybody did, and the displayed prices otherwise.
+- The remainder at the deadline pays what others paid then, if anybody did, and the displayed prices otherwise.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ class _Imagined:
         return next((pool.fee for pool in self.order.pools if pool.pool == place), 0)
 
     def _late(self, shares: float) -> None:
-        """Pay for what is left at the deadline."""
+        """Pay for the remainder at the deadline."""
         if shares <= 0:
             return
         late = [slot for slot in self.seen if slot.kind == "sweep" and slot.filled > 0 and self._is_late(slot)]
