@@ -12,10 +12,13 @@ import pytest
 
 import riskroute
 from riskroute.errors import InputError
+from riskroute.learning.belief_compiled import belief_draws, belief_inverse, belief_score_covariance
 from riskroute.learning.design.canonical import canonical_weights
 from riskroute.learning.design.vertex_exchange import vertex_exchange
 from riskroute.learning.hazards import hazard_tails
 from riskroute.learning.nonnegative import nonnegative_minimum
+from riskroute.learning.observations import joined_rows
+from riskroute.learning.policies.adaptive_rivals import leader_loss, rival_scores
 from riskroute.learning.regret import RegretBlocks, block_regret_curves
 from riskroute.learning.tally import Tallies, merge_into_tally, merge_tally_groups
 from riskroute.market.queue_position import QueueEvents, queue_shared_volume, queue_volume_behind
@@ -28,7 +31,8 @@ from riskroute.routing.separable import (
     separable_greedy_units,
     separable_one_concave,
 )
-from riskroute.simulation.kernels import index_episode
+from riskroute.routing.separable_each import minimise_separable_each
+from riskroute.simulation.kernels import index_episode, plan_block_cuts
 
 WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
 RNG = np.random.default_rng(0)
@@ -140,6 +144,32 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "highs": np.full(3, 4),
         },
     ),
+    "joined_rows": (
+        joined_rows,
+        {"features": np.eye(3)[:, :2].copy(), "counts": REAL, "means": REAL, "spreads": REAL, "free": REAL},
+    ),
+    "belief_inverse": (belief_inverse, {"matrix": np.eye(3)}),
+    "belief_draws": (belief_draws, {"center": REAL, "covariance": np.eye(3), "normals": np.zeros((4, 3))}),
+    "belief_score_covariance": (
+        belief_score_covariance,
+        {"mean_precision": np.eye(3), "var_precision": np.eye(3), "risk_tolerance": 2.0},
+    ),
+    "rival_scores": (rival_scores, {"center": REAL, "drawn": np.zeros((4, 3))}),
+    "leader_loss": (
+        leader_loss,
+        {"drawn": np.zeros((3, 2)), "features": np.ones((2, 2)), "place": np.array([0, 1, 1])},
+    ),
+    "plan_block_cuts": (plan_block_cuts, {"counts": WHOLE, "begin": 3, "stops": np.array([4, 5])}),
+    "minimise_each": (
+        minimise_separable_each,
+        {
+            "alphas": np.zeros((2, 3)),
+            "betas": np.ones((2, 3)),
+            "units": 4,
+            "lows": np.zeros(3, np.int64),
+            "highs": np.full(3, 4),
+        },
+    ),
     "volume_behind": (behind, {"begin": 0, "end": 3, **EVENTS._asdict()}),
     "shared_volume": (shared, {"begin": 0, "end": 3, "quantities": WHOLE, **EVENTS._asdict()}),
 }
@@ -169,6 +199,8 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
             continue
         for what, wrong in spoiled(value).items():
             any_length = [("convolve", "first"), ("convolve", "second"), ("shared_volume", "quantities")]
+            any_length += [("belief_draws", "normals"), ("rival_scores", "drawn"), ("leader_loss", "features")]
+            any_length += [("plan_block_cuts", "counts"), ("plan_block_cuts", "stops")]
             any_length += [("basic_weights", "columns"), ("group_profile", "tables"), ("hazard_tails", "hazards")]
             if (name, field) in any_length and what in ("shorter", "longer"):
                 continue
@@ -189,6 +221,10 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
         ("index_episode", {"mean_table": np.zeros((2, 0)), "deviation_table": np.zeros((2, 0))}, "must not be empty"),
         ("block_curves", {"checkpoints": WHOLE[:0], "anchors": REAL[:0]}, "checkpoints must not be empty"),
         ("exchange", {"points": np.zeros((0, 2)), "weights": np.zeros(0)}, "points must not be empty"),
+        ("leader_loss", {"place": np.array([0, 2, 0])}, "place must be from 0 to 1, was 0 to 2"),
+        ("leader_loss", {"place": np.array([0, -1, 0])}, "place must be from 0 to 1, was -1 to 0"),
+        ("minimise_each", {"units": 13}, "bounds must leave room for 13 units, was 0 to 12"),
+        ("minimise_each", {"lows": np.full(3, 2)}, "bounds must leave room for 4 units, was 6 to 12"),
         ("volume_behind", {"begin": -1}, "rows must be within 0 and 3, was -1 to 3"),
         ("shared_volume", {"end": 4}, "rows must be within 0 and 3, was 0 to 4"),
     ],

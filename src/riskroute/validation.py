@@ -172,8 +172,11 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     """
     import numpy as np
 
-    if type(value) is np.ndarray and value.dtype == dtype and shape in (value.shape, (None,) * value.ndim):
-        return value
+    if type(value) is np.ndarray and value.dtype == dtype:
+        if value.shape == shape:
+            return value
+        if value.ndim == len(shape) and all(map(_any_or_equal, shape, value.shape)):
+            return value
     try:
         given = np.asarray(value)
     except (TypeError, ValueError, OverflowError):
@@ -190,6 +193,37 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     if given.size and given.dtype.kind not in ("iuf" if dtype == np.float64 else "i"):
         raise InputError(f"{name} must be {words}, was {given.dtype}")
     return given.astype(dtype)
+
+
+def _any_or_equal(wanted: int | None, length: int) -> bool:
+    return wanted is None or wanted == length
+
+
+def kernel_array(name: str, value: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
+    """Return an array of 64-bit real numbers, row after row in memory: what kernels take.
+
+    None in the shape stands for any length. It is ``value`` itself if that is one. An array that lies otherwise in
+    memory is copied, and anything else refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernel_array("normals", np.zeros((2, 3)), (3, 3))
+    Traceback (most recent call last):
+    ...
+    riskroute.errors.InputError: normals must have shape (3, 3), was (2, 3)
+    """
+    import numpy as np
+
+    if (
+        type(value) is np.ndarray
+        and value.dtype == np.float64
+        and (value.shape == shape or (value.ndim == len(shape) and all(map(_any_or_equal, shape, value.shape))))
+        and value.flags.c_contiguous
+    ):
+        return value
+    check_array(name, value, np.float64, shape)
+    return np.ascontiguousarray(value)
 
 
 def check_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> None:

@@ -16,6 +16,7 @@ from riskroute.experiments.comparison import PAPER_POLICIES, compare_policies
 from riskroute.policies import Oracle, Rise, RiskExpExp
 from riskroute.results import PolicyResult
 from riskroute.seeding import seed_stream
+from riskroute.simulation.kernels import plan_block_cuts
 
 FAST_LEARNERS = {"rise": Rise(), "risk-exp-exp": RiskExpExp(divisor=60.0)}
 
@@ -249,3 +250,15 @@ def test_bad_input_is_named(small_problem: Problem, changes: dict[str, Any], mes
     with pytest.raises(InputError) as error:
         simulate(**arguments)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_plans_are_cut_at_entries_and_stops(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    counts, begin, stops = rng.integers(1, 9, rng.integers(1, 7)), int(rng.integers(0, 20)), rng.integers(0, 60, 8)
+    before, lengths, entry = plan_block_cuts(counts, begin, stops)
+    ends = begin + np.cumsum(counts)
+    edges = sorted({begin, *ends.tolist(), *(stop for stop in stops.tolist() if begin < stop < ends[-1])})
+    assert before.tolist() == edges[:-1]
+    assert (before + lengths).tolist() == edges[1:]
+    assert entry.tolist() == np.searchsorted(ends, edges[1:]).tolist()

@@ -15,6 +15,7 @@ import numpy as np
 from riskroute.arrays import Flags, Floats, Integers
 from riskroute.errors import InputError, shown
 from riskroute.learning.design.g_optimal import Design, g_optimal
+from riskroute.learning.handles import HandleIndex
 from riskroute.learning.tally import ActionBatch
 from riskroute.seeding import checked_seed, seeding_digest, seeding_hash
 from riskroute.validation import LARGEST, exact_array, finite_array, real_number, whole_number
@@ -190,7 +191,7 @@ class Actions(ActionSet):
         self.dim = self.matrix.shape[1]
         self.coordinates = self.dim if coordinates is None else whole_number("coordinates", coordinates)
         self.members = np.arange(len(self.matrix))
-        self._names = None if handles is None else _Names(handles, len(self.matrix))
+        self._names = None if handles is None else HandleIndex(handles, len(self.matrix))
         self._designs: dict[float, Design] = {}
         self._digest: str | None = None
 
@@ -236,7 +237,7 @@ class Actions(ActionSet):
         if self._names is None:
             plain = type(actions) is np.ndarray and actions.dtype == _WHOLE and actions.ndim == 1
             return actions if plain else exact_array("actions", actions, np.int64, (None,))
-        return self._names.rows_of(exact_array("actions", actions, np.int64, (None, self._names.handles.shape[1])))
+        return self._names.rows_of(actions)
 
     def contains(self, actions: ActionBatch) -> Flags:
         batch = exact_array("actions", actions, np.int64, (None, *self.handles.shape[1:]))
@@ -256,10 +257,14 @@ class Actions(ActionSet):
         return f"actions:{self.size}x{self.dim}:{self.coordinates}:{self._digest}"
 
     def features(self, actions: ActionBatch) -> Floats:
+        return self.matrix[self.checked_rows(actions)]
+
+    def checked_rows(self, actions: ActionBatch) -> Integers:
+        """Rows of the matrix that belong to a batch of handles, all of them rows that exist."""
         rows = self.rows_of(actions)
-        if len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
+        if self._names is None and len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
             raise InputError(f"actions must be row numbers below {len(self.matrix)}, was {rows.tolist()[:6]}")
-        return self.matrix[rows]
+        return rows
 
     def largest_norm(self) -> float:
         return float(np.linalg.norm(self.rows, axis=1).max())
@@ -326,37 +331,3 @@ def _check_small(features: Floats) -> None:
         raise InputError(
             f"features must be 0 or reach {1 / LARGEST:g} in every column, was at most {size[small[0]]:g} in {small[0]}"
         )
-
-
-class _Names:
-    """Vector handles of the rows of a matrix, and the way back from a handle to its row.
-
-    Vectors are looked up by a 64-bit key, a sum of products that wraps around; keys are checked to be different.
-    """
-
-    def __init__(self, handles: ActionBatch, count: int) -> None:
-        self.handles = np.ascontiguousarray(exact_array("handles", handles, np.int64, (count, None)))
-        for seed in range(8):
-            self.factors = np.random.default_rng(seed).integers(1, 2**62, self.handles.shape[1], dtype=np.int64) * 2 + 1
-            keys = self._keys(self.handles)
-            self.order = np.argsort(keys, kind="stable")
-            self.keys = keys[self.order]
-            if (np.diff(self.keys) != 0).all():
-                return
-        raise InputError("handles must be different for different actions, some were equal")
-
-    def _keys(self, actions: ActionBatch) -> Integers:
-        with np.errstate(over="ignore"):
-            return np.asarray((actions * self.factors).sum(axis=1))
-
-    def search(self, actions: ActionBatch) -> tuple[Integers, Flags]:
-        """Return the row where each handle must be if it is a member, and whether it is one."""
-        place = np.searchsorted(self.keys, self._keys(actions))
-        rows = self.order[np.minimum(place, len(self.order) - 1)]
-        return rows, (self.handles[rows] == actions).all(axis=1)
-
-    def rows_of(self, actions: ActionBatch) -> Integers:
-        rows, found = self.search(actions)
-        if not found.all():
-            raise InputError("actions must be members of the list they are looked up in")
-        return rows

@@ -2,45 +2,37 @@
 
 A reward of variance ``v`` carries the information ``1 / v`` about its mean, and its squared error ``1 / (2 v^2)`` about
 its variance (exactly so for Gaussian rewards). Both fits weight rewards by the variance that they estimate, so they are
-repeated a few times.
-
-Squared errors are of two kinds: those of rewards around the mean of their own action, and those of these means around
-the fit. The fit follows the rewards, so an error of the second kind has one degree of freedom less its leverage. The
-second kind is left out where it is clearly larger than the first explains: then the prior is wrong, or means are not
-linear in the features, and what the fit misses is not noise.
-
-Before any reward the belief is vague: worth a fraction of one reward, spread over an optimal design, around the
-coefficients of the prior or around zero. The variance of that reward is the noise plus the squared signal, which is the
-average squared distance of the actions' means from those coefficients. Without the signal, the vague belief would be a
-firm belief in zero wherever means lie many noise deviations apart, and what the fit then misses would look like noise.
-With it, the belief is the same whatever the units of rewards and features are.
+repeated a few times; see `riskroute.learning.belief_fit`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from riskroute.arrays import Matrix, Vector
 from riskroute.errors import InputError
+from riskroute.learning.belief_compiled import belief_draws, belief_inverse, belief_score_covariance
+from riskroute.learning.belief_fit import (
+    BeliefArrays,
+    draw_belief_plainly,
+    fit_belief_plainly,
+    invert_belief_plainly,
+)
+from riskroute.learning.belief_fit_compiled import fit_belief_arrays
 from riskroute.learning.observations import Observations
 from riskroute.validation import exact_array, finite_array, real_number, sized_number
 
 LEAST_VARIANCE = 0.1
 """No action is believed to have a smaller variance than this fraction of the typical one."""
 
-_TRACE = 1e-9  # fraction of the vague belief that makes the fit behind the typical variance just solvable
-_LEAST_FREEDOM = 0.5  # degrees of freedom without which the typical variance is not estimated
-_SURPRISE = 3.0  # standard deviations by which errors of the fit may exceed those within actions
-_LEAST = 1e-75  # the smallest variance that can be squared and divided by
-_NOISELESS = 1e-20  # squared errors below this fraction of squared rewards are rounding errors
-_ITERATIONS = 3
+LONGEST = 64
+"""For longer coefficient vectors the matrix products of a linear algebra library are faster than the kernels."""
+
+_FIELDS = ("mean_coef", "mean_precision", "var_coef", "var_precision")
 _JITTER = 1e-9  # keeps the matrix regular in directions in which no two actions differ
-_ROUNDING = 1e-12  # does the same where very many rewards were seen in other directions
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +60,28 @@ class Belief:
 
     def __post_init__(self) -> None:
         dim = len(exact_array("mean_coef", self.mean_coef, np.float64, (None,)))
-        shapes = {"mean_coef": (dim,), "mean_precision": (dim, dim), "var_coef": (dim,), "var_precision": (dim, dim)}
-        for name, shape in shapes.items():
-            object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, shape))
+        for name, shape in zip(_FIELDS, ((dim,), (dim, dim), (dim,), (dim, dim)), strict=True):
+            given = getattr(self, name)
+            array = exact_array(name, given, np.float64, shape)
+            if array is not given:
+                object.__setattr__(self, name, array)
         for name in ("variance", "rounds"):
-            object.__setattr__(self, name, real_number(name, getattr(self, name), minimum=0))
+            given = getattr(self, name)
+            number = real_number(name, given, minimum=0)
+            if number is not given:
+                object.__setattr__(self, name, number)
 
     @property
     def dim(self) -> int:
         """Length of a coefficient vector."""
         return len(self.mean_coef)
+
+    @property
+    def arrays(self) -> BeliefArrays:
+        """All fields, for compiled code."""
+        return BeliefArrays(
+            self.mean_coef, self.mean_precision, self.var_coef, self.var_precision, self.variance, self.rounds
+        )
 
     def score(self, risk_tolerance: float) -> Vector:
         """Coefficients of the expected mean-variance, up to the constant."""
@@ -85,9 +89,19 @@ class Belief:
 
     def score_covariance(self, risk_tolerance: float) -> Matrix:
         """Covariance of those coefficients; mean and variance are estimated independently of each other."""
-        return (
-            self.var_covariance + sized_number("risk_tolerance", risk_tolerance, smallest=0) ** 2 * self.mean_covariance
-        )
+        tolerance = sized_number("risk_tolerance", risk_tolerance, smallest=0)
+        covariance = self._score_covariances.get(tolerance)
+        if covariance is None and self.dim <= LONGEST:
+            covariance = belief_score_covariance(self.mean_precision, self.var_precision, tolerance)
+        if covariance is None:
+            covariance = self.var_covariance + tolerance**2 * self.mean_covariance
+        self._score_covariances[tolerance] = covariance
+        return covariance.copy()
+
+    @cached_property
+    def _score_covariances(self) -> dict[float, Matrix]:
+        """Covariances of scores that were asked for, by risk tolerance."""
+        return {}
 
     @cached_property
     def mean_covariance(self) -> Matrix:
@@ -126,9 +140,9 @@ class Belief:
 
 def draw_belief(rng: np.random.Generator, center: Vector, covariance: Matrix, count: int) -> Matrix:
     """Return ``count`` Gaussian draws, ``(count, dim)``."""
-    root = np.linalg.cholesky(covariance)
-    drawn: Matrix = center + rng.standard_normal((count, len(center))) @ root.T
-    return drawn
+    normals = rng.standard_normal((count, len(center)))
+    drawn = belief_draws(center, covariance, normals) if len(center) <= LONGEST else None
+    return draw_belief_plainly(center, covariance, normals) if drawn is None else drawn
 
 
 def fit_belief(
@@ -157,29 +171,16 @@ def fit_belief(
     unit : float
         The typical variance to assume where rewards, prior and base variance all say zero.
     """
-    features, counts, dim = observations.features, observations.counts, observations.features.shape[1]
+    dim = observations.features.shape[1]
     if prior is not None and prior.dim != dim:
         raise InputError(f"prior must have dimension {dim}, was {prior.dim}")
-    typical, rounds = _typical_variance(observations, base_variance, vague, prior, unit)
-    nothing, nowhere = np.zeros((dim, dim)), np.zeros(dim)
-    mean_known, mean_center = (nothing, nowhere) if prior is None else (prior.mean_precision, prior.mean_coef)
-    var_known, var_center = (nothing, nowhere) if prior is None else (prior.var_precision, prior.var_coef)
-    expected = features @ var_center + base_variance
-    signal = _average_square(observations, observations.means - features @ mean_center, noise=typical)
-    mean_known = mean_known + vague / (typical + signal)
-    var_known = var_known + vague / (2 * typical**2 + _average_square(observations, typical - expected))
-    variance = np.full(len(counts), typical) if prior is None else np.maximum(expected, variance_floor * typical)
-    for _ in range(_ITERATIONS):
-        weights = counts / variance
-        mean_precision, mean_coef = _solve(features, weights, weights * observations.means, mean_known, mean_center)
-        squares, freedom = _squared_errors(
-            observations, mean_coef, _levers(features, mean_precision) / variance, variance
-        )
-        weights = freedom / (2 * variance**2)
-        totals = (squares - freedom * base_variance) / (2 * variance**2)
-        var_precision, var_coef = _solve(features, weights, totals, var_known, var_center)
-        variance = np.maximum(features @ var_coef + base_variance, variance_floor * typical)
-    return Belief(mean_coef, mean_precision, var_coef, var_precision, typical, rounds)
+    before = None if prior is None else prior.arrays
+    found = None
+    if dim <= LONGEST:
+        found = fit_belief_arrays(observations, base_variance, vague, before, variance_floor, unit)
+    if found is None:
+        found = fit_belief_plainly(observations, base_variance, vague, before, variance_floor, unit)
+    return Belief(*found)
 
 
 def vague_belief_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
@@ -190,82 +191,7 @@ def vague_belief_information(features: Matrix, weights: Vector, rewards: float) 
     return information + _JITTER * (size if size > 0 else 1.0) * np.eye(len(information))
 
 
-def _solve(features: Matrix, weights: Vector, totals: Vector, known: Matrix, center: Vector) -> tuple[Matrix, Vector]:
-    """Update a belief of precision ``known`` around ``center`` by weighted targets; return its precision and centre.
-
-    ``totals`` are targets times weights. The step away from the old centre is refined once: the guard against rounding
-    would otherwise hold the new centre back a little, which matters where means lie many noise deviations apart.
-    """
-    precision = known + (features * weights[:, None]).T @ features
-    precision.flat[:: len(precision) + 1] *= 1 + _ROUNDING  # the diagonal
-    step = np.zeros(len(center))
-    for _ in range(2):
-        missed = totals - weights * (features @ (center + step))
-        step = step + np.linalg.solve(precision, features.T @ missed - known @ step)
-    return precision, center + step
-
-
-def _levers(features: Matrix, precision: Matrix) -> Vector:
-    """Variance of each row's fitted value."""
-    return np.asarray(np.einsum("ij,ij->i", features, np.linalg.solve(precision, features.T).T))
-
-
-def _squared_errors(
-    observations: Observations, coef: Vector, levers: Vector, variance: Vector
-) -> tuple[Vector, Vector]:
-    """Return the sum of squared errors of each row and its degrees of freedom, given the leverage of one reward.
-
-    Errors within rows are right whatever the fit is. Errors of the fit are added to them unless they are clearly larger
-    than those within rows explain, in units of the ``variance`` of each row.
-    """
-    missed = observations.counts * (observations.means - observations.features @ coef) ** 2
-    left = np.maximum(observations.counts * (1 - levers) - observations.free, 0.0)
-    inside, outside = float(observations.free.sum()), float(left.sum())
-    if inside >= outside > 0:
-        explained = np.sum(observations.spreads / variance) / inside * outside
-        if np.sum(missed / variance) > explained * (1 + _SURPRISE * math.sqrt(2 / inside + 2 / outside)):
-            return observations.spreads, observations.free
-    return observations.spreads + missed, observations.free + left
-
-
-def _average_square(observations: Observations, values: Vector, noise: float = 0.0) -> float:
-    """Return the average square of one value per row, less the part due to the rewards' noise, and at least zero.
-
-    Every row counts once, however often it was played.
-    """
-    if len(observations) == 0:
-        return 0.0
-    counts, weights = observations.counts, np.minimum(observations.counts, 1.0)
-    squares = values**2 - noise * (1 - observations.free / counts)
-    return max(float(np.sum(weights * squares) / np.sum(weights)), 0.0)
-
-
-def _typical_variance(
-    observations: Observations, base_variance: float, vague: Matrix, prior: Belief | None, unit: float
-) -> tuple[float, float]:
-    """Return the variance pooled over all rewards, per degree of freedom, and the number of rewards.
-
-    Where rewards are too few to tell, it is the prior's; without a prior, the known constant; and if that is zero, the
-    average square of the rewards.
-    """
-    features, counts = observations.features, observations.counts
-    known, center = _TRACE * vague, np.zeros(len(vague))
-    squares = freedom = rounds = 0.0
-    if prior is not None:
-        known, center = known + prior.mean_precision * prior.variance, prior.mean_coef
-        squares, freedom, rounds = prior.variance * prior.rounds, prior.rounds, prior.rounds
-    precision, coef = _solve(features, counts, counts * observations.means, known, center)
-    errors = _squared_errors(observations, coef, _levers(features, precision), np.ones(len(counts)))
-    squares, freedom = squares + float(errors[0].sum()), freedom + float(errors[1].sum())
-    found = squares / freedom if freedom > _LEAST_FREEDOM else 0.0
-    size = _average_square(observations, observations.means)
-    found = found if found > _NOISELESS * size else 0.0
-    choices = (found, prior.variance if prior else 0.0, base_variance, size, unit, 1.0)
-    return next(choice for choice in choices if choice > _LEAST), rounds + observations.rounds
-
-
 def _inverse(matrix: Matrix) -> Matrix:
     """Return the inverse of a positive definite matrix, positive definite too even if the matrix is ill-conditioned."""
-    root = solve_triangular(np.linalg.cholesky(matrix), np.eye(len(matrix)), lower=True)
-    inverse: Matrix = root.T @ root
-    return inverse
+    inverse = belief_inverse(matrix) if len(matrix) <= LONGEST else None
+    return invert_belief_plainly(matrix) if inverse is None else inverse

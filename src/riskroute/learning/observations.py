@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import njit
+from numba.extending import register_jitable
 
 from riskroute.arrays import Matrix, Vector
-from riskroute.learning.tally import Tallies, are_tally_moments, merge_tally_groups
-from riskroute.validation import exact_array
+from riskroute.learning.tally import Tallies, are_tally_moments, merge_moments_compiled, merge_tally_groups
+from riskroute.validation import exact_array, kernel_array
 
 _ROUNDING = 1e-9  # fewer degrees of freedom per reward than this are a rounding error
 _FROM_COUNTS: Any = None
@@ -69,15 +71,15 @@ class Observations:
     def joined(self, *others: Observations) -> Observations:
         """Return all observations together, with rows of equal features merged."""
         parts = (self, *others)
-        features, group = np.unique(np.vstack([part.features for part in parts]), axis=0, return_inverse=True)
-        group, counts = group.reshape(-1), np.concatenate([part.counts for part in parts])
-        means, spreads, free = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "spreads", "free")
+        return Observations(
+            *joined_rows(
+                np.concatenate([part.features for part in parts]),
+                np.concatenate([part.counts for part in parts]),
+                np.concatenate([part.means for part in parts]),
+                np.concatenate([part.spreads for part in parts]),
+                np.concatenate([part.free for part in parts]),
+            )
         )
-        merged = merge_tally_groups(group, len(features), counts, means, spreads)
-        squared = np.bincount(group, counts * (counts - free), len(features))  # sum of squared weights
-        left = merged[0] - squared / merged[0]
-        return Observations(features, *merged, np.where(left > _ROUNDING * merged[0], left, 0.0))
 
     def faded(self, factor: float, least: float = 1e-3) -> Observations:
         """Count every reward ``factor`` times; rows that then count less than ``least`` rewards are dropped."""
@@ -98,3 +100,97 @@ def _are_rows(features: Matrix, counts: Vector) -> bool:
         and features.ndim == 2
         and len(features) == len(counts)
     )
+
+
+def joined_rows(
+    features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector
+) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
+    """Merge rows of equal features one by one, and sort by features: compiled `joined_rows_plainly`."""
+    features = kernel_array("features", features, (None, None))
+    n, dim = features.shape
+    merged_features, merged = np.empty((n, dim)), np.empty((4, n))
+    size = _joined(
+        features,
+        kernel_array("counts", counts, (n,)),
+        kernel_array("means", means, (n,)),
+        kernel_array("spreads", spreads, (n,)),
+        kernel_array("free", free, (n,)),
+        merged_features,
+        *merged,
+    )
+    return merged_features[:size], merged[0, :size], merged[1, :size], merged[2, :size], merged[3, :size]
+
+
+def joined_rows_plainly(
+    features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector
+) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
+    """Merge rows of equal features one by one, and sort by features: the definition of what is compiled."""
+    different, group = np.unique(features, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    merged = merge_tally_groups(group, len(different), counts, means, spreads)
+    squared = np.bincount(group, counts * (counts - free), len(different))  # sum of squared weights
+    left = merged[0] - squared / merged[0]
+    return different, *merged, np.where(left > _ROUNDING * merged[0], left, 0.0)
+
+
+@register_jitable
+def _compared(features: Matrix, i: int, j: int) -> int:
+    """Return -1, 0 or 1: whether row ``i`` comes before row ``j``, is equal, or comes after it."""
+    for k in range(features.shape[1]):
+        if features[i, k] != features[j, k]:
+            return -1 if features[i, k] < features[j, k] else 1
+    return 0
+
+
+@njit(cache=True, error_model="numpy")
+def _joined(
+    features: Matrix,
+    counts: Vector,
+    means: Vector,
+    spreads: Vector,
+    free: Vector,
+    rows: Matrix,
+    merged: Vector,
+    merged_means: Vector,
+    merged_spreads: Vector,
+    merged_free: Vector,
+) -> int:
+    """Write the merged rows, and return how many they are."""
+    n, dim = features.shape
+    order, first, size = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), 0
+    for i in range(n):  # `order` holds one row of each kind, sorted; `first` which one a row is equal to
+        low, high = 0, size
+        if size > 0 and _compared(features, order[size - 1], i) < 0:  # most rows come sorted
+            low = size
+        first[i] = i
+        while low < high:
+            middle = (low + high) // 2
+            side = _compared(features, order[middle], i)
+            if side == 0:
+                first[i] = order[middle]
+                break
+            if side < 0:
+                low = middle + 1
+            else:
+                high = middle
+        if first[i] == i:
+            for k in range(size, low, -1):
+                order[k] = order[k - 1]
+            order[low] = i
+            size += 1
+    place = np.empty(n, dtype=np.int64)
+    for k in range(size):
+        place[order[k]] = k
+        merged[k], merged_means[k], merged_spreads[k], merged_free[k] = 0.0, 0.0, 0.0, 0.0
+        for a in range(dim):
+            rows[k, a] = features[order[k], a]
+    for i in range(n):
+        k = place[first[i]]
+        merged[k], merged_means[k], merged_spreads[k] = merge_moments_compiled(
+            merged[k], merged_means[k], merged_spreads[k], counts[i], means[i], spreads[i]
+        )
+        merged_free[k] += counts[i] * (counts[i] - free[i])  # sum of squared weights
+    for k in range(size):
+        left = merged[k] - merged_free[k] / merged[k]
+        merged_free[k] = left if left > _ROUNDING * merged[k] else 0.0
+    return size

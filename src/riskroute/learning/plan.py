@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -63,7 +64,7 @@ class Plan:
             raise InputError(f"count must be from 0 to {LONGEST_HORIZON:,}, was {count}")
         return cls(as_batch(action), np.array([count], dtype=np.int64))
 
-    @property
+    @cached_property
     def rounds(self) -> int:
         """Number of rounds the plan takes."""
         return int(self.counts.sum())
@@ -72,6 +73,8 @@ class Plan:
         """Shrink the plan in proportion to at most ``rounds`` rounds, and leave out what is played zero times."""
         if type(rounds) is not int:
             rounds = whole_number("rounds", rounds, minimum=0)
+        if self.rounds <= rounds and len(self.counts) and self.counts.min() > 0:
+            return self
         counts = self.counts if self.rounds <= rounds else round_exact_counts(self.counts.astype(float), rounds)
         played = counts > 0
         if played.all():

@@ -167,10 +167,11 @@ class Policy(ABC):
         """Learn from one tally per entry of the plan, in the same sequence."""
         plan = self.plan()
         instance_of("tallies", tallies, Tallies, "Tallies")
-        if not (np.array_equal(tallies.counts, plan.counts) and np.array_equal(tallies.actions, plan.actions)):
+        same = tallies.actions is plan.actions or np.array_equal(tallies.actions, plan.actions)
+        if not (same and np.array_equal(tallies.counts, plan.counts)):
             raise InputError("tallies must match the plan's actions and counts, entry by entry")
-        size, spread = float(np.abs(tallies.means).max()), float(tallies.spreads.max())
-        if not (math.isfinite(size) and math.isfinite(spread) and tallies.spreads.min() >= 0):
+        size, spread, least = tallies.extremes
+        if not (math.isfinite(size) and math.isfinite(spread) and least >= 0):
             raise InputError("tallies must have finite means and finite, non-negative spreads")
         if max(size, math.sqrt(spread / plan.rounds)) > LARGEST:
             raise InputError(f"rewards must be at most {LARGEST:g} in size, had means up to {size:g}")

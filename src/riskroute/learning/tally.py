@@ -120,6 +120,12 @@ class Tallies:
             np.array([t.spread for t in rows], dtype=np.float64),
         )
 
+    @property
+    def extremes(self) -> tuple[float, float, float]:
+        """Size of the largest mean, the largest spread and the smallest; not a number if any of either is not."""
+        sizes: tuple[float, float, float] = _extremes(self.means, self.spreads)
+        return sizes
+
     def joined(self, other: Tallies) -> Tallies:
         """Return the entries of both, one after the other (the same action may then appear twice)."""
         instance_of("other", other, Tallies, "Tallies")
@@ -150,6 +156,16 @@ class Tallies:
         return Tallies(
             actions, *merge_tally_groups(group.reshape(-1), len(actions), self.counts, self.means, self.spreads)
         )
+
+
+@njit(cache=True)
+def _extremes(means: Floats, spreads: Floats) -> tuple[float, float, float]:
+    size, most, least = 0.0, 0.0, np.inf
+    for i in range(len(means)):
+        size = abs(means[i]) if not abs(means[i]) <= size else size  # what is not a number stays
+        most = spreads[i] if not spreads[i] <= most else most
+        least = spreads[i] if not spreads[i] >= least else least
+    return size, most, least
 
 
 def tally_handles(value: Any, length: int) -> ActionBatch:

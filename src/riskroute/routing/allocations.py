@@ -160,6 +160,9 @@ class Allocations(LatticeSet):
         units = minimise_separable(alpha, beta, self.lattice.units, self.lattice.lows, self.lattice.highs)
         return as_action(units * self.lot)
 
+    def best_each(self, coefs: Floats) -> ActionBatch:
+        return self.scores.best_each(coefs)
+
     def two_best(self, coef: Floats) -> tuple[Action, Action | None]:
         """The best and the second best allocation; None if there is only one."""
         alpha, beta = self.separable(coef)
@@ -239,7 +242,9 @@ class Allocations(LatticeSet):
         limit = split_list_limit(self.slots)
         if self.size > limit:
             raise InputError(f"allocations must be at most {limit:,} to be listed, was {about_splits(self.size)}")
-        return self.listed_rows(self._rows(search_all(self.lattice)))
+        listed = self.listed_rows(self._rows(search_all(self.lattice)))
+        listed.whole = self.scores
+        return listed
 
     def _rows(self, units: Integers) -> ActionBatch:
         return units * self.lot

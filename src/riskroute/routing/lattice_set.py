@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from riskroute.arrays import Flags, Floats, Integers, Vector
-from riskroute.learning.actions import Actions, ActionSet
+from riskroute.learning.actions import ActionSet
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.listed import ListedAllocations
+from riskroute.routing.separable_each import SeparableScores
 from riskroute.validation import exact_array, finite_array
 
 
@@ -61,10 +62,16 @@ class LatticeSet(ActionSet):
         return coef[: self.slots] * (self.lot / self.scale), coef[self.slots :] * (self.lot**2 / self.scale)
 
     @property
+    def scores(self) -> SeparableScores:
+        """The whole lattice, for many scores at once."""
+        lattice = self.lattice
+        return SeparableScores(lattice.units, self.lot, lattice.lows, lattice.highs, self.scale)
+
+    @property
     def largest_amounts(self) -> Integers:
         """Most shares that any allocation puts into each slot, ``(slots,)``."""
         return np.asarray(np.minimum(self.lattice.highs, self.lattice.units) * self.lot)
 
-    def listed_rows(self, allocations: ActionBatch) -> Actions:
+    def listed_rows(self, allocations: ActionBatch) -> ListedAllocations:
         """Some allocations as an explicit list, under their own handles."""
         return ListedAllocations(self.features(allocations), coordinates=self.slots, handles=allocations)

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from riskroute.arrays import Integers
+from riskroute.arrays import Flags, Floats, Integers
 from riskroute.learning.actions import Actions
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import is_wide, wide_optimal
+from riskroute.learning.tally import ActionBatch
+from riskroute.routing.separable_each import SeparableScores
 from riskroute.validation import real_number
+
+_LONG_LIST = 100  # in shorter lists, the scores of all rows are found sooner than the best allocation is worked out
 
 
 class ListedAllocations(Actions):
     """An explicit list of allocations of one order; handles are tuples of shares, as in sets that are not listed.
 
-    Designs over many slots are made without tables of all pairs of coordinates, which would fill the memory.
+    Designs over many slots are made without tables of all pairs of coordinates, which would fill the memory. A list of
+    all allocations, in lexicographic order, may say so: the best ones for many scores are then worked out, which is
+    faster than looking at every row.
+
+    Attributes
+    ----------
+    whole : SeparableScores, optional
+        The allocations that are listed, if these are all that bounds allow; None for other lists.
 
     Examples
     --------
@@ -22,6 +33,18 @@ class ListedAllocations(Actions):
     >>> split_actions(shares=4, slots=3).best(np.array([0.0, 1.0, 2.0, 0.0, 0.0, 0.0]))
     (4, 0, 0)
     """
+
+    whole: SeparableScores | None = None
+
+    def best_each(self, coefs: Floats) -> ActionBatch:
+        if self.whole is None or self.size < _LONG_LIST:
+            return super().best_each(coefs)
+        return self.whole.best_each(coefs)
+
+    def _subset(self, kept: Flags | Integers) -> Actions:
+        subset = super()._subset(kept)
+        subset.__dict__["whole"] = None
+        return subset
 
     def __repr__(self) -> str:
         return f"ListedAllocations({self.shares} shares over {self.slots} slots, {self.size:,} allocations)"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from riskroute.arrays import Flags, Units, Vector
@@ -25,6 +26,7 @@ LARGEST_TABLES = 30_000_000
 """Entries that the tables of one question may have: with what is kept beside them, a third of a gigabyte."""
 
 BLOCK = 1024
+_FEW_SLOTS = 16  # up to here a look at every slot is faster than a tournament
 _CLEAR = 1e-13  # of the costs added up: less than this between the best two is rounding
 
 _WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
@@ -77,21 +79,40 @@ def separable_greedy_units(alpha: Vector, beta: Vector, units: int, lows: Units,
 
 @njit(cache=True)
 def _greedy_units(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
+    chosen = np.empty_like(lows)
+    write_separable_greedy(alpha, beta, units, lows, highs, chosen)
+    return chosen
+
+
+@register_jitable
+def write_separable_greedy(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units, chosen: Units) -> None:
+    """Write the units that the greedy rule chooses into ``chosen``."""
     slots = len(alpha)
-    chosen = lows.copy()
+    free = units
+    for k in range(slots):
+        chosen[k] = lows[k]
+        free -= lows[k]
+    if slots <= _FEW_SLOTS:
+        for _ in range(free):
+            cheapest, taker = np.inf, -1
+            for j in range(slots):
+                cost_of_one = alpha[j] + beta[j] * (2 * chosen[j] + 1) if chosen[j] < highs[j] else np.inf
+                if cost_of_one <= cheapest:
+                    cheapest, taker = cost_of_one, j
+            chosen[taker] += 1
+        return
     cost = np.empty(slots)  # of one more unit, slots in reverse order so that ties go to the last
     for k in range(slots):
         j = slots - 1 - k
         cost[k] = alpha[j] + beta[j] * (2 * chosen[j] + 1) if chosen[j] < highs[j] else np.inf
     values = padded_tournament(cost)
     winners = build_tournament(values)
-    for _ in range(units - chosen.sum()):
+    for _ in range(free):
         k = winners[1]
         j = slots - 1 - k
         chosen[j] += 1
         values[k] = alpha[j] + beta[j] * (2 * chosen[j] + 1) if chosen[j] < highs[j] else np.inf
         update_tournament(winners, values, k)
-    return chosen
 
 
 def _check_slots(alpha: Any, beta: Any, lows: Any, highs: Any) -> None:
@@ -212,21 +233,32 @@ def separable_one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) 
 
 @njit(cache=True)
 def _one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[Units, bool]:
-    slots = len(alpha)
     free = units - lows.sum()
-    convex = np.flatnonzero(beta >= 0)
-    given = lows.copy()  # by the greedy part, as it takes one unit after the other
-    order = np.full(free, -1)
-    spent = np.zeros(free + 1)  # of the greedy part after n units
+    chosen, order, spent = np.empty_like(lows), np.empty(free, dtype=np.int64), np.empty(free + 1)
+    return chosen, write_separable_one_concave(alpha, beta, lows, order, spent, chosen)
+
+
+@register_jitable
+def write_separable_one_concave(
+    alpha: Vector, beta: Vector, lows: Units, order: Units, spent: Vector, chosen: Units
+) -> bool:
+    """Write what `separable_one_concave` chooses; ``order`` ``(n,)`` and ``spent`` ``(n + 1,)`` are for ``n`` units."""
+    slots, free = len(alpha), len(order)
+    reach = 0
+    for k in range(slots):
+        chosen[k] = lows[k]
+        if beta[k] >= 0:
+            reach = free
+    spent[0] = 0.0  # of the greedy part after n units
     size, lost = 0.0, 0.0
-    reach = free if len(convex) else 0
     for n in range(reach):
-        best = np.inf
-        for j in convex:
-            cost = alpha[j] + beta[j] * (2 * given[j] + 1)
+        best, taker = np.inf, -1
+        for j in range(slots):
+            cost = alpha[j] + beta[j] * (2 * chosen[j] + 1) if beta[j] >= 0 else np.inf
             if cost <= best:  # of equal costs the last slot takes the unit
-                best, order[n] = cost, j
-        given[order[n]] += 1
+                best, taker = cost, j
+        order[n] = taker
+        chosen[taker] += 1
         step = best - lost  # compensated: sums of many units are as exact as their terms
         spent[n + 1] = spent[n] + step
         lost = (spent[n + 1] - spent[n]) - step
@@ -242,12 +274,11 @@ def _one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[
                     lowest, second, slot, taken = total, lowest, k, v
                 elif total < second:
                     second = total
-    chosen = lows.copy()
-    for n in range(free - taken):
-        chosen[order[n]] += 1
+    for n in range(free - taken, reach):  # these units go to the one slot instead
+        chosen[order[n]] -= 1
     if slot >= 0:
         chosen[slot] += taken
-    return chosen, second - lowest > _CLEAR * size
+    return bool(second - lowest > _CLEAR * size)
 
 
 def minimise_separable(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:

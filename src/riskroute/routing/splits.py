@@ -13,6 +13,7 @@ import numpy as np
 from riskroute.arrays import Integers
 from riskroute.errors import InputError
 from riskroute.routing.listed import ListedAllocations
+from riskroute.routing.separable_each import SeparableScores
 from riskroute.validation import real_number, whole_number
 
 LARGEST_LIST = 5_000_000
@@ -109,4 +110,7 @@ def split_actions(shares: int, slots: int, *, scale: float | None = None) -> Lis
     splits = list_splits(shares, slots)
     scale = largest_split_size(shares) if scale is None else real_number("scale", scale, above=0)
     amounts = splits.astype(np.float64)
-    return ListedAllocations(np.hstack([amounts, amounts**2]) / scale, coordinates=slots, handles=splits)
+    listed = ListedAllocations(np.hstack([amounts, amounts**2]) / scale, coordinates=slots, handles=splits)
+    lows, highs = np.zeros(slots, dtype=np.int64), np.full(slots, shares, dtype=np.int64)
+    listed.whole = SeparableScores(shares, 1, lows, highs, scale)
+    return listed

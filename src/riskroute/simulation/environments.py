@@ -201,9 +201,7 @@ class Environment:
         offered = self._piece(piece).actions
         if isinstance(offered, Actions):
             mean, deviation, gap = self.table(piece)
-            rows = offered.rows_of(actions)
-            if len(rows) and (rows.min() < 0 or rows.max() >= len(mean)):
-                raise InputError(f"actions must be row numbers below {len(mean)}, was {rows.tolist()[:6]}")
+            rows = offered.checked_rows(actions)
             return mean[rows], deviation[rows], gap[rows]
         return *self.moments(actions, piece), self.gaps(actions, piece)
 

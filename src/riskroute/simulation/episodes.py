@@ -13,6 +13,7 @@ from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.plan import Plan
 from riskroute.learning.regret import RegretBlocks
 from riskroute.learning.tally import ActionBatch, Tallies, merge_tally_groups
+from riskroute.simulation.kernels import plan_block_cuts
 from riskroute.validation import instance_of
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Run:
         self.rng = rng
         self.noise = environment.noise(rng)
         self.time = 0
+        self._changes = np.array(environment.starts[1:], dtype=np.int64)
 
     @property
     def piece(self) -> int:
@@ -97,25 +99,28 @@ class Run:
         """
         if not self.environment.one_set:
             raise InputError("plan must be played round by round where the action set changes, was drawn as a whole")
-        ends = self.time + np.cumsum(plan.counts)
-        stops = np.concatenate([cuts, np.array(self.environment.starts[1:], dtype=np.int64)])
-        inner = stops[(stops > self.time) & (stops < ends[-1])]
-        stops = np.sort(np.concatenate([ends, inner]))
-        stops = stops[np.append(np.diff(stops) > 0, True)]
-        begins = np.concatenate([[self.time], stops[:-1]])
-        entry = np.searchsorted(ends, stops)
-        counts = stops - begins
-        piece = self.environment.piece_at(begins)
-        mean, deviation, gap = np.empty(len(stops)), np.empty(len(stops)), np.empty(len(stops))
-        for k in range(piece[0], piece[-1] + 1):
-            part = slice(*np.searchsorted(piece, [k, k + 1]))
-            outcomes = self.environment.outcomes(plan.actions[entry[part]], k)
-            mean[part], deviation[part], gap[part] = outcomes
+        stops = np.concatenate([cuts, self._changes]) if len(self._changes) else cuts
+        begins, counts, entry = plan_block_cuts(plan.counts, self.time, stops)
+        mean, deviation, gap = self._outcomes(plan.actions[entry], begins)
         reward_mean, reward_spread = self.draw_blocks(plan.actions[entry], counts, mean, deviation)
-        self.time = int(ends[-1])
+        self.time += plan.rounds
         merged = merge_tally_groups(entry, len(plan.counts), counts, reward_mean, reward_spread)
         blocks = RegretBlocks(counts, reward_mean, reward_spread, mean, deviation**2, gap)
         return Tallies(plan.actions, *merged), entry, blocks
+
+    def _outcomes(self, actions: ActionBatch, begins: Integers) -> tuple[Vector, Vector, Vector]:
+        """Mean, standard deviation and gap of the actions of blocks that begin after so many rounds each."""
+        environment = self.environment
+        if not len(self._changes):
+            return environment.outcomes(actions)
+        piece = environment.piece_at(begins)
+        if piece[0] == piece[-1]:
+            return environment.outcomes(actions, int(piece[0]))
+        mean, deviation, gap = np.empty(len(piece)), np.empty(len(piece)), np.empty(len(piece))
+        for k in range(piece[0], piece[-1] + 1):
+            part = slice(*np.searchsorted(piece, [k, k + 1]))
+            mean[part], deviation[part], gap[part] = environment.outcomes(actions[part], k)
+        return mean, deviation, gap
 
     def draw_blocks(
         self, actions: ActionBatch, counts: Integers, mean: Vector, deviation: Vector
@@ -127,6 +132,8 @@ class Run:
     def _at_once(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
         center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
+        if counts.min() > 1:
+            return center, deviation**2 * (2 * self.rng.standard_gamma((counts - 1) / 2))
         spread = np.zeros(len(counts))
         several = counts > 1
         spread[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)

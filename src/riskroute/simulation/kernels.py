@@ -1,4 +1,4 @@
-"""Whole episodes of index policies, compiled.
+"""Compiled parts of the runner: whole episodes of index policies, and the blocks of a plan.
 
 An index policy plays the arm of lowest index every round, and as long as the bonus stays the same only the index of
 the arm just played changes. A tournament tree finds it: a round costs ``log2 K`` comparisons, not K. Where the bonus
@@ -14,7 +14,7 @@ from riskroute.arrays import Integers, Vector
 from riskroute.errors import InputError
 from riskroute.learning.policies.tournament import build_tournament, padded_tournament, update_tournament
 from riskroute.learning.tally import merge_moments_compiled
-from riskroute.validation import check_array, real_number
+from riskroute.validation import check_array, real_number, whole_number
 
 
 def index_episode(
@@ -85,3 +85,47 @@ def _index_episode(
         arms[t] = arm
         rewards[t] = reward
     return arms, rewards, counts, means, spreads
+
+
+def plan_block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Integers, Integers, Integers]:
+    """Cut a plan that begins after ``begin`` rounds into blocks, at its entries and at the rounds ``stops``.
+
+    Returns the rounds before each block, its length, and its entry of the plan.
+
+    Examples
+    --------
+    >>> before, lengths, entry = plan_block_cuts(np.array([3, 4]), 10, np.array([5, 11, 15]))
+    >>> before.tolist(), lengths.tolist(), entry.tolist()
+    ([10, 11, 13, 15], [1, 2, 2, 2], [0, 0, 1, 1])
+    """
+    check_array("counts", counts, np.int64, (None,))
+    check_array("stops", stops, np.int64, (None,))
+    cuts = np.empty((3, len(counts) + len(stops)), dtype=np.int64)
+    size = _block_cuts(counts, whole_number("begin", begin, minimum=0), stops, cuts)
+    return cuts[0, :size], cuts[1, :size], cuts[2, :size]
+
+
+@njit(cache=True)
+def _block_cuts(counts: Integers, begin: int, stops: Integers, cuts: Integers) -> int:
+    end = begin + counts.sum()
+    inner, known = np.empty(len(stops) + 1, dtype=np.int64), 0
+    for i in range(len(stops)):
+        if begin < stops[i] < end:
+            place = known  # sorted as they come, most come sorted
+            while place > 0 and inner[place - 1] > stops[i]:
+                inner[place] = inner[place - 1]
+                place -= 1
+            inner[place] = stops[i]
+            known += 1
+    size = 0
+    now, last, cut = begin, begin, 0
+    for k in range(len(counts)):
+        last += counts[k]
+        while now < last:
+            while cut < known and inner[cut] <= now:
+                cut += 1
+            stop = min(inner[cut], last) if cut < known else last
+            cuts[0, size], cuts[1, size], cuts[2, size] = now, stop - now, k
+            size += 1
+            now = stop
+    return size

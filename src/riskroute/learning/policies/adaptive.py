@@ -20,17 +20,18 @@ Every plan is made in four steps from the belief about the coefficients.
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.special import ndtr
 
-from riskroute.arrays import Vector
-from riskroute.learning.belief import LEAST_VARIANCE, Belief, draw_belief
+from riskroute.learning.belief import Belief, draw_belief
 from riskroute.learning.design.rounding import round_even_counts
+from riskroute.learning.handles import different_handles
 from riskroute.learning.plan import MOST_DRAWS, Plan
+from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
+from riskroute.learning.policies.adaptive_duel_compiled import CompiledDuel
+from riskroute.learning.policies.adaptive_rivals import leader_loss, rival_scores
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import memory
 from riskroute.learning.remembered import remembered_flag
@@ -38,9 +39,7 @@ from riskroute.learning.tally import ActionBatch
 from riskroute.parameters import parameter
 from riskroute.validation import sized_number, whole_number
 
-_WIDENED = (2.0, 3.0)
 _CALM = 4  # a plan is so many times longer after one in which nothing was worth exploring
-_CAUTION = 2.0  # see `AdaptiveDuel`
 
 
 @dataclass(kw_only=True)
@@ -98,19 +97,13 @@ class Adaptive(LinearPolicy):
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         rivals, loss = self._rivals(belief)  # steps 1 and 2
-        duel = self.duel(belief, rivals, loss)
-        counts = np.zeros(len(rivals), dtype=np.int64)
-        for portion in round_even_counts(rounds, self.portions).tolist():
-            rival, part = duel.mixture()  # steps 3 and 4
-            if rival == 0:  # none is worth its cost
-                break
-            some = int(self.rng.binomial(portion, part))
-            for action, played in ((rival, some), (0, portion - some)):
-                counts[action] += played
-                duel.imagine(action, played)
-        self.calm = not counts.any()
-        counts[0] += rounds - counts.sum()
-        return Plan(rivals, counts).fitted(rounds)
+        duel = self.duel(belief, rivals, loss)  # steps 3 and 4
+        counts = duel.fill(self.rng, round_even_counts(rounds, self.portions))
+        explored = int(counts.sum())
+        self.calm = explored == 0
+        counts[0] += rounds - explored
+        played = np.flatnonzero(counts)
+        return Plan(rivals[played], counts[played])
 
     @property
     def due(self) -> int:
@@ -118,7 +111,7 @@ class Adaptive(LinearPolicy):
 
     def duel(self, belief: Belief, rivals: ActionBatch, loss: float) -> AdaptiveDuel:
         """Return what decides between the leader and its rivals."""
-        return AdaptiveDuel(self, belief, rivals, loss)
+        return CompiledDuel(self, belief, rivals, loss)
 
     def ahead(self) -> int:
         """Rounds in which exploration can still pay off."""
@@ -128,90 +121,6 @@ class Adaptive(LinearPolicy):
         """Return the leader and its rivals, the leader first, and the loss of settling on it, averaged over draws."""
         score, covariance = self.objective(belief)
         drawn = draw_belief(self.rng, score, covariance, self.draws)
-        widened = [score + factor * (drawn[k::4] - score) for k, factor in enumerate(_WIDENED)]
-        best = self.setting.actions.best_each(np.vstack([score, drawn, *widened]))
-        winners = self.setting.actions.features(best[: len(drawn) + 1])
-        loss = float(np.mean(drawn @ winners[0] - np.einsum("ij,ij->i", drawn, winners[1:])))
-        different, first = np.unique(best, axis=0 if best.ndim > 1 else None, return_index=True)
-        return different[np.argsort(first)], loss
-
-
-class AdaptiveDuel:
-    """The leader (number 0) against its rivals: losses, costs, and what observing an action would teach.
-
-    A rival believed to be ``l`` behind, give or take ``s``, adds an expected loss of ``s psi(l / s)`` per round with
-    ``psi(z) = phi(z) - z Phi(-z)``; its derivative by ``s^2`` is ``phi(l / s) / (2 s)`` now, and ``psi(l / s) / s`` on
-    average until ``s`` is zero. Rivals overlap: when one beats the leader, others often do too. The losses to single
-    rivals are therefore scaled so that they add up to the loss.
-
-    Squared residuals are far from Gaussian: with probability ``1 / N``, an average of ``n`` of them is off not only by
-    the Gaussian ``sqrt(log N / n)`` but by ``log N / n`` as well, up to constants. The variance of a difference that is
-    known as well as from ``n`` rewards of the rival is therefore multiplied by ``1 + 2 log N / n``, where ``N`` is the
-    number of rounds that a mistake would last.
-    """
-
-    def __init__(self, policy: Adaptive, belief: Belief, actions: ActionBatch, loss: float) -> None:
-        known = policy.setting
-        rho = known.risk_tolerance
-        self.features = known.actions.features(actions)
-        self.apart = self.features - self.features[0]
-        self.behind = np.maximum(self.apart @ belief.score(rho), 0.0)
-        self.costs = self.behind + (self.apart @ belief.mean_coef) ** 2
-        variance = self.features @ belief.var_coef + known.base_variance
-        variance = np.maximum(variance, LEAST_VARIANCE * belief.variance)
-        self.noise = 2 * variance**2 + rho**2 * variance  # noise of one round as an observation of the mean-variance
-        self.covariance = belief.score_covariance(rho)
-        self.rounds = policy.patience * policy.ahead()
-        self.caution = _CAUTION * math.log(max(policy.ahead(), 2))
-        self.allowed = np.ones(len(actions), dtype=bool) if policy.budget is None else self.behind <= policy.budget
-        self.allowed[0] = False
-        self.overlap = 1.0
-        single = self._losses(*self._apart())
-        self.loss = max(loss, float(single.max()))  # the draws may have missed the most dangerous rival
-        self.overlap = self.loss / (max(float(single.sum()), 1e-250 * self.loss) or 1.0)
-
-    def mixture(self) -> tuple[int, float]:
-        """Return the rival to mix with the leader, and its fraction of the rounds; 0 and 0 if none is worth it."""
-        worth, average = self.worth()
-        pays = self.allowed & (self.rounds * average > self.costs) & (worth > worth[0])
-        if not pays.any():
-            return 0, 0.0
-        more = worth[pays] - worth[0]
-        with np.errstate(divide="ignore", over="ignore"):
-            parts = np.minimum(self.loss / self.costs[pays] - 2 * worth[0] / more, 1.0)
-        ratio = (self.loss + parts * self.costs[pays]) ** 2 / (worth[0] + parts * more)
-        ratio[parts <= 0] = np.inf
-        best = int(np.argmin(ratio))
-        return int(np.flatnonzero(pays)[best]), max(float(parts[best]), 0.0)
-
-    def worth(self) -> tuple[Vector, Vector]:
-        """Return how fast the expected loss falls per round of each action: now, and on average until it is gone."""
-        deviation, density = self._apart()
-        now, average = density / (2 * deviation), self._losses(deviation, density) / deviation**2
-        now[0] = 0.0
-        blurred = self.features @ self.covariance
-        lever = np.einsum("ij,ij->i", blurred, self.features)
-        taken = (blurred @ self.apart.T) ** 2
-        scale = self.noise + lever
-        return self.overlap * (taken @ now) / scale, self.overlap * (taken @ average) / scale
-
-    def _losses(self, deviation: Vector, density: Vector) -> Vector:
-        """Expected loss per round to each rival alone."""
-        losses = deviation * density - self.behind * ndtr(-self.behind / deviation)
-        losses[0] = 0.0
-        return np.asarray(losses)
-
-    def imagine(self, chosen: int, rounds: int) -> None:
-        """Update the covariance as if an action had been observed."""
-        blurred = self.covariance @ self.features[chosen]
-        lever = float(self.features[chosen] @ blurred)
-        self.covariance = self.covariance - np.outer(blurred, blurred) * (
-            rounds / (self.noise[chosen] + rounds * lever)
-        )
-
-    def _apart(self) -> tuple[Vector, Vector]:
-        """Return the deviation of each difference to the leader, and the standard normal density where it is zero."""
-        squared = np.einsum("ij,jk,ik->i", self.apart, self.covariance, self.apart)
-        squared = squared * (1 + self.caution * squared / self.noise)
-        deviation = np.sqrt(np.maximum(squared, 1e-300))
-        return deviation, np.exp(-((self.behind / deviation) ** 2) / 2) / math.sqrt(2 * math.pi)
+        best = self.setting.actions.best_each(rival_scores(score, drawn))
+        rivals, place = different_handles(best)
+        return rivals, leader_loss(drawn, self.setting.actions.features(rivals), place[1 : len(drawn) + 1])

@@ -16,6 +16,7 @@ from riskroute.learning.actions import Action
 from riskroute.learning.belief import Belief, fit_belief, vague_belief_information
 from riskroute.learning.design.g_optimal import round_coordinates
 from riskroute.learning.design.rounding import round_exact_counts
+from riskroute.learning.handles import different_handles
 from riskroute.learning.observations import Observations
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
@@ -193,7 +194,7 @@ def linear_start_counts(features: Matrix, weights: Vector, rounds: int) -> Integ
 def linear_spread_evenly(actions: Integers, rounds: int) -> Plan:
     """Divide ``rounds`` rounds equally between ``actions``, with one entry per distinct action."""
     each = np.diff(np.floor(np.linspace(0, rounds, len(actions) + 1) + 0.5).astype(np.int64))
-    different, place = np.unique(actions, axis=0, return_inverse=True)
-    counts = np.zeros(len(different), dtype=np.int64)
-    np.add.at(counts, place.reshape(-1), each)
-    return Plan(different, counts)
+    different, place = different_handles(actions)
+    counts = np.bincount(place, each, len(different)).astype(np.int64)
+    order = np.lexsort(different.reshape(len(different), -1).T[::-1])
+    return Plan(different[order], counts[order])

@@ -1,0 +1,111 @@
+"""Compiled parts of the recommended policy against the plain ones: the same decisions from the same random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from riskroute import Actions, ActionSet, Allocations, Belief, Environment, Setting, random_problem
+from riskroute.learning import belief as beliefs
+from riskroute.learning.belief_fit import draw_belief_plainly
+from riskroute.learning.design.rounding import round_even_counts
+from riskroute.learning.policies import adaptive
+from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
+from riskroute.learning.policies.adaptive_duel_compiled import CompiledDuel
+from riskroute.learning.policies.adaptive_rivals import (
+    leader_loss,
+    leader_loss_plainly,
+    rival_scores,
+    rival_scores_plainly,
+)
+from riskroute.learning.policies.linear_policy import LinearPolicy
+from riskroute.policies import Adaptive, ChangeTest, Discounted, SlidingWindow, Thompson
+from riskroute.routing import routing_actions
+
+DIMS = (2, 3, 5, 8, 12, 20)
+
+
+def some_belief(rng: np.random.Generator, dim: int, firmness: float) -> Belief:
+    roots = rng.standard_normal((2, dim, 2 * dim))
+    mean, var = firmness * roots @ roots.transpose(0, 2, 1) / (2 * dim)
+    return Belief(*_pair(rng, dim, mean), *_pair(rng, dim, var), 1.0, firmness * dim)
+
+
+def _pair(rng: np.random.Generator, dim: int, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return 0.05 * rng.standard_normal(dim), precision
+
+
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("budget", [None, 0.2])
+def test_compiled_duels_fill_plans_alike(dim: int, budget: float | None) -> None:
+    rng = np.random.default_rng(dim)
+    actions = Actions.scaled(rng.standard_normal((60, dim)))
+    explored = 0
+    for firmness in (3.0, 30.0, 300.0, 30_000.0):
+        belief = some_belief(rng, dim, firmness)
+        policy = Adaptive(budget=budget, patience=30.0).start(Setting(actions=actions, horizon=20_000), seed=1)
+        order = np.argsort(actions.scores(belief.score(2.0)), kind="stable")
+        for count, loss in ((1, 0.0), (5, 1e-3), (17, 0.02), (48, 0.1)):
+            given = (policy, belief, order[:count], loss)
+            portions = round_even_counts(int(rng.integers(1, 500)), 8)
+            plain = AdaptiveDuel(*given).fill(np.random.default_rng(7), portions)
+            compiled = CompiledDuel(*given).fill(np.random.default_rng(7), portions)
+            assert compiled.tolist() == plain.tolist()
+            explored += int(plain[1:].sum() > 0)
+    assert 2 <= explored <= 14  # of 16 plans
+
+
+@pytest.mark.parametrize("draws", [1, 2, 5, 128])
+def test_scores_of_rivals_and_loss_are_the_plain_ones(draws: int) -> None:
+    rng = np.random.default_rng(draws)
+    center, drawn, features = rng.standard_normal(4), rng.standard_normal((draws, 4)), rng.standard_normal((6, 4))
+    np.testing.assert_array_equal(rival_scores(center, drawn), rival_scores_plainly(center, drawn))
+    place = rng.integers(0, 6, draws)
+    expected = leader_loss_plainly(drawn, features, place)
+    assert leader_loss(drawn, features, place) == pytest.approx(expected, rel=1e-12)
+
+
+SETS: dict[str, ActionSet] = {
+    "Gaussian, two coordinates": Actions.scaled(np.random.default_rng(0).standard_normal((30, 2))),
+    "Gaussian, twenty coordinates": Actions.scaled(np.random.default_rng(1).standard_normal((150, 20))),
+    "listed splits": routing_actions(6, 5),
+    "implicit splits": Allocations(12, 5),
+    "implicit splits with caps": Allocations(12, 5, caps=5),
+}
+POLICIES: tuple[LinearPolicy, ...] = (Adaptive(), Thompson(), ChangeTest(), Discounted(), SlidingWindow(window=400))
+
+
+def played(policy: LinearPolicy, actions: ActionSet) -> list[Any]:
+    """All plans of a run."""
+    environment = Environment(random_problem(actions, seed=3))
+    policy = policy.clone().start(environment.setting(900), seed=1)
+    run, plans = environment.run(np.random.default_rng(2)), []
+    while policy.remaining:
+        plan = policy.plan()
+        plans.append((plan.actions.tolist(), plan.counts.tolist()))
+        policy.learn(run.tally(plan))
+    return plans
+
+
+@pytest.mark.parametrize("kind", SETS)
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_whole_runs_decide_alike_without_compiled_code(
+    policy: LinearPolicy, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = played(policy, SETS[kind])
+    monkeypatch.setattr(beliefs, "LONGEST", 0)  # fits, covariances and draws by linear algebra on whole arrays
+    monkeypatch.setattr(adaptive, "CompiledDuel", AdaptiveDuel)
+    monkeypatch.setattr(adaptive, "rival_scores", rival_scores_plainly)
+    monkeypatch.setattr(adaptive, "leader_loss", leader_loss_plainly)
+    monkeypatch.setattr(type(SETS[kind]), "best_each", ActionSet.best_each)
+    calls = []
+
+    def counted(*given: Any) -> np.ndarray:
+        calls.append(len(given))
+        return draw_belief_plainly(*given)
+
+    monkeypatch.setattr(beliefs, "draw_belief_plainly", counted)
+    assert played(policy, SETS[kind]) == compiled
+    assert calls
