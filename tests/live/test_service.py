@@ -257,3 +257,8 @@ def test_shadow_mode_takes_no_orders(tmp_path: Path) -> None:
         answer = up.client.post("/orders", json=order_json())
         assert answer.status_code == 409
         assert sentence(answer) == "mode must be live for orders, was shadow: send what was done to /shadow/orders"
+
+
+def test_events_begin_after_a_row_that_is_a_number(up: Running) -> None:
+    answer = up.client.get("/events?after=-1")
+    assert (answer.status_code, sentence(answer)) == (422, "after must be the number of a row of the log, was not")
