@@ -13,9 +13,8 @@ from pathlib import Path
 from riskroute.errors import RiskrouteError
 from riskroute.live.config import LiveConfig
 from riskroute.live.learner import Learner
-from riskroute.live.orders import NANO, ParentOrder, PoolQuote, VenueQuote
 from riskroute.live.service import configured_router, open_log
-from riskroute.live.wire import nano
+from riskroute.live.warm_up import sample_order
 from riskroute.provenance import machine_type, provenance_versions
 
 SYNCS, DECISIONS = 50, 200
@@ -109,19 +108,7 @@ def _decision(config: LiveConfig) -> Finding:
 
 
 def _one(learner: Learner, config: LiveConfig, number: int) -> float:
-    now = time.time_ns()
-    symbol, instrument = next(iter(config.instruments.items()))
-    bids, asks = ((100 * NANO, 5_000),), ((100 * NANO + nano(instrument.tick), 5_000),)
-    order = ParentOrder(
-        key=f"doctor {number}",
-        symbol=symbol,
-        side="buy" if number % 2 else "sell",
-        quantity=instrument.lot * (100 + number),
-        deadline=now + 10 * NANO,
-        quotes=tuple(VenueQuote(venue=name, bids=bids, asks=asks, at=now) for name in config.venues),
-        pools=tuple(PoolQuote(pool=name) for name in config.pools),
-        received=now,
-    )
+    order = sample_order(config, number)
     began = time.perf_counter()
-    learner.decide(order, now)
+    learner.decide(order, order.received)
     return time.perf_counter() - began

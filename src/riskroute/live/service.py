@@ -20,6 +20,7 @@ from riskroute.errors import InputError, StateError
 from riskroute.live.board import QuoteBoard
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import Engine, RefusedError
+from riskroute.live.learner import Refit, router_bytes
 from riskroute.live.log import Log
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import Accepted, Decision, ParentOrder, Settled, Shadowed
@@ -28,6 +29,7 @@ from riskroute.live.refit_worker import RefitWorker
 from riskroute.live.shadow import Judged, ShadowEngine
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.served import FeeMarket, JournalledVenue, ServedVenue
+from riskroute.live.warm_up import warm_up
 from riskroute.live.wire import (
     OrderIn,
     QuotesIn,
@@ -158,6 +160,10 @@ class Service:
     def start(self) -> None:
         """Recover, ask every venue, warm up, and begin to work."""
         self.started = True
+        router = self.engine.learner.router
+        warm_up(self.config, router)
+        if self._worker is not None:
+            self._worker.submit(Refit(type(router), router_bytes(router), [], []))
         self.engine.start()
         with self.engine.lock:
             for key in self.engine.state.unsettled:
