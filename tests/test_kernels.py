@@ -283,8 +283,13 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
         ("riskroute.routing.group_search", "group_units_compiled"),  # refuses totals itself
         *(
             ("riskroute.routers.patience_compiled", f"{name}_compiled")  # they look at the shapes of all tables
-            for name in ("best_plan", "in_turn", "mixture_shortfall", "outlook", "plan_under_draw", "resting_tables")
+            for name in ("best_plan", "in_turn", "outlook", "plan_under_draw", "resting_tables")
         ),
+        *(
+            ("riskroute.routers.tails_compiled", f"{name}_compiled")  # the same
+            for name in ("limit_beyond", "plan_beyond", "rest_beyond")
+        ),
+        ("riskroute.routers.interpolation", "interpolate_compiled"),  # for compiled code that has looked at them
         ("riskroute.routing.separable", "convolve_compiled"),  # looks at the lengths itself
     }
 

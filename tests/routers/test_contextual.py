@@ -180,15 +180,16 @@ def test_a_plan_that_is_sent_seems_worse_than_the_best_by_no_more_than_the_budge
     assert budget == 0.0 or kind is ContextualIds or others > 0
 
 
-def test_tails_have_a_price_that_rises_until_they_are_no_worse_than_those_of_simple_rules() -> None:
+def test_tails_that_are_no_worse_than_those_of_simple_rules_cost_little() -> None:
     free, bound = ContextualGreedy(kappa=0.0, guard_tails=False), ContextualGreedy(kappa=0.0)
     for router in (free, bound):
         taught(router, {"A": 0.8, "B": 0.7}, deviation=0.05)
         for number in range(1000, 1300):
             router.route(moment(number))
-    assert free.prices == {}
-    (price,) = bound.prices.values()
-    assert price > 1e-3
+    assert free.tails == {}
+    ((price, _, excess),) = bound.tails.values()
+    assert price < 0.3  # it began there, and nothing is riskier than the rule
+    assert excess <= 0.0
     waits = [sum(router.route(moment(2000)).limit.values()) for router in (free, bound)]
     assert waits[1] <= waits[0]
 
@@ -257,7 +258,8 @@ def test_a_damaged_state_is_refused() -> None:
         {"dark_state": {}},
         {"venues": [3]},
         {"routed": -1},
-        {"prices": {"6 10": -1.0}},
+        {"tails": {"6 10": [-1.0, 0.0, 0.0]}},
+        {"tails": {"6 10": [1.0, 0.0]}},
         {"kept": 3},
     )
     for damage in damages:
@@ -346,9 +348,21 @@ def test_what_is_drawn_ahead_is_what_a_decision_would_have_drawn() -> None:
         fresh = Contextual.restore(router.state())
         assert not fresh.ready
         ahead = moment(1000 + number)
-        drawn = router.ready[""][1]
-        assert np.array_equal(drawn, fresh._drawn("", router.last_uses[""]))
-        assert fresh.route(ahead) == Contextual.restore(router.state()).route(ahead)
+        for ready, drawn in zip(router.ready[""][2], fresh._drawn("", *router.last_asked[""])[2], strict=True):
+            assert np.array_equal(ready, drawn)
+        again = Contextual.restore(router.state())
+        again.ready, again.last_asked = dict(router.ready), dict(router.last_asked)
+        assert fresh.route(ahead) == again.route(ahead)
+        assert not again.ready  # it was used
+
+
+def test_a_draw_that_was_made_for_another_kind_of_order_is_not_used() -> None:
+    router = Contextual()
+    router.route(moment(0))
+    child = ChildReport(0, "dark", "P", 100, 40, 10.01, 0.04, 5, 9)
+    router.learn(Report("0", (child,), complete=True, profit=-1.0))
+    other = moment(1, shares=400, pools=("Q",))
+    assert Contextual.restore(router.state()).route(other) == router.route(other)
 
 
 @pytest.mark.parametrize("budget", [0.0, 0.05, 10.0])
@@ -363,6 +377,7 @@ def test_the_compiled_choice_is_that_of_plans_compared_one_by_one(budget: float)
         best = mean.plan(price)
         worse = mean.outlook(drawn).objective(price) - mean.outlook(best).objective(price)
         wanted = drawn if worse <= budget else best
-        chosen, pools = desk.plan_under_draw(hazards, price, budget)
+        moments = desk.dark.moments(desk.uses, desk.shares, hazards)
+        chosen, pools = desk.plan_under_draw(moments, price, budget)
         assert chosen.units.tolist() == wanted.units.tolist()
         assert (chosen.before, pools) == (wanted.before, mean.tried.pools)

@@ -19,9 +19,9 @@ from riskroute.routers.patience import (
     PatienceOutlook,
     PatientPlan,
     Tried,
-    resting_tables,
     try_in_turn,
 )
+from riskroute.routers.patience_compiled import resting_tables_compiled
 from riskroute.routers.placement import PlacementPrices, one_exchange_placement
 
 
@@ -109,18 +109,6 @@ def test_what_all_shares_that_wait_have_in_common_is_not_diversified() -> None:
         assert factor.outlook(PatientPlan(np.array(way), False)).variance == pytest.approx(100.0)
 
 
-@pytest.mark.parametrize("chance", [1.0, 0.5, 0.1, 0.02])
-def test_the_shortfall_is_the_mean_of_the_worst_orders(chance: float) -> None:
-    rng = np.random.default_rng(0)
-    count = 400_000
-    there = rng.random(count) < chance
-    costs = np.where(there, rng.normal(3.0, 2.0, count), rng.normal(-1.0, 0.5, count))
-    worst = np.sort(costs)[-count // 20 :].mean()
-    one = PatienceOutlook(0.0, 0.0, 3.0, 4.0, -1.0, 0.25, chance)
-    assert one.shortfall() == pytest.approx(worst, abs=0.03)
-    assert one.shortfall(heavy=1.5) > one.shortfall()
-
-
 def test_the_objective_charges_variance() -> None:
     assert PatienceOutlook(1.0, 4.0, 1.0, 4.0, 1.0, 4.0, 1.0).objective(0.5) == pytest.approx(3.0)
 
@@ -143,4 +131,6 @@ def test_tables_that_do_not_belong_together_are_refused() -> None:
         try_in_turn(["P"], np.zeros((1, 3)), np.zeros(2), 0.01, 0.0, np.arange(3.0))
     two = np.zeros((1, 3))
     with pytest.raises(InputError, match="tables of resting orders must belong to the same pools and units"):
-        resting_tables(two, two, np.zeros((2, 3)), two, np.zeros(2), 0.01, np.zeros(2), 0.0, np.arange(3.0))
+        resting_tables_compiled(
+            two, two, np.zeros((2, 3)), two, np.zeros(2), 0.01, np.zeros(2), 0.0, np.arange(3.0), 0.0, 0.0, 0.0
+        )

@@ -203,3 +203,21 @@ def test_books_that_cannot_be(change: dict[str, Any], message: str) -> None:
 def test_shares_must_be_whole(shares: Any) -> None:
     with pytest.raises(InputError, match="shares must be a non-negative integer"):
         sale().take(shares)
+
+
+@given(books(), st.lists(st.integers(0, 60), min_size=1, max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_costs_are_those_of_levels_taken_one_after_the_other(book: ConsolidatedBook, shares: list[int]) -> None:
+    """The plain version: all levels by price, then by fee, cumulated and interpolated."""
+    there = np.nan_to_num(book.sizes) > 0
+    levels = sorted(
+        (book.sign * book.prices[v, k], book.takers[v], -book.sizes[v, k]) for v, k in np.argwhere(there).tolist()
+    )
+    if not levels:
+        assert np.isnan(book.costs(1))
+        return
+    sizes = np.array([-size for _, _, size in levels])
+    each = np.array([price - book.sign * book.mid + fee for price, fee, _ in levels])
+    ends, totals = np.append(0.0, np.cumsum(sizes)), np.append(0.0, np.cumsum(sizes * each))
+    wanted = np.minimum(np.array(shares, dtype=float), ends[-1]).reshape(1, -1)
+    np.testing.assert_allclose(book.costs(wanted), np.interp(wanted, ends, totals), rtol=1e-9, atol=1e-12)

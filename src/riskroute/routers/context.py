@@ -12,7 +12,7 @@ from numba import njit
 
 from riskroute.arrays import Integers, Matrix, Vector
 from riskroute.errors import DataError, InputError, shown
-from riskroute.names import LONGEST_VENUE, as_name
+from riskroute.names import LONGEST_VENUE, SIDES, as_name
 from riskroute.routing.consolidated import ConsolidatedBook, side_sign
 from riskroute.validation import exact_array, instance_of, list_of, real_number, whole_number
 
@@ -183,7 +183,7 @@ class Context:
     @property
     def sign(self) -> int:
         """1 for a buy order, -1 for a sell order."""
-        return side_sign(self.side)
+        return 1 if self.side == SIDES[0] else -1
 
     @property
     def mid(self) -> float:

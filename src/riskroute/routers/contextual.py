@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Matrix
+from riskroute.arrays import Floats, Matrix
 from riskroute.errors import StateError
 from riskroute.parameters import parameter
 from riskroute.routers.context import Context
@@ -20,21 +20,25 @@ from riskroute.routers.patience import PatientPlan
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Public, Router
+from riskroute.routers.tails_compiled import SHORTFALL
 from riskroute.seeding import seed_stream
 from riskroute.validation import list_of, real_number, true_or_false, whole_number
 
 MOST_WAITING = 10_000
 """Orders at most whose outcomes are awaited; the oldest are forgotten."""
 
-HEAVY, RULE_HEAVY = 1.5, 1.2
-"""How much heavier tails are than those of normal laws: of plans chosen for what they save, and of simple rules.
+GUARDED = 0.15
+"""Basis points charged at least for a squared basis point where tails are guarded.
 
-Plans that are chosen because they look cheap and safe turn out worse than they look, rules that are fixed do not.
-"""
+What children cost beyond a level is added up over places, which overlooks that a plan with several of them is safer;
+variance does not."""
 
-_FIRST_PRICE = 1.0  # basis points a squared basis point: cautious until the price of tails is found
-_EVERY, _STEP = 4, 0.2  # orders between two changes of it, and the largest relative change
-_MOST_PRICE = 100.0
+_FIRST = (0.3, 2.0, 0.0)  # price of tails, level, and excess so far
+_EVERY = 4  # orders between two changes of them
+_STEP, _MOST_STEP = 0.03, 0.1  # relative change of the price for an excess of a basis point, and the largest
+_LEVEL_STEP = 0.3  # deviations of the mid by which a level rises that is always exceeded
+_SMOOTH = 0.95
+_LEAST_PRICE, _MOST_PRICE = 1e-3, 1e2
 
 
 @dataclass
@@ -65,9 +69,11 @@ class ContextualGreedy(Router):
 
     Notes
     -----
-    A plan that waits has fatter tails than one that does not, whatever it saves on average. With ``guard_tails``
-    the price of variance is raised until the expected shortfall that the belief predicts is, on average over orders, no
-    more than that of the best of ``dark-first+sweep``, ``dark-first+post+sweep``, ``rest-even+sweep`` and ``sweep``.
+    A plan that waits has fatter tails than one that does not, whatever it saves on average. With ``guard_tails`` what
+    plans cost beyond the level that the best simple rule exceeds with 5 % of its orders is charged, at a price that
+    rises until they cost no more beyond it than the rule, on average over orders: then their expected shortfall is no
+    more than the rule's. The rule is the best of ``dark-first+sweep``, ``dark-first+post+sweep`` and
+    ``rest-even+sweep``.
 
     Examples
     --------
@@ -82,7 +88,7 @@ take_limits={}, rest='sweep', trade_through=False)
 
     name: ClassVar[str] = "contextual-greedy"
     feedback: ClassVar[str] = "F3"
-    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "venues", "kept", "prices", "routed")
+    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "venues", "kept", "tails", "routed")
     kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
     guard_tails: bool = parameter(True, true_or_false)
     tail_room: float = parameter(0.0, real_number, minimum=0)
@@ -98,12 +104,14 @@ take_limits={}, rest='sweep', trade_through=False)
     """By order under way: its horizon, and what resting children need to be understood when outcomes are public."""
     routed: int = field(init=False, repr=False)
     """Orders so far."""
-    prices: dict[str, float] = field(init=False, repr=False)
-    """Price of variance that keeps tails in bounds, by class of horizon and size."""
+    tails: dict[str, list[float]] = field(init=False, repr=False)
+    """What keeps tails in bounds, by class of horizon and size: dollars charged for a dollar of expected shortfall, the
+    basis points that the worst 5 % of the simple rule's orders cost more than, and by how much the expected shortfall
+    of plans exceeded the rule's of late."""
 
     def begin(self) -> None:
         self.lit_beliefs, self.dark_beliefs, self.venues = {}, {}, []
-        self.kept, self.prices, self.routed = {}, {}, 0
+        self.kept, self.tails, self.routed = {}, {}, 0
 
     def beliefs(self, symbol: str) -> tuple[LitBelief, DarkBelief]:
         """What is believed of the venues and pools of a symbol; a new one borrows from those known."""
@@ -111,12 +119,14 @@ take_limits={}, rest='sweep', trade_through=False)
             self.lit_beliefs[symbol] = LitBelief(self.lit_half_life, self.venues)
             self.dark_beliefs[symbol] = DarkBelief(self.dark_half_life)
             self._lend()
+            self.lit_beliefs[symbol].pool()
         return self.lit_beliefs[symbol], self.dark_beliefs[symbol]
 
     def _lend(self) -> None:
-        for name in self.lit_beliefs:
+        """Tell every belief of all others; those that know something already borrow when they are next fitted."""
+        for name, lit in self.lit_beliefs.items():
             self.dark_beliefs[name].lenders = [other for key, other in self.dark_beliefs.items() if key != name]
-            self.lit_beliefs[name].borrow([other for key, other in self.lit_beliefs.items() if key != name])
+            lit.lenders = [other for key, other in self.lit_beliefs.items() if key != name]
 
     def decide(self, context: Context) -> Plan:
         desk = self.desk(context)
@@ -131,7 +141,8 @@ take_limits={}, rest='sweep', trade_through=False)
 
     def desk(self, context: Context) -> ContextualDesk:
         """Put an order before what is believed of its symbol."""
-        return ContextualDesk(context, *self.beliefs(context.symbol), self.units, self.leak)
+        beliefs = self.beliefs(context.symbol)
+        return ContextualDesk(context, *beliefs, self.units, self.leak, *self._tail_charge(context))
 
     def choose(self, desk: ContextualDesk, price: float) -> tuple[PatientPlan, tuple[str, ...]]:
         """Return the plan to send, and the pools that it tries."""
@@ -144,23 +155,29 @@ take_limits={}, rest='sweep', trade_through=False)
 
     def _price(self, desk: ContextualDesk) -> float:
         """Dollars charged for a squared dollar."""
-        asked = self.kappa
-        if self.guard_tails and desk.context.horizon > 0:
-            asked = max(asked, self.prices.get(self._class(desk.context), _FIRST_PRICE))
-        return asked * desk.per_bp
+        return (max(self.kappa, GUARDED) if desk.weight > 0 else self.kappa) * desk.per_bp
+
+    def _tail_charge(self, context: Context) -> tuple[float, float]:
+        """What a dollar beyond a level is charged, and the level in basis points."""
+        if not self.guard_tails or context.horizon <= 0:
+            return 0.0, 0.0
+        price, level, _ = self.tails.get(self._class(context), _FIRST)
+        return price / SHORTFALL, level
 
     def _mind_tails(self, desk: ContextualDesk, chosen: PatientPlan) -> None:
-        """Raise or lower the price of variance by how far the tail of a plan is from what is allowed."""
+        """Raise or lower the price of tails by how far that of a plan is from what is allowed."""
         if not self.guard_tails or desk.context.horizon <= 0:
             return
         if self.routed % _EVERY:
             return
-        seen = desk.mean.outlook(chosen)
-        rule = min(desk.simple_rules(desk.mean), key=lambda one: one.objective(self.kappa * desk.per_bp))
-        excess = (seen.shortfall(HEAVY) - rule.shortfall(RULE_HEAVY)) * desk.per_bp - self.tail_room
-        key = self._class(desk.context)
-        price = self.prices.get(key, _FIRST_PRICE) * math.exp(_STEP * min(max(excess, -1.0), 1.0))
-        self.prices[key] = min(max(price, 1e-4), _MOST_PRICE)
+        key, move = self._class(desk.context), max(desk.move_bps, 1e-3)
+        price, level, excess = self.tails.get(key, _FIRST)
+        ours = desk.beyond(chosen, level)[1]
+        chance, allowed = desk.beyond(desk.simple_rule(self.kappa * desk.per_bp), level)
+        excess = _SMOOTH * excess + (1 - _SMOOTH) * ((ours - allowed) / SHORTFALL - self.tail_room)
+        price *= math.exp(min(max(_STEP * excess, -_MOST_STEP), _MOST_STEP))
+        level += _LEVEL_STEP * move * (chance - SHORTFALL)
+        self.tails[key] = [min(max(price, _LEAST_PRICE), _MOST_PRICE), level, excess]
 
     # learning
 
@@ -211,9 +228,16 @@ take_limits={}, rest='sweep', trade_through=False)
         if self.lit_beliefs.keys() != self.dark_beliefs.keys():
             raise StateError("state must hold beliefs of lit venues and of dark pools for the same symbols, did not")
         self._lend()
+        for lit in self.lit_beliefs.values():
+            lit.pool()
         self.kept = {str(order): dict(kept) for order, kept in memory["kept"].items()}
         self.routed = whole_number("routed", memory["routed"], minimum=0)
-        self.prices = {str(key): real_number("price", price, above=0) for key, price in memory["prices"].items()}
+        self.tails = {str(key): _read_tail(tail) for key, tail in memory["tails"].items()}
+
+
+def _read_tail(tail: Any) -> list[float]:
+    price, level, excess = list_of("tail", tail, float, "numbers")
+    return [real_number("price", price, above=0), real_number("level", level), real_number("excess", excess)]
 
 
 @dataclass
@@ -228,16 +252,17 @@ class Contextual(ContextualGreedy):
 
     name: ClassVar[str] = "contextual"
     budget: float = parameter(0.2, real_number, minimum=0)
-    ready: dict[str, tuple[list[Use], Matrix]] = field(init=False, repr=False)
+    ready: dict[str, tuple[list[Use], Floats, tuple[Matrix, Matrix]]] = field(init=False, repr=False)
     """By symbol, what pools are thought to hold in the next decision; made anew whenever something is learned."""
-    last_uses: dict[str, list[Use]] = field(init=False, repr=False)
+    last_asked: dict[str, tuple[list[Use], Floats]] = field(init=False, repr=False)
+    """By symbol, the uses of pools and the shares of children that the last decision was about."""
 
     def begin(self) -> None:
         super().begin()
-        self.ready, self.last_uses = {}, {}
+        self.ready, self.last_asked = {}, {}
 
     def choose(self, desk: ContextualDesk, price: float) -> tuple[PatientPlan, tuple[str, ...]]:
-        if not desk.pools:
+        if not desk.pools or desk.wait is None:
             return super().choose(desk, price)
         return desk.plan_under_draw(self._take_draw(desk), price, self.budget / desk.per_bp)
 
@@ -246,23 +271,25 @@ class Contextual(ContextualGreedy):
         super().absorb(order, children, profit)
         self._make_ready(symbol)
 
-    def _take_draw(self, desk: ContextualDesk) -> Matrix:
-        """What pools hold, drawn from the belief: what was made ready, or drawn now."""
+    def _take_draw(self, desk: ContextualDesk) -> tuple[Matrix, Matrix]:
+        """What children would find in pools under a draw of the belief: what was made ready, or drawn now."""
         symbol = desk.context.symbol
         found = self.ready.pop(symbol, None)
-        if found is None or found[0] != desk.uses:
-            found = (desk.uses, self._drawn(symbol, desk.uses))
-        self.last_uses[symbol] = desk.uses
-        return found[1]
+        if found is None or found[0] != desk.uses or found[1] is not desk.shares:
+            found = self._drawn(symbol, desk.uses, desk.shares)
+        self.last_asked[symbol] = (desk.uses, desk.shares)
+        return found[2]
 
     def _make_ready(self, symbol: str) -> None:
-        """Draw for the next order outside of its decision, as if it were of the kind of the last one."""
-        if symbol in self.last_uses:
-            self.ready[symbol] = (self.last_uses[symbol], self._drawn(symbol, self.last_uses[symbol]))
+        """Prepare the next decision outside of it, as if the next order were of the kind of the last one."""
+        if symbol in self.last_asked:
+            self.ready[symbol] = self._drawn(symbol, *self.last_asked[symbol])
+            self.dark_beliefs[symbol].moments(*self.last_asked[symbol])
 
-    def _drawn(self, symbol: str, uses: list[Use]) -> Matrix:
+    def _drawn(self, symbol: str, uses: list[Use], shares: Floats) -> tuple[list[Use], Floats, tuple[Matrix, Matrix]]:
         rng = np.random.default_rng(seed_stream(self.seed, self.name, symbol, self.routed))
-        return self.dark_beliefs[symbol].draw(uses, rng)
+        dark = self.dark_beliefs[symbol]
+        return uses, shares, dark.moments(uses, shares, dark.draw(uses, rng))
 
     def greedy(self, context: Context) -> Plan | None:
         desk = self.desk(context)

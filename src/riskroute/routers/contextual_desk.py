@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from riskroute.arrays import Floats, Matrix, Units
+from riskroute.errors import StateError
 from riskroute.routers.context import Context
 from riskroute.routers.dark_allocation import unit_shares
 from riskroute.routers.dark_belief import DarkBelief
@@ -16,13 +17,12 @@ from riskroute.routers.moment import Moment, moment_of
 from riskroute.routers.patience import (
     NO_POOLS,
     Patience,
-    PatienceOutlook,
     PatientPlan,
-    plan_under_draw,
-    resting_tables,
     try_in_turn,
 )
+from riskroute.routers.patience_compiled import plan_under_draw_compiled, resting_tables_compiled
 from riskroute.routers.plan import Plan
+from riskroute.routers.tails_compiled import limit_beyond_compiled, plan_beyond_compiled
 
 
 class ContextualDesk:
@@ -38,16 +38,27 @@ class ContextualDesk:
         Parts at most into which the order is cut.
     leak : float
         Probability per 1,000 shares sent to a pool that the best price fades.
+    weight, level : float
+        Dollars charged for a dollar beyond a level, in basis points.
     """
 
-    def __init__(self, context: Context, lit: LitBelief, dark: DarkBelief, units: int, leak: float) -> None:
-        self.context, self.dark = context, dark
-        self.unit = unit_shares(context.shares, context.lot, units)
-        count = -(-context.shares // self.unit)
-        self.shares: Floats = np.minimum(np.arange(count + 1.0) * self.unit, context.shares)
+    def __init__(
+        self,
+        context: Context,
+        lit: LitBelief,
+        dark: DarkBelief,
+        units: int,
+        leak: float,
+        weight: float = 0.0,
+        level: float = 0.0,
+    ) -> None:
+        self.context, self.dark, self.weight = context, dark, weight
+        self.unit, self.shares = _parts(context.shares, context.lot, units)
         self.sweep: Floats = context.displayed.costs(self.shares)
         self.moment: Moment = moment_of(context, float(self.sweep[-1]) / context.shares)
         self.per_bp = 1e4 / (context.shares * context.mid)
+        self.level = level / 1e4 * context.mid
+        """The level, in dollars a share."""
         self.leaking = leak * context.shares**2 / 1000 * context.tick
         """Dollars that a leak costs, on average."""
         half = self.moment.half_spread
@@ -65,12 +76,14 @@ class ContextualDesk:
             self.notes["later"] = self.wait.later
             there = np.flatnonzero(self.wait.there)
             self.lit_cost, self.lit_variance = self.wait.cost[there], self.wait.variance[there]
+            self.law = self.wait.law[there]
             names = context.books.venues
             self.places = [("limit", names[v]) for v in there] + [("dark_rest", pool) for pool in self.pools]
             self.extra = half * np.array([max(self.dark.adverse_selection(pool), 0.0) for pool in self.pools])
 
-    def patience(self, hazards: Matrix | None) -> Patience:
-        """What can be done with the order, as expected or if pools hold what was drawn."""
+    def patience(self, hazards: Matrix | None, *, charged: bool = True) -> Patience:
+        """What can be done with the order, as expected or if pools hold what was drawn; tails ``charged`` or not."""
+        weight = self.weight if charged else 0.0
         wait, shares, pools = self.wait, self.shares, len(self.pools)
         found, spread = self.dark.moments(self.uses, shares, hazards) if pools else (self.empty, self.empty)
         tried = NO_POOLS
@@ -78,8 +91,12 @@ class ContextualDesk:
             tried = try_in_turn(self.pools, found[:pools], self.prices, self.moment.sweep, self.leaking, shares)
         if wait is None:
             return Patience(shares, self.sweep, self.empty, self.empty, 0.0, tried)
-        tables = resting_tables(
-            self.lit_cost,
+        cost, sweep, level = self.lit_cost, self.sweep, self.level
+        if weight > 0:
+            cost = cost + weight * limit_beyond_compiled(self.law, wait.slopes, wait.later, wait.move, shares, level)
+            sweep = sweep + weight * np.maximum(sweep - level * shares, 0.0)
+        tables = resting_tables_compiled(
+            cost,
             self.lit_variance,
             found[pools:],
             spread[pools:],
@@ -88,49 +105,115 @@ class ContextualDesk:
             self.extra,
             wait.common,
             shares,
+            wait.move,
+            weight,
+            level,
         )
-        return Patience(shares, self.sweep, *tables, wait.common, tried)
+        return Patience(shares, sweep, *tables, wait.common, tried)
 
     @cached_property
     def mean(self) -> Patience:
         """What can be done with the order, as expected."""
         return self.patience(None)
 
-    def plan_under_draw(self, hazards: Matrix, price: float, allowance: float) -> tuple[PatientPlan, tuple[str, ...]]:
+    @cached_property
+    def plain(self) -> Patience:
+        """The same without what is charged for tails."""
+        return self.patience(None, charged=False)
+
+    def plan_under_draw(
+        self, drawn: tuple[Matrix, Matrix], price: float, allowance: float
+    ) -> tuple[PatientPlan, tuple[str, ...]]:
         """Return the plan that is best if pools hold what was drawn, and the pools to try.
 
-        The plan that is best as expected, if the other one then costs more than ``allowance`` dollars beyond it.
+        Parameters
+        ----------
+        drawn : tuple[Matrix, Matrix]
+            Mean and variance of the shares that children would find under the draw, as of `DarkBelief.moments`.
+        price, allowance : float
+            The price of variance, and dollars by which the plan may seem worse than the one that is best as expected;
+            else that one is returned.
         """
         wait = self.wait
         if wait is None or not self.pools:
             return self.mean.plan(price), self.mean.tried.pools
-        units, before, worth = plan_under_draw(
-            *(self.shares, self.sweep, self.lit_cost, self.lit_variance, wait.common, wait.later, self.extra),
-            *(self.prices, self.moment.sweep, self.leaking),
-            *self.dark.moments(self.uses, self.shares),
-            *self.dark.moments(self.uses, self.shares, hazards),
-            *(price, allowance),
+        found, spread = self.dark.moments(self.uses, self.shares)
+        units, before, worth = plan_under_draw_compiled(
+            self.shares,
+            self.sweep,
+            self.lit_cost,
+            self.lit_variance,
+            wait.common,
+            wait.later,
+            self.extra,
+            self.prices,
+            self.moment.sweep,
+            self.leaking,
+            found,
+            spread,
+            drawn[0],
+            drawn[1],
+            price,
+            allowance,
+            self.law,
+            wait.slopes,
+            wait.move,
+            self.weight,
+            self.level,
         )
         pools = tuple(name for name, some in zip(self.pools, worth.tolist(), strict=True) if some)
-        return PatientPlan(units, before), pools
+        return PatientPlan(units, bool(before)), pools
 
-    def simple_rules(self, patience: Patience) -> list[PatienceOutlook]:
-        """Outlooks of the simple rules: what a router that learns must not be riskier than."""
+    def beyond(self, plan: PatientPlan, level: float) -> tuple[float, float]:
+        """How likely a plan is believed to cost more than a level, and how much more on average, in basis points."""
+        wait, tried = self.wait, self.plain.tried
+        if wait is None:
+            raise StateError("an order without time has no plan that waits")
+        found = self.dark.moments(self.uses, self.shares)[0][len(self.pools) :] if self.pools else self.empty
+        chance, more = plan_beyond_compiled(
+            self.shares,
+            self.sweep,
+            plan.units,
+            plan.before,
+            tried.found_if_any,
+            tried.nothing,
+            tried.price,
+            bool(tried.pools),
+            self.law,
+            wait.slopes,
+            found,
+            self.prices,
+            wait.later,
+            wait.move,
+            level / self.per_bp,
+        )
+        return chance, more * self.per_bp
+
+    @property
+    def move_bps(self) -> float:
+        """The deviation of the mid until the horizon, in basis points."""
+        return 0.0 if self.wait is None else self.wait.move * self.per_bp * self.context.shares
+
+    def simple_rule(self, price: float) -> PatientPlan:
+        """Return the simple rule that seems best at a price of variance: a router must not be riskier than that."""
+        plain = self.plain
+        return min(self._simple_rules(plain.units), key=lambda rule: plain.outlook(rule).objective(price))
+
+    def _simple_rules(self, units: int) -> list[PatientPlan]:
         nothing = np.zeros(len(self.places), dtype=np.int64)
         rules = [PatientPlan(nothing, before=True)]
         venue = quickest_venue(self.context)
         if ("limit", venue) in self.places:
             posted = nothing.copy()
-            posted[self.places.index(("limit", venue))] = patience.units
+            posted[self.places.index(("limit", venue))] = units
             rules.append(PatientPlan(posted, before=True))
         resting = [place for place, (kind, _) in enumerate(self.places) if kind == "dark_rest"]
-        found = [patience.outlook(rule) for rule in rules]
         if resting:
             even = nothing.copy()
-            even[resting] = patience.units // len(resting)
-            even[resting[0]] += patience.units - int(even.sum())
-            found.append(patience.outlook(PatientPlan(even, before=False)))
-        return found
+            even[resting] = units // len(resting)
+            even[resting[0]] += units - int(even.sum())
+            rules.append(PatientPlan(even, before=False))
+        return rules
 
     def plan(self, chosen: PatientPlan, tried: tuple[str, ...]) -> Plan:
         """Return the child orders of a plan that tries some pools, if it has anything to try them with."""
@@ -150,6 +233,13 @@ class ContextualDesk:
             dark_rest=held["dark_rest"],
             limit=held["limit"],
         )
+
+
+@lru_cache(maxsize=64)
+def _parts(shares: int, lot: int, units: int) -> tuple[int, Floats]:
+    """Shares of a unit, and of 0, 1 .. units of an order; the last unit may be smaller. Nobody changes the array."""
+    unit = unit_shares(shares, lot, units)
+    return unit, np.minimum(np.arange(-(-shares // unit) + 1.0) * unit, shares)
 
 
 def _shares(units: Units, unit: int, shares: int) -> list[int]:

@@ -17,7 +17,7 @@ from numba import njit
 from riskroute.arrays import Floats, Integers, Matrix
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.residual_test import ResidualTest
-from riskroute.routers.moment import horizon_class
+from riskroute.routers.moment import faded, horizon_class
 from riskroute.validation import real_number, whole_number
 
 EDGES = (1, *(25 * 2**k for k in range(14)))
@@ -36,7 +36,6 @@ CHECKED = 40
 
 _AT_ONCE = " at once"
 _STRENGTH = 2.0  # trials that the prior is worth
-_DAY = 86_400 * 10**9  # nanoseconds
 
 
 def _prior(key: str) -> Hazards:
@@ -106,7 +105,7 @@ class DarkBelief:
 
     def _forget(self, time: int) -> None:
         if self.last and time > self.last:
-            factor = 0.5 ** ((time - self.last) / (self.half_life * _DAY))
+            factor = faded(time - self.last, self.half_life)
             if factor > 0.99:
                 return
             for belief in self.sizes.values():
@@ -129,7 +128,7 @@ class DarkBelief:
             return drawn
         key = tuple(uses)
         kept = self._expected.get(key)
-        if kept is None or not np.array_equal(kept[0], shares):
+        if kept is None or not (kept[0] is shares or np.array_equal(kept[0], shares)):
             kept = self._expected[key] = (shares, *_capped_moments(_EDGES, self._posteriors(key)[2], shares))
         return kept[1], kept[2]
 

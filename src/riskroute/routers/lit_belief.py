@@ -10,6 +10,7 @@ their own. Products of the errors of two venues tell them apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -21,7 +22,8 @@ from riskroute.learning.residual_test import ResidualTest
 from riskroute.learning.two_map_belief import TwoMapBelief
 from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows
 from riskroute.routers.context import Context
-from riskroute.routers.moment import LEAST_FLOW, POSTING_FEATURES, Moment, Postings, fill_fraction, postings
+from riskroute.routers.fill_law import FillLaw
+from riskroute.routers.moment import LEAST_FLOW, POSTING_FEATURES, Moment, Postings, faded, fill_fraction, postings
 from riskroute.routers.router import Public
 from riskroute.validation import real_number
 
@@ -42,7 +44,7 @@ _OWN = 0.5
 _LATER_FEATURES = 4
 _VOLATILITY_MEMORY = 0.98
 _ROUGHNESS = 1 / 15  # squared half-spreads a second, of a market that nobody has seen yet
-_DAY = 86_400 * 10**9  # nanoseconds
+_MARKETS = 16  # sets of venues whose deviations are kept
 
 
 class Waiting(NamedTuple):
@@ -51,7 +53,8 @@ class Waiting(NamedTuple):
     ``cost (V, n)`` and ``variance (V, n)`` are those of limit orders of so many shares at each venue, in dollars and
     squared dollars, without what all waiting shares have in common: ``common`` squared dollars times the square of the
     shares that wait. ``later`` is the cost a share of sweeping at the horizon, and ``there`` says which venues can be
-    joined.
+    joined. ``law (V, 4)``, ``slopes`` and ``move`` are those of `riskroute.routers.tails_compiled`: what is believed of
+    tails.
     """
 
     cost: Matrix
@@ -59,6 +62,9 @@ class Waiting(NamedTuple):
     there: Flags
     common: float
     later: float
+    law: Matrix
+    slopes: Floats
+    move: float
 
 
 class LitBelief:
@@ -81,6 +87,7 @@ class LitBelief:
         zeros = np.zeros(_LATER_FEATURES)
         later = TwoMapEstimate.independent(zeros, np.full(_LATER_FEATURES, 0.5), [1.0], [1.0], variance=4.0)
         self.sweep_later = TwoMapBelief(later)
+        self.fills = FillLaw()
         self.venues: list[str] = [] if venues is None else venues
         self.lenders: Sequence[LitBelief] = ()
         """Beliefs of other symbols."""
@@ -92,6 +99,8 @@ class LitBelief:
         """The same in squared half-spreads, which other symbols can borrow."""
         self.moments, self.last, self.resets, self.settled = 0, 0, 0, 0
         self.change = ResidualTest(length=200)
+        self._own: dict[tuple[str, ...], tuple[TwoMapEstimate, int, Floats, tuple[str, ...]]] = {}
+        """By venues of a market: what each deviates by, as of an estimate, and the names of their outflows."""
 
     def see(self, public: Public, moment: Moment) -> None:
         """Learn from the outcomes of a moment."""
@@ -108,7 +117,9 @@ class LitBelief:
         spread = np.full((1, 1), self.volatility * context.horizon / half**2)
         known = (public.later.sweep - moment.sweep) / half
         self.sweep_later.add(TwoMapRows(_later_features(moment), spread, np.array([known])))
-        rows = self._rows(public, moment)
+        seen = postings(context, moment)
+        self.fills.see(public, moment, seen, math.sqrt(self.volatility * context.horizon))
+        rows = self._rows(public, moment, seen)
         if rows is not None:
             self.limit.add(rows)
             if self._changed(rows):
@@ -117,7 +128,8 @@ class LitBelief:
         if self.moments % REFRESH == 0 or self.moments == 1:
             self.limit.refresh()
             self.sweep_later.refresh()
-            self._pool()
+            self.fills.refresh()
+            self.pool()
 
     def _changed(self, rows: TwoMapRows) -> bool:
         """Whether outcomes contradict a belief that had time to settle."""
@@ -126,15 +138,10 @@ class LitBelief:
             return False
         return self.change.add(self.limit.standardised(rows)[-1:], self.limit.estimate.kurtosis)
 
-    def _pool(self) -> None:
+    def pool(self) -> None:
         """Fit with what other symbols lend: as many rows at most as `LENT`, which own ones soon outnumber."""
         others = [other.limit for other in self.lenders if other.moments]
         self.estimate = self.limit.borrowed(others, LENT).estimate if others else self.limit.estimate
-
-    def borrow(self, lenders: Sequence[LitBelief]) -> None:
-        """Take others to borrow from; what a symbol has seen itself soon counts more."""
-        self.lenders = lenders
-        self._pool()
 
     def _variance_rate(self, moment: Moment) -> float:
         """Squared dollars a second that the mid moves: as seen, or as others of the same spread, or a guess."""
@@ -145,17 +152,17 @@ class LitBelief:
 
     def _forget(self, time: int) -> None:
         if self.last and time > self.last:
-            factor = 0.5 ** ((time - self.last) / (self.half_life * _DAY))
+            factor = faded(time - self.last, self.half_life)
             if factor > 0.999:
                 return
             self.limit.discount(factor)
             self.sweep_later.discount(factor)
+            self.fills.discount(factor)
         self.last = time
 
-    def _rows(self, public: Public, moment: Moment) -> TwoMapRows | None:
+    def _rows(self, public: Public, moment: Moment, seen: Postings) -> TwoMapRows | None:
         """Rows of all venues: a small, a middling and the largest order each; pairs of the largest ones."""
         context, half = public.context, moment.half_spread
-        seen = postings(context, moment)
         venues = [v for v, name in enumerate(context.books.venues) if public.outcomes.get(name, {}).get("limit")]
         venues = [v for v in venues if seen.there[v]]
         if not venues:
@@ -194,24 +201,40 @@ class LitBelief:
 
     def waiting(self, context: Context, moment: Moment, shares: Floats) -> Waiting:
         """Return what waiting with ``shares (n,)`` is expected to bring: `postings` times coefficients, compiled."""
-        books, known = context.books, context.features
+        books, known, half = context.books, context.features, moment.half_spread
         coef, var_coef = self.estimate.mean_coef, self.estimate.var_coef
         prices, sizes = books.side("bid" if context.sign > 0 else "ask")
-        columns = {name: place for place, name in enumerate(self.venues)}
-        flows, deviations = np.empty(len(prices)), np.zeros(len(prices))
-        for v, name in enumerate(books.venues):
-            flows[v] = known.get(f"outflow {name}", np.nan)
-            if name in columns:
-                deviations[v] = coef[POSTING_FEATURES + columns[name]]
-        half = moment.half_spread
-        cost, variance, there = _posting_tables(
+        deviations, names = self._deviations(books.venues)
+        flows = np.array([known.get(name, np.nan) for name in names])
+        fills = self._fill_coefficients(context.horizon)
+        cost, variance, there, law = _posting_tables(
             *(prices[:, 0], sizes[:, 0], books.bid_sz[:, 0], books.ask_sz[:, 0], books.makers, flows, deviations),
             *(np.array(moment), books.mid, context.sign, context.tick, context.horizon),
-            *(coef[:POSTING_FEATURES], coef[-1], var_coef, shares),
+            *(coef[:POSTING_FEATURES], coef[-1], var_coef, fills, shares),
         )
         spread = self._variance_rate(moment) * context.horizon
         later = moment.sweep + half * float((_later_features(moment) @ self.sweep_later.estimate.mean_coef)[0])
-        return Waiting(cost, variance, there, float(var_coef[0]) * spread, later)
+        common, move = float(var_coef[0]) * spread, math.sqrt(spread)
+        return Waiting(cost, variance, there, common, later, law, fills[1:3], move)
+
+    def _fill_coefficients(self, horizon: float) -> Floats:
+        """Those of the own law of fills, or of another symbol's if nothing was seen of this one."""
+        laws = (self.fills, *(other.fills for other in self.lenders))
+        return next((law for law in laws if law.knows(horizon)), self.fills).coefficients(horizon)
+
+    def _deviations(self, venues: tuple[str, ...]) -> tuple[Floats, tuple[str, ...]]:
+        """What venues deviate by, ``(V,)``, and the names of their outflows, kept until there is another estimate."""
+        estimate, count = self.estimate, len(self.venues)
+        kept = self._own.get(venues)
+        if kept is None or kept[0] is not estimate or kept[1] != count:
+            own = np.zeros(len(venues))
+            for v, name in enumerate(venues):
+                if name in self.venues:
+                    own[v] = estimate.mean_coef[POSTING_FEATURES + self.venues.index(name)]
+            if len(self._own) >= _MARKETS:
+                self._own.clear()
+            kept = self._own[venues] = (estimate, count, own, tuple(f"outflow {name}" for name in venues))
+        return kept[2], kept[3]
 
     def state(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -219,16 +242,18 @@ class LitBelief:
             "half_life": self.half_life,
             "limit": self.limit.state(),
             "sweep_later": self.sweep_later.state(),
+            "fills": self.fills.state(),
             "change": self.change.state(),
             **{name: getattr(self, name) for name in _COUNTS},
         }
 
     @classmethod
     def restore(cls, state: dict[str, Any], venues: list[str]) -> Self:
-        """Rebuild the belief of a saved state; `borrow` comes after all are rebuilt."""
+        """Rebuild the belief of a saved state; `pool` comes after all are rebuilt."""
         belief = cls(state["half_life"], venues)
         belief.limit = TwoMapBelief.restore(state["limit"])
         belief.sweep_later = TwoMapBelief.restore(state["sweep_later"])
+        belief.fills = FillLaw.restore(state["fills"])
         belief.change = ResidualTest.restore(state["change"])
         for name in _COUNTS:
             setattr(belief, name, real_number(name, state[name], minimum=0))
@@ -280,13 +305,14 @@ def _posting_tables(
     coef: Floats,
     trust: float,
     var_coef: Floats,
+    fills: Floats,
     shares: Floats,
-) -> tuple[Matrix, Matrix, Flags]:
-    """Cost and own variance of limit orders at every venue, ``(V, n)``, and which venues can be joined."""
+) -> tuple[Matrix, Matrix, Flags, Matrix]:
+    """Cost and own variance of limit orders at every venue, ``(V, n)``, which can be joined, and the law of fills."""
     half, imbalance, lean, sweep = moment[0], moment[1], moment[2], moment[3]
     count, width = len(prices), len(shares)
     cost, variance = np.zeros((count, width)), np.zeros((count, width))
-    there = np.zeros(count, dtype=np.bool_)
+    there, law = np.zeros(count, dtype=np.bool_), np.zeros((count, 4))
     common = coef[0] + coef[1] * imbalance + coef[2] * lean / half + coef[8] * sweep / half - trust * sweep / half
     for v in range(count):
         there[v] = queues[v] > 0 and np.isfinite(flows[v])
@@ -300,10 +326,12 @@ def _posting_tables(
         filled = coef[9] + coef[10] * behind + trust * ((distance - makers[v] + sweep) / half)
         alone = var_coef[1] + var_coef[2] * max(behind, 0.0)
         reached = np.exp(-queues[v] / outflow)
+        law[v, 0], law[v, 2], law[v, 3] = makers[v] - distance, queues[v], outflow
+        law[v, 1] = fills[0] + fills[3] * min(behind * half / tick, 5.0) + fills[4] * imbalance
         for k in range(width):
             n = shares[k]
             ratio = n / outflow
             fill = reached * (-np.expm1(-ratio) / ratio if ratio > 0 else 1.0)
             cost[v, k] = -half * n * (fixed + filled * fill)
             variance[v, k] = half * half * alone * n * n
-    return cost, variance, there
+    return cost, variance, there, law

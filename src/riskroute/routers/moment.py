@@ -18,6 +18,9 @@ LEAST_FLOW = 1e-6
 """Shares that leave a queue that nobody trades with: not 0, which nothing can be divided by."""
 
 
+_DAY = 86_400 * 10**9  # nanoseconds
+
+
 class Moment(NamedTuple):
     """What the books say, seen from the side of the order; dollars a share unless said otherwise.
 
@@ -143,3 +146,14 @@ def horizon_class(seconds: float) -> int:
     [3, 6, 6, 8]
     """
     return round(math.log2(max(seconds, 1e-3)))
+
+
+def faded(nanoseconds: int, half_life: float) -> float:
+    """How much something counts that was seen so long ago; the half-life is in days.
+
+    Examples
+    --------
+    >>> faded(86_400 * 10**9, 2.0) ** 2
+    0.5000000000000001
+    """
+    return float(0.5 ** (nanoseconds / (half_life * _DAY)))

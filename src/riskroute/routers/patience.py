@@ -8,21 +8,17 @@ same move of the mid, which depends on their total alone, so that the best plan 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from riskroute.arrays import Flags, Floats, Matrix, Units
+from riskroute.arrays import Floats, Matrix, Units
 from riskroute.routers.patience_compiled import (
     best_plan_compiled,
     in_turn_compiled,
-    mixture_shortfall_compiled,
     outlook_compiled,
-    plan_under_draw_compiled,
-    resting_tables_compiled,
 )
 
 
@@ -85,19 +81,6 @@ class PatienceOutlook:
         """Cost plus ``price`` dollars for every squared dollar."""
         return self.cost + price * self.variance
 
-    def shortfall(self, heavy: float = 1.0) -> float:
-        """Expected shortfall (5 %) in dollars, of costs that are normal whether pools hold something or nothing.
-
-        ``heavy`` makes both deviations larger: tails are heavier than those of a normal law.
-
-        Examples
-        --------
-        >>> round(PatienceOutlook(0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0).shortfall(), 4)
-        2.0627
-        """
-        deviations = heavy * math.sqrt(self.unlucky_variance), heavy * math.sqrt(self.lucky_variance)
-        return float(mixture_shortfall_compiled(self.unlucky, deviations[0], self.lucky, deviations[1], self.nothing))
-
 
 @dataclass(frozen=True, eq=False)
 class Patience:
@@ -158,29 +141,6 @@ class PatientPlan:
 _Tables = tuple[Floats, Floats, Matrix, Matrix, float, Floats, float, float, bool]
 
 
-def resting_tables(
-    cost: Matrix,
-    variance: Matrix,
-    found: Matrix,
-    spread: Matrix,
-    prices: Floats,
-    later: float,
-    extra: Floats,
-    common: float,
-    shares: Floats,
-) -> tuple[Matrix, Matrix]:
-    """Put the tables of orders that rest in pools, ``(J, U + 1)``, below those of limit orders, ``(V, U + 1)``.
-
-    What is ``found`` costs the price of its pool, the remainder is swept ``later``, and ``extra`` is paid for every
-    share; the variance is that of what is found, ``spread``, times the square of what a fill saves. What is found is
-    exposed to the ``common`` move of the mid for a part of the time only; what it is spared comes off that variance.
-    """
-    both: tuple[Matrix, Matrix] = resting_tables_compiled(
-        cost, variance, found, spread, prices, later, extra, common, shares
-    )
-    return both
-
-
 def try_in_turn(
     pools: Sequence[str], found: Matrix, prices: Floats, sweep: float, least: float, shares: Floats
 ) -> Tried:
@@ -200,53 +160,3 @@ def try_in_turn(
     worth, together, nothing, price = in_turn_compiled(found, prices, sweep, least, shares)
     names = tuple(name for name, some in zip(pools, worth.tolist(), strict=True) if some)
     return Tried(names, together, nothing, price) if names else NO_POOLS
-
-
-def plan_under_draw(
-    shares: Floats,
-    sweep: Floats,
-    cost: Matrix,
-    variance: Matrix,
-    common: float,
-    later: float,
-    extra: Floats,
-    prices: Floats,
-    share_sweep: float,
-    least: float,
-    found: Matrix,
-    spread: Matrix,
-    drawn: Matrix,
-    drawn_spread: Matrix,
-    price: float,
-    allowance: float,
-) -> tuple[Units, bool, Flags]:
-    """Return the plan that is best under a draw of what pools hold, unless it seems too expensive.
-
-    Parameters
-    ----------
-    shares, sweep, cost, variance, common
-        As of a `Patience`; tables of limit orders alone.
-    later, extra, prices : float, Floats, Floats
-        As of `resting_tables`.
-    share_sweep, least : float
-        As of `try_in_turn`.
-    found, spread : Matrix
-        What pools are expected to fill, and its variance: of orders that try them, then of orders that rest,
-        ``(2 J, U + 1)``.
-    drawn, drawn_spread : Matrix
-        The same under the draw.
-    price, allowance : float
-        The price of variance, and dollars by which the plan may seem worse than the best one.
-
-    Returns
-    -------
-    units, before
-        As of a `PatientPlan`.
-    worth : Flags
-        Pools that are worth trying, ``(J,)``.
-    """
-    units, before, worth = plan_under_draw_compiled(
-        *(shares, sweep, cost, variance, common, later, extra, prices, share_sweep, least),
-        *(found, spread, drawn, drawn_spread, price, allowance),
-    )
-    return units, bool(before), worth

@@ -5,31 +5,14 @@ Tables are checked here, since compiled code reads whatever lies behind an array
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numba import njit
 
 from riskroute.arrays import Flags, Floats, Matrix, Units
 from riskroute.errors import InputError
+from riskroute.routers.interpolation import interpolate_compiled
+from riskroute.routers.tails_compiled import SPARED, limit_beyond_compiled, rest_beyond_compiled
 from riskroute.routing.group_search import group_profile_compiled, group_units_compiled
-
-SPARED = 0.7
-"""Part of the exposure to the mid that shares are spared which find somebody in a pool before the horizon."""
-
-SHORTFALL = 0.05
-"""Worst fraction of orders that the expected shortfall is the mean of."""
-
-_ROOT, _ROOT_OF_TWO_PI = math.sqrt(2), math.sqrt(2 * math.pi)
-
-
-@njit(cache=True)
-def interpolate_compiled(x: float, shares: Floats, values: Floats) -> float:
-    """Interpolate ``values`` between the shares of two units; shares rise evenly but for the last unit."""
-    step = shares[1]
-    k = min(int(x / step), len(shares) - 2)
-    part = (x - shares[k]) / (shares[k + 1] - shares[k])
-    return float(values[k] + part * (values[k + 1] - values[k]))
 
 
 @njit(cache=True)
@@ -89,29 +72,6 @@ def outlook_compiled(
 
 
 @njit(cache=True)
-def mixture_shortfall_compiled(one: float, one_sd: float, other: float, other_sd: float, chance: float) -> float:
-    """Mean of the worst `SHORTFALL` of a mixture of two normal laws, the first with probability ``chance``."""
-    one_sd, other_sd = max(one_sd, 1e-12), max(other_sd, 1e-12)
-    low, high = min(one - 9 * one_sd, other - 9 * other_sd), max(one + 9 * one_sd, other + 9 * other_sd)
-    for _ in range(40):
-        x = (low + high) / 2
-        above = chance * math.erfc((x - one) / one_sd / _ROOT) + (1 - chance) * math.erfc(
-            (x - other) / other_sd / _ROOT
-        )
-        if above / 2 > SHORTFALL:
-            low = x
-        else:
-            high = x
-    x, total, weight = (low + high) / 2, 0.0, 0.0
-    for mean, sd, part in ((one, one_sd, chance), (other, other_sd, 1 - chance)):
-        z = (x - mean) / sd
-        tail = math.erfc(z / _ROOT) / 2
-        total += part * (mean * tail + sd * math.exp(-z * z / 2) / _ROOT_OF_TWO_PI)
-        weight += part * tail
-    return total / weight
-
-
-@njit(cache=True)
 def resting_tables_compiled(
     cost: Matrix,
     variance: Matrix,
@@ -122,8 +82,17 @@ def resting_tables_compiled(
     extra: Floats,
     common: float,
     shares: Floats,
+    move: float,
+    weight: float,
+    level: float,
 ) -> tuple[Matrix, Matrix]:
-    """`riskroute.routers.patience.resting_tables`, compiled."""
+    """Put the tables of orders that rest in pools, ``(J, U + 1)``, below those of limit orders, ``(V, U + 1)``.
+
+    What is ``found`` costs the price of its pool, the remainder is swept ``later``, and ``extra`` is paid for every
+    share; the variance is that of what is found, ``spread``, times the square of what a fill saves. What is found is
+    exposed to the ``common`` move of the mid for a part of the time only; what it is spared comes off that variance.
+    ``weight`` is the price of a dollar beyond a ``level`` of dollars a share, and ``move`` the deviation of the mid.
+    """
     first, pools, width = len(cost), len(found), len(shares)
     if cost.shape != variance.shape or found.shape != spread.shape or len(prices) != pools or len(extra) != pools:
         raise InputError("tables of resting orders must belong to the same pools and units, and did not")
@@ -138,6 +107,11 @@ def resting_tables_compiled(
             exposed = shares[k] - SPARED * found[j, k]
             spared = common * (shares[k] * shares[k] - exposed * exposed)
             square[first + j, k] = spread[j, k] * (later - prices[j]) ** 2 - spared
+    if weight > 0:
+        beyond = rest_beyond_compiled(found, prices, later, move, shares, level)
+        for j in range(pools):
+            for k in range(width):
+                money[first + j, k] += weight * beyond[j, k]
     return money, square
 
 
@@ -203,19 +177,66 @@ def plan_under_draw_compiled(
     drawn_spread: Matrix,
     price: float,
     allowance: float,
+    law: Matrix,
+    slopes: Floats,
+    move: float,
+    weight: float,
+    level: float,
 ) -> tuple[Units, bool, Flags]:
-    """`riskroute.routers.patience.plan_under_draw`, compiled."""
+    """Return the plan that is best under a draw of what pools hold, unless it seems too expensive.
+
+    Parameters
+    ----------
+    shares, sweep, lit_cost, lit_variance, common
+        As of a `riskroute.routers.patience.Patience`; tables of limit orders alone.
+    later, extra, prices : float, Floats, Floats
+        As of `resting_tables_compiled`.
+    share_sweep, least : float
+        What a share costs otherwise, and dollars that trying a pool must save.
+    found, spread : Matrix
+        What pools are expected to fill, and its variance: of orders that try them, then of orders that rest,
+        ``(2 J, U + 1)``.
+    drawn, drawn_spread : Matrix
+        The same under the draw.
+    price, allowance : float
+        The price of variance, and dollars by which the plan may seem worse than the best one.
+    law, slopes, move : Matrix, Floats, float
+        As of `riskroute.routers.tails_compiled.limit_beyond_compiled`.
+    weight, level : float
+        The price of a dollar beyond a level of dollars a share.
+
+    Returns
+    -------
+    units, before
+        As of a `riskroute.routers.patience.PatientPlan`.
+    worth : Flags
+        Pools that are worth trying, ``(J,)``.
+    """
     pools = len(prices)
+    if weight > 0:
+        lit_cost = lit_cost + weight * limit_beyond_compiled(law, slopes, later, move, shares, level)
+        sweep = sweep + weight * np.maximum(sweep - level * shares, 0.0)
     worth, together, nothing, pays = in_turn_compiled(found[:pools], prices, share_sweep, least, shares)
     cost, variance = resting_tables_compiled(
-        lit_cost, lit_variance, found[pools:], spread[pools:], prices, later, extra, common, shares
+        lit_cost, lit_variance, found[pools:], spread[pools:], prices, later, extra, common, shares, move, weight, level
     )
     any_found = together / max(1 - nothing, 1e-9)
     mean = (shares, sweep, cost, variance, common, any_found, nothing, pays, bool(worth.any()))
     best, best_before = best_plan_compiled(*mean, price)
     tries, together, nothing, pays = in_turn_compiled(drawn[:pools], prices, share_sweep, least, shares)
     cost, variance = resting_tables_compiled(
-        lit_cost, lit_variance, drawn[pools:], drawn_spread[pools:], prices, later, extra, common, shares
+        lit_cost,
+        lit_variance,
+        drawn[pools:],
+        drawn_spread[pools:],
+        prices,
+        later,
+        extra,
+        common,
+        shares,
+        move,
+        weight,
+        level,
     )
     any_found = together / max(1 - nothing, 1e-9)
     other = (shares, sweep, cost, variance, common, any_found, nothing, pays, bool(tries.any()))

@@ -89,29 +89,23 @@ class ConsolidatedBook:
         self.prices: Matrix = exact_array("prices", prices, np.float64, (None, None))
         self.sizes: Matrix = exact_array("sizes", sizes, np.float64, self.prices.shape)
         self.takers: Vector = exact_array("takers", takers, np.float64, (len(self.prices),))
-        there = ~np.isnan(self.prices)
-        self.sizes = np.where(there, np.floor(self.sizes), 0.0)  # children are whole shares
-        if not (self.sizes >= 0).all():
+        wrong, self.sizes, self._venues, self._levels, ends, totals, each = _consolidated(
+            np.ascontiguousarray(self.prices),
+            np.ascontiguousarray(self.sizes),
+            np.ascontiguousarray(self.takers),
+            *(self.sign, self.mid, protect),
+        )
+        if wrong == _NEGATIVE:
             raise InputError("sizes must not be negative, one was")
-        signed = np.where(there, self.sign * self.prices, np.inf)
-        disordered = (signed[:, 1:] < signed[:, :-1]).any(axis=1)
-        if disordered.any():
-            venue = int(np.argmax(disordered))
-            raise InputError(f"prices of a venue must be its best level first, was {prices[venue].tolist()}")
-        self._venues, self._levels = _merged(signed, self.sizes, self.takers, protect)
+        if wrong != _RIGHT:
+            raise InputError(f"prices of a venue must be its best level first, was {prices[wrong].tolist()}")
+        self._steps: tuple[Floats, Floats, Floats] = (ends, totals, each)
+        """Cumulated shares and costs, ``(N + 1,)`` from 0, and the cost of a share on each level, ``(N,)``."""
 
     @cached_property
     def depth(self) -> int:
         """Shares on display at all venues together."""
         return int(self.sizes.sum())
-
-    @cached_property
-    def _steps(self) -> tuple[Floats, Floats, Floats]:
-        """Cumulated shares and costs, ``(N + 1,)`` from 0, and the cost of a share on each level, ``(N,)``."""
-        each = self.sign * (self.prices[self._venues, self._levels] - self.mid) + self.takers[self._venues]
-        shares = self.sizes[self._venues, self._levels]
-        zero = np.zeros(1)
-        return np.append(zero, np.cumsum(shares)), np.append(zero, np.cumsum(shares * each)), each
 
     def costs(self, shares: Any) -> Floats:
         """Cost in dollars of taking each of several numbers of shares, any shape: the function C(n).
@@ -121,15 +115,8 @@ class ConsolidatedBook:
         where nothing is displayed at all.
         """
         wanted = np.asarray(shares, dtype=np.float64)
-        ends, totals, each = self._steps
-        if not len(each) or ends[-1] == 0:
-            return np.where(wanted == 0, 0.0, np.nan)
-        known = np.interp(wanted, ends, totals)
-        more = np.maximum(wanted - ends[-1], 0.0)
-        last = self.takers[self._venues[-1]]
-        distance = each[-1] - last
-        further = distance * (np.maximum(wanted, ends[-1]) ** 2 - ends[-1] ** 2) / (2 * ends[-1]) + last * more
-        return np.asarray(known + further)
+        last = float(self.takers[self._venues[-1]]) if len(self._venues) else 0.0
+        return np.asarray(_displayed_costs(wanted.ravel(), *self._steps, last).reshape(wanted.shape))
 
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> Taken:
         """Take ``shares`` at the least displayed cost, or all that is displayed if that is less.
@@ -166,6 +153,65 @@ class ConsolidatedBook:
             if np.isfinite(value):
                 break
         return chosen * lot
+
+
+_RIGHT, _NEGATIVE = -1, -2
+
+
+@njit(cache=True)
+def _consolidated(
+    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, protect: bool
+) -> tuple[int, Matrix, Integers, Integers, Floats, Floats, Floats]:
+    """What is wrong, sizes in whole shares, venue and number of all levels in the order in which they are taken.
+
+    Then cumulated shares and costs, ``(N + 1,)`` from 0, and the cost of a share on each level, ``(N,)``. What is wrong
+    is `_NEGATIVE`, a venue whose levels are not in order, or `_RIGHT`.
+    """
+    venues, depth = prices.shape
+    signed, whole = np.empty((venues, depth)), np.empty((venues, depth))
+    wrong = _RIGHT
+    for v in range(venues):
+        for level in range(depth):
+            there = not np.isnan(prices[v, level])
+            signed[v, level] = sign * prices[v, level] if there else np.inf
+            whole[v, level] = np.floor(sizes[v, level]) if there else 0.0  # children are whole shares
+            if not whole[v, level] >= 0:
+                wrong = _NEGATIVE
+            if wrong == _RIGHT and level and signed[v, level] < signed[v, level - 1]:
+                wrong = v
+    if wrong != _RIGHT:
+        none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return wrong, whole, none, none, nothing, nothing, nothing
+    order_venues, order_levels = _merged(signed, whole, takers, protect)
+    count = len(order_venues)
+    shares, costs, each = np.zeros(count + 1), np.zeros(count + 1), np.empty(count)
+    for k in range(count):
+        v, level = order_venues[k], order_levels[k]
+        each[k] = sign * (prices[v, level] - mid) + takers[v]
+        shares[k + 1] = shares[k] + whole[v, level]
+        costs[k + 1] = costs[k] + whole[v, level] * each[k]
+    return wrong, whole, order_venues, order_levels, shares, costs, each
+
+
+@njit(cache=True)
+def _displayed_costs(wanted: Floats, ends: Floats, totals: Floats, each: Floats, taker: float) -> Floats:
+    """Cost of each of several numbers of shares, ``taker`` being the fee on the last level."""
+    count = len(each)
+    costs = np.empty(len(wanted))
+    for i in range(len(wanted)):
+        n = wanted[i]
+        if count == 0:
+            costs[i] = 0.0 if n == 0 else np.nan
+        elif np.isnan(n):
+            costs[i] = n
+        elif n > ends[-1]:
+            beyond = (each[-1] - taker) * (n * n - ends[-1] * ends[-1]) / (2 * ends[-1]) + taker * (n - ends[-1])
+            costs[i] = totals[-1] + beyond
+        else:
+            k = min(max(np.searchsorted(ends, n, side="right") - 1, 0), count - 1)
+            slope = (totals[k + 1] - totals[k]) / (ends[k + 1] - ends[k])
+            costs[i] = slope * (max(n, 0.0) - ends[k]) + totals[k]
+    return costs
 
 
 @njit(cache=True)

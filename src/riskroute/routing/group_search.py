@@ -165,7 +165,9 @@ def group_units_compiled(choices: Choices, total: int) -> Units:
     if total < 0 or total >= choices.shape[1]:
         raise InputError("total must be one of those that the choices are for, was not")
     units = np.zeros(len(choices), dtype=np.int64)
-    _trace(choices, np.arange(len(choices)), total, units)
+    for k in range(len(choices)):
+        units[k] = choices[k, total]
+        total -= choices[k, total]
     return units
 
 
