@@ -152,7 +152,7 @@ class Service:
         )
         self.began = clock()
         self.started = False
-        self._believed: tuple[float, list[dict[str, Any]]] = (-BELIEF_SECONDS, [])
+        self._believed: tuple[float, int, list[dict[str, Any]]] = (-BELIEF_SECONDS, 0, [])
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._closing = threading.Event()
@@ -283,14 +283,19 @@ class Service:
 
     def beliefs(self) -> list[dict[str, Any]]:
         """What is believed of every place; worked out anew every few seconds."""
-        now = time.monotonic()
-        if now - self._believed[0] > BELIEF_SECONDS:
-            self._believed = now, self.engine.desk.yardstick.fills.view()
-        return self._believed[1]
+        if self._beliefs_due():
+            settled = self.engine.state.settled
+            self._believed = time.monotonic(), settled, self.engine.desk.yardstick.fills.view()
+        return self._believed[2]
+
+    def _beliefs_due(self) -> bool:
+        """Whether something was learned since beliefs were worked out, and that is a while ago."""
+        at, settled, _ = self._believed
+        return settled != self.engine.state.settled and time.monotonic() - at > BELIEF_SECONDS
 
     def mark(self) -> tuple[Any, ...]:
         """Something that changes whenever what a page shows does."""
-        return self.engine.state.events, self.engine.state.halted, self.status
+        return self.engine.state.events, self.engine.state.halted, self.status, self._beliefs_due()
 
     @property
     def status(self) -> str:

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from riskroute.live.http import Call
 from riskroute.live.orders import decode_event
 from riskroute.live.service import Service
-from riskroute.live.views import state_view
+from riskroute.live.views import state_view, viewer_view
 
 EVERY = 0.2
 """Seconds between two looks at the state."""
@@ -28,7 +28,8 @@ MOST_ROWS = 500
 def event_stream(call: Call) -> Response:
     """Answer with events until the client leaves.
 
-    ``state`` comes at once and after every change, at most five times a second. With ``?after=SEQ``, or a header
+    ``viewer`` comes first and says what the token is good for; ``state`` comes at once and after every change, at most
+    five times a second. With ``?after=SEQ``, or a header
     Last-Event-ID, the rows of the log after that number come too, each with its number as id and its kind as event.
     """
     asked = call.request.query_params.get("after", call.request.headers.get("last-event-id"))
@@ -38,10 +39,11 @@ def event_stream(call: Call) -> Response:
             raise HTTPException(422, "after must be the number of a row of the log, was not")
         after = int(asked)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(call.service, after), 200, headers, "text/event-stream")
+    return StreamingResponse(_events(call.service, call.by, after), 200, headers, "text/event-stream")
 
 
-async def _events(service: Service, after: int | None) -> AsyncIterator[bytes]:
+async def _events(service: Service, by: str, after: int | None) -> AsyncIterator[bytes]:
+    yield message("viewer", viewer_view(service, by))
     loop, shown, quiet = asyncio.get_running_loop(), None, 0.0
     while not service.closing:
         news = []

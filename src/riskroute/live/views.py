@@ -13,7 +13,7 @@ from riskroute.live.limits import Limits
 from riskroute.live.orders import NANO
 from riskroute.live.service import Service
 from riskroute.live.settlement import outcome_of
-from riskroute.routers.router import FEEDBACK
+from riskroute.routers.router import FEEDBACK, Router
 
 BENCHMARK = "dark-first+sweep"
 RECENT = 50
@@ -136,6 +136,7 @@ def state_view(service: Service) -> dict[str, Any]:
                 "out": engine.learner.out,
                 "learns_from": FEEDBACK[engine.learner.router.feedback],
                 "waiting_to_learn": len(engine.learner.waiting),
+                "believes": _believed(engine.learner.router),
             },
             "beliefs": beliefs,
             "orders_now": [_order(state, state.parents[key]) for key in keys],
@@ -144,30 +145,59 @@ def state_view(service: Service) -> dict[str, Any]:
                 for name in list(state.unknown)[:RECENT]
                 for child in (state.children[name].order,)
             ],
+            "pools": list(service.config.pools),
             "venues": {
                 name: {"open": use.open, "rejects": use.rejects, "rejects_in_a_row": use.rejects_in_a_row}
                 for name, use in state.venues.items()
             },
             "limits": _limits(service.engine.limits, state),
+            "order_limits": _order_limits(service.engine.limits),
         }
 
 
+def viewer_view(service: Service, by: str) -> dict[str, Any]:
+    """Say who looks, and what their token is good for."""
+    return {"name": by, "scopes": sorted({*service.config.tokens[by].scopes, "read"})}
+
+
+def _believed(router: Router) -> list[dict[str, Any]]:
+    try:
+        return [one._asdict() for one in router.believed()]
+    except Exception:  # routers are others' code: a page must not fail with one
+        return []
+
+
+def _order_limits(limits: Limits) -> dict[str, float]:
+    """The limits of a single order; dollars for money."""
+    return {
+        "quantity": limits.order_quantity,
+        "notional": limits.order_notional / NANO,
+        "collar_bps": limits.collar,
+        "quote_seconds": limits.quote_age / NANO,
+    }
+
+
 def _limits(limits: Limits, state: BookState) -> list[dict[str, Any]]:
-    """Limits in use: what is used of each, and what is allowed; dollars for money."""
+    """Limits in use: what is used of each, what is allowed, and whether more halts trading; dollars for money."""
     day = state.day
     rows = [
-        ("orders of the day", day.orders, limits.day_orders, 1),
-        ("notional of the day", day.notional, limits.day_notional, NANO),
-        ("cost of the day", day.loss, limits.day_loss, NANO),
-        ("rejects of the day", day.rejects, limits.day_rejects, 1),
-        ("unknown children", len(state.unknown), limits.unknown, 1),
-        ("unsettled orders", len(state.unsettled), limits.unsettled, 1),
+        ("orders of the day", day.orders, limits.day_orders, 1, False),
+        ("notional of the day", day.notional, limits.day_notional, NANO, False),
+        ("cost of the day", day.loss, limits.day_loss, NANO, True),
+        ("rejects of the day", day.rejects, limits.day_rejects, 1, True),
+        ("unknown children", len(state.unknown), limits.unknown, 1, True),
+        ("unsettled orders", len(state.unsettled), limits.unsettled, 1, False),
     ]
     for name, use in state.symbols.items():
         if use.quantity:
-            rows.append((f"open shares in {name}", use.quantity, limits.symbol_quantity, 1))
-            rows.append((f"open notional in {name}", use.notional, limits.symbol_notional, NANO))
+            rows.append((f"open shares in {name}", use.quantity, limits.symbol_quantity, 1, False))
+            rows.append((f"open notional in {name}", use.notional, limits.symbol_notional, NANO, False))
     for name, at in state.venues.items():
         if at.open:
-            rows.append((f"open children at {name}", at.open, limits.venue_open, 1))
-    return [{"what": what, "used": used / unit, "most": most / unit} for what, used, most, unit in rows]
+            rows.append((f"open children at {name}", at.open, limits.venue_open, 1, False))
+        if at.rejects_in_a_row:
+            rows.append((f"rejects in a row at {name}", at.rejects_in_a_row, limits.rejects_in_a_row, 1, True))
+    return [
+        {"what": what, "used": used / unit, "most": most / unit, "dollars": unit == NANO, "halts": halts}
+        for what, used, most, unit, halts in rows
+    ]
