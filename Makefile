@@ -15,11 +15,12 @@ export MPLCONFIGDIR    := $(CACHE)/matplotlib
 export DASK_CONFIG     := $(CACHE)/dask
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo browser check test thorough coverage crash bench evidence reproduction reference docs readme clean
+.PHONY: help demo live-demo browser check test thorough coverage crash bench evidence reproduction reference docs readme clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      which router to use for 1,000 shares, then what learning costs, policy by policy; files in out/demo"
+	@echo "make live-demo the running router on simulated venues: killed in the middle, nothing lost; dashboard until Ctrl-C"
 	@echo "make test      lint, types, room rules and tests; make test ROOM=learning runs the tests of one room only"
 	@echo "make thorough  the few tests that start heavy machinery from outside, which make test leaves out"
 	@echo "make coverage  make test, and which lines it reached; takes longer by a quarter"
@@ -46,6 +47,9 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
 
 demo: $(VENV)/.installed-market,report
 	$(BIN)/python -m riskroute demo --out out/demo
+
+live-demo: $(VENV)/.installed-live
+	$(BIN)/python -m riskroute live demo
 
 # The tests of pages need a browser; without one they are skipped, and say so. Installs into the system, as no other step.
 browser:

@@ -153,6 +153,9 @@ def reference() -> None:
 
     (ROOT / "docs" / "cli.md").write_text(cli_page())
     (ROOT / "docs" / "configuration.md").write_text(configuration_page())
+    from riskroute.live.openapi import write_openapi
+
+    write_openapi()
 
 
 BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers", "backtest", "live_log")

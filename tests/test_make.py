@@ -57,3 +57,7 @@ def test_every_fault_is_tried_when_asked_for() -> None:
     last = make("crash").stdout.splitlines()[-1]
     assert last.startswith("RISKROUTE_CRASH=long ")
     assert last.endswith(" -m crash tests/live")
+
+
+def test_the_running_router_is_shown_by_its_own_command() -> None:
+    assert make("live-demo").stdout.splitlines()[-1].endswith("-m riskroute live demo")

@@ -17,7 +17,7 @@ from riskroute.live.engine import RefusedError
 from riskroute.live.limits import Limits
 from riskroute.live.log import Entry, WriteError
 from riskroute.live.log_memory import MemoryLog
-from riskroute.live.orders import NANO, Accepted, Halted, Sent, decode_event
+from riskroute.live.orders import NANO, Accepted, Halted, Sent, Unanswered, decode_event
 from riskroute.live.recovery import replay, verify
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.dark_first import DarkFirst
@@ -371,3 +371,27 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
         assert encode_state(replay(log)) == state
         assert verify(log).holds
         assert log.snapshot() is not None
+
+
+def test_a_resting_child_that_was_filled_in_part_is_not_taken_for_lost() -> None:
+    world = World(patience=3.0)
+    world.start(RestEven())
+    world.engine.submit(parent_order(quantity=5000))
+    world.pass_time(5)
+    (child,) = [one for one in world.state.children.values() if not one.done]
+    assert child.status == "partly_filled"
+    assert not world.state.unknown
+    assert not any(isinstance(event, Unanswered) for event in events(world))
+
+
+def test_a_child_that_is_called_back_has_all_of_the_patience_to_answer() -> None:
+    """The deadline comes just before the time at which the child itself would be asked for."""
+    world = World(patience=10.0005)
+    world.start(RestEven())
+    world.engine.submit(parent_order(quantity=5000))
+    for name in ("A", "B", "P"):
+        world.venues[name].latency = NANO  # answers take a second from now on
+    world.pass_time(10.8)
+    assert world.state.parents["one"].closing
+    assert any(child.cancelling for child in world.state.children.values())
+    assert not any(isinstance(event, Unanswered) for event in events(world))

@@ -18,8 +18,8 @@ PHONE = {"height": 844, "deviceScaleFactor": 2, "mobile": True}
 
 
 @contextmanager
-def opened(page: Path, profile: Path) -> Iterator[Any]:
-    """The page in a wide browser; skips if there is no browser."""
+def opened(page: Path | str, profile: Path) -> Iterator[Any]:
+    """The page, a file or an address, in a wide browser; skips if there is no browser."""
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
         pytest.skip("needs Debian's chromium and chromium-driver")
     from selenium import webdriver
@@ -32,7 +32,7 @@ def opened(page: Path, profile: Path) -> Iterator[Any]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     try:
-        driver.get(page.as_uri())
+        driver.get(page if isinstance(page, str) else page.as_uri())
         yield driver
     finally:
         driver.quit()

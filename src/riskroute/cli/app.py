@@ -11,6 +11,8 @@ import typer
 from riskroute._version import __version__
 from riskroute.cli.backtest import backtest_command, headroom_command
 from riskroute.cli.demo import demo_command
+from riskroute.cli.live import live
+from riskroute.cli.live_demo import live_demo_command
 from riskroute.cli.market import market
 from riskroute.cli.reproduce import reproduce_command, sweep_command
 from riskroute.cli.route import route_command
@@ -42,6 +44,8 @@ app.command("reproduce")(reproduce_command)
 app.command("sweep")(sweep_command)
 app.command("split-study")(split_study_command)
 app.add_typer(market, name="market")
+live.command("demo")(live_demo_command)
+app.add_typer(live, name="live")
 
 
 def run(arguments: list[str]) -> int:

@@ -12,9 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from riskroute.errors import InputError
-from riskroute.experiments.comparison import comparison_must_list
-from riskroute.experiments.configs import (
+from riskroute.configs import (
     Count,
     Counts,
     Seed,
@@ -25,6 +23,8 @@ from riskroute.experiments.configs import (
     read_toml_config,
     validated_config,
 )
+from riskroute.errors import InputError
+from riskroute.experiments.comparison import comparison_must_list
 from riskroute.experiments.panels import Final, Panel, PanelSize, PanelWriter, panel_average, play_panels
 from riskroute.files import writable_folder, write_json
 from riskroute.learning.plan import LONGEST_HORIZON

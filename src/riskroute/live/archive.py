@@ -56,3 +56,10 @@ def archived_order(state: BookState, key: str) -> ParentState | None:
     """Return a packed order to look at; None if there is none with this key. The state stays as it is."""
     found = state.archive.get(key)
     return None if found is None else _DECODER.decode(found.body).parent
+
+
+def archived_state(state: BookState, key: str) -> BookState:
+    """Return a state that holds a packed order and its children alone, to look at."""
+    packed = _DECODER.decode(state.archive[key].body)
+    children = {child.order.id: child for child in packed.children}
+    return BookState(now=state.now, parents={key: packed.parent}, children=children)

@@ -27,6 +27,7 @@ from riskroute.live.book_state import (
     ChildState,
     DayUse,
     Effect,
+    Learn,
     ParentState,
     Query,
     Send,
@@ -48,6 +49,7 @@ from riskroute.live.orders import (
     Resumed,
     Sent,
     Settled,
+    Shadowed,
     Unanswered,
     Withheld,
     touch_prices,
@@ -192,9 +194,31 @@ def _marked(state: BookState, event: Marked, effects: list[Effect]) -> None:
 
 
 def _settled(state: BookState, event: Settled, effects: list[Effect]) -> None:
-    parent = state.parents.get(event.outcome.parent)
-    if parent is not None:
-        parent.recorded, parent.outcome = True, None
+    outcome, tally = event.outcome, state.tally
+    parent = state.parents.get(outcome.parent)
+    if parent is None or parent.recorded:
+        return
+    parent.recorded, parent.outcome = True, None
+    tally.settle(outcome)
+    if event.yardstick is not None:
+        tally.save(event.yardstick - outcome.cost, parent.order.quantity * outcome.mid, event.guessed)
+    if event.explored is not None:
+        tally.explored += event.explored
+        tally.explored_orders += 1
+
+
+def _shadowed(state: BookState, event: Shadowed, effects: list[Effect]) -> None:
+    order, outcome = event.order, event.outcome
+    if order.key in state.parents or order.key in state.retired:
+        state.duplicates += 1
+        return
+    state.retired[order.key] = event.digest
+    state.decisions += 1
+    state.settled += 1
+    state.day.orders += 1
+    state.tally.settle(outcome)
+    state.tally.save(outcome.cost - event.estimate, order.quantity * outcome.mid, event.guessed)
+    effects.append(Learn(outcome, order))
 
 
 def _planned(state: BookState, event: Planned, effects: list[Effect]) -> None:
@@ -243,6 +267,7 @@ _HANDLERS: dict[type, Callable[[BookState, Any, list[Effect]], None]] = {
     Expired: _expired,
     Marked: _marked,
     Settled: _settled,
+    Shadowed: _shadowed,
     Planned: _planned,
     Halted: _halted,
     Resumed: _resumed,

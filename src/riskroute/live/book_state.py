@@ -8,6 +8,7 @@ import msgspec
 
 from riskroute.errors import DataError, one_line_error
 from riskroute.live.orders import ChildOrder, Decision, Outcome, ParentOrder
+from riskroute.live.tally import Tally
 
 STATE_VERSION = 1
 DAY = 86_400 * 10**9
@@ -165,6 +166,7 @@ class BookState(msgspec.Struct):
     corrections: int = 0
     orphans: int = 0
     overfilled: int = 0
+    tally: Tally = msgspec.field(default_factory=Tally)
 
 
 def encode_state(state: BookState) -> bytes:
@@ -208,9 +210,10 @@ class Next(NamedTuple):
 
 
 class Learn(NamedTuple):
-    """An order is settled: learn from it, once."""
+    """An order is settled: learn from it, once. ``order`` is the order with its books."""
 
     outcome: Outcome
+    order: ParentOrder
 
 
 class Correct(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from riskroute.arrays import Matrix
 from riskroute.errors import InputError
 from riskroute.live.book_state import BookState, ParentState
 from riskroute.live.orders import (
@@ -40,19 +41,14 @@ Children = tuple[ChildOrder, ...]
 def context_of(order: ParentOrder, now: int) -> Context:
     """What a router sees of an order."""
     depth = max(max(len(quote.bids), len(quote.asks)) for quote in order.quotes)
-    shape = len(order.quotes), depth
-    prices = {"bids": np.full(shape, np.nan), "asks": np.full(shape, np.nan)}
-    sizes = {"bids": np.zeros(shape), "asks": np.zeros(shape)}
-    for v, quote in enumerate(order.quotes):
-        for side, levels in (("bids", quote.bids), ("asks", quote.asks)):
-            for level, (price, size) in enumerate(levels):
-                prices[side][v, level], sizes[side][v, level] = price / NANO, size
+    bid_px, bid_sz = _levels([quote.bids for quote in order.quotes], depth)
+    ask_px, ask_sz = _levels([quote.asks for quote in order.quotes], depth)
     books = VenueBooks(
         tuple(quote.venue for quote in order.quotes),
-        prices["bids"],
-        sizes["bids"],
-        prices["asks"],
-        sizes["asks"],
+        bid_px,
+        bid_sz,
+        ask_px,
+        ask_sz,
         np.array([quote.taker / NANO for quote in order.quotes]),
         np.array([quote.maker / NANO for quote in order.quotes]),
         np.array([max(now - quote.at, 0) for quote in order.quotes], dtype=np.int64),
@@ -70,6 +66,13 @@ def context_of(order: ParentOrder, now: int) -> Context:
         features=order.features,
         symbol=order.symbol,
     )
+
+
+def _levels(sides: list[tuple[tuple[int, int], ...]], depth: int) -> tuple[Matrix, Matrix]:
+    """Prices in dollars and sizes of one side of all books, one row each; what is not displayed has no price."""
+    prices = [[*(price / NANO for price, _ in levels), *[np.nan] * (depth - len(levels))] for levels in sides]
+    sizes = [[*(float(size) for _, size in levels), *[0.0] * (depth - len(levels))] for levels in sides]
+    return np.array(prices).reshape(len(sides), depth), np.array(sizes).reshape(len(sides), depth)
 
 
 def report_of(outcome: Outcome) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
@@ -17,16 +18,22 @@ from riskroute.live.orders import (
     Decision,
     Intended,
     Marked,
+    Outcome,
     ParentOrder,
     PoolQuote,
+    Settled,
     VenueQuote,
     touch_prices,
 )
+from riskroute.live.yardstick import Yardstick, benchmark_plan
 from riskroute.routers.plan import Plan
 from riskroute.routers.sweep import Sweep
 
 CLOSING_SWEEPS = 2
 """The remainder after the deadline is swept so many times before it is given up."""
+
+EXPLORATION_EVERY = 10
+"""Of every tenth order, what it cost is compared with what seemed best."""
 
 
 class Desk:
@@ -60,6 +67,9 @@ class Desk:
         self.stream, self.limits, self.places, self.learner = stream, limits, places, learner
         self.quotes, self.seconds = quotes, seconds
         self.safe = Sweep()
+        self.yardstick = Yardstick()
+        self.on_asked: Callable[[float], None] = _ignore
+        """Told how many seconds the router took, after every decision."""
         self._thread = None if seconds is None else ThreadPoolExecutor(1, "riskroute router")
 
     def close(self) -> None:
@@ -128,6 +138,17 @@ class Desk:
         return decision, children, refusal
 
     def _ask(self, order: ParentOrder, now: int) -> Plan:
+        return self.timed(lambda: self._asked(order, now))
+
+    def timed(self, ask: Callable[[], Plan]) -> Plan:
+        """Ask the router, and tell how long it took."""
+        began = time.perf_counter()
+        try:
+            return ask()
+        finally:
+            self.on_asked(time.perf_counter() - began)
+
+    def _asked(self, order: ParentOrder, now: int) -> Plan:
         if self._thread is None or self.seconds is None:
             return self.learner.decide(order, now)
         asked: Future[Plan] = self._thread.submit(self.learner.decide, order, now)
@@ -137,6 +158,21 @@ class Desk:
             self.close()
             self._thread = ThreadPoolExecutor(1, "riskroute router")
             raise RouterError(f"{SLOW} {self.seconds:g} s") from None
+
+    def settled(self, order: ParentOrder, outcome: Outcome, at: int, number: int) -> Settled:
+        """The outcome of an order, measured against the rule that every desk has, and sometimes against our own best.
+
+        Must be called before anything is learned from the order.
+        """
+        rule = self.yardstick.cost(order, benchmark_plan(order), outcome.slots)
+        explored = None
+        if number % EXPLORATION_EVERY == 0 and not self.learner.out:
+            best = self.learner.greedy(order)
+            if best is not None:
+                explored = round(outcome.cost - self.yardstick.cost(order, best, outcome.slots).cost)
+        return Settled(
+            at=at, outcome=outcome, yardstick=round(rule.cost), guessed=round(rule.guessed), explored=explored
+        )
 
     def books(self, order: ParentOrder) -> Quotes:
         """The books of a symbol as they are now, or as they were when the order came."""
@@ -174,3 +210,7 @@ class Desk:
         except InputError:
             price = parent.mid
         return Marked(at=now, parent=parent.order.key, price=price)
+
+
+def _ignore(seconds: float) -> None:
+    """Take no note of a time."""

@@ -55,6 +55,10 @@ class RefusedError(StateError):
     """An order is not accepted, now; it says why."""
 
 
+class KeyUsedError(InputError):
+    """An order has the key of another one."""
+
+
 class Engine(EngineCore):
     """A router that trades.
 
@@ -308,8 +312,12 @@ class Engine(EngineCore):
         if kind == "child":
             child = self.state.children.get(name)
             if child is None or child.done:
+                self._patient.pop(name, None)
                 return
-            if child.status != "acknowledged" or child.cancelling or child.order.immediate or child.final >= 0:
+            if self._patient.get(name, 0) > now:
+                return
+            heard = child.status in ("acknowledged", "partly_filled")
+            if not heard or child.cancelling or child.order.immediate or child.final >= 0:
                 self._put(Unanswered(at=now, child=name))
                 self._after(now + (self.patience << min(times + 1, BACKOFF)), "child", name, times + 1)
         elif name in self.state.unsettled:
@@ -317,13 +325,18 @@ class Engine(EngineCore):
                 Expired(at=now, parent=name) if kind == "deadline" else Recalled(at=now, parent=name, kind="dark_rest")
             )
 
+    def known(self, order: ParentOrder) -> Future[Decision] | None:
+        """The answer to an order that came before, None to a new one; its quotes do not matter."""
+        with self._lock:
+            return self._known(order.key, order_digest(order))
+
     def _known(self, key: str, digest: bytes) -> Future[Decision] | None:
         parent = self.state.parents.get(key) or archived_order(self.state, key)
         known = self.state.retired.get(key) if parent is None else parent.digest
         if known is None:
             return None
         if known != digest:
-            raise InputError(f"key must be new for a new order, was {shown(key)}, which another order has")
+            raise KeyUsedError(f"key must be new for a new order, was {shown(key)}, which another order has")
         if parent is None:
             raise InputError(f"key must be of the last two days, was {shown(key)}, whose order is done with")
         waiting = self._answers.get(key)

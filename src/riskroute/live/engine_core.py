@@ -17,7 +17,7 @@ from riskroute.live.desk import Desk
 from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits, automatic_halt
 from riskroute.live.log import Entry, Log
-from riskroute.live.orders import Accepted, AnyEvent, Halted, Planned, Sent, Settled, Withheld, encode_event
+from riskroute.live.orders import Accepted, AnyEvent, Halted, Planned, Sent, Settled, Shadowed, Withheld, encode_event
 from riskroute.live.recovery import snapshot_saver
 from riskroute.live.venues.gateway import Gateway
 
@@ -43,6 +43,8 @@ class EngineCore:
         self._outbox: queue.SimpleQueue[Iterable[Effect] | Callable[[], None]] = queue.SimpleQueue()
         self._timers: list[tuple[int, int, str, str, int]] = []
         self._timer_count = 0
+        self._patient: dict[str, int] = {}
+        """When a child must have been heard of: earlier timers, from before something else was asked, do not count."""
         self._asked: set[str] = set()
         """Children from before the start that were not answered for."""
         self._started = self._closed = False
@@ -53,6 +55,11 @@ class EngineCore:
         self._refitting = False
         self._snapshot_at = 0
         self._clocks = (0, 0)
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held by who looks at `state` from outside."""
+        return self._lock
 
     def _put(self, first: AnyEvent | Next) -> Future[list[int]]:
         """Apply an event and what follows from it, and write all of it down at once."""
@@ -73,8 +80,10 @@ class EngineCore:
                 elif isinstance(effect, Next):
                     todo.append(effect)
                 elif isinstance(effect, Learn):
+                    if not isinstance(event, Shadowed):
+                        todo.append(self.desk.settled(effect.order, effect.outcome, event.at, self.state.settled))
+                    self.desk.yardstick.learn(effect.order, effect.outcome.slots)
                     self.learner.settle(self.state.events, effect.outcome)
-                    todo.append(Settled(at=event.at, outcome=effect.outcome))
                 elif isinstance(effect, Alert) and not self.state.halted:
                     todo.append(Halted(at=event.at, reason=effect.reason, by="book"))
             if not self.state.halted and (reason := automatic_halt(self.limits, self.state)):
@@ -171,6 +180,8 @@ class EngineCore:
                 self._after(self.clock() + self.patience, "child", name)
 
     def _after(self, when: int, kind: str, name: str, times: int = 0) -> None:
+        if kind == "child":
+            self._patient[name] = when
         self._timer_count += 1
         heapq.heappush(self._timers, (when, self._timer_count, kind, name, times))
 
@@ -243,6 +254,6 @@ class EngineCore:
 
 def _key(event: AnyEvent) -> str:
     """What must not be in the log twice."""
-    if isinstance(event, Accepted):
+    if isinstance(event, Accepted | Shadowed):
         return event.order.key
     return event.outcome.parent if isinstance(event, Settled) else ""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from riskroute.errors import DataError, RiskrouteError, StateError, one_line_error
 from riskroute.live.children import context_of, report_of
-from riskroute.live.orders import Accepted, AnyEvent, Declined, Outcome, ParentOrder, Planned
+from riskroute.live.orders import Accepted, AnyEvent, Declined, Outcome, ParentOrder, Planned, Shadowed
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.validation import whole_number
@@ -29,6 +30,10 @@ Waiting = list[tuple[int, Outcome]]
 
 SLOW = "the router took longer than"
 """How the reason begins for which a router that is too slow is not asked any more."""
+
+
+OWN = " (ours)"
+"""What is added to the key of an order that another router executes, when our router is asked about it."""
 
 
 class RouterError(StateError):
@@ -126,6 +131,22 @@ class Learner:
             said = one_line_error(error) or type(error).__name__
             raise RouterError(f"{self.router.name} returned a plan that cannot be played: {said}") from error
 
+    def greedy(self, order: ParentOrder) -> Plan | None:
+        """Return the plan that seems best now, None if the router does not explore or fails."""
+        try:
+            context = context_of(order, order.received)
+            best = self.router.greedy(context)
+            return None if best is None else best.checked(context)
+        except Exception:  # as above
+            return None
+
+    def own(self, order: ParentOrder, now: int) -> Plan:
+        """Return our plan for an order that another router executes: it is asked for, and given up at once."""
+        ours = msgspec.structs.replace(order, key=f"{order.key}{OWN}")
+        plan = self.decide(ours, now)
+        self.router.abandon(ours.key)
+        return plan
+
     def saw(self, number: int, event: AnyEvent, *, live: bool) -> None:
         """Take note of an event; ``live`` means that `decide` was called for it already."""
         if isinstance(event, Planned):
@@ -136,6 +157,11 @@ class Learner:
                 self._follow((number, event.order, event.decision.plan, event.decision.at, dropped), live)
             if event.decision.safe.startswith(SLOW):
                 self.out = event.decision.safe
+        elif isinstance(event, Shadowed):
+            if not live and event.decision.consulted:
+                with suppress(RouterError):
+                    self.own(event.order, event.decision.at)
+            self._follow((number, event.order, event.theirs, event.decision.at, False), False)
         elif isinstance(event, Declined):
             self._follow((number, event.order, event.plan, event.at, True), live)
 

@@ -269,9 +269,32 @@ class Marked(Event, frozen=True):
 
 
 class Settled(Event, frozen=True):
-    """The outcome of an order, written down. The state does not depend on it: it follows from the reports."""
+    """The outcome of an order, written down; what is booked does not depend on it: that follows from the reports.
+
+    ``yardstick`` is what the order is estimated to have cost with ``dark-first+sweep``, with ``guessed`` shares whose
+    fate is not known, and ``explored`` how much more it cost than with the plan that seemed best, where that was asked.
+    """
 
     outcome: Outcome
+    yardstick: int | None = None
+    guessed: int = 0
+    explored: int | None = None
+
+
+class Shadowed(Event, frozen=True):
+    """An order that another router has executed, and what ours would have done with it.
+
+    ``theirs`` is the plan that their children amount to, ``outcome`` what became of those; ``estimate`` is what the
+    order is estimated to have cost with our decision, with ``guessed`` shares whose fate is not known.
+    """
+
+    order: ParentOrder
+    decision: Decision
+    theirs: dict[str, Any]
+    outcome: Outcome
+    estimate: int
+    guessed: int
+    digest: bytes
 
 
 class Planned(Event, frozen=True):
@@ -309,6 +332,7 @@ AnyEvent = (
     | Expired
     | Marked
     | Settled
+    | Shadowed
     | Planned
     | Halted
     | Resumed

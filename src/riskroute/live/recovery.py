@@ -13,7 +13,7 @@ from riskroute.live.book import apply
 from riskroute.live.book_state import BookState, Learn, decode_state, encode_state
 from riskroute.live.learner import Learner, RouterError
 from riskroute.live.log import Log, Row, Snapshot
-from riskroute.live.orders import Accepted, AnyEvent, Planned, decode_event
+from riskroute.live.orders import Accepted, AnyEvent, Planned, Shadowed, decode_event
 from riskroute.routers.registry import restore_router
 from riskroute.routers.router import Router
 
@@ -102,6 +102,11 @@ def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) 
                 raise DataError(f"a log must begin with a belief, began with {type(event).__name__}")
             learner = Learner(_first(event, kind), int(refits))
         decided = isinstance(event, Accepted) and event.decision.consulted
+        if isinstance(event, Shadowed):
+            decided = True
+            count += event.decision.consulted
+            if event.decision.consulted and not _same_own(learner, event):
+                different.append(event.order.key)
         if isinstance(event, Accepted) and decided:
             count += 1
             if not _same(learner, event):
@@ -118,6 +123,14 @@ def _same(learner: Learner, event: Accepted) -> bool:
     except RouterError as error:
         return str(error) == decision.safe
     return bool(decision.safe) or plan.to_json() == decision.plan
+
+
+def _same_own(learner: Learner, event: Shadowed) -> bool:
+    """Whether a router would have done with somebody else's order as it is written."""
+    try:
+        return learner.own(event.order, event.decision.at).to_json() == event.decision.plan
+    except RouterError as error:
+        return str(error) == event.decision.safe
 
 
 def _first(event: Planned, kind: type[Router] | None) -> Router:

@@ -59,7 +59,7 @@ def _settle(state: BookState, parent: ParentState, effects: list[Effect]) -> Non
     use = state.symbols[order.symbol]
     use.quantity -= order.quantity
     use.notional -= order.quantity * parent.mid
-    effects.append(Learn(outcome))
+    effects.append(Learn(outcome, order))
 
 
 def outcome_of(state: BookState, parent: ParentState) -> Outcome:

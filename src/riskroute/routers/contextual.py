@@ -11,6 +11,7 @@ import numpy as np
 from riskroute.arrays import Floats, Matrix
 from riskroute.errors import StateError
 from riskroute.parameters import parameter
+from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
 from riskroute.routers.contextual_desk import ContextualDesk
 from riskroute.routers.dark_belief import DarkBelief, Use
@@ -180,6 +181,9 @@ take_limits={}, rest='sweep', trade_through=False)
         self.tails[key] = [min(max(price, _LEAST_PRICE), _MOST_PRICE), level, excess]
 
     # learning
+
+    def believed(self) -> tuple[PlaceBelief, ...]:
+        return tuple(one for symbol, belief in self.dark_beliefs.items() for one in belief.believed(symbol))
 
     def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         kept = self.kept.get(order)

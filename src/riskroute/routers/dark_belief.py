@@ -17,6 +17,7 @@ from numba import njit
 from riskroute.arrays import Floats, Integers, Matrix
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.residual_test import ResidualTest
+from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.moment import faded, horizon_class
 from riskroute.validation import real_number, whole_number
 
@@ -34,7 +35,7 @@ LENT = 20.0
 CHECKED = 40
 """Children in the window of the test for change."""
 
-_AT_ONCE = " at once"
+_AT_ONCE, _WITHIN = " at once", " within "
 _STRENGTH = 2.0  # trials that the prior is worth
 
 
@@ -162,6 +163,22 @@ class DarkBelief:
             found = self._stacked[uses] = (alpha, beta, alpha / (alpha + beta))
         return found
 
+    def believed(self, symbol: str) -> list[PlaceBelief]:
+        """How likely every way of using a pool is to find a share at all, with the deviation of that belief."""
+        found = []
+        for key in sorted(self.sizes):
+            belief = self._belief(key)
+            ends, passed = (float(parameter[0]) for parameter in belief.posterior)
+            total = ends + passed
+            deviation = (ends * passed / (total + 1)) ** 0.5 / total
+            if key.endswith(_AT_ONCE):
+                pool, what = key.removesuffix(_AT_ONCE), "finds a share at once"
+            else:
+                pool, _, seconds = key.rpartition(_WITHIN)
+                what = f"finds a share within {seconds}"
+            found.append(PlaceBelief(pool, what, passed / total, deviation, "probability", belief.trials, symbol))
+        return found
+
     def state(self) -> dict[str, Any]:
         """Everything, as plain values."""
         return {
@@ -187,7 +204,7 @@ class DarkBelief:
 
 
 def _key(pool: str, horizon: float) -> str:
-    return f"{pool}{_AT_ONCE}" if horizon <= 0 else f"{pool} within {2.0 ** horizon_class(horizon):g} s"
+    return f"{pool}{_AT_ONCE}" if horizon <= 0 else f"{pool}{_WITHIN}{2.0 ** horizon_class(horizon):g} s"
 
 
 @njit(cache=True)

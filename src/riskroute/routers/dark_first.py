@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.parameters import parameter
+from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -80,6 +81,10 @@ class DarkFirst(Router):
     def then(self, context: Context, dark: Mapping[str, int], *, in_turn: bool) -> Plan:
         """Return the plan that sends these shares to the pools, and sweeps what comes back."""
         return Plan(context.order, dark=dark, in_turn=in_turn)
+
+    def believed(self) -> tuple[PlaceBelief, ...]:
+        what = "saving of a share sent there"
+        return tuple(PlaceBelief(pool, what, score, None, "$/share") for pool, score in self.scores.items())
 
     def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         savings = self.expected.get(order, {})

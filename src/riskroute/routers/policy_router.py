@@ -9,9 +9,11 @@ import numpy as np
 
 from riskroute.errors import InputError, StateError, shown
 from riskroute.learning.plan import Setting
+from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.registry import POLICIES, make_policy
 from riskroute.learning.tickets import Tickets
 from riskroute.parameters import parameter
+from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -139,6 +141,21 @@ class PolicyRouter(Router):
         except StateError:  # nothing seems best yet
             best = None
         return self._plan(context, [int(units) for units in np.atleast_1d(best)]) if best is not None else None
+
+    def believed(self) -> tuple[PlaceBelief, ...]:
+        policy = self._tickets.policy if self._tickets is not None else None
+        if not isinstance(policy, LinearPolicy) or policy.belief is None:
+            return ()
+        belief = policy.belief
+        rows = policy.setting.actions.features(self.units * np.eye(len(self.places), dtype=np.int64))
+        means = rows @ belief.mean_coef
+        variances = np.einsum("kd,de,ke->k", rows, belief.mean_covariance, rows)
+        deviations = np.sqrt(np.maximum(variances, 0.0))
+        what = "profit if the whole order is sent there"
+        return tuple(
+            PlaceBelief(place, what, mean, deviation, "bp", belief.rounds)
+            for (_, place), mean, deviation in zip(self.places, means.tolist(), deviations.tolist(), strict=True)
+        )
 
     def _plan(self, context: Context, action: list[int]) -> Plan:
         return split_plan(context, [(kind, place) for kind, place in self.places], action)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from riskroute.errors import InputError, StateError, described
@@ -61,6 +62,27 @@ def make_router(name: str, **parameters: Any) -> Router:
     except TypeError:
         known = ", ".join(kind().parameters) or "none"
         raise InputError(f"parameters of {name} must be among {known}, was {', '.join(parameters)}") from None
+
+
+def router_parameters(text: str) -> tuple[str, dict[str, Any]]:
+    """Return name and parameters of a router from a text NAME or NAME:KEY=VALUE,...
+
+    Examples
+    --------
+    >>> router_parameters("dark-first+sweep:mode=parallel,cap=500")
+    ('dark-first+sweep', {'mode': 'parallel', 'cap': 500})
+    """
+    name, _, given = text.partition(":")
+    parameters: dict[str, Any] = {}
+    for part in given.split(",") if given else []:
+        key, equals, value = part.partition("=")
+        if not (key and equals and value):
+            raise InputError(f"parameters of a router must be NAME=VALUE with commas between, was {part!r}")
+        try:
+            parameters[key.strip()] = json.loads(value)
+        except ValueError:
+            parameters[key.strip()] = value.strip()
+    return name, parameters
 
 
 def restore_router(state: Any) -> Router:

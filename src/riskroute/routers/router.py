@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from riskroute.errors import RiskrouteError, StateError, described
 from riskroute.parameters import checked_parameters
+from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
@@ -119,6 +120,13 @@ class Router(ABC):
         Its cost is what exploration is measured against. The call changes nothing in the router.
         """
         return None
+
+    def believed(self) -> tuple[PlaceBelief, ...]:
+        """Return what is believed of venues and pools, for people to read; empty if the router believes nothing.
+
+        The call changes nothing in the router.
+        """
+        return ()
 
     def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         """Learn from children that were not reported before, and from the profit once the order is complete."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.registry import POLICIES, YARDSTICKS
 from riskroute.records import record_to_plain
 from riskroute.routers.policy_router import PolicyRouter
-from riskroute.routers.registry import ROUTERS
+from riskroute.routers.registry import ROUTERS, router_parameters
 from riskroute.routers.router import Router
 from riskroute.routing.fees import FeeSchedule
 from riskroute.seeding import seeding_hash
@@ -256,16 +255,7 @@ def named_choice(text: str) -> RouterChoice:
     >>> named_choice("dark-first+sweep:mode=parallel,cap=500").parameters
     {'mode': 'parallel', 'cap': 500}
     """
-    name, _, given = text.partition(":")
-    parameters: dict[str, Any] = {}
-    for part in given.split(",") if given else []:
-        key, equals, value = part.partition("=")
-        if not (key and equals and value):
-            raise InputError(f"parameters of a router must be NAME=VALUE with commas between, was {part!r}")
-        try:
-            parameters[key.strip()] = json.loads(value)
-        except ValueError:
-            parameters[key.strip()] = value.strip()
+    name, parameters = router_parameters(text)
     choice = RouterChoice(text, name, parameters)
     choice.make()
     return choice

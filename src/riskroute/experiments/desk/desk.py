@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from riskroute.configs import config_list, read_toml_config
 from riskroute.errors import InputError
 from riskroute.experiments.backtest.markets import MARKETS, MarketDay, market_days
 from riskroute.experiments.backtest.play import TableCache
-from riskroute.experiments.configs import config_list, read_toml_config
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.result import DeskResult
 from riskroute.experiments.desk.study import run_desk_study, write_states

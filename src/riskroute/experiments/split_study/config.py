@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from riskroute.errors import InputError
-from riskroute.experiments.configs import (
+from riskroute.configs import (
     Count,
     Counts,
     Name,
@@ -20,6 +19,7 @@ from riskroute.experiments.configs import (
     config_all_different,
     validated_config,
 )
+from riskroute.errors import InputError
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
 from riskroute.market.clock import SECOND, Window, clock_hours, clock_stamp

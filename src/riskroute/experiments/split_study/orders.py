@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from riskroute.arrays import Integers
+from riskroute.configs import config_all_different
 from riskroute.errors import DataError, InputError
 from riskroute.experiments.book_data import BookData
-from riskroute.experiments.configs import config_all_different
 from riskroute.experiments.split_study.config import SplitStudyConfig
 from riskroute.experiments.split_study.evaluation import evaluate_splits, evaluated_best_single
 from riskroute.learning.actions import Action, as_action, as_batch

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from riskroute.configs import read_toml_config
 from riskroute.errors import InputError
 from riskroute.experiments.book_data import BookData
-from riskroute.experiments.configs import read_toml_config
 from riskroute.experiments.panels import play_panels
 from riskroute.experiments.split_study.cases import Case, study_cases, study_data
 from riskroute.experiments.split_study.config import SplitStudyConfig, checked_study

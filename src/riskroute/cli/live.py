@@ -1,0 +1,246 @@
+"""The commands of the running router: ``live init``, ``serve``, ``verify``, ``replay``, ``export`` and ``doctor``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from riskroute.live.log import Log
+
+live = typer.Typer(
+    no_args_is_help=True,
+    help="A router that runs: takes orders over HTTP, learns from fills, and loses nothing.\n\n"
+    "First `riskroute live init`, then `riskroute live serve live.toml`.",
+)
+
+ConfigArgument = Annotated[Path, typer.Argument(help="Configuration, as `riskroute live init` writes it.")]
+LogArgument = Annotated[Path, typer.Argument(help="A log's SQLite file, or a configuration (.toml) that names one.")]
+
+NEEDED = ("msgspec", "starlette", "uvicorn", "prometheus_client")
+
+
+def require_live_command() -> None:
+    """Say what to install if the commands of this file cannot run."""
+    from riskroute.extras import require_extra
+
+    require_extra("the commands of riskroute live", "live", *NEEDED)
+
+
+@live.command("init")
+def live_init_command(
+    file: Annotated[Path, typer.Argument(help="File to write.")] = Path("live.toml"),
+    shadow: Annotated[bool, typer.Option("--shadow", help="For a router that watches another one.")] = False,
+) -> None:
+    """Write a configuration with comments, and print its tokens: once, since the file holds only their hashes.
+
+    The configuration runs as it is, on simulated venues.
+    Example:
+
+    riskroute live init live.toml
+    """
+    require_live_command()
+    from riskroute.cli.output import say
+    from riskroute.live.config import write_template
+
+    tokens = write_template(file, mode="shadow" if shadow else "live")
+    say(f"wrote {file}")
+    say("tokens, shown once; keep them where you keep passwords:")
+    for name, token in tokens.items():
+        say(f"  {name:8} {token}")
+    say(f"next: riskroute live serve {file}")
+
+
+@live.command("token")
+def live_token_command() -> None:
+    """Make a token, and print it with the hash that belongs into the configuration.
+
+    Example:
+
+    riskroute live token
+    """
+    require_live_command()
+    from riskroute.cli.output import say
+    from riskroute.live.config import new_token, token_hash
+
+    token = new_token()
+    say(f"token  {token}")
+    say(f'hash = "{token_hash(token)}"')
+
+
+@live.command("serve")
+def live_serve_command(config: ConfigArgument) -> None:
+    """Run the router until Ctrl-C or SIGTERM: recover from the log, ask the venues, then take orders.
+
+    Orders come to POST /orders with a token, and are answered once their decision is durable. SIGUSR1, POST /halt and
+    the halt file stop trading; POST /resume goes on. After a crash, start it again: nothing that was answered is lost.
+    Example:
+
+    riskroute live serve live.toml
+    """
+    require_live_command()
+    from riskroute.cli.output import say
+    from riskroute.live.config import read_live_config
+    from riskroute.live.server import serve
+    from riskroute.live.service import Service
+
+    read = read_live_config(config)
+    service = Service(read)
+    try:
+        say("starting: reading the log, asking the venues, warming up")
+        service.start()
+    except BaseException:
+        service.close()
+        raise
+    state = service.engine.state
+
+    def started() -> None:
+        say(
+            f"{read.mode} on http://{read.listen} with {service.engine.learner.router.name}: {state.decisions:,} orders"
+        )
+        if state.halted:
+            say(f"trading is halted: {state.halted}")
+
+    began = serve(service, started)
+    if not began:
+        service.close()
+        say(f"cannot listen on {read.listen}: another program may do so", err=True)
+        raise typer.Exit(2)
+    state = service.engine.state
+    say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} not settled, all of it in the log")
+
+
+def _log(path: Path) -> Log:
+    """The log of a configuration, or in a file."""
+    from riskroute.live.config import read_live_config
+    from riskroute.live.log_sqlite import SqliteLog
+    from riskroute.live.service import open_log
+
+    return open_log(read_live_config(path), create=False) if path.suffix == ".toml" else SqliteLog(path, create=False)
+
+
+@live.command("verify")
+def live_verify_command(
+    log: LogArgument,
+    refits: Annotated[
+        bool, typer.Option("--refits", help="The router learned in a worker: refit_every was above 0.")
+    ] = False,
+) -> None:
+    """Check that no row of a log was changed, and that every decision in it can be computed again, bit for bit.
+
+    The second needs the machine type and the versions that the log was begun with. Exit code 1 if something differs.
+    Example:
+
+    riskroute live verify live.sqlite
+    """
+    require_live_command()
+    from riskroute.cli.output import say, waiting
+    from riskroute.live.config import read_live_config
+    from riskroute.live.log import verify_chain
+    from riskroute.live.recovery import verify
+    from riskroute.provenance import machine_type, provenance_versions
+
+    if log.suffix == ".toml":
+        refits = refits or read_live_config(log).router.refit_every > 0
+    with _log(log) as opened, waiting("computing all decisions again"):
+        head = verify_chain(opened)
+        found = verify(opened, refits=refits) if head.seq else None
+        header = opened.header
+    say(f"{head.seq:,} rows follow from each other; the last one is {head.chain.hex()}")
+    if (header.machine, header.versions) != (machine_type(), provenance_versions()):
+        say("the log was begun on another type of machine or with other versions: decisions may differ in the last bit")
+    if found is None:
+        return
+    say(f"{found.decisions:,} decisions computed again, {len(found.different):,} differ")
+    for key in found.different[:10]:
+        say(f"  {key}")
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+@live.command("replay")
+def live_replay_command(
+    log: LogArgument,
+    json: Annotated[Path | None, typer.Option(help="Write the state to this .json file.")] = None,
+) -> None:
+    """Apply a log from its beginning and show where it ends: orders, positions, costs. It gives the same anywhere.
+
+    Example:
+
+    riskroute live replay live.sqlite --json state.json
+    """
+    require_live_command()
+    from riskroute.cli.output import check_outputs, say, waiting
+    from riskroute.files import write_json
+    from riskroute.live.recovery import replay
+    from riskroute.live.views import replay_view
+
+    check_outputs({"--json": json})
+    with _log(log) as opened, waiting("applying the log"):
+        view = replay_view(replay(opened))
+    say(f"{view['events']:,} events, {view['orders']:,} orders, {view['settled']:,} settled, {view['unsettled']:,} not")
+    for symbol, held in view["positions"].items():
+        say(f"{symbol:10} {held['shares']:>12,} shares {held['cash']:>16,.2f} cash {held['fees']:>12,.2f} fees")
+    cost = view["tally"]["cost_bps"]
+    if cost["mean"] is not None:
+        say(f"cost against the arrival mid: {_interval(cost)} bps")
+        say(f"saving against {view['against']}: {_interval(view['tally']['saving_bps'])} bps, estimated")
+    if view["halted"]:
+        say(f"halted: {view['halted']}")
+    if json is not None:
+        say(f"wrote {write_json(json, view)}")
+
+
+def _interval(mean: dict[str, float]) -> str:
+    if mean["mean"] is None:
+        return "unknown"
+    if mean["low"] is None:
+        return f"{mean['mean']:.3f}"
+    return f"{mean['mean']:.3f} [{mean['low']:.3f}, {mean['high']:.3f}]"
+
+
+@live.command("export")
+def live_export_command(
+    log: LogArgument,
+    out: Annotated[Path, typer.Option(help="Folder for the Parquet files.")] = Path("out/live"),
+) -> None:
+    """Write the orders, children and fills of a log as Parquet files, and the books that came with the orders.
+
+    `riskroute market import OUT/books/*` makes a market of the books, for `riskroute backtest --market`.
+    Example:
+
+    riskroute live export live.sqlite --out out/live
+    """
+    require_live_command()
+    from riskroute.cli.output import check_outputs, say, waiting
+    from riskroute.live.export import export_log
+
+    check_outputs({"--out": out / "x"})
+    with _log(log) as opened, waiting("reading the log"):
+        written = export_log(opened, out)
+    for path in written:
+        say(f"wrote {path}")
+
+
+@live.command("doctor")
+def live_doctor_command(config: ConfigArgument) -> None:
+    """Look at what the router needs: configuration, disk and fsync, log, clock, versions, and the time of decisions.
+
+    Exit code 1 if something is not good.
+    Example:
+
+    riskroute live doctor live.toml
+    """
+    require_live_command()
+    from riskroute.cli.output import say
+    from riskroute.live.config import read_live_config
+    from riskroute.live.doctor import examine
+
+    bad = 0
+    for finding in examine(read_live_config(config)):
+        bad += not finding.good
+        say(f"{'good' if finding.good else 'BAD ':4}  {finding.what:14} {finding.found}")
+    if bad:
+        raise typer.Exit(1)

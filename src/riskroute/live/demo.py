@@ -1,0 +1,327 @@
+"""A running router on simulated venues that is killed in the middle, and a count of what was lost: nothing.
+
+Orders are sent as a client would send them: one that got no answer is sent again with the same key.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from riskroute.errors import InputError, StateError
+from riskroute.live.config import new_token, token_hash
+from riskroute.live.demo_client import LONGEST, DemoClient, ask
+from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.orders import Accepted, ExecutionReport, Intended, Reported, Settled, decode_event
+from riskroute.text import TextTable
+
+CLIENTS = 4
+"""Connections that send orders."""
+
+_USUAL_PORT = 8470
+
+_CONFIG = """\
+# Written by riskroute live demo.
+listen = "127.0.0.1:{port}"
+halt_file = "HALT"
+patience_seconds = 1.0
+
+[log]
+path = "live.sqlite"
+
+[router]
+name = "{router}"
+
+[instruments.DEMO]
+[instruments.OTHER]
+
+[venues.NYSE]
+taker = 0.0030
+maker = -0.0020
+{faults}
+[venues.NASDAQ]
+taker = 0.0030
+maker = -0.0015
+{faults}
+[venues.BATS]
+taker = -0.0002
+maker = 0.0004
+{faults}
+[pools.DARK]
+fee = 0.0010
+hidden = 250
+{faults}
+[pools.MIDPOINT]
+fee = 0.0005
+hidden = 60
+{faults}
+[limits]
+quote_seconds = 10.0
+unknown = 1000               # all that rests is unknown for a moment after a kill
+"""
+
+_FAULTS = """\
+partial = 0.2
+duplicate = 0.05
+disorder = 0.05
+silence = 0.01
+"""
+
+
+@dataclass
+class DemoResult:
+    """What was sent, and what the log and the venues hold of it."""
+
+    sent: int
+    answered: int
+    in_doubt: int
+    decisions: int
+    missing: int
+    settled: int
+    children: int
+    strangers: int
+    venue_fills: int
+    booked_fills: int
+    venue_positions: dict[str, int]
+    positions: dict[str, int]
+    seconds_down: float = 0.0
+
+    @property
+    def nothing_lost(self) -> bool:
+        """Whether everything that was answered is there, once, and positions are the venues'."""
+        return (
+            self.sent == self.answered == self.decisions == self.settled
+            and self.missing == self.strangers == 0
+            and self.venue_fills == self.booked_fills
+            and self.venue_positions == self.positions
+        )
+
+    @property
+    def table(self) -> TextTable:
+        """All of it, beside what it must be."""
+
+        def shares(held: dict[str, int]) -> str:
+            return ", ".join(f"{name} {count:+,}" for name, count in sorted(held.items()))
+
+        rows = [
+            ["orders sent", f"{self.sent:,}", ""],
+            ["orders answered", f"{self.answered:,}", f"{self.sent:,}"],
+            ["of these, sent again after the kill", f"{self.in_doubt:,}", ""],
+            ["decisions in the log", f"{self.decisions:,}", f"{self.answered:,}"],
+            ["answered, but not in the log", f"{self.missing:,}", "0"],
+            ["orders settled and learned", f"{self.settled:,}", f"{self.decisions:,}"],
+            ["children at the venues", f"{self.children:,}", ""],
+            ["of these, not in the log", f"{self.strangers:,}", "0"],
+            ["fills booked, each once", f"{self.booked_fills:,}", f"{self.venue_fills:,}"],
+            ["positions", shares(self.positions), shares(self.venue_positions)],
+        ]
+        return TextTable(["after kill -9 and restart", "found", "must be"], rows)
+
+
+class Demo:
+    """A folder with a configuration, and the service that runs there.
+
+    Parameters
+    ----------
+    folder : Path
+        A new folder, or an empty one.
+    orders : int
+        Number of orders.
+    router : str
+        The router to run.
+    port : int, optional
+        Port of the service; the usual one if it is free, otherwise any.
+    """
+
+    def __init__(self, folder: Path, orders: int = 500, *, router: str = "contextual", port: int | None = None) -> None:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError(f"out must be a new folder, was {str(folder)!r}, which holds something")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.orders = folder, orders
+        self.port = _free_port(port)
+        self.tokens = {name: new_token() for name in ("desk", "risk", "screen")}
+        text = _CONFIG.format(port=self.port, router=router, faults=_FAULTS)
+        for (name, token), scope in zip(self.tokens.items(), ("trade", "halt", "read"), strict=True):
+            text += f'\n[tokens.{name}]\nhash = "{token_hash(token)}"\nscopes = ["{scope}"]\n'
+        self.config = folder / "live.toml"
+        self.config.write_text(text, encoding="utf-8")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Address of the dashboard."""
+        return f"http://127.0.0.1:{self.port}/"
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The service, started and stopped at the end."""
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
+
+    def start(self) -> None:
+        """Start the service and wait until it takes orders."""
+        words = [sys.executable, "-m", "riskroute", "live", "serve", str(self.config)]
+        with (self.folder / "service.txt").open("ab") as output:
+            self.process = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        until = time.monotonic() + LONGEST
+        while time.monotonic() < until:
+            if self.process.poll() is not None:
+                raise StateError(f"the service must run, ended: see {self.folder / 'service.txt'}")
+            try:
+                status, said = ask(self.port, "GET", "/state", self.tokens["screen"])
+                if status == 401:
+                    raise StateError(f"port {self.port} must be ours, belongs to another service")
+                if status == 200 and said["status"] in ("ready", "halted"):
+                    return
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(0.05)
+        raise StateError(f"the service must be ready within {LONGEST:g} s, was not")
+
+    def kill(self) -> None:
+        """Kill the service as `kill -9` does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def stop(self) -> None:
+        """Stop the service in an orderly way."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(LONGEST)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def trade(self, said: Callable[[str], None], answered: Callable[[], None]) -> DemoResult:
+        """Send all orders, kill the service in the middle, start it again, and count; it must be running."""
+        todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for number in range(self.orders):
+            todo.put(number)
+        count, half = threading.Semaphore(0), max(self.orders // 2, 1)
+
+        def one_more() -> None:
+            count.release()
+            answered()
+
+        clients = [DemoClient(self.port, self.tokens["desk"], todo, one_more) for _ in range(min(CLIENTS, self.orders))]
+        threads = [threading.Thread(target=client.run, daemon=True) for client in clients]
+        for thread in threads:
+            thread.start()
+        for _ in range(half):
+            if not count.acquire(timeout=LONGEST):
+                self._check(clients)
+                raise StateError(f"an order must be answered within {LONGEST:g} s, was not")
+        self.kill()
+        began = time.monotonic()
+        said(f"killed the service (kill -9) after {half:,} answers")
+        self.start()
+        down = time.monotonic() - began
+        said(f"started it again: it took {down:.1f} s to recover, ask the venues and take orders")
+        for thread in threads:
+            thread.join()
+        self._check(clients)
+        self._settle()
+        keys = [key for client in clients for key in client.answered]
+        return self._counted(keys, sum(client.again for client in clients), down)
+
+    @staticmethod
+    def _check(clients: list[DemoClient]) -> None:
+        for client in clients:
+            if client.failed:
+                raise StateError(client.failed)
+
+    def _settle(self) -> None:
+        until = time.monotonic() + LONGEST
+        while time.monotonic() < until:
+            state = ask(self.port, "GET", "/state", self.tokens["screen"])[1]
+            if state["unsettled"] == state["waiting"] == 0:
+                return
+            time.sleep(0.1)
+        raise StateError(f"all orders must be settled within {LONGEST:g} s, were not")
+
+    def _counted(self, keys: list[str], again: int, down: float) -> DemoResult:
+        """Count what the log and the journals of the venues hold."""
+        accepted: list[str] = []
+        settled: list[str] = []
+        intended: set[str] = set()
+        booked: set[tuple[str, str]] = set()
+        with SqliteLog(self.folder / "live.sqlite", create=False) as log:
+            for row in log.read():
+                event = decode_event(row.body)
+                if isinstance(event, Accepted | Intended):
+                    intended.update(child.id for child in event.children)
+                if isinstance(event, Accepted):
+                    accepted.append(event.order.key)
+                elif isinstance(event, Settled):
+                    settled.append(event.outcome.parent)
+                elif isinstance(event, Reported) and event.report.kind == "filled":
+                    booked.add((event.report.venue, event.report.exec_id))
+        children, reports = self._journals()
+        held: dict[str, int] = {}
+        for report in reports.values():
+            symbol, sign = children[report.child]
+            held[symbol] = held.get(symbol, 0) + sign * report.quantity
+        positions = ask(self.port, "GET", "/positions", self.tokens["screen"])[1]
+        return DemoResult(
+            sent=self.orders,
+            answered=len(set(keys)),
+            in_doubt=again,
+            decisions=len(accepted),
+            missing=len(set(keys) - set(accepted)),
+            settled=len(settled),
+            children=len(children),
+            strangers=len(set(children) - intended),
+            venue_fills=len(reports),
+            booked_fills=len(booked),
+            venue_positions=held,
+            positions={name: one["shares"] for name, one in positions.items()},
+            seconds_down=down,
+        )
+
+    def _journals(self) -> tuple[dict[str, tuple[str, int]], dict[tuple[str, str], ExecutionReport]]:
+        """Children at the venues with symbol and sign, and their fills, from what the venues have written down."""
+        children: dict[str, tuple[str, int]] = {}
+        fills: dict[tuple[str, str], ExecutionReport] = {}
+        for path in sorted(self.folder.glob("live.sqlite-venue-*.jsonl")):
+            for line in path.read_bytes().splitlines():
+                try:
+                    found = msgspec.json.decode(line)
+                except msgspec.MsgspecError:
+                    continue  # the end of a line that the kill cut off
+                child = found["child"]
+                children[child["id"]] = child["symbol"], 1 if child["side"] == "buy" else -1
+                if found["report"] is not None and found["report"]["kind"] == "filled":
+                    report = msgspec.convert(found["report"], ExecutionReport)
+                    fills[report.venue, report.exec_id] = report
+        return children, fills
+
+
+def _free_port(asked: int | None) -> int:
+    """The port that was asked for; the usual one if it is free, otherwise any."""
+    for port in (asked,) if asked else (_USUAL_PORT, 0):
+        with socket.socket() as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                line.bind(("127.0.0.1", port))
+            except OSError as error:
+                if asked or not port:
+                    raise InputError(f"port must be free, was {port}: {os.strerror(error.errno or 0)}") from None
+                continue
+            return int(line.getsockname()[1])
+    raise StateError("no port of this machine is free")

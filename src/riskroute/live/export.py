@@ -1,0 +1,166 @@
+"""A log as tables: orders, their children and fills, and the books that came with the orders, as Parquet files.
+
+Columns that a backtest writes too have its names and units. The books are what
+`riskroute market import` reads, a file per day of New York: a live log is a recording to backtest routers on.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import polars
+
+from riskroute.errors import InputError
+from riskroute.files import writable_folder, write_whole
+from riskroute.live.log import Log
+from riskroute.live.orders import (
+    NANO,
+    Accepted,
+    AnyEvent,
+    ChildOrder,
+    ExecutionReport,
+    Intended,
+    Outcome,
+    ParentOrder,
+    Reported,
+    Settled,
+    Shadowed,
+    report_key,
+    touch_prices,
+)
+from riskroute.live.recovery import events_after
+
+WATCHED = "watched"
+"""Router of orders that another router executed."""
+
+NEW_YORK = ZoneInfo("America/New_York")
+
+_KEY = ("router", "seed", "symbol", "day", "number")
+Row = dict[str, Any]
+
+
+def export_log(log: Log, out: Path) -> list[Path]:
+    """Write orders, children, fills and books of a log into a folder; returns the files."""
+    folder = writable_folder("out", out)
+    tables = LogTables()
+    for _, event in events_after(log):
+        tables.add(event)
+    if not tables.orders:
+        raise InputError("the log must hold at least one order to be exported, holds none")
+    written = []
+    for name, rows in (
+        ("orders", tables.orders.values()),
+        ("children", tables.children),
+        ("fills", tables.fill_rows()),
+    ):
+        frame = _frame(rows)
+        written.append(write_whole(folder / f"{name}.parquet", frame.write_parquet))
+    for day, books in tables.books.items():
+        frame = _frame(books).sort("ts_event", maintain_order=True)
+        written.append(write_whole(folder / "books" / f"{day}.parquet", frame.write_parquet))
+    return written
+
+
+def _frame(rows: Iterable[Row]) -> polars.DataFrame:
+    return polars.DataFrame(list(rows), infer_schema_length=None)
+
+
+class LogTables:
+    """Collects rows from events."""
+
+    def __init__(self) -> None:
+        self.orders: dict[str, Row] = {}
+        self.children: list[Row] = []
+        self.books: dict[str, list[Row]] = {}
+        self._child_orders: dict[str, ChildOrder] = {}
+        self._fills: dict[str, tuple[ChildOrder, ExecutionReport]] = {}
+        self._replaced: set[str] = set()
+        self._numbers: dict[tuple[str, int, int], int] = {}
+
+    def add(self, event: AnyEvent) -> None:
+        """Take note of an event."""
+        if isinstance(event, Accepted):
+            self._order(event.order, event.decision.router, event.decision.seed, event.order.received)
+            self._intend(event.children)
+        elif isinstance(event, Intended):
+            self._intend(event.children)
+        elif isinstance(event, Reported):
+            self._report(event.report)
+        elif isinstance(event, Settled):
+            self._settle(event.outcome, event.yardstick)
+        elif isinstance(event, Shadowed):
+            self._order(event.order, WATCHED, None, event.order.received)
+            self._settle(event.outcome, event.estimate)
+
+    def _order(self, order: ParentOrder, router: str, seed: int | None, time: int) -> None:
+        if order.key in self.orders:
+            return
+        bid, ask = touch_prices(order.quotes)
+        day = dt.datetime.fromtimestamp(time // NANO, NEW_YORK).strftime("%Y-%m-%d")
+        takes = [size for quote in order.quotes for _, size in (quote.asks if order.sign > 0 else quote.bids)]
+        self.orders[order.key] = {
+            **{"router": router, "seed": seed or 0, "symbol": order.symbol, "day": day, "number": len(self.orders)},
+            **{"key": order.key, "time": time, "sign": order.sign, "shares": order.quantity},
+            **{"horizon": max(order.deadline - time, 0) / NANO, "mid": (bid + ask) // 2 / NANO},
+            **{"bid": bid / NANO, "ask": ask / NANO, "depth": float(sum(takes))},
+            **{"cost": None, "fees": None, "filled": None, "left": None, "yardstick": None, "marked": None},
+        }
+        self._books(order, day)
+
+    def _books(self, order: ParentOrder, day: str) -> None:
+        for quote in order.quotes:
+            row: Row = {"ts_event": quote.at, "venue": quote.venue, "symbol": order.symbol}
+            for level in range(max(len(quote.bids), len(quote.asks), 1)):
+                for side, levels in (("bid", quote.bids), ("ask", quote.asks)):
+                    price, size = levels[level] if level < len(levels) else (None, 0)
+                    row[f"{side}_px_{level:02}"] = None if price is None else price / NANO
+                    row[f"{side}_sz_{level:02}"] = size
+            self.books.setdefault(day, []).append(row)
+
+    def _intend(self, children: Iterable[ChildOrder]) -> None:
+        self._child_orders |= {child.id: child for child in children}
+
+    def _report(self, report: ExecutionReport) -> None:
+        child = self._child_orders.get(report.child)
+        if child is None or report.kind not in ("filled", "corrected", "busted"):
+            return
+        if report.kind != "filled":
+            self._replaced.add(report_key(report.venue, report.day, report.reference))
+        if report.kind != "busted":
+            self._fills.setdefault(report.key, (child, report))
+
+    def _settle(self, outcome: Outcome, yardstick: int | None) -> None:
+        order = self.orders.get(outcome.parent)
+        if order is None or order["cost"] is not None:
+            return
+        order |= {"cost": outcome.cost / NANO, "fees": sum(slot.fees for slot in outcome.slots) / NANO}
+        order |= {"filled": outcome.filled, "left": outcome.left, "marked": outcome.marked}
+        order["yardstick"] = None if yardstick is None else yardstick / NANO
+        for number, slot in enumerate(outcome.slots):
+            self._numbers[outcome.parent, slot.slot, slot.attempt] = number
+            price = (outcome.mid + outcome.sign * slot.money / slot.filled) / NANO if slot.filled > 0 else 0.0
+            self.children.append(
+                {name: order[name] for name in _KEY}
+                | {"child": number, "kind": slot.kind, "place": slot.place, "sent": slot.sent, "filled": slot.filled}
+                | {"price": price, "fee": slot.fees / NANO, "posted": slot.sent_at, "last": slot.last_fill}
+                | {"known": slot.done_at, "marked": slot.marked}
+            )
+
+    def fill_rows(self) -> list[Row]:
+        """Fills that count: without those that were taken back, and with corrections in place of what they replace."""
+        rows = []
+        for key, (child, report) in self._fills.items():
+            order = self.orders.get(child.parent)
+            if key in self._replaced or order is None or not report.quantity:
+                continue
+            rows.append(
+                {name: order[name] for name in _KEY}
+                | {"child": self._numbers.get((child.parent, child.slot, child.attempt)), "kind": child.kind}
+                | {"place": child.place, "time": report.at, "shares": report.quantity, "price": report.price / NANO}
+                | {"fee": report.fee / report.quantity / NANO, "estimated": False, "exec_id": report.exec_id}
+            )
+        return rows

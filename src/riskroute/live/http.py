@@ -1,0 +1,125 @@
+"""What all addresses of the service share: who asks, how large a request may be, and how a refusal looks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from riskroute.errors import InputError, RiskrouteError
+from riskroute.live.config import token_owner
+from riskroute.live.engine import KeyUsedError, RefusedError
+from riskroute.live.log import WriteError
+from riskroute.live.service import LOGGER, HaltedError, Service
+from riskroute.live.views import NotFoundError
+from riskroute.live.wire import MalformedError
+
+Answer = Callable[["Call"], Awaitable[Response]]
+Kind = TypeVar("Kind")
+
+LONGEST_TOKEN = 200
+"""Characters of a token, at most."""
+
+_STATUS = (
+    (NotFoundError, 404),
+    (MalformedError, 400),
+    (KeyUsedError, 409),
+    (HaltedError, 503),
+    (RefusedError, 422),
+    (InputError, 422),
+    (WriteError, 503),
+    (RiskrouteError, 409),
+)
+"""Status by kind of error; the first that fits counts."""
+
+
+class Call:
+    """A request that may be answered: by whom, with which body."""
+
+    def __init__(self, request: Request, service: Service, by: str) -> None:
+        self.request, self.service, self.by = request, service, by
+
+    async def body(self) -> bytes:
+        """The body, unless it is larger than allowed."""
+        most = self.service.config.body_bytes
+        told = self.request.headers.get("content-length", "0")
+        if not told.isdigit() or int(told) > most:
+            raise HTTPException(413, f"the body must have at most {most:,} bytes, had more")
+        parts, size = [], 0
+        async for part in self.request.stream():
+            size += len(part)
+            if size > most:
+                raise HTTPException(413, f"the body must have at most {most:,} bytes, had more")
+            parts.append(part)
+        return b"".join(parts)
+
+
+def answer_json(value: Any, status: int = 200) -> Response:
+    """Plain values or records as JSON."""
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+    """One sentence."""
+    return Response(msgspec.json.encode({"error": sentence}), status, headers, "application/json")
+
+
+def endpoint(service: Service, scope: str, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+    """An address that wants a token with a scope; with an empty scope, anybody may ask."""
+
+    async def handle(request: Request) -> Response:
+        by = ""
+        if scope:
+            found = _bearer(service, request)
+            if found is None:
+                headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
+                return refusal(401, "a valid token must be sent as Authorization: Bearer TOKEN, was not", headers)
+            by, scopes = found
+            if scope not in scopes:
+                return refusal(403, f"the token must have the scope {scope}, has not", {"Connection": "close"})
+        try:
+            return await answer(Call(request, service, by))
+        except HTTPException as error:
+            return refusal(error.status_code, error.detail, {"Connection": "close"})
+        except ClientDisconnect:
+            return refusal(400, "the request must be complete, was not")
+        except RiskrouteError as error:
+            return refused(error)
+
+    return handle
+
+
+def refused(error: RiskrouteError) -> Response:
+    """The answer to what was refused."""
+    return refusal(next(status for kind, status in _STATUS if isinstance(error, kind)), str(error))
+
+
+def _bearer(service: Service, request: Request) -> tuple[str, frozenset[str]] | None:
+    word, _, token = request.headers.get("authorization", "").partition(" ")
+    if word.lower() != "bearer" or not 0 < len(token) <= LONGEST_TOKEN:
+        return None
+    return token_owner(service.config.tokens, token)
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """An address that is not there, or a method that it does not have."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    known = {404: "there is nothing at this address", 405: "this address does not know this method"}
+    return refusal(status, known.get(status, "the request cannot be answered"))
+
+
+async def on_error(request: Request, error: Exception) -> Response:
+    """A mistake of ours: the client learns that, and no more."""
+    LOGGER.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return refusal(500, "something went wrong here; the log of the service says more")
+
+
+async def waited(future: Future[Kind]) -> Kind:
+    """Wait for what another thread does."""
+    return await asyncio.wrap_future(future)

@@ -1,0 +1,58 @@
+"""The service on a socket."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from socket import socket
+
+import uvicorn
+
+from riskroute.live.api import make_app
+from riskroute.live.service import Service
+
+STOP_SECONDS = 3
+"""Requests that are under way have so long to end when the service stops."""
+
+
+class _Server(uvicorn.Server):
+    """Says when it is there, and ends by a signal as if nothing had happened."""
+
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_started()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def serve(service: Service, on_started: Callable[[], None]) -> bool:
+    """Serve until SIGINT or SIGTERM comes; returns whether it could begin to. Answers that are due are given first."""
+    host, port = service.config.address
+    config = uvicorn.Config(
+        make_app(service),
+        host,
+        port,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    server = _Server(config, on_started)
+    try:
+        server.run()
+    except SystemExit:
+        return False
+    return server.started

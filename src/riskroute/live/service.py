@@ -1,0 +1,329 @@
+"""A running router, put together from its configuration: log, router, venues, engine, and the thread that submits."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from riskroute.errors import InputError, StateError
+from riskroute.live.board import QuoteBoard
+from riskroute.live.config import LiveConfig
+from riskroute.live.engine import Engine, RefusedError
+from riskroute.live.learner import Refit, router_bytes
+from riskroute.live.log import Log
+from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.orders import Accepted, Decision, ParentOrder, Settled, Shadowed
+from riskroute.live.recovery import events_after
+from riskroute.live.refit_worker import RefitWorker
+from riskroute.live.shadow import Judged, ShadowEngine
+from riskroute.live.venues.gateway import Gateway
+from riskroute.live.venues.served import FeeMarket, JournalledVenue, ServedVenue
+from riskroute.live.warm_up import warm_up
+from riskroute.live.wire import (
+    OrderIn,
+    QuotesIn,
+    ShadowIn,
+    checked_parent,
+    checked_times,
+    instrument_of,
+    nano,
+    parent_order,
+    venue_quotes,
+)
+from riskroute.routers.registry import make_router, restore_router, router_parameters
+from riskroute.routers.router import Router
+
+Value = TypeVar("Value")
+
+HALT_FILE_SECONDS = 0.2
+"""The halt file is looked for so often."""
+
+BELIEF_SECONDS = 2.0
+"""What is believed of places is shown as it was so long ago, at most."""
+
+REMEMBERED = 20_000
+"""So many rows at the end of the log tell, after a start, what to expect of pools and queues."""
+
+LOGGER = logging.getLogger("riskroute.live")
+
+
+class HaltedError(RefusedError):
+    """Nothing is accepted while trading is halted, or before the start is complete."""
+
+
+def open_log(config: LiveConfig, *, create: bool = True) -> Log:
+    """The log of a configuration."""
+    if config.log.path is not None:
+        return SqliteLog(config.log.path, config.log.stream, create=create)
+    from riskroute.live.log_postgres import PostgresLog
+
+    return PostgresLog(str(config.log.postgres), config.log.stream)
+
+
+def configured_router(config: LiveConfig) -> Router:
+    """The router of a configuration: by name, or as it is in a state file; both must agree if both are given."""
+    name, parameters = router_parameters(config.router.name)
+    if config.router.state is None:
+        return make_router(name, **parameters)
+    router = restore_router(_read_state(config.router.state))
+    if "name" in config.router.model_fields_set and name not in (router.name, router.parameters.get("policy")):
+        raise InputError(f"router.name must be {router.name}, as in its state file, was {name}")
+    return router
+
+
+def _read_state(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"router.state must be a readable file, was {str(path)!r}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is none") from None
+
+
+def configured_venues(config: LiveConfig, board: QuoteBoard, clock: Callable[[], int]) -> dict[str, Gateway]:
+    """The venues and pools of a configuration; none in shadow mode, which sends nothing."""
+    if config.mode == "shadow":
+        return {}
+    fees = {name: (nano(one.taker), nano(one.maker)) for name, one in config.venues.items()}
+    fees |= {name: (nano(one.fee), nano(one.fee)) for name, one in config.pools.items()}
+    hidden = {name: one.hidden for name, one in config.pools.items()}
+    folder = Path.cwd() if config.log.path is None else config.log.path.parent
+    stem = config.log.stream if config.log.path is None else config.log.path.name
+    made: dict[str, Gateway] = {}
+    for name, one in {**config.venues, **config.pools}.items():
+        venue = JournalledVenue(
+            name,
+            FeeMarket(board, fees, one.seed, hidden, one.fill_seconds),
+            clock,
+            latency=one.latency_ms / 1000,
+            faults=one.faults,
+            seed=one.seed,
+            journal=folder / f"{stem}-venue-{name}.jsonl",
+        )
+        made[name] = ServedVenue(venue)
+    return made
+
+
+class Service:
+    """Everything that runs behind the addresses of the service.
+
+    Parameters
+    ----------
+    config : LiveConfig
+        What to run.
+    log : Log, optional
+        Another log than that of the configuration.
+    clock : Callable[[], int]
+        Nanoseconds since 1970.
+    """
+
+    def __init__(self, config: LiveConfig, *, log: Log | None = None, clock: Callable[[], int] = time.time_ns) -> None:
+        self.config, self.clock, self.board = config, clock, QuoteBoard()
+        router = configured_router(config)
+        self.log = open_log(config) if log is None else log
+        self._worker: Executor | None = None
+        if config.router.refit_every:
+            self._worker = RefitWorker()
+        kind = ShadowEngine if config.mode == "shadow" else Engine
+        self.engine = kind(
+            self.log,
+            configured_venues(config, self.board, clock),
+            router,
+            config.limits.limits(),
+            refit_every=config.router.refit_every,
+            worker=self._worker,
+            quotes=self.board,
+            clock=clock,
+            patience=config.patience_seconds,
+            decision_seconds=None if config.router.decision_ms is None else config.router.decision_ms / 1000,
+            snapshot_every=config.log.snapshot_every,
+            owner=f"{socket.gethostname()}:{os.getpid()}",
+        )
+        self.began = clock()
+        self.started = False
+        self._believed: tuple[float, int, list[dict[str, Any]]] = (-BELIEF_SECONDS, 0, [])
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._closing = threading.Event()
+
+    def start(self) -> None:
+        """Recover, ask every venue, warm up, and begin to work."""
+        self.started = True
+        router = self.engine.learner.router
+        warm_up(self.config, router)
+        if self._worker is not None:
+            self._worker.submit(Refit(type(router), router_bytes(router), [], []))
+        self.engine.start()
+        with self.engine.lock:
+            for key in self.engine.state.unsettled:
+                order = self.engine.state.parents[key].order
+                self.board.put(order.symbol, order.quotes)
+        self._remember()
+        self.engine.serve()
+        for name, target in (("desk", self._work), ("halt file", self._watch_halt_file)):
+            thread = threading.Thread(target=target, name=f"riskroute {name}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def _remember(self) -> None:
+        """Let the yardstick learn again what it knew before the start."""
+        books: dict[str, ParentOrder] = {}
+        for _, event in events_after(self.log, max(self.log.head().seq - REMEMBERED, 0)):
+            if isinstance(event, Accepted):
+                books[event.order.key] = event.order
+            elif isinstance(event, Settled) and event.outcome.parent in books:
+                self.engine.desk.yardstick.learn(books.pop(event.outcome.parent), event.outcome.slots)
+            elif isinstance(event, Shadowed):
+                self.engine.desk.yardstick.learn(event.order, event.outcome.slots)
+
+    def close(self) -> None:
+        """Stop: orders that wait are answered first, and what was answered is durable."""
+        self._closing.set()
+        self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+        try:
+            self.engine.flush()
+        finally:
+            self.engine.close()
+            if self._worker is not None:
+                self._worker.shutdown(wait=True, cancel_futures=True)
+
+    # doors
+
+    def submit(self, order: OrderIn) -> Future[Decision]:
+        """Hand an order to the desk's thread; the decision, or the reason why there is none, comes later."""
+        return self._at_the_desk(lambda: self._accepted(order))
+
+    def shadow(self, given: ShadowIn) -> Future[Judged | None]:
+        """Hand an order that another router has executed to the desk's thread."""
+        return self._at_the_desk(lambda: self._watched(given))
+
+    def _at_the_desk(self, door: Callable[[], Future[Value]]) -> Future[Value]:
+        answer: Future[Value] = Future()
+
+        def work() -> None:
+            try:
+                given = door()
+            except Exception as error:  # whatever it is, somebody waits for it
+                answer.set_exception(error)
+            else:
+                given.add_done_callback(lambda done: _pass_on(done, answer))
+
+        if self._closing.is_set():
+            answer.set_exception(HaltedError("the service must be running, is about to stop"))
+        else:
+            self._jobs.put(work)
+        return answer
+
+    def _accepted(self, order: OrderIn) -> Future[Decision]:
+        if self.config.mode == "shadow":
+            raise StateError("mode must be live for orders, was shadow: send what was done to /shadow/orders")
+        engine = self.engine
+        made = parent_order(self.config, order, self.board(order.symbol))
+        if (known := engine.known(made)) is not None:
+            return known
+        checked_parent(self.config, made, self.clock())
+        if engine.state.halted:
+            raise HaltedError(f"trading is halted: {engine.state.halted}")
+        if not engine.ready:
+            raise HaltedError(f"the router is not ready: {engine.failed or 'venues are being asked for old children'}")
+        answer = engine.submit(made)
+        if order.quotes:
+            self.board.put(made.symbol, made.quotes)
+        return answer
+
+    def _watched(self, given: ShadowIn) -> Future[Judged | None]:
+        if not isinstance(self.engine, ShadowEngine):
+            raise StateError("mode must be shadow for orders of another router, was live")
+        order = msgspec.structs.replace(parent_order(self.config, given.order), received=given.arrived)
+        checked_times(self.config, order, self.clock())
+        return self.engine.shadow(order, given.children)
+
+    def quote(self, quotes: QuotesIn) -> int:
+        """Take books; returns for how many venues."""
+        instrument_of(self.config, quotes.symbol)
+        made = venue_quotes(self.config, quotes.quotes)
+        if not made:
+            raise InputError("quotes must be of at least one venue, were of none")
+        now, limits = self.clock(), self.engine.limits
+        for quote in made:
+            if quote.at - now > limits.clock_jump:
+                raise InputError(
+                    f"at of {quote.venue} must not be in the future, was {(quote.at - now) / 1e9:g} s ahead"
+                )
+        self.board.put(quotes.symbol, made)
+        return len(made)
+
+    def halt(self, reason: str, by: str) -> Future[list[int]]:
+        """Halt trading."""
+        return self.engine.halt(reason or "no reason given", by)
+
+    def resume(self, by: str) -> Future[list[int]]:
+        """Resume trading, unless the halt file is there."""
+        if self._halt_file_there():
+            raise StateError(f"{self.config.halt_file} must be removed before trading is resumed, was there")
+        return self.engine.resume(by)
+
+    @property
+    def closing(self) -> bool:
+        """Whether the service is about to stop."""
+        return self._closing.is_set()
+
+    def beliefs(self) -> list[dict[str, Any]]:
+        """What is believed of every place; worked out anew every few seconds."""
+        if self._beliefs_due():
+            settled = self.engine.state.settled
+            self._believed = time.monotonic(), settled, self.engine.desk.yardstick.fills.view()
+        return self._believed[2]
+
+    def _beliefs_due(self) -> bool:
+        """Whether something was learned since beliefs were worked out, and that is a while ago."""
+        at, settled, _ = self._believed
+        return settled != self.engine.state.settled and time.monotonic() - at > BELIEF_SECONDS
+
+    def mark(self) -> tuple[Any, ...]:
+        """Something that changes whenever what a page shows does."""
+        return self.engine.state.events, self.engine.state.halted, self.status, self._beliefs_due()
+
+    @property
+    def status(self) -> str:
+        """One word: ready, halted, starting or failed."""
+        if self.engine.failed:
+            return "failed"
+        if self.engine.state.halted:
+            return "halted"
+        return "ready" if self.engine.ready else "starting"
+
+    def _halt_file_there(self) -> bool:
+        return self.config.halt_file is not None and self.config.halt_file.exists()
+
+    # threads
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    def _watch_halt_file(self) -> None:
+        while not self._closing.wait(HALT_FILE_SECONDS):
+            if self._halt_file_there() and not self.engine.state.halted and not self.engine.failed:
+                self.engine.halt(f"the file {self.config.halt_file} is there", "file")
+
+
+def _pass_on(done: Future[Value], answer: Future[Value]) -> None:
+    error = done.exception()
+    if error is None:
+        answer.set_result(done.result())
+    else:
+        answer.set_exception(error)

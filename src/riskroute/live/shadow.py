@@ -1,0 +1,232 @@
+"""Shadow mode: another router trades, ours watches, decides for itself, learns from the fills, and sends nothing.
+
+For every order that the other router has executed, ours is asked what it would have done; what that would have cost is
+estimated (`riskroute.live.yardstick`) and compared with what the other one paid. Ours then learns from what really
+happened. All of it is one entry of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from riskroute.errors import InputError, shown
+from riskroute.live.children import context_of
+from riskroute.live.engine import Engine, KeyUsedError
+from riskroute.live.learner import RouterError, plain_plan
+from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
+from riskroute.live.orders import (
+    Decision,
+    Outcome,
+    ParentOrder,
+    Shadowed,
+    SlotOutcome,
+    order_digest,
+    touch_prices,
+)
+from riskroute.live.settlement import BEYOND
+from riskroute.live.wire import LARGEST_FEE, ChildIn
+from riskroute.routers.plan import Plan
+from riskroute.routers.report import KINDS
+
+MOST_CHILDREN = 1_000
+"""Children of an order, at most."""
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What ours would have done with an order, and what it would have saved; money in 1e-9 dollars."""
+
+    key: str
+    router: str
+    plan: dict[str, Any]
+    cost: int
+    estimate: int
+    saving: int
+    guessed: int
+    safe: str = ""
+
+
+def their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
+    """What became of an order at the hands of another router; shares that it never filled are priced at the far touch.
+
+    Raises `InputError` for children that do not fit the order.
+    """
+    bid, ask = touch_prices(order.quotes)
+    mid, sign = (bid + ask) // 2, order.sign
+    if not 0 < len(children) <= MOST_CHILDREN:
+        raise InputError(f"children must be from 1 to {MOST_CHILDREN}, was {len(children)}")
+    slots = []
+    for number, child in enumerate(children):
+        checked_child(order, child)
+        slots.append(
+            SlotOutcome(
+                slot=number,
+                attempt=0,
+                kind=child.kind,
+                place=child.place,
+                sent=child.sent,
+                filled=child.filled,
+                money=sign * child.filled * (child.price - mid),
+                fees=child.fee,
+                sent_at=child.sent_at or order.received,
+                last_fill=child.last_fill,
+                done_at=child.done_at or max(child.last_fill, order.received),
+            )
+        )
+    filled = sum(slot.filled for slot in slots)
+    if filled > order.quantity:
+        raise InputError(f"children must have filled at most {order.quantity} shares, was {filled}")
+    end = max(slot.done_at for slot in slots)
+    left = order.quantity - filled
+    if left:
+        money = sign * left * ((ask if sign > 0 else bid) - mid)
+        slots.append(
+            SlotOutcome(
+                slot=-1,
+                attempt=0,
+                kind="sweep",
+                place=BEYOND,
+                sent=left,
+                filled=left,
+                money=money,
+                fees=0,
+                sent_at=end,
+                last_fill=end,
+                done_at=end,
+                marked=True,
+            )
+        )
+    return Outcome(
+        parent=order.key,
+        symbol=order.symbol,
+        sign=sign,
+        filled=filled,
+        left=left,
+        mid=mid,
+        cost=sum(slot.money + slot.fees for slot in slots),
+        slots=tuple(slots),
+        at=end,
+        marked=left > 0,
+        late=end > order.deadline,
+    )
+
+
+def checked_child(order: ParentOrder, child: ChildIn) -> None:
+    """Raise `InputError` for a child that makes no sense."""
+    pools = tuple(pool.pool for pool in order.pools)
+    venues = tuple(quote.venue for quote in order.quotes)
+    places = pools if child.kind in ("dark", "dark_rest") else (*venues, BEYOND)
+    if child.place not in places:
+        raise InputError(f"place of a {child.kind} child must be one of {', '.join(places)}, was {shown(child.place)}")
+    if not 0 <= child.filled <= child.sent <= LARGEST_QUANTITY or child.sent == 0:
+        raise InputError(f"a child must fill no more than it was sent, was {child.filled} of {child.sent}")
+    if child.filled and not 0 < child.price <= LARGEST_PRICE:
+        raise InputError(f"price of a child that was filled must be from 1 to {LARGEST_PRICE}, was {child.price}")
+    if abs(child.fee) > LARGEST_FEE * max(child.filled, 1):
+        raise InputError(f"fee of a child must be at most {LARGEST_FEE} a share, was {child.fee} in all")
+    if min(child.sent_at, child.last_fill, child.done_at) < 0:
+        raise InputError("times of a child must not be negative, was one")
+
+
+def their_plan(order: ParentOrder, children: Sequence[ChildIn]) -> Plan:
+    """The plan that children amount to; sweeps are what becomes of the rest, and no part of it."""
+    shares: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
+    for child in children:
+        some = shares[child.kind]
+        some[child.place] = min(some.get(child.place, 0) + child.sent, order.quantity)
+    held = sum(sum(shares[kind].values()) for kind in ("dark", "dark_rest", "limit", "take"))
+    others = held - sum(shares["dark"].values())
+    in_turn = held > order.quantity and bool(shares["dark"])
+    plan = Plan(
+        order.key,
+        dark=shares["dark"],
+        in_turn=in_turn,
+        before=in_turn and others > 0,
+        dark_rest=shares["dark_rest"],
+        limit=shares["limit"],
+        take=shares["take"],
+    )
+    return plain_plan(plan)
+
+
+class ShadowEngine(Engine):
+    """An engine that sends nothing."""
+
+    def shadow(self, order: ParentOrder, children: Sequence[ChildIn]) -> Future[Judged | None]:
+        """Judge an order that another router has executed, and learn from it; the answer comes once it is durable.
+
+        The same order again changes nothing and gets None; another one with its key is a `KeyUsedError`.
+        """
+        checked_order(order)
+        outcome, theirs = their_outcome(order, children), their_plan(order, children)
+        digest = order_digest(order)
+        answer: Future[Judged | None] = Future()
+        with self._lock:
+            self._must_work()
+            known = self.state.retired.get(order.key)
+            if known is not None and known != digest:
+                raise KeyUsedError(f"key must be new for a new order, was {shown(order.key)}, which another order has")
+            if known is not None:
+                answer.set_result(None)
+                return answer
+            decision = self._own(order)
+            estimate = self.desk.yardstick.cost(order, Plan.from_json(decision.plan), outcome.slots)
+            event = Shadowed(
+                at=self.clock(),
+                order=order,
+                decision=decision,
+                theirs=theirs.to_json(),
+                outcome=outcome,
+                estimate=round(estimate.cost),
+                guessed=round(estimate.guessed),
+                digest=digest,
+            )
+            done = self._put(event)
+        judged = Judged(
+            key=order.key,
+            router=decision.router,
+            plan=decision.plan,
+            cost=outcome.cost,
+            estimate=event.estimate,
+            saving=outcome.cost - event.estimate,
+            guessed=event.guessed,
+            safe=decision.safe,
+        )
+
+        def written(rows: Future[list[int]]) -> None:
+            error = rows.exception()
+            if error is None:
+                answer.set_result(judged)
+            else:
+                answer.set_exception(error)
+
+        done.add_done_callback(written)
+        self._wake_up()
+        return answer
+
+    def _own(self, order: ParentOrder) -> Decision:
+        now, learner, reason = order.received, self.learner, self.learner.out
+        consulted = not reason
+        name, plan = learner.router.name, None
+        if consulted:
+            try:
+                plan = self.desk.timed(lambda: learner.own(order, now))
+            except RouterError as error:
+                reason = str(error)
+        if plan is None:
+            name = self.desk.safe.name
+            plan = plain_plan(self.desk.safe.decide(context_of(order, now)))
+        return Decision(
+            parent=order.key,
+            router=name,
+            belief=learner.belief,
+            ticket=self.state.decisions,
+            plan=plan.to_json(),
+            at=now,
+            seed=None if reason else learner.router.parameters.get("seed"),
+            safe=reason,
+            consulted=consulted,
+        )

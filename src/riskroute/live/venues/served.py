@@ -1,0 +1,154 @@
+"""Simulated venues for a service: each in a thread of its own, with a journal, so that it remembers after a crash."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from riskroute.live.orders import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote
+from riskroute.live.venues.gateway import ReportSink
+from riskroute.live.venues.simulated import QuotedMarket, SimulatedVenue, Trade, VenueChild
+
+_LOGGER = logging.getLogger("riskroute.live")
+
+
+class FeeMarket(QuotedMarket):
+    """Books that stand still, with fees; nothing trades in a symbol that has no books.
+
+    Parameters
+    ----------
+    fees : Mapping[str, tuple[int, int]]
+        For taking and for resting, by venue or pool, in 1e-9 dollars a share.
+    """
+
+    def __init__(
+        self,
+        quotes: Callable[[str], tuple[VenueQuote, ...]],
+        fees: Mapping[str, tuple[int, int]],
+        seed: int = 0,
+        hidden: Mapping[str, int] | None = None,
+        come: float = 1.0,
+    ) -> None:
+        super().__init__(quotes, seed, hidden, come)
+        self.fees = dict(fees)
+
+    def trades(self, child: ChildOrder, begin: int, end: int) -> list[Trade]:
+        return super().trades(child, begin, end) if self.quotes(child.symbol) else []
+
+    def fee(self, place: str, kind: str) -> int:
+        taker, maker = self.fees[place]
+        return maker if kind == "limit" else taker
+
+
+class _Line(msgspec.Struct):
+    """What a venue has done with a child so far, and its newest report."""
+
+    child: ChildOrder
+    leaves: int
+    cum: int
+    open: bool
+    end: ReportKind
+    report: ExecutionReport | None = None
+
+
+class JournalledVenue(SimulatedVenue):
+    """A simulated venue that writes down what it does, before anybody hears of it, and goes on from there.
+
+    Parameters
+    ----------
+    journal : Path
+        The file, which is made if it is not there.
+    """
+
+    def __init__(self, *arguments: Any, journal: Path, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._exec_ids = self.clock()  # no exec id of an earlier run comes again
+        self._read(journal)
+        self._journal = journal.open("ab", buffering=0)
+
+    def _read(self, journal: Path) -> None:
+        decoder = msgspec.json.Decoder(_Line)
+        for line in journal.read_bytes().splitlines() if journal.exists() else []:
+            try:
+                one = decoder.decode(line)
+            except msgspec.MsgspecError:
+                continue  # the end of a line that a crash cut off
+            there = self.children.setdefault(one.child.id, VenueChild(one.child, one.leaves))
+            there.leaves, there.cum, there.open, there.end = one.leaves, one.cum, one.open, one.end
+            if one.report is not None:
+                there.reports.append(one.report)
+        for there in self.children.values():
+            if there.open:
+                self._go_on(there)
+
+    def _go_on(self, there: VenueChild) -> None:
+        now, child = self.clock(), there.child
+        until = now if child.immediate else max(child.until, now)
+        for time, price, shares in self.market.trades(child, now, until):
+            self._later(time - now, lambda price=price, shares=shares: self._fill(there, price, shares))  # type: ignore[misc]  # bound now
+        self._later(until - now, lambda: self._end(there, "cancelled" if child.immediate else "expired"))
+
+    def _say(self, there: VenueChild, kind: ReportKind, **more: Any) -> None:
+        super()._say(there, kind, **more)
+        line = _Line(there.child, there.leaves, there.cum, there.open, there.end, there.reports[-1])
+        self._journal.write(msgspec.json.encode(line) + b"\n")
+
+    def stop(self) -> None:
+        """Close the journal."""
+        self._journal.close()
+
+
+class ServedVenue:
+    """A gateway to a journalled venue that runs in a thread of its own."""
+
+    def __init__(self, venue: JournalledVenue) -> None:
+        self.venue = venue
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def connect(self, reports: ReportSink) -> None:
+        self._calls.put(lambda: self.venue.connect(reports))
+        self._thread = threading.Thread(target=self._run, name=f"venue {self.venue.place}", daemon=True)
+        self._thread.start()
+
+    def send(self, child: ChildOrder) -> None:
+        self._calls.put(lambda: self.venue.send(child))
+
+    def cancel(self, child: ChildOrder) -> None:
+        self._calls.put(lambda: self.venue.cancel(child))
+
+    def query(self, child: ChildOrder) -> None:
+        self._calls.put(lambda: self.venue.query(child))
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._calls.put(None)
+            self._thread.join()
+        self.venue.close()
+        self.venue.stop()
+
+    def _run(self) -> None:
+        while True:
+            due = self.venue.next_due
+            wait = None if due is None else max((due - self.venue.clock()) / NANO, 0)
+            try:
+                call = self._calls.get(timeout=wait)
+            except queue.Empty:
+                call = _nothing
+            if call is None:
+                return
+            try:
+                call()
+                self.venue.deliver()
+            except Exception:  # one report that cannot be booked must not end the venue
+                _LOGGER.exception("venue %s", self.venue.place)
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -1,0 +1,205 @@
+"""What clients send: JSON read into records, and made into orders with what the configuration says."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+
+from riskroute.errors import InputError, one_line_error, shown
+from riskroute.live.config import InstrumentConfig, LiveConfig
+from riskroute.live.order_checks import checked_order
+from riskroute.live.orders import NANO, ParentOrder, PoolQuote, Record, VenueQuote
+
+MOST_FEATURES, MOST_LEVELS = 100, 100
+"""Features of an order and levels of a side of a book, at most."""
+
+LARGEST_FEE = 10 * NANO
+"""A fee a share above this, either way, is taken for one in other units."""
+
+Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Level = tuple[Int, Int]
+
+
+class MalformedError(InputError):
+    """What a client sent is not JSON, or not of the form that was expected."""
+
+
+class QuoteIn(Record, frozen=True):
+    """The book of a venue: prices (1e-9 dollars) with sizes, the best first, and when it was so (ns since 1970).
+
+    Fees a share are those of the configuration where they are left out.
+    """
+
+    venue: str
+    at: Int
+    bids: tuple[Level, ...] = ()
+    asks: tuple[Level, ...] = ()
+    taker: Int | None = None
+    maker: Int | None = None
+
+
+class OrderIn(Record, frozen=True):
+    """An order. Without quotes, the newest that were sent to ``/quotes`` are used."""
+
+    key: str
+    symbol: str
+    side: Literal["buy", "sell"]
+    quantity: Int
+    deadline: Int
+    quotes: tuple[QuoteIn, ...] = ()
+    limit: Int | None = None
+    features: dict[str, float] = msgspec.field(default_factory=dict)
+
+
+class ChildIn(Record, frozen=True):
+    """A child of another router, done with: price a share and fee in all in 1e-9 dollars, times in ns since 1970."""
+
+    kind: Literal["dark", "dark_rest", "limit", "take", "sweep"]
+    place: str
+    sent: Int
+    filled: Int
+    price: Int = 0
+    fee: Int = 0
+    sent_at: Int = 0
+    last_fill: Int = 0
+    done_at: Int = 0
+
+
+class ShadowIn(Record, frozen=True):
+    """An order that another router has executed, with the books at its arrival, and all its children."""
+
+    order: OrderIn
+    arrived: Int
+    children: tuple[ChildIn, ...]
+
+
+class QuotesIn(Record, frozen=True):
+    """Books of a symbol."""
+
+    symbol: str
+    quotes: tuple[QuoteIn, ...]
+
+
+class HaltIn(Record, frozen=True):
+    """Why trading stops."""
+
+    reason: str = ""
+
+
+Kind = TypeVar("Kind")
+
+
+def read_json(body: bytes, kind: type[Kind], what: str) -> Kind:
+    """Read JSON into a record; `MalformedError` says in one sentence why it is none."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise MalformedError(_explained(str(error), what)) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedError(f"{what} must be JSON, was not: {one_line_error(error)}") from None
+
+
+def _explained(said: str, what: str) -> str:
+    """A sentence of ours for what msgspec says."""
+    text, _, path = said.partition(" - at `$")
+    field = re.sub(r"\[(\d*|\.\.\.)\]", r".\1", path.strip("`.")).strip(".") or what
+    if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
+        return f"{field} must be of type {found[1]}, was {found[2]}"
+    if found := re.fullmatch(r"Expected `int` ([<>]=) (-?\d+)", text):
+        return f"{field} must be {'at most' if found[1] == '<=' else 'at least'} {found[2]}, was not"
+    if found := re.fullmatch(r"Object missing required field `(.+)`(?:.*)", text):
+        return f"{found[1]} must be given, was missing" + ("" if field == what else f" in {field}")
+    if found := re.fullmatch(r"Object contains unknown field `(.+)`", text):
+        return f"{one_line_error(found[1], 60)} must be left out of {field}: it has no such field"
+    if found := re.fullmatch(r"Invalid enum value (.+)", text):
+        return f"{field} must be one of its values, was {one_line_error(found[1], 60)}"
+    return f"{field} is not as expected: {one_line_error(text)}"
+
+
+def venue_quotes(config: LiveConfig, quotes: tuple[QuoteIn, ...]) -> tuple[VenueQuote, ...]:
+    """Books with fees; `InputError` for a venue that is not configured."""
+    made = []
+    for quote in quotes:
+        venue = config.venues.get(quote.venue)
+        if venue is None:
+            raise InputError(f"venue must be one of {', '.join(config.venues)}, was {shown(quote.venue)}")
+        if max(len(quote.bids), len(quote.asks)) > MOST_LEVELS:
+            raise InputError(f"bids and asks of {quote.venue} must be at most {MOST_LEVELS} levels each, were more")
+        if max(abs(quote.taker or 0), abs(quote.maker or 0)) > LARGEST_FEE:
+            raise InputError(f"fees of {quote.venue} must be at most {LARGEST_FEE} a share, were more")
+        made.append(
+            VenueQuote(
+                venue=quote.venue,
+                bids=quote.bids,
+                asks=quote.asks,
+                taker=nano(venue.taker) if quote.taker is None else quote.taker,
+                maker=nano(venue.maker) if quote.maker is None else quote.maker,
+                at=quote.at,
+            )
+        )
+    return tuple(made)
+
+
+def parent_order(config: LiveConfig, order: OrderIn, known: tuple[VenueQuote, ...] = ()) -> ParentOrder:
+    """The order for the engine; ``known`` are the books to use if it brings none."""
+    instrument = instrument_of(config, order.symbol)
+    return ParentOrder(
+        key=order.key,
+        symbol=order.symbol,
+        side=order.side,
+        quantity=order.quantity,
+        deadline=order.deadline,
+        quotes=venue_quotes(config, order.quotes) or known,
+        pools=tuple(
+            PoolQuote(pool=name, fee=nano(pool.fee), improvement=pool.improvement)
+            for name, pool in config.pools.items()
+        ),
+        limit=order.limit,
+        lot=instrument.lot,
+        tick=nano(instrument.tick),
+        features=order.features,
+    )
+
+
+def checked_parent(config: LiveConfig, order: ParentOrder, now: int) -> ParentOrder:
+    """The order, if it makes sense and the configuration allows it; `InputError` otherwise."""
+    if not order.quotes:
+        raise InputError("quotes must be given with the order, or sent to /quotes before, were not")
+    if len(order.features) > MOST_FEATURES or not all(map(math.isfinite, order.features.values())):
+        raise InputError(f"features must be at most {MOST_FEATURES} finite numbers, were not")
+    checked_order(order)
+    if order.deadline - now > config.longest_seconds * NANO:
+        raise InputError(
+            f"deadline must be within {config.longest_seconds:g} s, was {(order.deadline - now) / NANO:g} s"
+        )
+    return order
+
+
+def checked_times(config: LiveConfig, order: ParentOrder, now: int) -> None:
+    """Raise `InputError` for an order whose arrival, books and deadline cannot be one after the other."""
+    if not order.quotes:
+        raise InputError("quotes must be given with an order that was executed elsewhere, were not")
+    if not 0 < order.received <= now + NANO:
+        raise InputError(f"arrived must be a time in the past, was {order.received}")
+    if not 0 <= order.deadline - order.received <= config.longest_seconds * NANO:
+        raise InputError(f"deadline must be within {config.longest_seconds:g} s of the arrival, was not")
+    age = order.received - max(quote.at for quote in order.quotes)
+    most = config.limits.quote_seconds
+    if abs(age) > most * NANO:
+        raise InputError(f"quotes must be at most {most:g} s from the arrival, was {age / NANO:g} s")
+
+
+def instrument_of(config: LiveConfig, symbol: str) -> InstrumentConfig:
+    """What the configuration says of a symbol; `InputError` if it has none."""
+    instrument = config.instruments.get(symbol)
+    if instrument is None:
+        raise InputError(f"symbol must be one of {', '.join(config.instruments)}, was {shown(symbol)}")
+    return instrument
+
+
+def nano(dollars: float) -> int:
+    """Dollars in units of the log."""
+    return round(dollars * NANO)

@@ -1,0 +1,118 @@
+"""The commands of the live router, in the process of the test; that it serves is tested with a process of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from live_services import order_json, running, service_config
+from riskroute import extras
+from riskroute.cli.app import run
+from riskroute.live.log_sqlite import SqliteLog
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of twelve orders and a halt."""
+    folder = tmp_path_factory.mktemp("live")
+    with running(service_config(folder)) as up:
+        for number in range(12):
+            up.client.post("/orders", json=order_json(f"o{number}", side="buy" if number < 8 else "sell"))
+        for number in range(12):
+            up.client.settled(f"o{number}")
+        up.client.post("/halt", "halt", json={"reason": "the end"})
+    return folder / "live.sqlite"
+
+
+def test_init_writes_a_configuration_and_shows_tokens_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "live.toml"
+    assert run(["live", "init", str(file), "--shadow"]) == 0
+    said = capsys.readouterr().out
+    tokens = [line.split()[1] for line in said.splitlines() if line.startswith("  ")]
+    assert len(tokens) == 3
+    assert not any(token in file.read_text() for token in tokens)
+    assert 'mode = "shadow"' in file.read_text()
+    assert run(["live", "init", str(file)]) == 2
+    assert "file must be new" in capsys.readouterr().err
+
+
+def test_a_new_token_comes_with_its_hash(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["live", "token"]) == 0
+    token, hashed = capsys.readouterr().out.splitlines()
+    assert token.startswith("token  ")
+    assert hashed.startswith('hash = "sha256:')
+
+
+def test_verify_and_replay(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["live", "verify", str(log)]) == 0
+    assert "12 decisions computed again, 0 differ" in capsys.readouterr().out
+    assert run(["live", "replay", str(log), "--json", str(tmp_path / "state.json")]) == 0
+    said = capsys.readouterr().out
+    assert "12 orders, 12 settled, 0 not" in said
+    assert "halted: the end" in said
+    state = json.loads((tmp_path / "state.json").read_text())
+    assert state["positions"]["DEMO"]["shares"] == 400
+    assert state["tally"]["cost_bps"]["orders"] == 12
+
+
+def test_verify_finds_a_changed_row(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import sqlite3
+
+    copy = tmp_path / "copy.sqlite"
+    with sqlite3.connect(log) as old, sqlite3.connect(copy) as new:
+        old.backup(new)
+        new.execute("UPDATE log SET at = at + 1 WHERE seq = 5")
+        new.commit()
+    old.close()
+    new.close()
+    assert run(["live", "verify", str(copy)]) == 2
+    assert "row 5 of the log was changed" in capsys.readouterr().err
+
+
+def test_export_writes_tables(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["live", "export", str(log), "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert [name for name in ("orders", "children", "fills") if f"{name}.parquet" in said] == [
+        "orders",
+        "children",
+        "fills",
+    ]
+
+
+def test_doctor_looks_at_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["live", "init", str(tmp_path / "live.toml")])
+    capsys.readouterr()
+    run(["live", "doctor", str(tmp_path / "live.toml")])  # a slow disk is no mistake of ours
+    said = capsys.readouterr().out
+    for what in ("configuration", "versions", "disk", "fsync", "log", "clock", "router"):
+        assert f"  {what} " in said
+    with SqliteLog(tmp_path / "live.sqlite", "other"):
+        pass
+    assert run(["live", "doctor", str(tmp_path / "live.toml")]) == 1
+    assert "BAD   log" in capsys.readouterr().out
+
+
+def test_what_is_not_there_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["live", "serve", str(tmp_path / "no.toml")]) == 2
+    assert "config must be a readable file" in capsys.readouterr().err
+    assert run(["live", "verify", str(tmp_path / "no.sqlite")]) == 2
+    assert "path must be the file of a log" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["init", "token", "serve x", "verify x", "replay x", "export x", "doctor x"])
+def test_without_the_extra_a_sentence_says_what_to_install(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(extras, "extra_is_installed", lambda library: library != "uvicorn")
+    assert run(["live", *command.split()]) == 2
+    said = capsys.readouterr().err
+    assert said == "riskroute: the commands of riskroute live need uvicorn: pip install 'riskroute[live]'\n"
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["live", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "riskroute live init" in said
+    assert all(word in said for word in ("serve", "verify", "replay", "export", "doctor", "token"))

@@ -1,0 +1,96 @@
+"""The configuration of a live router: a file with comments that works, and mistakes told in one line."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from riskroute.errors import InputError
+from riskroute.live.config import TEMPLATE, live_config, read_live_config, token_hash, token_owner, write_template
+from riskroute.live.limits import Limits
+from riskroute.live.orders import NANO
+from riskroute.live.service import configured_router
+
+HASHED = token_hash("secret")
+LEAST: dict[str, Any] = {
+    "log": {"path": "live.sqlite"},
+    "venues": {"A": {}},
+    "instruments": {"DEMO": {}},
+    "tokens": {"desk": {"hash": HASHED, "scopes": ["trade"]}},
+}
+
+
+def test_the_template_is_a_configuration_with_its_tokens_hashed(tmp_path: Path) -> None:
+    tokens = write_template(tmp_path / "sub" / "live.toml")
+    text = (tmp_path / "sub" / "live.toml").read_text()
+    assert (tmp_path / "sub" / "live.toml").stat().st_mode & 0o077 == 0
+    config = read_live_config(tmp_path / "sub" / "live.toml")
+    assert config.log.path == tmp_path / "sub" / "live.sqlite"
+    assert config.halt_file == tmp_path / "sub" / "HALT"
+    assert config.address == ("127.0.0.1", 8470)
+    for name, token in tokens.items():
+        assert token not in text
+        assert token_owner(config.tokens, token) == (name, frozenset({*config.tokens[name].scopes, "read"}))
+    assert token_owner(config.tokens, "guess") is None
+    with pytest.raises(InputError, match="file must be new"):
+        write_template(tmp_path / "sub" / "live.toml")
+
+
+def test_the_template_names_every_key() -> None:
+    """Those that are comments become keys when their mark is taken away."""
+    plain = TEMPLATE.format(mode="live", desk=HASHED, risk=HASHED, screen=HASHED)
+    lines = [line.removeprefix("# ") if line.startswith("# ") and " = " in line else line for line in plain.split("\n")]
+    config = live_config(tomllib.loads("\n".join(lines)) | {"public": True})
+    assert set(config.limits.model_fields_set) == set(type(config.limits).model_fields)
+    assert set(config.model_fields_set) == set(type(config).model_fields)
+    assert set(config.router.model_fields_set) == set(type(config.router).model_fields)
+
+
+def test_limits_come_in_the_units_of_the_engine() -> None:
+    made = live_config(LEAST | {"limits": {"day_loss": 12.5, "quote_seconds": 0.5, "collar_bps": 7}}).limits.limits()
+    assert (made.day_loss, made.quote_age, made.collar) == (12_500_000_000, NANO // 2, 7)
+    assert set(Limits.__struct_fields__) == set(made.__struct_fields__)
+    assert made.slow_write == 10 * NANO
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"listen": "8470"}, "listen must be HOST:PORT, such as 127.0.0.1:8470, was '8470'"),
+        ({"listen": "0.0.0.0:80"}, "listen must be a loopback address unless public = true, was '0.0.0.0:80'"),
+        ({"venues": {}}, "venues must have at least"),
+        ({"venues": {"A": {"taker": 99}}}, r"venues\.A\.taker must be less than or equal to 10, was 99"),
+        ({"pools": {"A": {}}}, "venues and pools must have different names, was 'A' for one of each"),
+        ({"log": {}}, "log must be given either a path or a postgres address"),
+        ({"mode": "paper"}, "mode must be 'live' or 'shadow', was 'paper'"),
+        ({"colour": 1}, "colour must be left out, was 1"),
+        ({"limits": {"day_loss": -1}}, r"limits\.day_loss must be greater than 0, was -1"),
+        ({"tokens": {"desk": {"hash": "plain", "scopes": ["read"]}}}, r"tokens\.desk\.hash must be sha256: and 64"),
+        ({"tokens": {"desk": {"hash": HASHED, "scopes": ["root"]}}}, r"tokens\.desk\.scopes\.0 must be 'trade'"),
+    ],
+)  # fmt: skip
+def test_mistakes_name_field_value_and_expectation(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        live_config(LEAST | change)
+
+
+def test_others_may_reach_it_if_told() -> None:
+    assert live_config(LEAST | {"listen": "0.0.0.0:80", "public": True}).address == ("0.0.0.0", 80)
+    assert live_config(LEAST | {"listen": "[::1]:80"}).address == ("::1", 80)
+
+
+@pytest.mark.parametrize(
+    ("router", "message"),
+    [
+        ({"name": "nope"}, "router must be one of sweep"),
+        ({"name": "sweep:x=1"}, "parameters of sweep must be among"),
+        ({"state": "/no/such"}, "router.state must be a readable file, was '/no/such'"),
+        ({"state": __file__}, "router.state must be a JSON file"),
+    ],
+)
+def test_routers_that_cannot_be_made(router: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        configured_router(live_config(LEAST | {"router": router}))

@@ -1,0 +1,53 @@
+"""The description of the addresses is what the code does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from starlette.routing import Route
+
+from live_services import running, service_config
+from riskroute.live.api import ADDRESSES, make_app
+from riskroute.live.log_memory import MemoryLog, MemoryStore
+from riskroute.live.openapi import FILE, openapi
+from riskroute.live.service import Service
+
+
+def test_the_file_is_what_the_code_generates() -> None:
+    """If this fails, `make reference` writes it again."""
+    assert json.loads(FILE.read_text()) == openapi()
+
+
+def test_every_address_is_described_and_no_other(tmp_path: Path) -> None:
+    app = make_app(Service(service_config(tmp_path, mode="shadow"), log=MemoryLog()))
+    routes = {
+        (method, route.path.replace(":path", ""))
+        for route in app.routes
+        if isinstance(route, Route)
+        for method in (route.methods or set()) - {"HEAD"}
+    }
+    described = {
+        (method.upper(), path)
+        for path, operations in json.loads(FILE.read_text())["paths"].items()
+        for method in operations
+    }
+    assert described == {one for one in routes if one[1] != "/" and not one[1].startswith("/static")}
+
+
+def test_scopes_are_those_of_the_code() -> None:
+    paths = json.loads(FILE.read_text())["paths"]
+    for method, path, scope, _ in ADDRESSES:
+        operation = paths[path.replace(":path", "")][method.lower()]
+        assert operation["x-scope"] == (scope or "none")
+        assert ("security" in operation) == bool(scope)
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/health", "/"])
+def test_some_addresses_need_no_token(tmp_path: Path, path: str) -> None:
+    with running(service_config(tmp_path), MemoryStore()) as up:
+        answer = up.client.ask("GET", path, scope="")
+        assert answer.status_code == 200
+        if path == "/openapi.json":
+            assert answer.json() == openapi()

@@ -1,0 +1,115 @@
+"""The same router as in research: states of a study are loaded, and a live log is a market to backtest on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import polars
+import pytest
+
+from live_engines import World
+from live_orders import CENT, parent_order
+from live_services import order_json, running, service_config
+from riskroute.errors import InputError
+from riskroute.experiments.backtest.backtest import run_backtest
+from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.markets import MarketDay, market_days
+from riskroute.experiments.backtest.tables import Tables
+from riskroute.experiments.desk.routing_table import trained_states, training_task
+from riskroute.files import write_json
+from riskroute.live.export import export_log
+from riskroute.live.log_memory import MemoryLog, MemoryStore
+from riskroute.live.orders import NANO, VenueQuote
+from riskroute.live.service import configured_router
+from riskroute.live.venues.simulated import Faults
+from riskroute.market import ImportOptions, import_files
+from riskroute.routers.registry import restore_router
+from small_days import HERE
+
+ROUTER = "kaplan-meier+sweep"
+
+
+def test_a_state_that_a_study_wrote_is_loaded_and_learned_on(dark_days: list[MarketDay], tmp_path: Path) -> None:
+    task = training_task(dark_days[:1], BacktestConfig(orders=20), ROUTER, engine=HERE)
+    (state,) = trained_states([task], engine=HERE, cache=None)
+    path = write_json(tmp_path / "state.json", state)
+    live = service_config(tmp_path, router={"name": ROUTER, "state": str(path)})
+    with running(live, MemoryStore()) as up:
+        router = up.service.engine.learner.router
+        assert json.dumps(router.state()) == json.dumps(restore_router(json.loads(path.read_text())).state())
+        assert router.state()["memory"] == json.loads(path.read_text())["memory"]
+        up.client.post("/orders", json=order_json("more"))
+        up.client.settled("more")
+        assert up.service.engine.learner.router.state()["memory"] != state["memory"]
+    other = service_config(tmp_path, router={"name": "sweep", "state": str(path)})
+    with pytest.raises(InputError, match=f"router.name must be {ROUTER.replace('+', '.')}, as in its state file"):
+        configured_router(other)
+
+
+MORNING = int(dt.datetime(2024, 3, 12, 11, 0, tzinfo=ZoneInfo("America/New_York")).timestamp()) * NANO
+
+
+class Trading(World):
+    """Books that move a little from order to order."""
+
+    def books(self, symbol: str) -> tuple[VenueQuote, ...]:
+        shift = (self.clock.now // NANO) % 3
+        return tuple(
+            VenueQuote(
+                venue=name,
+                bids=(((1000 + shift) * CENT, 700), ((999 + shift) * CENT, 900)),
+                asks=(((1002 + shift) * CENT, 800), ((1003 + shift) * CENT, 900)),
+                at=self.clock.now,
+            )
+            for name in ("A", "B")
+        )
+
+
+@pytest.fixture(scope="module")
+def traded() -> World:
+    """Seventeen minutes of trading, an order a second, through a market that loses and repeats reports."""
+    world = Trading(faults=Faults(partial=0.3, duplicate=0.1, disorder=0.1, silence=0.02), patience=0.2)
+    world.clock.now = MORNING
+    world.start()
+    for number in range(1000):
+        quotes, now = world.books("QVEX"), world.clock.now
+        more: dict[str, Any] = {"quotes": quotes, "received": now, "deadline": now + NANO // 2}
+        side = "buy" if number % 2 else "sell"
+        world.engine.submit(parent_order(f"o{number}", 100 + number % 5 * 300, side=side, **more))
+        world.pass_time(1)
+    return world
+
+
+def test_an_export_holds_what_was_booked(traded: World, tmp_path: Path) -> None:
+    export_log(MemoryLog(traded.store), tmp_path)
+    tables = Tables.read(tmp_path)
+    state = traded.state
+    assert tables.orders.height == state.decisions == 1000
+    signs = tables.orders.select("number", "sign")
+    bought = tables.fills.join(signs, on="number").select((polars.col("shares") * polars.col("sign")).sum()).item()
+    assert bought == state.positions["QVEX"].shares
+    paid = (tables.fills["shares"] * tables.fills["fee"]).sum()
+    assert paid == pytest.approx(state.positions["QVEX"].fees / NANO)
+    assert tables.orders["cost"].sum() == pytest.approx(state.tally.cost / NANO)
+    assert tables.children.filter(~polars.col("marked"))["filled"].sum() == tables.fills["shares"].sum()
+
+
+def test_a_live_log_is_a_market_that_routers_are_backtested_on(traded: World, tmp_path: Path) -> None:
+    files = [path for path in export_log(MemoryLog(traded.store), tmp_path) if path.parent.name == "books"]
+    assert [path.name for path in files] == ["2024-03-12.parquet"]
+    import_files(files, tmp_path / "market", ImportOptions(("QVEX",)))
+    days = market_days(tmp_path / "market", symbols=("QVEX",), kept=tmp_path / "kept", engine=HERE)
+    config = BacktestConfig(shares=(500,), orders=20, routers=("sweep", "primary"), train=0)
+    found = run_backtest("live", days, config, engine=HERE)
+    assert found.comparison.orders == 20
+    # half a spread of two cents, and no fees: 10 bps of 10.01 dollars
+    assert found.comparison.routers["sweep"].cost_bps == pytest.approx(1e4 * 0.01 / 10.02, rel=0.05)
+
+
+def test_a_log_without_orders_has_nothing_to_export(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the log must hold at least one order to be exported, holds none"):
+        export_log(MemoryLog(MemoryStore()), tmp_path)

@@ -1,0 +1,264 @@
+"""The service over HTTP: orders, halts, tokens, and everything that must be refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live_services import TOKENS, Running, order_json, running, service_config
+from riskroute.live.archive import archive_settled
+from riskroute.live.log_memory import MemoryStore
+from riskroute.live.orders import NANO, Accepted, decode_event
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One service for all tests that leave it as it is, but for orders of their own."""
+    folder = tmp_path_factory.mktemp("service")
+    with running(service_config(folder), MemoryStore()) as found:
+        yield found
+
+
+def accepted(up: Running) -> list[str]:
+    assert up.store is not None
+    events = [decode_event(row.body) for row in up.store.rows[1:]]
+    return [event.order.key for event in events if isinstance(event, Accepted)]
+
+
+def sentence(answer: Any) -> str:
+    """The error of an answer: one line, and nothing of what must not leak."""
+    assert answer.headers["content-type"] == "application/json"
+    said: dict[str, str] = answer.json()
+    assert set(said) == {"error"}
+    text = said["error"]
+    assert text
+    assert "\n" not in text
+    assert len(text) < 400
+    for leak in ("Traceback", "riskroute/", ".py", "sha256:", *TOKENS.values()):
+        assert leak not in text
+    return text
+
+
+def test_an_order_is_decided_filled_and_settled(up: Running) -> None:
+    answer = up.client.post("/orders", json=order_json("first", quantity=700))
+    assert answer.status_code == 200
+    assert answer.json()["router"] == "dark-first+sweep"
+    assert answer.json()["plan"]["dark"] == {"P": 700}
+    found = up.client.settled("first")
+    assert found["filled"] == 700
+    assert sum(child["filled"] for child in found["children"]) == 700
+    held = up.client.get("/positions").json()["DEMO"]
+    assert held["shares"] >= 700
+    assert held["fees"] > 0
+
+
+def test_the_same_key_gets_the_same_answer_and_another_body_409(up: Running) -> None:
+    order = order_json("again")
+    first = up.client.post("/orders", json=order)
+    assert up.client.post("/orders", json=order).content == first.content
+    newer = order_json("again", deadline=order["deadline"])
+    assert up.client.post("/orders", json=newer).content == first.content
+    bare = {name: value for name, value in order.items() if name != "quotes"}
+    assert up.client.post("/orders", json=bare).content == first.content
+    other = up.client.post("/orders", json=order | {"quantity": 101})
+    assert other.status_code == 409
+    assert sentence(other) == "key must be new for a new order, was 'again', which another order has"
+    assert accepted(up).count("again") == 1
+
+
+def changed(**more: Any) -> bytes:
+    return json.dumps(order_json("bad") | more).encode()
+
+
+def stale(seconds: float) -> list[dict[str, Any]]:
+    quotes: list[dict[str, Any]] = order_json()["quotes"]
+    return [quote | {"at": quote["at"] - int(seconds * NANO)} for quote in quotes]
+
+
+BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
+    "malformed": (lambda: b'{"key": "bad"', 400, "an order must be JSON, was not: Input data was truncated"),
+    "no JSON at all": (lambda: b"\xff\xfe", 400, "an order must be JSON, was not"),
+    "empty": (lambda: b"", 400, "an order must be JSON, was not"),
+    "deeply nested": (lambda: b"[" * 100_000, 400, "an order must be"),
+    "a list": (lambda: b"[]", 400, "an order must be of type object, was array"),
+    "missing": (lambda: b'{"key": "bad"}', 400, "symbol must be given, was missing"),
+    "unknown field": (lambda: changed(colour="red"), 400, "colour must be left out of an order: it has no such field"),
+    "text for a number": (lambda: changed(quantity="100"), 400, "quantity must be of type int, was str"),
+    "fraction": (lambda: changed(quantity=1.5), 400, "quantity must be of type int, was float"),
+    "NaN": (lambda: changed(features={"x": float("nan")}), 400, "an order must be JSON, was not"),
+    "beyond 64 bits": (lambda: changed(quantity=10**30), 400, "quantity must be"),
+    "side": (lambda: changed(side="both"), 400, "side must be one of its values, was 'both'"),
+    "level": (lambda: changed(quotes=[{"venue": "A", "at": 1, "bids": [[1]]}]), 400, "quotes.0.bids.0 "),
+    "unknown symbol": (lambda: changed(symbol="NOPE"), 422, "symbol must be one of DEMO, OTHER, was 'NOPE'"),
+    "unknown venue": (lambda: changed(quotes=[{"venue": "Z", "at": 1}]), 422, "venue must be one of A, B, was 'Z'"),
+    "no bid": (lambda: changed(quotes=[{"venue": "A", "at": 1}]), 422, "quotes must show a bid and an ask"),
+    "negative": (lambda: changed(quantity=-3), 422, "quantity must be from 1 to 1000000000, was -3"),
+    "huge": (lambda: changed(quantity=10**12), 422, "quantity must be from 1 to 1000000000, was 1000000000000"),
+    "over a limit": (lambda: changed(quantity=200_000), 422, "quantity must be at most 100,000, was 200,000"),
+    "stale": (lambda: changed(quotes=stale(60)), 422, "quotes must be at most 2 s old, was 60"),
+    "from the future": (lambda: changed(quotes=stale(-60)), 422, "quotes must not be from the future"),
+    "late": (lambda: changed(deadline=1), 422, "deadline must be later than now, was not"),
+    "too patient": (lambda: changed(deadline=time.time_ns() + 10**16), 422, "deadline must be within 3600 s"),
+    "key": (lambda: changed(key="\n"), 422, "key must be 1 to 200 printable characters"),
+    "long key": (lambda: changed(key="x" * 201), 422, "key must be 1 to 200 printable characters"),
+    "infinite feature": (lambda: changed(features={"x": 1}).replace(b'"x": 1', b'"x": 1e999'), 400, ""),
+    "fee": (lambda: changed(quotes=[q | {"taker": 10**12} for q in stale(0)]), 422, "fees of A must be at most"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_orders_are_refused_with_one_sentence_and_nothing_is_accepted(up: Running, name: str) -> None:
+    make, status, text = BAD[name]
+    before = up.rows
+    answer = up.client.post("/orders", content=make())
+    assert (answer.status_code, sentence(answer)[: len(text)]) == (status, text)
+    assert up.rows == before or not set(accepted(up)) & {"bad"}
+    assert up.client.get("/health").json() == {"status": "ready"}
+
+
+def test_ten_megabytes_are_refused_whether_announced_or_not(up: Running) -> None:
+    async def parts() -> Any:
+        for _ in range(100):
+            yield b"x" * 100_000
+
+    before = up.rows
+    for body in (b"x" * 10_000_000, parts()):
+        answer = up.client.post("/orders", content=body)
+        assert answer.status_code == 413
+        assert sentence(answer) == "the body must have at most 1,000,000 bytes, had more"
+    assert up.rows == before
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *(None, "", "Bearer", "Bearer ", "Bearer wrong", "Bearer " + "x" * 10_000),
+        *(f"Basic {TOKENS['trade']}", f"Bearer {TOKENS['trade'][:-1]}"),
+    ],
+)
+def test_without_a_valid_token_nothing_is_done_or_told(up: Running, header: str | None) -> None:
+    before = up.rows
+    headers = {} if header is None else {"Authorization": header}
+    for method, path in (("POST", "/orders"), ("POST", "/halt"), ("GET", "/state"), ("GET", "/metrics")):
+        answer = up.client.ask(method, path, scope="", headers=headers, content=b"{")
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert sentence(answer) == "a valid token must be sent as Authorization: Bearer TOKEN, was not"
+    assert up.rows == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "scopes"),
+    [
+        ("POST", "/orders", {"trade"}),
+        ("POST", "/quotes", {"trade"}),
+        ("POST", "/resume", {"trade"}),
+        ("POST", "/halt", {"halt"}),
+        ("GET", "/positions", {"trade", "halt", "read"}),
+        ("GET", "/orders/one", {"trade", "halt", "read"}),
+    ],
+)
+def test_a_token_is_good_for_its_scopes_alone(up: Running, method: str, path: str, scopes: set[str]) -> None:
+    for scope in set(TOKENS) - scopes:
+        answer = up.client.ask(method, path, scope=scope)
+        assert answer.status_code == 403
+        assert sentence(answer).startswith("the token must have the scope ")
+    if method == "GET":
+        assert all(up.client.ask(method, path, scope=scope).status_code != 403 for scope in scopes)
+
+
+def test_addresses_and_methods_that_are_not_there(up: Running) -> None:
+    assert (up.client.get("/nothing").status_code, up.client.get("/halt").status_code) == (404, 405)
+    assert sentence(up.client.get("/nothing")) == "there is nothing at this address"
+    answer = up.client.get("/orders/no/such")
+    assert answer.status_code == 404
+    assert sentence(answer) == "key must be that of an order of the last two days, was 'no/such', which nobody sent"
+
+
+def test_a_mistake_of_ours_is_not_told(
+    up: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("riskroute.live.api.positions_view", lambda service: 1 / 0)
+    answer = up.client.get("/positions")
+    assert answer.status_code == 500
+    assert sentence(answer) == "something went wrong here; the log of the service says more"
+    assert "ZeroDivisionError" in caplog.text
+    assert not any(token in caplog.text for token in TOKENS.values())
+
+
+def test_quotes_come_before_orders_without_them(up: Running) -> None:
+    bare = order_json("without")
+    quotes = bare.pop("quotes")
+    answer = up.client.post("/orders", json=bare | {"symbol": "OTHER"})
+    assert answer.status_code == 422
+    assert sentence(answer) == "quotes must be given with the order, or sent to /quotes before, were not"
+    assert up.client.post("/quotes", json={"symbol": "OTHER", "quotes": quotes}).json() == {"venues": 2}
+    assert up.client.post("/orders", json=bare | {"symbol": "OTHER"}).status_code == 200
+    assert up.client.settled("without")["filled"] == 100
+    for bad, text in (
+        ({"symbol": "NOPE", "quotes": quotes}, "symbol must be one of"),
+        ({"symbol": "OTHER", "quotes": []}, "quotes must be of at least one venue, were of none"),
+        ({"symbol": "OTHER", "quotes": [quotes[0] | {"at": 2**62}]}, "at of A must not be in the future"),
+    ):
+        assert sentence(up.client.post("/quotes", json=bad)).startswith(text)
+
+
+def test_an_order_that_was_packed_away_is_found(up: Running) -> None:
+    up.client.post("/orders", json=order_json("packed"))
+    before = up.client.settled("packed")
+    with up.service.engine.lock:
+        archive_settled(up.service.engine.state, 0)
+        assert "packed" in up.service.engine.state.archive
+    assert up.client.get("/orders/packed").json() == before
+
+
+def test_metrics_count_orders_and_time_the_router(up: Running) -> None:
+    up.client.post("/orders", json=order_json("counted"))
+    text = up.client.get("/metrics").text
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert float(values["riskroute_orders_total"]) == len(accepted(up))
+    assert float(values["riskroute_router_seconds_count"]) == len(accepted(up))
+    assert float(values["riskroute_halted"]) == 0
+
+
+def test_a_halt_stops_trading_and_only_another_scope_resumes(tmp_path: Path) -> None:
+    config, store = service_config(tmp_path), MemoryStore()
+    with running(config, store) as up:
+        assert up.client.post("/halt", "halt", json={"reason": "drill"}).json() == {"halted": "drill"}
+        refused = up.client.post("/orders", json=order_json())
+        assert (refused.status_code, sentence(refused)) == (503, "trading is halted: drill")
+        assert up.client.get("/health").json() == {"status": "halted"}
+    with running(config, store) as up:
+        assert up.client.get("/state").json()["halted_by"] == "halt"
+        assert up.client.post("/resume", "halt").status_code == 403
+        assert up.client.post("/resume").json() == {"halted": ""}
+        assert up.client.post("/orders", json=order_json()).status_code == 200
+        again = up.client.post("/resume")
+        assert (again.status_code, sentence(again)) == (409, "trading must be halted to be resumed, was not")
+
+
+def test_the_halt_file_halts_and_must_go_before_trading_goes_on(tmp_path: Path) -> None:
+    with running(service_config(tmp_path), MemoryStore()) as up:
+        (tmp_path / "HALT").touch()
+        while up.client.get("/health").json() != {"status": "halted"}:
+            time.sleep(0.01)
+        assert sentence(up.client.post("/resume")).endswith("HALT must be removed before trading is resumed, was there")
+        (tmp_path / "HALT").unlink()
+        assert up.client.post("/resume").status_code == 200
+
+
+def test_shadow_mode_takes_no_orders(tmp_path: Path) -> None:
+    with running(service_config(tmp_path, mode="shadow"), MemoryStore()) as up:
+        answer = up.client.post("/orders", json=order_json())
+        assert answer.status_code == 409
+        assert sentence(answer) == "mode must be live for orders, was shadow: send what was done to /shadow/orders"
+
+
+def test_events_begin_after_a_row_that_is_a_number(up: Running) -> None:
+    answer = up.client.get("/events?after=-1")
+    assert (answer.status_code, sentence(answer)) == (422, "after must be the number of a row of the log, was not")

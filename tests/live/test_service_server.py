@@ -1,0 +1,118 @@
+"""The service as a process on loopback: starts, takes orders, is killed, starts again, and stops by a signal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from live_services import order_json
+from riskroute.live.config import write_template
+from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.recovery import replay, verify
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class Desk:
+    """A configuration with its tokens, and the service that runs on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file, self.log = folder / "live.toml", folder / "live.sqlite"
+        self.tokens = write_template(self.file)
+        text = self.file.read_text().replace("8470", str(free_port()))
+        self.file.write_text(re.sub(r"(\[venues\.\w+\])", r"\1\nlatency_ms = 0.1", text))
+        self.url = "http://" + re.findall(r'listen = "(.+?)"', text)[0]
+
+    @contextmanager
+    def served(self) -> Iterator[subprocess.Popen[str]]:
+        command = [sys.executable, "-m", "riskroute", "live", "serve", str(self.file)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            try:
+                assert process.stdout is not None
+                said = []
+                for line in process.stdout:
+                    said.append(line)
+                    if line.startswith("live on "):
+                        break
+                assert said
+                assert said[-1].startswith("live on "), said
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+    def client(self, token: str = "desk") -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.tokens[token]}"}, timeout=30)
+
+
+def order(key: str) -> dict[str, object]:
+    made = order_json(key)
+    for quote, name in zip(made["quotes"], ("NYSE", "NASDAQ"), strict=True):
+        quote["venue"] = name
+    return made
+
+
+def test_nothing_answered_is_lost_when_the_service_is_killed(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    answers = {}
+    with desk.served() as process, desk.client() as http:
+        sent = {f"k{number}": order(f"k{number}") for number in range(40)}
+        for key, one in sent.items():
+            answers[key] = http.post("/orders", json=one).json()
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    with desk.served() as process, desk.client() as http:
+        for key, one in sent.items():
+            assert http.post("/orders", json=one).json() == answers[key]
+        while http.get("/state").json()["unsettled"]:
+            time.sleep(0.02)
+        positions = http.get("/positions").json()
+        with http.stream("GET", "/events", params={"after": 0}) as stream:
+            kinds = []
+            for line in stream.iter_lines():
+                kinds += [line.removeprefix("event: ")] * line.startswith("event: ")
+                if line.startswith("event: state"):
+                    break
+        assert kinds[0] == "planned"
+        assert kinds.count("accepted") == 40
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate(timeout=30)[0]
+        assert process.returncode == 0
+        assert "stopped: 40 orders, 0 not settled, all of it in the log" in rest
+    with SqliteLog(tmp_path / "live.sqlite", create=False) as log:
+        state = replay(log)
+        assert verify(log).holds
+    assert state.positions["DEMO"].shares == positions["DEMO"]["shares"] == 4000
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no SIGUSR1 here")
+def test_a_signal_halts_and_a_screen_hears_of_it(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    with desk.served() as process, desk.client("screen") as http:
+        assert process.stdout is not None
+        with http.stream("GET", "/events") as stream:
+            lines = stream.iter_lines()
+            states = (json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: "))
+            assert next(states)["status"] == "ready"
+            os.kill(process.pid, signal.SIGUSR1)
+            halted = next(states)
+            assert halted["status"] == "halted"
+            assert (halted["halted"], halted["halted_by"]) == ("the signal SIGUSR1 came", "signal")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0

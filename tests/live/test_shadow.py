@@ -1,0 +1,170 @@
+"""Shadow mode: what ours would have saved against another router, learned from what that one did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live_services import order_json, running, service_config
+from riskroute.experiments.backtest.backtest import BacktestResult, run_backtest
+from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.live.config import LiveConfig, live_config, token_hash
+from riskroute.live.log_memory import MemoryLog, MemoryStore
+from riskroute.live.orders import NANO
+from riskroute.live.recovery import replay, verify
+from riskroute.live.service import Service
+from riskroute.live.wire import ShadowIn, read_json
+from shadow_backtests import executed_orders
+from small_days import HERE
+
+THEIRS = "dark-first+sweep"
+OURS = ("sweep", "dark-first+sweep:mode=parallel", "kaplan-meier+sweep")
+
+
+@pytest.fixture(scope="module")
+def result(dark_days: list[MarketDay]) -> BacktestResult:
+    config = BacktestConfig(shares=(1000,), orders=100, routers=(THEIRS, *OURS), train=0)
+    return run_backtest("dark", dark_days[:1], config, engine=HERE)
+
+
+def shadow_config(days: tuple[MarketDay, ...], router: str) -> LiveConfig:
+    return live_config(
+        {
+            "mode": "shadow",
+            "log": {"path": "unused"},
+            "router": {"name": router},
+            "venues": {name: {} for name in days[0].load().books.venues},
+            "pools": {pool.name: {"fee": pool.fee, "improvement": pool.improvement} for pool in days[0].pools},
+            "instruments": {day.symbol: {} for day in days},
+            "tokens": {"desk": {"hash": token_hash("x"), "scopes": ["trade"]}},
+        }
+    )
+
+
+def watched(result: BacktestResult, router: str, store: MemoryStore) -> dict[str, Any]:
+    """Let a router watch the log of a backtest; returns what is shown of it."""
+    service = Service(shadow_config(result.days, router), log=MemoryLog(store))
+    service.start()
+    try:
+        for _, order in executed_orders(result.tables, list(result.days), result.config, THEIRS):
+            given = read_json(json.dumps(order).encode(), ShadowIn, "an order")
+            assert service.shadow(given).result(10) is not None
+        return service.engine.state.tally.view()
+    finally:
+        service.close()
+
+
+@pytest.mark.parametrize("router", OURS)
+def test_shadow_mode_on_a_backtests_own_log_reports_the_saving_of_the_backtest(
+    result: BacktestResult, router: str
+) -> None:
+    """The estimate lies within the interval of the backtest, and finds the same sign."""
+    paired = result.comparison.routers[router].paired
+    assert paired is not None
+    assert paired.against == THEIRS
+    assert paired.low is not None
+    assert paired.high is not None
+    shown = watched(result, router, MemoryStore())
+    saving = shown["saving_bps"]
+    assert saving["orders"] == 100
+    assert -paired.high <= saving["mean"] <= -paired.low
+    assert saving["low"] < -paired.difference_bps < saving["high"]
+    paid = result.comparison.routers[THEIRS].cost_bps
+    assert shown["cost_bps"]["mean"] == pytest.approx(paid, abs=1e-3)
+
+
+def test_a_router_saves_nothing_against_itself(result: BacktestResult) -> None:
+    store = MemoryStore()
+    shown = watched(result, THEIRS, store)
+    assert shown["saving_bps"]["mean"] == pytest.approx(0, abs=1e-6)
+    assert shown["guessed_shares"] == 0
+    log = MemoryLog(store)
+    assert verify(log).decisions == 100
+    assert verify(log).holds
+    assert replay(log).tally.view() == shown
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Any]:
+    with running(service_config(tmp_path, mode="shadow"), MemoryStore()) as found:
+        yield found
+
+
+def executed(key: str = "one", **more: Any) -> dict[str, Any]:
+    """An order whose 40 shares a pool filled, the rest taken at A."""
+    order = order_json(key)
+    now = order["quotes"][0]["at"]
+    dark = {"kind": "dark", "place": "P", "sent": 100, "filled": 40, "price": 10_010_000_000, "fee": 40 * 1_000_000}
+    lit = {"kind": "sweep", "place": "A", "sent": 60, "filled": 60, "price": 10_020_000_000, "fee": 60 * 3_000_000}
+    return {
+        "order": order,
+        "arrived": now,
+        "children": [dark | {"done_at": now + 1}, lit | {"done_at": now + 2}],
+    } | more
+
+
+def test_an_order_is_judged_learned_from_and_not_judged_twice(up: Any) -> None:
+    given = executed()
+    answer = up.client.post("/shadow/orders", json=given)
+    assert answer.status_code == 200
+    said = answer.json()
+    # ours tries the pool with everything too, finds the same 40 shares, and takes the rest at the same price
+    assert said["plan"]["dark"] == {"P": 100}
+    assert (said["cost"], said["estimate"], said["saving"], said["guessed"]) == (820_000_000, 820_000_000, 0, 0)
+    assert up.service.engine.learner.router.scores["P"] != 1.0
+    rows = up.rows
+    assert up.client.post("/shadow/orders", json=given).json() == {"key": "one", "known": True}
+    other = given | {"order": given["order"] | {"quantity": 200}}
+    assert up.client.post("/shadow/orders", json=other).status_code == 409
+    assert up.rows == rows
+    shown = up.client.get("/state").json()
+    assert shown["tally"]["saving_bps"]["orders"] == 1
+    assert shown["tally"]["places"]["P"]["filled"] == 40
+    assert up.service.engine.gateways == {}
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "no children": ({"children": []}, "children must be from 1 to 1000, was 0"),
+    "unknown pool": ({"kind": "dark", "place": "Q"}, "place of a dark child must be one of P, was 'Q'"),
+    "overfilled child": ({"filled": 200}, "a child must fill no more than it was sent, was 200 of 100"),
+    "overfilled": ({"sent": 1000, "filled": 900}, "children must have filled at most 100 shares, was 960"),
+    "no price": ({"price": 0}, "price of a child that was filled must be from 1 to"),
+    "fee": ({"fee": 10**18}, "fee of a child must be at most"),
+    "time": ({"sent_at": -1}, "times of a child must not be negative"),
+    "from the future": ({"arrived": 2**62}, "arrived must be a time in the past"),
+    "old quotes": ({"arrived": 5}, "deadline must be within 3600 s of the arrival, was not"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_executed_orders_that_make_no_sense_are_refused(up: Any, name: str) -> None:
+    change, text = BAD[name]
+    given = executed()
+    if set(change) <= {"children", "arrived"}:
+        given |= change
+    else:
+        given["children"][0] |= change
+    rows = up.rows
+    answer = up.client.post("/shadow/orders", json=given)
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith(text)
+    assert up.rows == rows
+
+
+def test_live_mode_takes_no_executed_orders(tmp_path: Path) -> None:
+    with running(service_config(tmp_path), MemoryStore()) as up:
+        answer = up.client.post("/shadow/orders", json=executed())
+        assert answer.status_code == 409
+        assert answer.json() == {"error": "mode must be shadow for orders of another router, was live"}
+
+
+def test_shares_that_were_never_filled_cost_the_far_touch(up: Any) -> None:
+    given = executed()
+    given["children"] = given["children"][:1]
+    said = up.client.post("/shadow/orders", json=given).json()
+    assert said["cost"] == 40 * NANO // 1000 + 60 * NANO // 100

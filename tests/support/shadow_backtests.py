@@ -1,0 +1,74 @@
+"""A backtest's own log for shadow mode: the orders of one router with the books of their arrival, and its children."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import polars
+
+from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.play import trading_day
+from riskroute.experiments.backtest.tables import Tables
+from riskroute.live.orders import NANO
+from riskroute.simulation.exchange import Exchange, Latency
+
+
+def executed_orders(
+    tables: Tables, days: list[MarketDay], config: BacktestConfig, router: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each order of a router, with its symbol, as ``POST /shadow/orders`` takes it."""
+    mine = polars.col("router") == router
+    for day in days:
+        trading = trading_day(day, config)
+        dark = trading.dark_market(config.seed) if trading.pools else None
+        exchange = Exchange(trading.books, trading.takers, trading.makers, dark, trading.queue, Latency(), None)
+        on_day = mine & (polars.col("day") == str(day.date))
+        children = tables.children.filter(on_day).partition_by("number", as_dict=True)
+        for row in tables.orders.filter(on_day).sort("number").iter_rows(named=True):
+            books = exchange.venue_books(row["time"])
+            quotes = [
+                {
+                    "venue": name,
+                    "at": row["time"],
+                    "bids": _levels(books.bid_px[v], books.bid_sz[v]),
+                    "asks": _levels(books.ask_px[v], books.ask_sz[v]),
+                    "taker": nano(books.takers[v]),
+                    "maker": nano(books.makers[v]),
+                }
+                for v, name in enumerate(books.venues)
+            ]
+            order = {
+                "key": f"{day.name}/{row['number']}",
+                "symbol": day.symbol,
+                "side": "buy" if row["sign"] > 0 else "sell",
+                "quantity": row["shares"],
+                "deadline": row["time"] + int(row["horizon"] * NANO),
+                "quotes": quotes,
+            }
+            done = [_child(child) for child in children[(row["number"],)].sort("child").iter_rows(named=True)]
+            yield day.symbol, {"order": order, "arrived": row["time"], "children": done}
+
+
+def _child(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": row["kind"],
+        "place": row["place"],
+        "sent": row["sent"],
+        "filled": row["filled"],
+        "price": nano(row["price"]),
+        "fee": nano(row["fee"]),
+        "sent_at": row["posted"],
+        "last_fill": row["last"],
+        "done_at": row["known"],
+    }
+
+
+def _levels(prices: Any, sizes: Any) -> list[list[int]]:
+    return [[nano(p), int(s)] for p, s in zip(prices, sizes, strict=True) if s >= 1 and np.isfinite(p)]
+
+
+def nano(dollars: float) -> int:
+    return round(float(dollars) * NANO)
