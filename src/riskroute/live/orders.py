@@ -347,8 +347,8 @@ def encode_event(event: Event) -> bytes:
 
     Examples
     --------
-    >>> decode_event(encode_event(Resumed(at=5, by="desk")))
-    Resumed(at=5, by='desk')
+    >>> decode_event(encode_event(Resumed(at=5, by="desk"))) == Resumed(at=5, by="desk")
+    True
     """
     return _ENCODER.encode(event)
 

@@ -107,7 +107,7 @@ take_limits={}, rest='sweep', trade_through=False)
     """Orders so far."""
     tails: dict[str, list[float]] = field(init=False, repr=False)
     """What keeps tails in bounds, by class of horizon and size: dollars charged for a dollar of expected shortfall, the
-    basis points that the worst 5 % of the simple rule's orders cost more than, and by how much the expected shortfall
+    basis points that one order in twenty of the simple rule costs more than, and by how much the expected shortfall
     of plans exceeded the rule's of late."""
 
     def begin(self) -> None:

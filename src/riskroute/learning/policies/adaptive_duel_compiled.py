@@ -56,7 +56,7 @@ class CompiledDuel(AdaptiveDuel):
             table,
             products,
         )
-        state = features, covariance, columns, table, products, caution, overlap, loss, policy.patience * ahead
+        state = features, covariance, columns, table, products, caution, overlap, loss, float(policy.patience * ahead)
         budget = math.inf if policy.budget is None else policy.budget
         counts = np.zeros(n, dtype=np.int64)
         rival, some, others = 0, 0, 0
