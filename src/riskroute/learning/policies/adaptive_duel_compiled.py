@@ -57,7 +57,7 @@ class CompiledDuel(AdaptiveDuel):
             products,
         )
         state = features, covariance, columns, table, products, caution, overlap, loss, float(policy.patience * ahead)
-        budget = math.inf if policy.budget is None else policy.budget
+        budget = math.inf if policy.budget is None else float(policy.budget)
         counts = np.zeros(n, dtype=np.int64)
         rival, some, others = 0, 0, 0
         for portion in portions.tolist():
