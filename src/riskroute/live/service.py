@@ -21,7 +21,7 @@ from riskroute.live.board import QuoteBoard
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import Engine, RefusedError
 from riskroute.live.learner import Refit, router_bytes
-from riskroute.live.log import Log
+from riskroute.live.log import LeaseError, Log
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import Accepted, Decision, ParentOrder, Settled, Shadowed
 from riskroute.live.recovery import events_after
@@ -46,6 +46,9 @@ from riskroute.routers.router import Router
 
 Value = TypeVar("Value")
 
+STAND_BY_SECONDS = 0.02
+"""A router that stands by looks so often whether it is needed."""
+
 HALT_FILE_SECONDS = 0.2
 """The halt file is looked for so often."""
 
@@ -65,10 +68,10 @@ class HaltedError(RefusedError):
 def open_log(config: LiveConfig, *, create: bool = True) -> Log:
     """The log of a configuration."""
     if config.log.path is not None:
-        return SqliteLog(config.log.path, config.log.stream, create=create)
+        return SqliteLog(config.log.path, config.stream, create=create)
     from riskroute.live.log_postgres import PostgresLog
 
-    return PostgresLog(str(config.log.postgres), config.log.stream)
+    return PostgresLog(str(config.log.postgres), config.stream, create=create)
 
 
 def configured_router(config: LiveConfig) -> Router:
@@ -99,7 +102,7 @@ def configured_venues(config: LiveConfig, board: QuoteBoard, clock: Callable[[],
     fees |= {name: (nano(one.fee), nano(one.fee)) for name, one in config.pools.items()}
     hidden = {name: one.hidden for name, one in config.pools.items()}
     folder = Path.cwd() if config.log.path is None else config.log.path.parent
-    stem = config.log.stream if config.log.path is None else config.log.path.name
+    stem = config.stream if config.log.path is None else config.log.path.name
     made: dict[str, Gateway] = {}
     for name, one in {**config.venues, **config.pools}.items():
         venue = JournalledVenue(
@@ -148,7 +151,9 @@ class Service:
             patience=config.patience_seconds,
             decision_seconds=None if config.router.decision_ms is None else config.router.decision_ms / 1000,
             snapshot_every=config.log.snapshot_every,
-            owner=f"{socket.gethostname()}:{os.getpid()}",
+            owner=f"{socket.gethostname()}:{os.getpid()}"[-64:],
+            lease_seconds=config.lease_seconds,
+            reopen=(lambda: open_log(config)) if log is None else None,
         )
         self.began = clock()
         self.started = False
@@ -186,6 +191,20 @@ class Service:
                 self.engine.desk.yardstick.learn(books.pop(event.outcome.parent), event.outcome.slots)
             elif isinstance(event, Shadowed):
                 self.engine.desk.yardstick.learn(event.order, event.outcome.slots)
+
+    def stand_by(self, on_held: Callable[[StateError], None]) -> None:
+        """Start as soon as nobody else writes the log; ``on_held`` is told, once, if somebody does now."""
+        told = False
+        while True:
+            try:
+                self.start()
+            except LeaseError as error:
+                if not told:
+                    on_held(error)
+                told = True
+                time.sleep(STAND_BY_SECONDS)
+            else:
+                return
 
     def close(self) -> None:
         """Stop: orders that wait are answered first, and what was answered is durable."""
