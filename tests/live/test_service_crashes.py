@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from killed_services import complaint
+from live_services import order_json
 from log_life import LONG
 from log_writer import ENVIRONMENT
 from places import ROOT
+from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.orders import NANO
+from riskroute.live.recovery import replay
+from service_processes import ServiceProcess, write_config
 
 pytestmark = pytest.mark.crash
 
@@ -69,3 +81,52 @@ def test_a_router_learns_the_same_whatever_goes_wrong(quick_folder: Path, surviv
     found = told("shaken_engines.py", quick_folder, router, orders, kills, 3, 0)
     assert found == {"killed": kills, "orders": orders, "wrong": []}
     survived("kill -9 of a router that learns, with bad reports", kills)
+
+
+def test_the_real_command_is_killed_from_outside_and_goes_on(tmp_path: Path, survived: Survived) -> None:
+    """`riskroute live serve`, killed at its k-th system call that writes, and started again."""
+    strace = shutil.which("strace")
+    traced = strace and subprocess.run([strace, "-o", os.devnull, "true"], capture_output=True, check=False)
+    if not strace or not traced or traced.returncode != 0:
+        pytest.skip("needs strace, and the right to trace a process")
+    calls = "pwrite64,fdatasync"
+    killed = 0
+    for when in range(4, 2_000, 5) if LONG else (45,):
+        folder = tmp_path / str(when)
+        folder.mkdir()
+        config = write_config(folder)
+        inject = f"inject={calls}:signal=SIGKILL:when={when}"
+        trace = [strace, "-D", "-f", "-o", os.devnull, "-e", f"trace={calls}", "-e", inject]
+        deadline = time.time_ns() + 600 * NANO
+        orders = [order_json(f"order {number}", quantity=350 + number, deadline=deadline) for number in range(3)]
+        first = ServiceProcess(config, before=trace)
+        answers = {}
+        while first.process.poll() is None and len(answers) < 3:
+            for order in orders:
+                answer = first.answered(order)
+                if answer is not None and answer.status_code == 200:
+                    answers[order["key"]] = answer.text
+            time.sleep(0.01)
+        if len(answers) == 3:
+            with suppress(httpx.TransportError):
+                for order in orders:
+                    first.settled(order["key"])
+        over = first.process.poll() is None
+        first.end()
+        second = ServiceProcess(config)
+        try:
+            found = {order["key"]: second.waited(order).text for order in orders}
+            for order in orders:
+                second.settled(order["key"])
+            second.process.send_signal(signal.SIGTERM)
+            assert second.process.wait(60) == 0
+        finally:
+            second.end()
+        assert answers.items() <= found.items()
+        with SqliteLog(folder / "live.sqlite", create=False) as log:
+            assert complaint(folder, log, replay(log)) == ""
+        if over:
+            break
+        killed += 1
+    assert killed >= (10 if LONG else 1)
+    survived("kill -9 of the real command at a system call", killed)

@@ -195,7 +195,7 @@ def _done(call: Callable[[], object]) -> None:
     call()
 
 
-def complaint(folder: Path, log: Log, state: BookState) -> str:
+def complaint(folder: Path, log: Log, state: BookState, symbol: str = "DEMO", stem: str = "live.sqlite") -> str:
     """What is wrong with a log, the journals of its venues, and the state of the service that wrote it."""
     verify_chain(log)
     events = [event for _, event in events_after(log)]
@@ -209,10 +209,10 @@ def complaint(folder: Path, log: Log, state: BookState) -> str:
         return "the log does not lead to the state"
     if not verify(log).holds:
         return "a decision comes out differently"
-    return venues_complaint(folder, state)
+    return venues_complaint(folder, state, symbol, stem)
 
 
-def venues_complaint(folder: Path, state: BookState) -> str:
+def venues_complaint(folder: Path, state: BookState, symbol: str, stem: str) -> str:
     """What the journals of the venues have and the state does not, or the other way round."""
     if (folder / "twice").exists():
         return f"a venue got {(folder / 'twice').read_text()} twice"
@@ -220,7 +220,7 @@ def venues_complaint(folder: Path, state: BookState) -> str:
     there: dict[str, int] = {}
     acknowledged: Counter[str] = Counter()
     for place in PLACES:
-        journal = folder / f"live.sqlite-venue-{place}.jsonl"
+        journal = folder / f"{stem}-venue-{place}.jsonl"
         for line in journal.read_bytes().splitlines() if journal.exists() else []:
             try:
                 one = json.loads(line)
@@ -235,7 +235,7 @@ def venues_complaint(folder: Path, state: BookState) -> str:
     if wrong := [name for name, filled in there.items() if sent[name].filled != filled]:
         return f"fills of {wrong[0]} are not booked once"
     shares = sum((1 if sent[name].order.side == "buy" else -1) * filled for name, filled in there.items())
-    held = state.positions["DEMO"].shares if "DEMO" in state.positions else 0
+    held = state.positions[symbol].shares if symbol in state.positions else 0
     return "" if held == shares else f"the position is {held}, at the venues {shares}"
 
 

@@ -195,6 +195,7 @@ class Service:
     def stand_by(self, on_held: Callable[[StateError], None]) -> None:
         """Start as soon as nobody else writes the log; ``on_held`` is told, once, if somebody does now."""
         told = False
+        self.engine.desk.warm_up(self.clock())  # so that nothing needs to be loaded when it matters
         while True:
             try:
                 self.start()
