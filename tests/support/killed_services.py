@@ -25,7 +25,7 @@ from disk_images import Operation
 from faulty_disk import FaultyDisk, FaultyLog
 from live_services import Client, order_json, service_config
 from log_life import LONG
-from riskroute.live import engine
+from riskroute.live import engine_life
 from riskroute.live.api import make_app
 from riskroute.live.book_state import BookState, Send, encode_state
 from riskroute.live.config import LiveConfig
@@ -290,5 +290,5 @@ def kill_all(folder: Path, router: str, step: int) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 4:
-        engine.Query = Send  # type: ignore[misc,assignment]
+        engine_life.Query = Send  # type: ignore[misc,assignment]
     kill_all(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -20,7 +20,7 @@ import msgspec
 
 from riskroute.errors import InputError, StateError, one_line_error, shown
 from riskroute.live.archive import archived_order
-from riskroute.live.book_state import Next
+from riskroute.live.book_state import BookState, Next
 from riskroute.live.children import Quotes
 from riskroute.live.desk import Desk
 from riskroute.live.engine_life import EngineLife
@@ -123,6 +123,8 @@ class Engine(EngineLife):
         self.clock, self.monotonic = clock, monotonic
         self.patience, self.snapshot_every, self.owner = int(patience * 1e9), snapshot_every, owner
         self._worker, self._reopen = worker, reopen
+        self.on_recovered: Callable[[BookState], None] = _ignore
+        """Told the state at the start, before any venue is asked."""
         self._first_router = router_bytes(router)
         self._lease_seconds = lease_seconds
         self._stale = 0
@@ -134,6 +136,7 @@ class Engine(EngineLife):
         """Take the lease, recover, ask every venue, and warm up; orders are accepted once `ready`."""
         self._lease()
         self._begin(recover(self.log, self.learner))
+        self.on_recovered(self.state)
         for gateway in self.gateways.values():
             gateway.connect(self.report)
         self._ask_for_open_children()
@@ -337,3 +340,7 @@ class Engine(EngineLife):
         self._must_work()
         if self._asked:
             raise RefusedError(f"{len(self._asked)} children from before the start are not answered for yet")
+
+
+def _ignore(state: BookState) -> None:
+    """Take no note of a state."""

@@ -18,6 +18,7 @@ import msgspec
 
 from riskroute.errors import InputError, StateError
 from riskroute.live.board import QuoteBoard
+from riskroute.live.book_state import BookState
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import Engine, RefusedError
 from riskroute.live.learner import Refit, router_bytes
@@ -134,13 +135,12 @@ class Service:
     def __init__(self, config: LiveConfig, *, log: Log | None = None, clock: Callable[[], int] = time.time_ns) -> None:
         self.config, self.clock, self.board = config, clock, QuoteBoard()
         router = configured_router(config)
-        self.log = open_log(config) if log is None else log
         self._worker: Executor | None = None
         if config.router.refit_every:
             self._worker = RefitWorker()
         kind = ShadowEngine if config.mode == "shadow" else Engine
         self.engine = kind(
-            self.log,
+            open_log(config) if log is None else log,
             configured_venues(config, self.board, clock),
             router,
             config.limits.limits(),
@@ -155,6 +155,7 @@ class Service:
             lease_seconds=config.lease_seconds,
             reopen=(lambda: open_log(config)) if log is None else None,
         )
+        self.engine.on_recovered = self._show_books
         self.began = clock()
         self.started = False
         self._believed: tuple[float, list[dict[str, Any]]] = (-BELIEF_SECONDS, [])
@@ -163,17 +164,19 @@ class Service:
         self._closing = threading.Event()
 
     def start(self) -> None:
-        """Recover, ask every venue, warm up, and begin to work."""
+        """Warm up, recover, ask every venue, and begin to work."""
+        self._warm_up()
+        self._begin()
+
+    def _warm_up(self) -> None:
         self.started = True
         router = self.engine.learner.router
         warm_up(self.config, router)
         if self._worker is not None:
             self._worker.submit(Refit(type(router), router_bytes(router), [], []))
+
+    def _begin(self) -> None:
         self.engine.start()
-        with self.engine.lock:
-            for key in self.engine.state.unsettled:
-                order = self.engine.state.parents[key].order
-                self.board.put(order.symbol, order.quotes)
         self._remember()
         self.engine.serve()
         for name, target in (("desk", self._work), ("halt file", self._watch_halt_file)):
@@ -192,13 +195,19 @@ class Service:
             elif isinstance(event, Shadowed):
                 self.engine.desk.yardstick.learn(event.order, event.outcome.slots)
 
+    def _show_books(self, state: BookState) -> None:
+        """Show the books of orders that are not settled: simulated venues trade on them when they are connected."""
+        for key in state.unsettled:
+            order = state.parents[key].order
+            self.board.put(order.symbol, order.quotes)
+
     def stand_by(self, on_held: Callable[[StateError], None]) -> None:
         """Start as soon as nobody else writes the log; ``on_held`` is told, once, if somebody does now."""
         told = False
-        self.engine.desk.warm_up(self.clock())  # so that nothing needs to be loaded when it matters
+        self._warm_up()
         while True:
             try:
-                self.start()
+                self._begin()
             except LeaseError as error:
                 if not told:
                     on_held(error)
@@ -295,6 +304,11 @@ class Service:
         if self._halt_file_there():
             raise StateError(f"{self.config.halt_file} must be removed before trading is resumed, was there")
         return self.engine.resume(by)
+
+    @property
+    def log(self) -> Log:
+        """The log, which may be opened anew after a failure."""
+        return self.engine.log
 
     @property
     def closing(self) -> bool:
