@@ -40,7 +40,7 @@ from riskroute.live.recovery import recover, snapshot_saver
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import Router
-from timing import REPEATS, duration, leave, print_heading, print_table, progress, say, sized, verdict
+from timing import REPEATS, duration, leave, print_heading, print_table, progress, quick, say, sized, verdict
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from live_services import order_json
@@ -231,6 +231,8 @@ def recovery(open_log: Callable[..., Log], *words: Any) -> tuple[float, float, f
     """The same in a process of its own, on a log that is written here."""
     with open_log(*words) as log:
         fill(log, make_router("sweep"))
+    if quick():
+        return recovery_in_child(_Opener(open_log, words))
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as worker:
         return worker.submit(recovery_in_child, _Opener(open_log, words)).result()
 
@@ -273,7 +275,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         database = None
-        if extra_is_installed("psycopg") and postgres_programs() is not None:
+        if quick():
+            say("PostgreSQL is left out of a quick run\n")
+        elif extra_is_installed("psycopg") and postgres_programs() is not None:
             database = stack.enter_context(postgres_server(on_disk=True)).database
         else:
             say("PostgreSQL is left out: needs psycopg and a server\n")
