@@ -339,7 +339,7 @@ def measured(
     """Appends, decisions and reports of a store."""
     place = folder / label
     place.mkdir()
-    service = ServiceProcess(write_config(place, **given))
+    service = ServiceProcess(write_config(place, patience=60.0, **given))
     try:
         service.said("live on")
         with open_log("appends") as log:
