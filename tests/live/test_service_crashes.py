@@ -100,7 +100,7 @@ def test_the_real_command_is_killed_from_outside_and_goes_on(tmp_path: Path, sur
         deadline = time.time_ns() + 600 * NANO
         orders = [order_json(f"order {number}", quantity=350 + number, deadline=deadline) for number in range(3)]
         first = ServiceProcess(config, before=trace)
-        answers = {}
+        answers: dict[str, str] = {}
         while first.process.poll() is None and len(answers) < 3:
             for order in orders:
                 answer = first.answered(order)

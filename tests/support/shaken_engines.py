@@ -149,5 +149,5 @@ def main(folder: Path, router: str, orders: int, kills: int, seed: int, pace: fl
 
 
 if __name__ == "__main__":
-    where, name, *numbers = sys.argv[1:]
-    main(Path(where), name, *map(int, numbers[:3]), float(numbers[3]))
+    where, name, orders, kills, seed, pace = sys.argv[1:]
+    main(Path(where), name, int(orders), int(kills), int(seed), float(pace))
