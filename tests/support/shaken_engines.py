@@ -131,7 +131,7 @@ def main(folder: Path, router: str, orders: int, kills: int, seed: int, pace: fl
     killed = 0
     for life in range(kills + 1):
         last = life == kills
-        when = draw.randrange(1, max(2 * changes // (kills + 1), 2))
+        when = draw.randrange(1, changes // kills)
         status = one_life(shaken, WRONG, seed + life, no_fault if last else killing(when), play)
         if not last and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             killed += 1
