@@ -294,7 +294,7 @@ TEMPLATE = """\
 
 mode = "{mode}"                # live: trades; shadow: learns from what another router did, and sends nothing
 listen = "127.0.0.1:8470"    # only this machine can reach it; put a proxy with TLS before it for others
-# partition = "1/2"          # with PostgreSQL: this process trades the first half of the symbols
+# partition = "1/1"          # K/N: trade the K-th of N parts of the symbols; several parts need PostgreSQL
 # public = true              # needed to listen on an address that others can reach
 # patience_seconds = 2.0     # after so long without an answer a venue is asked
 # longest_seconds = 3600.0   # an order must be done within that time
