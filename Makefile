@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 ROOMS  := $(patsubst src/riskroute/%/__init__.py,%,$(wildcard src/riskroute/*/__init__.py))
 
-BENCHMARKS := design allocations runner reproduction market fuzz_market peers backtest live_log
+BENCHMARKS := design allocations runner reproduction market fuzz_market peers backtest live_log live
 EVIDENCE   := evidence variants slopes split_study headroom routers contextual
 
 # What is made once and used again lies in the checkout: compiled kernels, fonts, settings of libraries.
@@ -101,7 +101,7 @@ thorough: $(VENV)/.installed-dev
 	$(PYTEST) -m thorough tests
 
 # All of them run even if one misses a target; make then fails at the end.
-bench: $(VENV)/.installed-bench,market,postgres,report
+bench: $(VENV)/.installed-bench,live,market,postgres,report
 	@status=0; for name in $(BENCHMARKS); do \
 	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py $(BENCHFLAGS) || { status=1; echo "$$name.py failed"; }; \
 	done; exit $$status

@@ -158,7 +158,7 @@ def reference() -> None:
     write_openapi()
 
 
-BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers", "backtest", "live_log")
+BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers", "backtest", "live_log", "live")
 EVIDENCE = {
     "evidence": "evidence.md",
     "slopes": "evidence.md",

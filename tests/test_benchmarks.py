@@ -18,7 +18,7 @@ import pytest
 from places import ROOT
 
 FOLDER = ROOT / "benchmarks"
-SHARED = {"crowd", "timing"}
+SHARED = {"contextual_yardsticks", "crowd", "live_events", "timing"}
 """Modules the benchmarks import; not benchmarks themselves."""
 
 BENCHMARKS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)
@@ -26,8 +26,8 @@ UNPRINTED = {"fuzz_market"}
 """Benchmarks without a printout in the documentation: nothing to compare, only something to find."""
 
 
-APART = {"design"} if importlib.util.find_spec("cvxpy") else set()
-"""Benchmarks that start a process of their own, which must find the program again: design, for cvxpy."""
+APART = {"live", "design"} if importlib.util.find_spec("cvxpy") else {"live"}
+"""Benchmarks that start processes of their own, which must find the program again: live, and design for cvxpy."""
 
 
 class Done(NamedTuple):

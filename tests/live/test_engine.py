@@ -250,7 +250,7 @@ def test_a_log_that_cannot_be_written_stops_everything() -> None:
     answer = world.engine.submit(parent_order())
     with pytest.raises(WriteError, match="the disk is full"):
         answer.result(0)
-    with pytest.raises(StateError, match="must be started anew: the log cannot be written: the disk is full"):
+    with pytest.raises(StateError, match="the engine must work, but the log cannot be written: the disk is full"):
         world.engine.submit(parent_order("two"))
     assert all(venue.next_due is None for venue in world.venues.values())
     world.die()

@@ -10,7 +10,7 @@ import pytest
 
 from live_engines import World
 from live_orders import parent_order
-from riskroute.live import engine
+from riskroute.live import engine_life
 from riskroute.live.book_state import Send, encode_state
 from riskroute.live.log import Entry
 from riskroute.live.log_memory import MemoryLog
@@ -187,7 +187,7 @@ def test_faults_and_deaths_change_no_position_and_no_outcome(survived: Callable[
 
 
 def test_an_engine_that_sends_again_instead_of_asking_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "Query", Send)
+    monkeypatch.setattr(engine_life, "Query", Send)
 
     def die_everywhere() -> None:
         for points in range(1, 60):

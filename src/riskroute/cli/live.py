@@ -71,11 +71,19 @@ def live_token_command() -> None:
 
 
 @live.command("serve")
-def live_serve_command(config: ConfigArgument) -> None:
+def live_serve_command(
+    config: ConfigArgument,
+    partition: Annotated[
+        str | None,
+        typer.Option(metavar="K/N", help="Trade the K-th of N parts of the symbols; on PostgreSQL, one process each."),
+    ] = None,
+    listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Listen here, not as configured.")] = None,
+) -> None:
     """Run the router until Ctrl-C or SIGTERM: recover from the log, ask the venues, then take orders.
 
     Orders come to POST /orders with a token, and are answered once their decision is durable. SIGUSR1, POST /halt and
     the halt file stop trading; POST /resume goes on. After a crash, start it again: nothing that was answered is lost.
+    On PostgreSQL, a second process for the same partition stands by, and takes over when the first one ends.
     Example:
 
     riskroute live serve live.toml
@@ -86,11 +94,14 @@ def live_serve_command(config: ConfigArgument) -> None:
     from riskroute.live.server import serve
     from riskroute.live.service import Service
 
-    read = read_live_config(config)
+    read = read_live_config(config, partition=partition, listen=listen)
     service = Service(read)
     try:
         say("starting: reading the log, asking the venues, warming up")
-        service.start()
+        if read.log.postgres is None:
+            service.start()
+        else:
+            service.stand_by(lambda held: say(f"standing by: {held}"))
     except BaseException:
         service.close()
         raise
@@ -108,6 +119,9 @@ def live_serve_command(config: ConfigArgument) -> None:
         service.close()
         say(f"cannot listen on {read.listen}: another program may do so", err=True)
         raise typer.Exit(2)
+    if service.engine.fenced:
+        say("stopped: another process has taken over", err=True)
+        raise typer.Exit(3)
     state = service.engine.state
     say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} not settled, all of it in the log")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import math
 import os
 import secrets
 from collections.abc import Mapping
@@ -22,6 +23,9 @@ from riskroute.live.venues.simulated import Faults
 
 SCOPES = ("trade", "halt", "read")
 """What a token may be good for: orders and resuming, halting, and looking. To trade or to halt includes to read."""
+
+MOST_PARTITIONS = 1_000
+"""Processes that share the symbols, at most."""
 
 HASH = "sha256:"
 """How the hash of a token begins; tokens are random and long, so a plain hash of one cannot be undone."""
@@ -45,6 +49,7 @@ class LogConfig(_Section):
     postgres: str | None = None
     stream: Annotated[str, Field(min_length=1, max_length=64)] = "main"
     snapshot_every: Whole = 10_000
+    lease_seconds: Seconds = 3.0
 
     @model_validator(mode="after")
     def _one_store(self) -> LogConfig:
@@ -157,10 +162,18 @@ def _address(value: str) -> str:
     return value
 
 
+def _partition(value: str) -> str:
+    one, slash, all_of_them = value.partition("/")
+    if not (slash and one.isdigit() and all_of_them.isdigit() and 1 <= int(one) <= int(all_of_them) <= MOST_PARTITIONS):
+        raise ValueError(f"K/N, the how-manieth of how many, at most {MOST_PARTITIONS}, such as 1/2")
+    return value
+
+
 class LiveConfig(_Section):
     """Everything in the file."""
 
     mode: Literal["live", "shadow"] = "live"
+    partition: Annotated[str, AfterValidator(_partition)] = "1/1"
     listen: Annotated[str, AfterValidator(_address)] = "127.0.0.1:8470"
     public: bool = False
     log: LogConfig
@@ -181,6 +194,27 @@ class LiveConfig(_Section):
         host, _, port = self.listen.rpartition(":")
         return host.strip("[]"), int(port)
 
+    @property
+    def part(self) -> tuple[int, int]:
+        """Which partition this is, from 1 on, and of how many."""
+        one, _, all_of_them = self.partition.partition("/")
+        return int(one), int(all_of_them)
+
+    @property
+    def stream(self) -> str:
+        """Name of the log: each partition has its own."""
+        one, all_of_them = self.part
+        return self.log.stream if all_of_them == 1 else f"{self.log.stream}.{one}of{all_of_them}"
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long a lease lasts: on PostgreSQL another router may stand by, a file of SQLite has one router."""
+        return math.inf if self.log.postgres is None else self.log.lease_seconds
+
+    def partition_of(self, symbol: str) -> int:
+        """Which partition trades a symbol, from 1 on: the same in all processes, for any list of symbols."""
+        return int.from_bytes(hashlib.blake2b(symbol.encode(), digest_size=8).digest()) % self.part[1] + 1
+
 
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
@@ -197,14 +231,20 @@ def live_config(values: Mapping[str, Any]) -> LiveConfig:
     both = sorted(set(config.venues) & set(config.pools))
     if both:
         raise InputError(f"venues and pools must have different names, was {both[0]!r} for one of each")
+    if config.part[1] > 1 and config.log.postgres is None:
+        raise InputError(f"partition must be 1/1 with a file as log, was {config.partition!r}: others need PostgreSQL")
     if not config.public and not _is_loopback(config.address[0]):
         raise InputError(f"listen must be a loopback address unless public = true, was {config.listen!r}")
     return config
 
 
-def read_live_config(path: Path) -> LiveConfig:
-    """Read a configuration file; paths in it are beside the file unless they are absolute."""
-    config = live_config(read_toml_config(path))
+def read_live_config(path: Path, **more: str | None) -> LiveConfig:
+    """Read a configuration file; paths in it are beside the file unless they are absolute.
+
+    ``more`` are values that count instead of those in the file, unless they are None.
+    """
+    given = {name: value for name, value in more.items() if value is not None}
+    config = live_config({**read_toml_config(path), **given})
     beside = path.absolute().parent
 
     def placed(given: Path | None) -> Path | None:
@@ -254,6 +294,7 @@ TEMPLATE = """\
 
 mode = "{mode}"                # live: trades; shadow: learns from what another router did, and sends nothing
 listen = "127.0.0.1:8470"    # only this machine can reach it; put a proxy with TLS before it for others
+# partition = "1/1"          # K/N: trade the K-th of N parts of the symbols; several parts need PostgreSQL
 # public = true              # needed to listen on an address that others can reach
 # patience_seconds = 2.0     # after so long without an answer a venue is asked
 # longest_seconds = 3600.0   # an order must be done within that time
@@ -264,6 +305,7 @@ halt_file = "HALT"           # while this file is there, trading is halted; so d
 path = "live.sqlite"         # or: postgres = "host=/run/postgresql dbname=riskroute" (riskroute[postgres])
 stream = "main"
 # snapshot_every = 10000     # events
+# lease_seconds = 3.0        # PostgreSQL: a router that is silent for so long may be replaced by one that stands by
 
 [router]
 name = "dark-first+sweep"    # NAME or NAME:KEY=VALUE,... as in riskroute backtest

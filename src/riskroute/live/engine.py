@@ -20,15 +20,16 @@ import msgspec
 
 from riskroute.errors import InputError, StateError, one_line_error, shown
 from riskroute.live.archive import archived_order
-from riskroute.live.book_state import Next, Query
+from riskroute.live.book_state import BookState, Next
 from riskroute.live.children import Quotes
 from riskroute.live.desk import Desk
-from riskroute.live.engine_core import EngineCore
+from riskroute.live.engine_life import EngineLife
 from riskroute.live.learner import Learner, router_bytes
 from riskroute.live.limits import Limits, order_refusal, quotes_too_old
 from riskroute.live.log import Log
 from riskroute.live.order_checks import checked_order
 from riskroute.live.orders import (
+    NANO,
     Accepted,
     Decision,
     Declined,
@@ -36,7 +37,6 @@ from riskroute.live.orders import (
     Expired,
     Halted,
     ParentOrder,
-    Planned,
     Recalled,
     Reported,
     Resumed,
@@ -46,6 +46,9 @@ from riskroute.live.orders import (
 from riskroute.live.recovery import recover
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.router import Router
+
+REVIVE_SECONDS = 0.5
+"""A log that could not be written is tried again so often."""
 
 BACKOFF = 5
 """A child of which nothing is heard is asked for after the patience, then after twice that, up to 2^5 times."""
@@ -59,7 +62,7 @@ class KeyUsedError(InputError):
     """An order has the key of another one."""
 
 
-class Engine(EngineCore):
+class Engine(EngineLife):
     """A router that trades.
 
     Parameters
@@ -88,6 +91,10 @@ class Engine(EngineCore):
         Events between snapshots; 0 takes none.
     owner : str
         Holder of the lease.
+    lease_seconds : float
+        How long the lease lasts; it is renewed in good time. Without end unless another engine stands by.
+    reopen : Callable[[], Log], optional
+        Opens the log anew, after a failure that leaves in doubt what was written.
     """
 
     def __init__(
@@ -106,6 +113,8 @@ class Engine(EngineCore):
         decision_seconds: float | None = None,
         snapshot_every: int = 10_000,
         owner: str = "engine",
+        lease_seconds: float = math.inf,
+        reopen: Callable[[], Log] | None = None,
     ) -> None:
         super().__init__()
         self.log, self.gateways, self.limits = log, dict(gateways), limits or Limits()
@@ -113,7 +122,11 @@ class Engine(EngineCore):
         self.desk = Desk(log.header.stream, self.limits, frozenset(gateways), self.learner, quotes, decision_seconds)
         self.clock, self.monotonic = clock, monotonic
         self.patience, self.snapshot_every, self.owner = int(patience * 1e9), snapshot_every, owner
-        self._worker = worker
+        self._worker, self._reopen = worker, reopen
+        self.on_recovered: Callable[[BookState], None] = _ignore
+        """Told the state at the start, before any venue is asked."""
+        self._first_router = router_bytes(router)
+        self._lease_seconds = lease_seconds
         self._stale = 0
         self._answers: dict[str, Future[Decision]] = {}
 
@@ -121,49 +134,13 @@ class Engine(EngineCore):
 
     def start(self) -> None:
         """Take the lease, recover, ask every venue, and warm up; orders are accepted once `ready`."""
-        self.log.lease(self.owner, math.inf)
-        self.state = recover(self.log, self.learner)
-        self._snapshot_at = self.state.events
-        with self._lock:
-            if self.learner.belief < 0 or self.learner.out:
-                self._put(self._first_belief())
-            self.desk.warm_up(self.clock())
-            self._started = True
-            self._clocks = self.clock(), self.monotonic()
-            asked = {name: child.order for name, child in self.state.children.items() if not child.done}
-            if lost := {child.place for child in asked.values()} - set(self.gateways):
-                raise StateError(f"gateways must reach {', '.join(sorted(lost))}, where children are open, did not")
-            self._asked = set(asked)
+        self._lease()
+        self._begin(recover(self.log, self.learner))
+        self.on_recovered(self.state)
         for gateway in self.gateways.values():
             gateway.connect(self.report)
-        with self._lock:
-            now = self.clock()
-            for name in list(self._asked):
-                child = self.state.children[name]
-                if child.done:
-                    self._asked.discard(name)
-                else:
-                    self._outbox.put([Query(child.order)])
-                    self._after(now + self.patience, "child", name)
-            for key in list(self.state.unsettled):
-                self._timers_of(key)
-                self._put(Next(key))
-            if self.state.halted:
-                self._cancel_all()
+        self._ask_for_open_children()
         self.pump()
-
-    def _first_belief(self) -> Planned:
-        """What a new log begins with, and one whose router had to be put out of service goes on with."""
-        learner = self.learner
-        known = learner.refit_every > 0 and learner.belief >= 0
-        return Planned(
-            at=self.clock(),
-            belief=learner.belief + 1,
-            router=learner.router.name,
-            after=-1 if known else self.state.events,
-            learned=0,
-            state=learner.planned if known else router_bytes(learner.router),
-        )
 
     @property
     def ready(self) -> bool:
@@ -174,12 +151,17 @@ class Engine(EngineCore):
         """Pump and tick in a thread of its own, until `close`."""
 
         def run() -> None:
+            tried = self.monotonic()
             while not self._closed:
                 self._wake.wait(every)
                 self._wake.clear()
                 try:
+                    self._renew()
                     self.pump()
                     self.tick()
+                    if self.failed and self.monotonic() >= tried + REVIVE_SECONDS * NANO:
+                        self.revive()
+                        tried = self.monotonic()
                 except Exception as error:  # nothing may go on if this thread does not
                     self.failed = self.failed or f"the engine broke: {one_line_error(error) or type(error).__name__}"
 
@@ -358,3 +340,7 @@ class Engine(EngineCore):
         self._must_work()
         if self._asked:
             raise RefusedError(f"{len(self._asked)} children from before the start are not answered for yet")
+
+
+def _ignore(state: BookState) -> None:
+    """Take no note of a state."""

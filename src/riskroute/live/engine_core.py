@@ -38,7 +38,8 @@ class EngineCore:
     def __init__(self) -> None:
         self.state = BookState()
         self.failed = ""
-        """Why the engine must be started anew; empty if it need not."""
+        """Why nothing can be done now; empty if it can."""
+        self._failure: Exception | None = None
         self._lock = threading.RLock()
         self._outbox: queue.SimpleQueue[Iterable[Effect] | Callable[[], None]] = queue.SimpleQueue()
         self._timers: list[tuple[int, int, str, str, int]] = []
@@ -62,7 +63,11 @@ class EngineCore:
         return self._lock
 
     def _put(self, first: AnyEvent | Next) -> Future[list[int]]:
-        """Apply an event and what follows from it, and write all of it down at once."""
+        """Apply an event and what follows from it, and write all of it down at once; not once writing has failed."""
+        if self.failed:
+            refused: Future[list[int]] = Future()
+            refused.set_exception(self._failure or StateError(self.failed))
+            return refused
         todo: deque[AnyEvent | Next] = deque([first])
         entries: list[Entry] = []
         outside: list[Effect] = []
@@ -102,7 +107,9 @@ class EngineCore:
     def _durable(self, written: Future[list[int]], outside: list[Effect], began: int) -> None:
         error = written.exception()
         if error is not None:
-            self.failed = self.failed or f"the log cannot be written: {one_line_error(error)}"
+            with self._lock:  # what is being applied meanwhile is appended first, and refused with the rest
+                self._failure = self._failure or error  # type: ignore[assignment]  # logs raise no other
+                self.failed = self.failed or f"the log cannot be written: {one_line_error(error)}"
             return
         if self.monotonic() - began > self.limits.slow_write:
             self._outbox.put(self._halt_slow)
@@ -140,7 +147,7 @@ class EngineCore:
         while (last := self._last) is not None:
             last.exception(seconds)
             self.pump()
-            if last is self._last and self._outbox.empty():
+            if self.failed or (last is self._last and self._outbox.empty()):
                 return
 
     def _send(self, effect: Send) -> None:
@@ -240,7 +247,7 @@ class EngineCore:
 
     def _must_work(self) -> None:
         if self.failed:
-            raise StateError(f"the engine has failed and must be started anew: {self.failed}")
+            raise StateError(f"the engine must work, but {self.failed}")
         if not self._started or self._closed:
             raise StateError("the engine must be started, was not")
 

@@ -26,6 +26,7 @@ from riskroute.live.log import (
     Snapshot,
     WriteError,
     chained,
+    check_links,
     checked_entries,
     checked_range,
     checked_text,
@@ -176,10 +177,11 @@ class GroupCommitLog(ABC):
             if first[0].seq != begin - 1:
                 raise DataError(f"row {begin - 1} of the log is missing")
             before = Head(begin - 1, first[0].chain)
-        yield from linked(self._rows(begin, most), before)
-
-    def _rows(self, begin: int, most: int) -> Iterator[Row]:
         while page := self._page(begin, min(PAGE, most)):
+            try:
+                before = check_links(page, before)
+            except DataError:
+                yield from linked(page, before)  # those before the one that does not fit, and then the error
             yield from page
             begin, most = page[-1].seq + 1, most - len(page)
 

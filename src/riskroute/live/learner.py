@@ -8,8 +8,8 @@ Either way what the router is follows from the log alone: `Learner` sees every e
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -47,6 +47,12 @@ class _Saved(msgspec.Struct):
     followed: list[Followed]
     waiting: list[tuple[int, Outcome]]
     out: str
+
+
+def _is_forgetful(kind: type[Router]) -> bool:
+    """Whether routers of a kind remember nothing of an order but that there was one."""
+    ours = all(getattr(kind, name) is getattr(Router, name) for name in ("note", "absorb", "state", "prepare", "learn"))
+    return ours and not kind.memory
 
 
 def router_bytes(router: Router) -> bytes:
@@ -108,6 +114,7 @@ class Learner:
 
     def __init__(self, router: Router, refit_every: int = 0) -> None:
         self.router, self.kind = router, type(router)
+        self._forgetful = _is_forgetful(self.kind)
         self.refit_every = whole_number("refit_every", refit_every, minimum=0)
         self.belief = -1
         self.out = ""
@@ -115,6 +122,20 @@ class Learner:
         self.planned = b""
         self.followed: list[Followed] = []
         self.waiting: list[tuple[int, Outcome]] = []
+        self._reading = False
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While a log is read: only the last belief in it, and what came after, is shown to the router, at the end.
+
+        Without ``refit_every`` there is no later belief, and the router sees everything as it comes.
+        """
+        self._reading = self.refit_every > 0
+        yield
+        if self._reading:
+            self._reading = False
+            if self.planned:
+                self._restore()
 
     def decide(self, order: ParentOrder, now: int) -> Plan:
         """Return the plan for an order; `RouterError` if the router fails, or if its plan cannot be played."""
@@ -167,7 +188,11 @@ class Learner:
 
     def _follow(self, decision: Followed, live: bool) -> None:
         _, order, plan, at, dropped = decision
-        if not live:
+        if self._reading:
+            pass
+        elif not live and self._forgetful and not dropped:
+            self.router._under_way.setdefault(order.key, [])
+        elif not live:
             follow_quietly(self.router, order, plan, at, dropped=dropped)
         elif dropped and order.key in self.router._under_way:
             self.router.abandon(order.key)
@@ -178,17 +203,24 @@ class Learner:
         """Learn from an order that was settled by an event, or keep it for the worker."""
         if self.refit_every:
             self.waiting.append((number, outcome))
+        elif self._forgetful:
+            self.router.passed(outcome.parent)
         elif not self.out and (failed := learn_quietly(self.router, outcome, prepare=True)):
             self.out = f"{self.router.name} failed to learn: {failed}"
 
     def _adopt(self, event: Planned) -> None:
-        try:
-            self.router = router_from(self.kind, event.state)
-        except (RiskrouteError, ValueError) as error:
-            raise DataError(f"the log has a belief that {self.kind.name} cannot restore: {error}") from error
         self.belief, self.planned, self.out = event.belief, event.state, ""
         self.followed = [one for one in self.followed if one[0] > event.after]
         self.waiting = [one for one in self.waiting if one[0] > event.after]
+        if not self._reading:
+            self._restore()
+
+    def _restore(self) -> None:
+        """Make the router of the last belief, and tell it of what was decided since."""
+        try:
+            self.router = router_from(self.kind, self.planned)
+        except (RiskrouteError, ValueError) as error:
+            raise DataError(f"the log has a belief that {self.kind.name} cannot restore: {error}") from error
         for _, order, plan, at, dropped in self.followed:
             follow_quietly(self.router, order, plan, at, dropped=dropped)
 

@@ -68,7 +68,7 @@ class WriteError(StateError):
         self.definite = definite
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """What is appended.
 
     Attributes
@@ -87,7 +87,7 @@ class Entry(msgspec.Struct, frozen=True):
     at: int
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """An entry in the log: its number, and ``chain``, the hash of the row before it and of itself."""
 
     seq: int
@@ -200,15 +200,31 @@ def row_hash(previous: bytes, seq: int, entry: Entry | Row) -> bytes:
 
 def linked(rows: Iterable[Row], previous: Head) -> Iterator[Row]:
     """The same rows, each after the check that it follows from the one before; `DataError` where one does not."""
+    for row in rows:
+        previous = check_links((row,), previous)
+        yield row
+
+
+def check_links(rows: Sequence[Row], previous: Head) -> Head:
+    """Number and hash of the last of some rows, each of which must follow from the one before: `DataError` otherwise.
+
+    The same as `row_hash` of each, without a call for each: a million rows are read when a router starts.
+    """
     seq, chain = previous.seq, previous.chain
+    pack, kinds = _FIXED.pack, dict[str, bytes]()
     for row in rows:
         seq += 1
         if row.seq != seq:
             raise DataError(f"row {seq} of the log is missing: the next one has the number {row.seq}")
-        if row.chain != row_hash(chain, seq, row):
+        kind = kinds.get(row.kind)
+        if kind is None:
+            kind = kinds[row.kind] = row.kind.encode()
+        key = row.key.encode()
+        fixed = pack(seq, row.at, len(kind), len(key))
+        chain = blake2b(chain + fixed + kind + key + row.body, digest_size=16).digest()
+        if row.chain != chain:
             raise DataError(f"row {seq} of the log was changed, or the row before it: its hash does not fit")
-        chain = row.chain
-        yield row
+    return Head(seq, chain)
 
 
 def verify_chain(log: Log) -> Head:

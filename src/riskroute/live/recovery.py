@@ -35,8 +35,9 @@ def recover(log: Log, learner: Learner) -> BookState:
         book, learned = msgspec.msgpack.decode(saved.body, type=tuple[bytes, bytes])
         state, seq = decode_state(book), saved.seq
         learner.restore(learned)
-    for _, event in events_after(log, seq):
-        _step(state, learner, event, decided=False)
+    with learner.reading():
+        for _, event in events_after(log, seq):
+            _step(state, learner, event, decided=False)
     return state
 
 

@@ -19,14 +19,18 @@ STOP_SECONDS = 3
 class _Server(uvicorn.Server):
     """Says when it is there, and ends by a signal as if nothing had happened."""
 
-    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, on_started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._on_started = on_started
+        self._service, self._on_started = service, on_started
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._on_started()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Stop also when another process has taken the log over."""
+        return await super().on_tick(counter) or self._service.engine.fenced
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -39,7 +43,10 @@ class _Server(uvicorn.Server):
 
 
 def serve(service: Service, on_started: Callable[[], None]) -> bool:
-    """Serve until SIGINT or SIGTERM comes; returns whether it could begin to. Answers that are due are given first."""
+    """Serve until SIGINT or SIGTERM comes, or another process takes over; returns whether it could begin to.
+
+    Answers that are due are given first.
+    """
     host, port = service.config.address
     config = uvicorn.Config(
         make_app(service),
@@ -50,7 +57,7 @@ def serve(service: Service, on_started: Callable[[], None]) -> bool:
         server_header=False,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
-    server = _Server(config, on_started)
+    server = _Server(config, service, on_started)
     try:
         server.run()
     except SystemExit:

@@ -18,10 +18,11 @@ import msgspec
 
 from riskroute.errors import InputError, StateError
 from riskroute.live.board import QuoteBoard
+from riskroute.live.book_state import BookState
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import Engine, RefusedError
 from riskroute.live.learner import Refit, router_bytes
-from riskroute.live.log import Log
+from riskroute.live.log import LeaseError, Log
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import Accepted, Decision, ParentOrder, Settled, Shadowed
 from riskroute.live.recovery import events_after
@@ -46,6 +47,9 @@ from riskroute.routers.router import Router
 
 Value = TypeVar("Value")
 
+STAND_BY_SECONDS = 0.02
+"""A router that stands by looks so often whether it is needed."""
+
 HALT_FILE_SECONDS = 0.2
 """The halt file is looked for so often."""
 
@@ -65,10 +69,10 @@ class HaltedError(RefusedError):
 def open_log(config: LiveConfig, *, create: bool = True) -> Log:
     """The log of a configuration."""
     if config.log.path is not None:
-        return SqliteLog(config.log.path, config.log.stream, create=create)
+        return SqliteLog(config.log.path, config.stream, create=create)
     from riskroute.live.log_postgres import PostgresLog
 
-    return PostgresLog(str(config.log.postgres), config.log.stream)
+    return PostgresLog(str(config.log.postgres), config.stream, create=create)
 
 
 def configured_router(config: LiveConfig) -> Router:
@@ -99,7 +103,7 @@ def configured_venues(config: LiveConfig, board: QuoteBoard, clock: Callable[[],
     fees |= {name: (nano(one.fee), nano(one.fee)) for name, one in config.pools.items()}
     hidden = {name: one.hidden for name, one in config.pools.items()}
     folder = Path.cwd() if config.log.path is None else config.log.path.parent
-    stem = config.log.stream if config.log.path is None else config.log.path.name
+    stem = config.stream if config.log.path is None else config.log.path.name
     made: dict[str, Gateway] = {}
     for name, one in {**config.venues, **config.pools}.items():
         venue = JournalledVenue(
@@ -131,13 +135,12 @@ class Service:
     def __init__(self, config: LiveConfig, *, log: Log | None = None, clock: Callable[[], int] = time.time_ns) -> None:
         self.config, self.clock, self.board = config, clock, QuoteBoard()
         router = configured_router(config)
-        self.log = open_log(config) if log is None else log
         self._worker: Executor | None = None
         if config.router.refit_every:
             self._worker = RefitWorker()
         kind = ShadowEngine if config.mode == "shadow" else Engine
         self.engine = kind(
-            self.log,
+            open_log(config) if log is None else log,
             configured_venues(config, self.board, clock),
             router,
             config.limits.limits(),
@@ -148,8 +151,11 @@ class Service:
             patience=config.patience_seconds,
             decision_seconds=None if config.router.decision_ms is None else config.router.decision_ms / 1000,
             snapshot_every=config.log.snapshot_every,
-            owner=f"{socket.gethostname()}:{os.getpid()}",
+            owner=f"{socket.gethostname()}:{os.getpid()}"[-64:],
+            lease_seconds=config.lease_seconds,
+            reopen=(lambda: open_log(config)) if log is None else None,
         )
+        self.engine.on_recovered = self._show_books
         self.began = clock()
         self.started = False
         self._believed: tuple[float, int, list[dict[str, Any]]] = (-BELIEF_SECONDS, 0, [])
@@ -158,17 +164,19 @@ class Service:
         self._closing = threading.Event()
 
     def start(self) -> None:
-        """Recover, ask every venue, warm up, and begin to work."""
+        """Warm up, recover, ask every venue, and begin to work."""
+        self._warm_up()
+        self._begin()
+
+    def _warm_up(self) -> None:
         self.started = True
         router = self.engine.learner.router
         warm_up(self.config, router)
         if self._worker is not None:
             self._worker.submit(Refit(type(router), router_bytes(router), [], []))
+
+    def _begin(self) -> None:
         self.engine.start()
-        with self.engine.lock:
-            for key in self.engine.state.unsettled:
-                order = self.engine.state.parents[key].order
-                self.board.put(order.symbol, order.quotes)
         self._remember()
         self.engine.serve()
         for name, target in (("desk", self._work), ("halt file", self._watch_halt_file)):
@@ -186,6 +194,27 @@ class Service:
                 self.engine.desk.yardstick.learn(books.pop(event.outcome.parent), event.outcome.slots)
             elif isinstance(event, Shadowed):
                 self.engine.desk.yardstick.learn(event.order, event.outcome.slots)
+
+    def _show_books(self, state: BookState) -> None:
+        """Show the books of orders that are not settled: simulated venues trade on them when they are connected."""
+        for key in state.unsettled:
+            order = state.parents[key].order
+            self.board.put(order.symbol, order.quotes)
+
+    def stand_by(self, on_held: Callable[[StateError], None]) -> None:
+        """Start as soon as nobody else writes the log; ``on_held`` is told, once, if somebody does now."""
+        told = False
+        self._warm_up()
+        while True:
+            try:
+                self._begin()
+            except LeaseError as error:
+                if not told:
+                    on_held(error)
+                told = True
+                time.sleep(STAND_BY_SECONDS)
+            else:
+                return
 
     def close(self) -> None:
         """Stop: orders that wait are answered first, and what was answered is durable."""
@@ -275,6 +304,11 @@ class Service:
         if self._halt_file_there():
             raise StateError(f"{self.config.halt_file} must be removed before trading is resumed, was there")
         return self.engine.resume(by)
+
+    @property
+    def log(self) -> Log:
+        """The log, which may be opened anew after a failure."""
+        return self.engine.log
 
     @property
     def closing(self) -> bool:

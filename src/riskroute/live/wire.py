@@ -197,6 +197,9 @@ def instrument_of(config: LiveConfig, symbol: str) -> InstrumentConfig:
     instrument = config.instruments.get(symbol)
     if instrument is None:
         raise InputError(f"symbol must be one of {', '.join(config.instruments)}, was {shown(symbol)}")
+    one, all_of_them = config.part
+    if (other := config.partition_of(symbol)) != one:
+        raise InputError(f"symbol must be of partition {config.partition}, was {symbol}, of {other}/{all_of_them}")
     return instrument
 
 

@@ -174,6 +174,11 @@ class Router(ABC):
         self._close(order)
         self.forget(order)
 
+    def passed(self, order: str) -> None:
+        """Let an order be complete of which there is nothing to learn; one that is not under way changes nothing."""
+        if self._under_way.pop(order, None) is not None:
+            self._close(order)
+
     def _close(self, order: str) -> None:
         self._done[order] = None
         while len(self._done) > REMEMBERED:

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -60,6 +60,8 @@ class _Line(msgspec.Struct):
 class JournalledVenue(SimulatedVenue):
     """A simulated venue that writes down what it does, before anybody hears of it, and goes on from there.
 
+    The journal is read when somebody connects, who must be the only one then.
+
     Parameters
     ----------
     journal : Path
@@ -68,13 +70,22 @@ class JournalledVenue(SimulatedVenue):
 
     def __init__(self, *arguments: Any, journal: Path, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self._exec_ids = self.clock()  # no exec id of an earlier run comes again
-        self._read(journal)
-        self._journal = journal.open("ab", buffering=0)
+        self.path = journal
+        self._journal: BinaryIO | None = None
 
-    def _read(self, journal: Path) -> None:
+    def connect(self, reports: ReportSink) -> None:
+        if self._journal is None:
+            self._exec_ids = self.clock()  # no exec id of an earlier run comes again
+            self._read()
+        super().connect(reports)
+
+    def _read(self) -> None:
         decoder = msgspec.json.Decoder(_Line)
-        for line in journal.read_bytes().splitlines() if journal.exists() else []:
+        read = self.path.read_bytes() if self.path.exists() else b""
+        self._journal = self.path.open("ab", buffering=0)
+        if read and not read.endswith(b"\n"):
+            self._journal.write(b"\n")  # or the next line would be lost with the one that was cut off
+        for line in read.splitlines():
             try:
                 one = decoder.decode(line)
             except msgspec.MsgspecError:
@@ -90,18 +101,22 @@ class JournalledVenue(SimulatedVenue):
     def _go_on(self, there: VenueChild) -> None:
         now, child = self.clock(), there.child
         until = now if child.immediate else max(child.until, now)
+        before = there.cum
         for time, price, shares in self.market.trades(child, now, until):
+            before, shares = max(before - shares, 0), shares - min(before, shares)
             self._later(time - now, lambda price=price, shares=shares: self._fill(there, price, shares))  # type: ignore[misc]  # bound now
         self._later(until - now, lambda: self._end(there, "cancelled" if child.immediate else "expired"))
 
     def _say(self, there: VenueChild, kind: ReportKind, **more: Any) -> None:
         super()._say(there, kind, **more)
         line = _Line(there.child, there.leaves, there.cum, there.open, there.end, there.reports[-1])
-        self._journal.write(msgspec.json.encode(line) + b"\n")
+        if self._journal is not None:
+            self._journal.write(msgspec.json.encode(line) + b"\n")
 
     def stop(self) -> None:
         """Close the journal."""
-        self._journal.close()
+        if self._journal is not None:
+            self._journal.close()
 
 
 class ServedVenue:

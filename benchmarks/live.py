@@ -1,0 +1,371 @@
+"""Speed of the live router: durable decisions, reports, recovery, memory, the router's own time, and takeover.
+
+Decisions are asked for over HTTP, of a service in a process of its own, with clients that wait for their answers. What
+they are compared with is durable appends of one entry each to a log in the same place, in turn with them. Recovery is
+of a log of orders that were each sent to two venues, partly filled, and settled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import multiprocessing
+import resource
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from live_events import filled, new_order, order_events
+from riskroute.extras import extra_is_installed
+from riskroute.live.book_state import BookState
+from riskroute.live.engine import Engine
+from riskroute.live.learner import Learner
+from riskroute.live.log import Entry, Log
+from riskroute.live.log_memory import MemoryLog, MemoryStore
+from riskroute.live.log_postgres import PostgresLog
+from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.orders import NANO, ChildOrder, encode_event
+from riskroute.live.recovery import recover, snapshot_saver
+from riskroute.live.venues.gateway import ReportSink
+from riskroute.routers.registry import make_router
+from riskroute.routers.router import Router
+from timing import REPEATS, duration, leave, print_heading, print_table, progress, quick, say, sized, verdict
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+from live_services import order_json
+from postgres_server import postgres_programs, postgres_server
+from service_processes import HEADERS, ServiceProcess, write_config
+
+APPENDS = sized(1_000, 20)
+DECISIONS = {1: sized(1_000, 10), 64: sized(4_000, 70)}
+"""Orders with so many clients."""
+
+REPORTS, WAITING = sized(20_000, 200), 32
+EVENTS = sized(1_000_000, 3_000)
+ROUTED = sized(2_000, 20)
+SLOTS, LOTS, REFIT_EVERY = 8, 100, 50
+
+LEAST_RATIO, LEAST_GAIN, LONGEST, LONGEST_WITH, MOST_MEMORY, LONGEST_DECISION = 0.2, 4.0, 15.0, 2.0, 500.0, 0.001
+
+Speeds = dict[str, list[float]]
+
+
+# appends and decisions
+
+
+def appends(log: Log, label: str) -> float:
+    """Durable appends a second, one after the other, each of one entry as long as an order's decision."""
+    body = b"x" * 1_200
+    began = time.perf_counter()
+    for number in range(APPENDS):
+        log.append([Entry("order", f"{label}.{number}", body, time.time_ns())]).result()
+    return APPENDS / (time.perf_counter() - began)
+
+
+async def _client(host: str, port: int, keys: Iterator[str], waits: list[float]) -> None:
+    """Send orders over one connection, each after the answer to the one before."""
+    reader, writer = await asyncio.open_connection(host, port)
+    token = HEADERS["Authorization"]
+    for key in keys:
+        body = json.dumps(order_json(key, deadline=time.time_ns() + 600 * NANO)).encode()
+        head = f"POST /orders HTTP/1.1\r\nHost: b\r\nAuthorization: {token}\r\nContent-Length: {len(body)}\r\n\r\n"
+        began = time.perf_counter()
+        writer.write(head.encode() + body)
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        length = next(int(line.split(":")[1]) for line in lines if line.lower().startswith("content-length"))
+        said = await reader.readexactly(length)
+        waits.append(time.perf_counter() - began)
+        if " 200 " not in lines[0]:
+            raise RuntimeError(said.decode())
+    writer.close()
+
+
+async def _clients(listen: str, label: str, clients: int) -> tuple[float, list[float]]:
+    host, _, port = listen.partition(":")
+    keys = iter([f"{label}.{clients}.{number}" for number in range(DECISIONS[clients])])
+    waits: list[float] = []
+    began = time.perf_counter()
+    await asyncio.gather(*(_client(host, int(port), keys, waits) for _ in range(clients)))
+    return DECISIONS[clients] / (time.perf_counter() - began), waits
+
+
+def decisions(service: ServiceProcess, log: Log, label: str) -> tuple[Speeds, dict[int, list[float]]]:
+    """Appends and decisions a second, in turn, and how long each decision took."""
+    speeds: Speeds = {"appends": [], "1": [], "64": []}
+    waits: dict[int, list[float]] = {1: [], 64: []}
+    for repeat in range(REPEATS):
+        progress(f"{label}, {repeat + 1} of {REPEATS}")
+        speeds["appends"].append(appends(log, f"{repeat}"))
+        for clients in DECISIONS:
+            rate, some = asyncio.run(_clients(service.listen, f"{repeat}", clients))
+            speeds[f"{clients}"].append(rate)
+            waits[clients] += some
+            time.sleep(sized(1.0, 0.1))  # what was sent is settled before the next begins
+    return speeds, waits
+
+
+# engines in this process
+
+
+class Filling:
+    """A venue that fills everything at once, or, if it is silent, nothing."""
+
+    def __init__(self, name: str, *, silent: bool) -> None:
+        self.name, self.silent, self.count = name, silent, 0
+        self.sink: ReportSink | None = None
+
+    def connect(self, reports: ReportSink) -> None:
+        self.sink = reports
+
+    def send(self, child: ChildOrder) -> None:
+        if not self.silent and self.sink is not None:
+            self.count += 1
+            self.sink(filled(child, child.quantity, child.quantity, self.count))
+
+    def cancel(self, child: ChildOrder) -> None:
+        return
+
+    def query(self, child: ChildOrder) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+def reports(log: Log) -> float:
+    """Reports booked a second, with so many at a time not yet durable."""
+    venues = {f"V{k}": Filling(f"V{k}", silent=True) for k in range(2)}
+    engine = Engine(log, venues, make_router("sweep"), patience=3600.0)
+    engine.start()
+    engine.submit(new_order("reported", 2 * REPORTS, time.time_ns())).result()
+    engine.flush()
+    child = next(iter(engine.state.children.values())).order
+    out: deque[Future[list[int]]] = deque()
+    began = time.perf_counter()
+    for number in range(min(REPORTS, child.quantity)):
+        if len(out) == WAITING:
+            out.popleft().result()
+        engine.report(filled(child, 1, number + 1, number))
+        assert engine._last is not None
+        out.append(engine._last)
+    engine.flush()
+    seconds = time.perf_counter() - began
+    assert engine.state.positions["DEMO"].shares == number + 1
+    engine.close()
+    return (number + 1) / seconds
+
+
+def routed() -> tuple[list[float], int]:
+    """Seconds that the router took for every decision while a worker learns, and how often it learned."""
+    router = make_router("thompson", units=LOTS, awaited=1000, ahead=True, rounds=100_000)
+    venues = {f"V{k}": Filling(f"V{k}", silent=False) for k in range(SLOTS)}
+    times: list[float] = []
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as worker:
+        log = MemoryLog(MemoryStore())
+        engine = Engine(log, venues, router, refit_every=sized(REFIT_EVERY, 5), worker=worker, snapshot_every=0)
+        engine.desk.on_asked = times.append
+        engine.start()
+        engine.serve()
+        for number in range(ROUTED):
+            engine.submit(new_order(f"{number}", LOTS, time.time_ns(), SLOTS)).result()
+            time.sleep(0.001)
+        belief = engine.learner.belief
+        engine.close()
+    return times[1:], belief
+
+
+# recovery
+
+
+def fill(log: Log, router: Router) -> None:
+    """Write the events."""
+    log.lease("benchmark", math.inf)
+    batch: list[Entry] = []
+    written: Future[list[int]] | None = None
+    for event in order_events(router, EVENTS):
+        batch.append(Entry(type(event).__name__.lower(), "", encode_event(event), event.at))
+        if len(batch) == 1_000:
+            if written is not None:
+                written.result()
+            written, batch = log.append(batch), []
+    log.append(batch).result()
+
+
+def recovered(log: Log) -> tuple[float, BookState, Learner]:
+    """Seconds from an open log to the state."""
+    learner = Learner(make_router("sweep"))
+    began = time.perf_counter()
+    state = recover(log, learner)
+    return time.perf_counter() - began, state, learner
+
+
+def recovery_in_child(open_log: Callable[[], Log]) -> tuple[float, float, float]:
+    """Seconds without a snapshot and with one, and megabytes, in this process, which does nothing else."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with open_log() as log:
+        log.lease("benchmark", math.inf)
+        without, state, learner = recovered(log)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        head: Future[list[int]] = Future()
+        head.set_result([log.head().seq])
+        snapshot_saver(log, state, learner, head)()
+        events, state = state.events, BookState()
+        with_one, state, _ = recovered(log)
+        assert state.events == events == EVENTS
+    assert memory >= before / 1024
+    return without, with_one, memory
+
+
+def recovery(open_log: Callable[..., Log], *words: Any) -> tuple[float, float, float]:
+    """The same in a process of its own, on a log that is written here."""
+    with open_log(*words) as log:
+        fill(log, make_router("sweep"))
+    if quick():
+        return recovery_in_child(_Opener(open_log, words))
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as worker:
+        return worker.submit(recovery_in_child, _Opener(open_log, words)).result()
+
+
+class _Opener:
+    def __init__(self, open_log: Callable[..., Log], words: tuple[Any, ...]) -> None:
+        self.parts = open_log, words
+
+    def __call__(self) -> Log:
+        open_log, words = self.parts
+        return open_log(*words)
+
+
+# takeover
+
+
+def takeover(folder: Path, database: str) -> float:
+    """Seconds from kill -9 of a service to the first answer of the one that stands by."""
+    config = write_config(folder, postgres=database, stream="takeover")
+    first, second = ServiceProcess(config), None
+    try:
+        first.said("live on")
+        second = ServiceProcess(config)
+        second.said("standing by")
+        first.waited(order_json("before"))
+        first.process.kill()
+        began = time.perf_counter()
+        second.waited(order_json("after"))
+        return time.perf_counter() - began
+    finally:
+        for one in (first, second):
+            if one is not None:
+                one.end()
+
+
+def main() -> None:
+    print_heading("The live router", ["riskroute", "msgspec", "starlette", "uvicorn", "psycopg"])
+    held: list[tuple[str, bool]] = []
+    rows: list[list[str]] = []
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        database = None
+        if quick():
+            say("PostgreSQL is left out of a quick run\n")
+        elif extra_is_installed("psycopg") and postgres_programs() is not None:
+            database = stack.enter_context(postgres_server(on_disk=True)).database
+        else:
+            say("PostgreSQL is left out: needs psycopg and a server\n")
+        stores: dict[str, tuple[Callable[[str], Log], dict[str, Any]]] = {
+            "SQLite": (lambda stream: SqliteLog(folder / f"{stream}.db"), {"path": "live.sqlite"})
+        }
+        if database is not None:
+            address = database
+            stores["PostgreSQL"] = (
+                lambda stream: PostgresLog(address, stream),
+                {"postgres": address, "stream": "served"},
+            )
+        for label, (open_log, given) in stores.items():
+            measured(label, open_log, given, folder, rows, held)
+        for label, opener, words in (
+            ("SQLite", SqliteLog, (folder / "recovery.db",)),
+            ("PostgreSQL", PostgresLog, (database, "recovery")),
+        ):
+            if label not in stores:
+                continue
+            progress(f"{label}, recovery")
+            without, with_one, memory = recovery(opener, *words)
+            rows.append([label, f"recovery of {EVENTS:,} events", duration(without), "", "", ""])
+            rows.append([label, "the same with a snapshot", duration(with_one), "", "", ""])
+            rows.append([label, "memory of it", f"{memory:.0f} MB", "", "", ""])
+            held += [
+                (f"{label}: recovery in {without:.1f} s, target at most {LONGEST:g}", without <= LONGEST),
+                (f"{label}: with one in {with_one:.2f} s, target at most {LONGEST_WITH:g}", with_one <= LONGEST_WITH),
+                (f"{label}: memory of {memory:.0f} MB, target under {MOST_MEMORY:g}", memory < MOST_MEMORY),
+            ]
+        progress("router")
+        times, beliefs = routed()
+        middle, late = np.percentile(times, [50, 99])
+        about = f"router, {SLOTS} slots, {LOTS} lots, {beliefs} refits"
+        rows.append(["", about, "", "", duration(middle), duration(late)])
+        held.append((f"router: 99th percentile {duration(late)}, target under 1 ms", late < LONGEST_DECISION))
+        if database is not None:
+            some = []
+            for repeat in range(REPEATS):
+                place = folder / f"takeover {repeat}"
+                place.mkdir()
+                some.append(takeover(place, database))
+            rows.append(["PostgreSQL", "takeover after kill -9", duration(statistics.median(some)), "", "", ""])
+    header = ["log", "", "a second, or time", "to appends", "median", "99th percentile"]
+    print_table(header, rows, left=2)
+    for text, holds in held:
+        say(f"{text}: {verdict(holds)}")
+    leave([], [holds for _, holds in held])
+
+
+def measured(
+    label: str,
+    open_log: Callable[[str], Log],
+    given: dict[str, Any],
+    folder: Path,
+    rows: list[list[str]],
+    held: list[tuple[str, bool]],
+) -> None:
+    """Appends, decisions and reports of a store."""
+    place = folder / label
+    place.mkdir()
+    service = ServiceProcess(write_config(place, patience=60.0, **given))
+    try:
+        service.said("live on")
+        with open_log("appends") as log:
+            log.lease("benchmark", math.inf)
+            speeds, waits = decisions(service, log, label)
+        service.process.send_signal(signal.SIGTERM)
+        service.process.wait(60)
+    finally:
+        service.end()
+    raw = statistics.median(speeds["appends"])
+    rows.append([label, "durable appends, one after the other", f"{raw:,.0f}", "1.00", "", ""])
+    for clients, some in waits.items():
+        rate = statistics.median(speeds[f"{clients}"])
+        ratio = statistics.median(a / b for a, b in zip(speeds[f"{clients}"], speeds["appends"], strict=True))
+        times = [duration(value) for value in np.percentile(some, [50, 99])]
+        word = "client" if clients == 1 else "clients"
+        rows.append([label, f"durable decisions, {clients} {word}", f"{rate:,.0f}", f"{ratio:.2f}", *times])
+    ratio = statistics.median(a / b for a, b in zip(speeds["1"], speeds["appends"], strict=True))
+    gain = statistics.median(a / b for a, b in zip(speeds["64"], speeds["1"], strict=True))
+    held.append(
+        (f"{label}: one client {ratio:.2f} of raw appends, target at least {LEAST_RATIO:g}", ratio >= LEAST_RATIO)
+    )
+    held.append((f"{label}: 64 clients {gain:.1f} times one, target at least {LEAST_GAIN:g}", gain >= LEAST_GAIN))
+    rate = reports(open_log("reports"))
+    rows.append([label, f"reports booked, {WAITING} waiting", f"{rate:,.0f}", f"{rate / raw:.2f}", "", ""])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Orders, fills and whole logs for the benchmark of the live router."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+
+from riskroute.live.book import apply
+from riskroute.live.book_state import BookState, Learn
+from riskroute.live.learner import router_bytes
+from riskroute.live.orders import (
+    NANO,
+    Accepted,
+    AnyEvent,
+    ChildOrder,
+    Decision,
+    ExecutionReport,
+    ParentOrder,
+    Planned,
+    Reported,
+    Sent,
+    Settled,
+    VenueQuote,
+    child_id,
+)
+from riskroute.routers.router import Router
+
+
+def books(now: int, venues: int = 2) -> tuple[VenueQuote, ...]:
+    """Venues that all show 10.00 to 10.02."""
+    bids, asks = ((10 * NANO, 100_000),), ((10 * NANO + NANO // 50, 100_000),)
+    return tuple(VenueQuote(venue=f"V{k}", bids=bids, asks=asks, at=now) for k in range(venues))
+
+
+def new_order(key: str, quantity: int, now: int, venues: int = 2) -> ParentOrder:
+    """An order with books."""
+    return ParentOrder(
+        key=key, symbol="DEMO", side="buy", quantity=quantity, deadline=now + 3600 * NANO, quotes=books(now, venues)
+    )
+
+
+def filled(child: ChildOrder, quantity: int, cum: int, number: int) -> ExecutionReport:
+    """A fill of a child."""
+    return ExecutionReport(
+        venue=child.place,
+        day="20260105",
+        exec_id=f"{number}",
+        child=child.id,
+        kind="filled",
+        at=time.time_ns(),
+        cum=cum,
+        leaves=child.quantity - cum,
+        quantity=quantity,
+        price=10 * NANO,
+    )
+
+
+def order_events(router: Router, events: int) -> Iterator[AnyEvent]:
+    """Events of many orders, one after the other: each is sent to two venues and filled in two parts at each."""
+    state, at, number = BookState(), 1_767_600_000 * NANO, 0
+    first: list[AnyEvent] = [
+        Planned(at=at, belief=0, router=router.name, after=0, learned=0, state=router_bytes(router))
+    ]
+    todo: deque[AnyEvent] = deque(first)
+    for _ in range(events):
+        if not todo:
+            at += 1_000_000
+            todo.extend(_order(number, at))
+            number += 1
+        event = todo.popleft()
+        for effect in apply(state, event)[1]:
+            if isinstance(effect, Learn):
+                todo.appendleft(Settled(at=at, outcome=effect.outcome, yardstick=effect.outcome.cost))
+        yield event
+
+
+def _order(number: int, at: int) -> list[AnyEvent]:
+    order = new_order(f"order {number}", 200, at)
+    children = tuple(
+        ChildOrder(
+            id=child_id("main", order.key, slot, 0),
+            parent=order.key,
+            slot=slot,
+            attempt=0,
+            kind="take",
+            place=f"V{slot}",
+            symbol="DEMO",
+            side="buy",
+            quantity=100,
+        )
+        for slot in range(2)
+    )
+    plan = {"order": order.key, "take": {"V0": 100, "V1": 100}}
+    decision = Decision(parent=order.key, router="sweep", belief=0, ticket=number, plan=plan, at=at)
+    events: list[AnyEvent] = [Accepted(at=at, order=order, decision=decision, children=children, digest=b"x" * 12)]
+    events += [Sent(at=at, child=child.id) for child in children]
+    for slot, child in enumerate(children):
+        for part in range(2):
+            report = filled(child, 50, 50 * (part + 1), 4 * number + 2 * slot + part)
+            events.append(Reported(at=at, report=report))
+    return events

@@ -1,0 +1,145 @@
+"""A router whose disk is full or slow halts, says so, and books what it missed when the disk is well again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from disk_images import Operation
+from faulty_disk import FaultyDisk, FaultyLog
+from killed_services import served
+from live_engines import World
+from live_orders import parent_order
+from live_services import Client, order_json, service_config
+from riskroute.errors import StateError
+from riskroute.live.book_state import encode_state
+from riskroute.live.engine import RefusedError
+from riskroute.live.log import WriteError
+from riskroute.live.orders import NANO
+from riskroute.live.recovery import replay, verify
+from riskroute.live.service import Service
+from riskroute.routers.rest_even import RestEven
+
+pytestmark = pytest.mark.crash
+
+Survived = Callable[[str, int], None]
+
+
+class BadDisk:
+    """A disk that is full, or slow to sync, while it is told to be."""
+
+    def __init__(self) -> None:
+        self.full, self.slow, self.failures = False, 0.0, 0
+        self.disk = FaultyDisk(self)
+
+    def __call__(self, number: int, operation: Operation, perform: Callable[[], None]) -> None:
+        if self.full and operation.what == "write":
+            self.failures += 1
+            raise apsw.exception_for(apsw.SQLITE_FULL)
+        if self.slow and operation.what == "sync":
+            time.sleep(self.slow)
+        perform()
+
+
+def test_an_engine_on_a_full_disk_halts_and_books_what_it_missed(quick_folder: Path, survived: Survived) -> None:
+    bad = BadDisk()
+    world = World(log=lambda: FaultyLog(quick_folder / "live.db", bad.disk))
+    engine = world.start(RestEven())
+    engine.submit(parent_order("before", 400, received=world.clock.now, deadline=world.clock.now + 60 * NANO)).result(9)
+    engine.flush()
+    world.pass_time(0.01)  # its children rest
+    assert [venue.children for venue in world.venues.values() if venue.children]
+    bad.full = True
+    with pytest.raises(WriteError, match="cannot be written"):
+        engine.submit(parent_order("lost", 300, received=world.clock.now)).result(9)
+    with pytest.raises(StateError, match="the engine must work, but the log cannot be written"):
+        engine.submit(parent_order("refused", 300, received=world.clock.now))
+    world.clock.now += 30 * NANO
+    for venue in world.venues.values():
+        venue.deliver()  # fills come, and nobody can write them down
+    assert world.shares_at_venues() > 0
+    assert not engine.revive()
+    bad.full = False
+    assert engine.revive()
+    assert engine.state.halted.startswith("the log could not be written: ")
+    world.pass_time(5)
+    with pytest.raises(RefusedError, match="trading is halted: the log could not be written"):
+        engine.submit(parent_order("refused", 300, received=world.clock.now))
+    assert engine.state.positions["QVEX"].shares == world.shares_at_venues()
+    engine.resume("desk")
+    engine.flush()
+    world.pass_time(70)
+    assert engine.submit(parent_order("lost", 300, received=world.clock.now)).result(9).parent == "lost"
+    engine.flush()
+    world.pass_time(70)
+    assert (engine.state.settled, engine.state.decisions) == (2, 2)
+    assert engine.state.positions["QVEX"].shares == world.shares_at_venues()
+    assert encode_state(replay(engine.log)) == encode_state(engine.state)
+    assert verify(engine.log).holds
+    assert bad.failures > 0
+    survived("full disk under an engine that trades", 1)
+    engine.close()
+
+
+@contextmanager
+def service_on(folder: Path, bad: BadDisk) -> Iterator[tuple[Service, Client]]:
+    config = service_config(folder, limits={"slow_write_seconds": 1.0, "quote_seconds": 600.0})
+    service = Service(config, log=FaultyLog(folder / "live.sqlite", bad.disk))
+    with served(service) as client:
+        yield service, client
+
+
+def wait_for(client: Client, status: str) -> None:
+    end = time.monotonic() + 60
+    while client.get("/health").json() != {"status": status}:
+        assert time.monotonic() < end, client.get("/health").json()
+        time.sleep(0.01)
+
+
+def test_a_service_on_a_full_disk_comes_back_by_itself_and_halted(quick_folder: Path, survived: Survived) -> None:
+    bad = BadDisk()
+    with service_on(quick_folder, bad) as (service, client):
+        assert client.post("/orders", json=order_json("first")).status_code == 200
+        client.settled("first")
+        bad.full = True
+        answer = client.post("/orders", json=order_json("second"))
+        assert answer.status_code == 503
+        assert "cannot be written: " in answer.json()["error"]
+        answer = client.post("/orders", json=order_json("third"))
+        assert answer.status_code == 503
+        assert answer.json()["error"].startswith("the router is not ready: the log cannot be written: ")
+        wait_for(client, "failed")
+        bad.full = False
+        wait_for(client, "halted")
+        answer = client.post("/orders", json=order_json("third"))
+        assert answer.status_code == 503
+        assert answer.json()["error"].startswith("trading is halted: the log could not be written: ")
+        assert client.post("/resume").status_code == 200
+        assert client.post("/orders", json=order_json("second")).status_code == 200
+        assert client.settled("second")["filled"] == 100
+        assert service.engine.state.decisions == 2
+    survived("full disk under a service", 1)
+
+
+def test_a_service_on_a_slow_disk_halts_and_goes_on_booking(quick_folder: Path, survived: Survived) -> None:
+    bad = BadDisk()
+    with service_on(quick_folder, bad) as (service, client):
+        bad.slow = 1.2
+        assert client.post("/orders", json=order_json("slow")).status_code == 200
+        bad.slow = 0.0
+        wait_for(client, "halted")
+        answer = client.post("/orders", json=order_json("refused"))
+        assert answer.status_code == 503
+        assert answer.json()["error"] == "trading is halted: the log took more than 1 s to write"
+        client.settled("slow")
+        service.engine.flush()  # all of it is written, and known to have been slow
+        assert client.post("/resume").status_code == 200
+        assert client.post("/orders", json=order_json("next")).status_code == 200
+        assert client.settled("next")["filled"] == 100
+        assert service.engine.state.settled == 2
+    survived("slow disk under a service", 1)

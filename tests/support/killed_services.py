@@ -1,0 +1,297 @@
+"""Lives of a whole service that end with kill -9: a program that tests start, since only one without threads may fork.
+
+killed_services.py FOLDER ROUTER STEP     one life for every STEP-th change of a file or message, killed before, in or
+                                          after it, and then a second life, which must leave everything in order
+
+A fourth word makes a service that sends open children again after its start, instead of asking for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from disk_images import Operation
+from faulty_disk import FaultyDisk, FaultyLog
+from live_services import Client, order_json, service_config
+from log_life import LONG
+from riskroute.live import engine_life
+from riskroute.live.api import make_app
+from riskroute.live.book_state import BookState, Send, encode_state
+from riskroute.live.config import LiveConfig
+from riskroute.live.log import Log, verify_chain
+from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.orders import NANO, Accepted, ChildOrder, Settled
+from riskroute.live.recovery import events_after, replay, verify
+from riskroute.live.service import Service
+from riskroute.live.venues.served import JournalledVenue, ServedVenue
+
+MANNERS = ("before", "in", "after")
+ORDERS = 3
+PLACES = ("A", "B", "P")
+AT_THE_END = -1
+
+Perform = Callable[[Operation, Callable[[], None]], None]
+
+
+def config_of(folder: Path, router: str) -> LiveConfig:
+    """Two venues and a pool that answer at once, and where those who rest soon meet others."""
+    quick = {"latency_ms": 0.0, "fill_seconds": 0.002, "partial": 0.3}
+    return service_config(
+        folder,
+        router={"name": router},
+        venues={"A": quick, "B": quick | {"seed": 1}},
+        pools={"P": quick | {"hidden": 100}},
+        limits={"quote_seconds": 3600.0, "slow_write_seconds": 600.0, "clock_jump_seconds": 600.0},
+        patience_seconds=0.3,
+    )
+
+
+def orders_of(now: int) -> list[dict[str, Any]]:
+    """What the client wants; it sends the same again if it does not get an answer."""
+    return [
+        order_json(
+            f"order {number}",
+            quantity=350 + number,
+            side="buy" if number % 2 else "sell",
+            deadline=now + 600 * NANO,
+            quotes=[one | {"at": now} for one in order_json()["quotes"]],
+        )
+        for number in range(ORDERS)
+    ]
+
+
+class Journal:
+    """The journal of a venue, every line of which is a change of a file."""
+
+    def __init__(self, name: str, file: Any, perform: Perform) -> None:
+        self.name, self.file, self.perform = name, file, perform
+
+    def write(self, line: bytes) -> None:
+        self.perform(Operation("write", self.name, AT_THE_END, line), lambda: self._written(line))
+
+    def _written(self, line: bytes) -> None:
+        self.file.write(line)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def watch(service: Service, folder: Path, perform: Perform) -> None:
+    """Put messages to venues and their journals before ``perform``, and note children that arrive twice."""
+    for gateway in service.engine.gateways.values():
+        assert isinstance(gateway, ServedVenue)
+        _watch_venue(gateway, gateway.venue, folder, perform)
+
+
+def _watch_venue(gateway: ServedVenue, venue: JournalledVenue, folder: Path, perform: Perform) -> None:
+    send, arrive, connect = gateway.send, venue._arrive, venue.connect
+
+    def watched_send(child: ChildOrder) -> None:
+        perform(Operation("message", venue.place), lambda: send(child))
+
+    def watched_arrival(child: ChildOrder) -> None:
+        if child.id in venue.children:
+            (folder / "twice").write_text(child.id)
+        arrive(child)
+
+    def watched_connect(reports: Any) -> None:
+        connect(reports)
+        venue._journal = Journal(venue.path.name, venue._journal, perform)  # type: ignore[assignment]  # all it needs
+
+    gateway.send = watched_send  # type: ignore[method-assign]  # what a test may do
+    venue._arrive = watched_arrival  # type: ignore[method-assign]
+    venue.connect = watched_connect  # type: ignore[method-assign]
+
+
+@contextmanager
+def served(service: Service) -> Iterator[Client]:
+    """The service, asked as over HTTP."""
+    app = make_app(service)
+    with asyncio.Runner() as runner:
+        life = app.router.lifespan_context(app)
+        runner.run(life.__aenter__())
+        client = Client(app, runner)
+        try:
+            yield client
+        finally:
+            runner.run(client.http.aclose())
+            runner.run(life.__aexit__(None, None, None))
+
+
+def killing(when: int, manner: str, folder: Path) -> Callable[[int, Operation, Callable[[], None]], None]:
+    """A fault that ends this process at a given change."""
+
+    def fault(number: int, operation: Operation, perform: Callable[[], None]) -> None:
+        if number < when:
+            perform()
+            return
+        if manner == "after":
+            perform()
+        elif manner == "in" and operation.what == "write":
+            file = os.open(folder / operation.file, os.O_WRONLY)
+            offset = os.fstat(file).st_size if operation.offset == AT_THE_END else operation.offset
+            os.pwrite(file, operation.data[: len(operation.data) // 2], offset)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return fault
+
+
+def live(folder: Path, router: str, log: Log, orders: list[dict[str, Any]], answered: Callable[[str, str], None],
+         perform: Perform) -> BookState:  # fmt: skip
+    """Send all orders, and wait until they are settled; tell of every answer."""
+    service = Service(config_of(folder, router), log=log)
+    watch(service, folder, perform)
+    with served(service) as client:
+        while not service.engine.ready:
+            time.sleep(0.001)
+        for order in orders:
+            answer = client.post("/orders", json=order)
+            if answer.status_code != 200:
+                raise RuntimeError(answer.text)
+            answered(order["key"], answer.text)
+        end = time.monotonic() + 60
+        while service.engine.state.unsettled and time.monotonic() < end:
+            time.sleep(0.001)
+        service.engine.flush()
+        return service.engine.state
+
+
+def first_life(folder: Path, router: str, when: int, manner: str, orders: list[dict[str, Any]], file: int) -> None:
+    """A life that is cut short at a change."""
+    disk = FaultyDisk(killing(when, manner, folder))
+    log = FaultyLog(folder / "live.sqlite", disk, pages=8)
+
+    def answered(key: str, text: str) -> None:
+        line = f"{json.dumps([key, text])}\n".encode()
+        disk.perform(Operation("answer", key), lambda: _said(file, line))
+
+    live(folder, router, log, orders, answered, disk.perform)
+
+
+def _said(file: int, line: bytes) -> None:
+    os.write(file, line)
+
+
+def second_life(folder: Path, router: str, orders: list[dict[str, Any]], answers: dict[str, str]) -> str:
+    """Go on after a life that was cut short; say what is wrong, nothing if all promises hold."""
+    found: dict[str, str] = {}
+    log = SqliteLog(folder / "live.sqlite", "test")
+    state = live(folder, router, log, orders, found.__setitem__, lambda operation, call: _done(call))
+    if any(found[key] != text for key, text in answers.items()):
+        return "an answer was lost"
+    with SqliteLog(folder / "live.sqlite", "test") as log:
+        return complaint(folder, log, state)
+
+
+def _done(call: Callable[[], None]) -> None:
+    call()
+
+
+def complaint(folder: Path, log: Log, state: BookState, symbol: str = "DEMO", stem: str = "live.sqlite") -> str:
+    """What is wrong with a log, the journals of its venues, and the state of the service that wrote it."""
+    verify_chain(log)
+    events = [event for _, event in events_after(log)]
+    accepted = Counter(event.order.key for event in events if isinstance(event, Accepted))
+    settled = Counter(event.outcome.parent for event in events if isinstance(event, Settled))
+    if state.unsettled or settled != accepted or set(settled.values()) != {1}:
+        return f"not every order was learned once: {dict(settled)} of {dict(accepted)}"
+    if state.halted or state.orphans or state.overfilled or state.corrections:
+        return f"trading went wrong: {state.halted}"
+    if encode_state(replay(log)) != encode_state(state):
+        return "the log does not lead to the state"
+    if not verify(log).holds:
+        return "a decision comes out differently"
+    return venues_complaint(folder, state, symbol, stem)
+
+
+def venues_complaint(folder: Path, state: BookState, symbol: str, stem: str) -> str:
+    """What the journals of the venues have and the state does not, or the other way round."""
+    if (folder / "twice").exists():
+        return f"a venue got {(folder / 'twice').read_text()} twice"
+    sent = {name: child for name, child in state.children.items() if child.reason != "withheld"}
+    there: dict[str, int] = {}
+    acknowledged: Counter[str] = Counter()
+    for place in PLACES:
+        journal = folder / f"{stem}-venue-{place}.jsonl"
+        for line in journal.read_bytes().splitlines() if journal.exists() else []:
+            try:
+                one = json.loads(line)
+            except ValueError:
+                continue  # cut off
+            there[one["child"]["id"]] = one["cum"]
+            acknowledged[one["child"]["id"]] += one["report"]["kind"] == "acknowledged"
+    if there.keys() != sent.keys():
+        return f"venues have {len(there)} children, the log has {len(sent)}"
+    if set(acknowledged.values()) - {1}:
+        return "a venue took a child twice"
+    if wrong := [name for name, filled in there.items() if sent[name].filled != filled]:
+        return f"fills of {wrong[0]} are not booked once"
+    shares = sum((1 if sent[name].order.side == "buy" else -1) * filled for name, filled in there.items())
+    held = state.positions[symbol].shares if symbol in state.positions else 0
+    return "" if held == shares else f"the position is {held}, at the venues {shares}"
+
+
+def killed_once(folder: Path, router: str, when: int, manner: str) -> str | None:
+    """What is wrong after a life that is ended at a change and another; None if the first ends by itself before."""
+    folder.mkdir(parents=True)
+    orders = orders_of(time.time_ns())
+    said, status = in_child(lambda file: first_life(folder, router, when, manner, orders, file))
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
+        return None
+    if not os.WIFSIGNALED(status):
+        return f"the first life ended with status {status}"
+    answers = dict(json.loads(line) for line in said.splitlines())
+    said, status = in_child(lambda file: _said(file, second_life(folder, router, orders, answers).encode()))
+    return said if status == 0 else f"the second life ended with status {status}"
+
+
+def in_child(work: Callable[[int], None]) -> tuple[str, int]:
+    """What a child process writes to the file that it is given, and how it ends."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            work(writing)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        said = file.read()
+    return said, os.waitpid(child, 0)[1]
+
+
+def kill_all(folder: Path, router: str, step: int) -> None:
+    """Kill at every ``step``-th change, and print how many lives were cut short and what was wrong."""
+    killed, wrong, when = 0, [], 1
+    (folder / "whole").mkdir(parents=True)
+    if text := second_life(folder / "whole", router, orders_of(time.time_ns()), {}):
+        wrong.append(f"not killed: {text}")
+    assert threading.active_count() == 1  # everything is loaded now, and forking is safe
+    while True:
+        manners = MANNERS if LONG else [MANNERS[when // step % 3]]
+        said = {manner: killed_once(folder / f"{when}{manner}", router, when, manner) for manner in manners}
+        if None in said.values():
+            break
+        killed += len(said)
+        wrong += [f"killed {manner} change {when}: {text}" for manner, text in said.items() if text]
+        when += step
+    print(json.dumps({"killed": killed, "changes": when - 1, "wrong": wrong}))  # noqa: T201 - for the test
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 4:
+        vars(engine_life)["Query"] = Send
+    kill_all(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
