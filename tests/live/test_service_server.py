@@ -89,7 +89,7 @@ def test_nothing_answered_is_lost_when_the_service_is_killed(tmp_path: Path) -> 
                 kinds += [line.removeprefix("event: ")] * line.startswith("event: ")
                 if line.startswith("event: state"):
                     break
-        assert kinds[0] == "planned"
+        assert kinds[:2] == ["viewer", "planned"]
         assert kinds.count("accepted") == 40
         process.send_signal(signal.SIGTERM)
         rest = process.communicate(timeout=30)[0]
@@ -109,6 +109,7 @@ def test_a_signal_halts_and_a_screen_hears_of_it(tmp_path: Path) -> None:
         with http.stream("GET", "/events") as stream:
             lines = stream.iter_lines()
             states = (json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: "))
+            assert "scopes" in next(states)  # who looks comes first
             assert next(states)["status"] == "ready"
             os.kill(process.pid, signal.SIGUSR1)
             halted = next(states)

@@ -71,7 +71,7 @@ def minimise_separable_each(alphas: Matrix, betas: Matrix, units: int, lows: Uni
 
     Examples
     --------
-    >>> alphas, betas = np.array([[0.0, 3.0], [0.0, 0.0]]), np.array([[1.0, 0.0], [-1.0, -2.0]])
+    >>> alphas, betas = np.array([[0.0, 4.0], [0.0, 0.0]]), np.array([[1.0, 0.0], [-1.0, -2.0]])
     >>> minimise_separable_each(alphas, betas, 4, np.zeros(2, dtype=np.int64), np.full(2, 3)).tolist()
     [[2, 2], [1, 3]]
     """
