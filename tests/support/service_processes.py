@@ -25,7 +25,7 @@ def write_config(folder: Path, patience: float = 0.5, **log: Any) -> Path:
     log = log or {"path": "live.sqlite"}
     lines = ['listen = "127.0.0.1:1"', f"patience_seconds = {patience}", "[log]"]
     lines += [f"{name} = {json.dumps(value)}" for name, value in log.items()]
-    lines += ["[limits]", "unknown = 100000", "day_loss = 1e9"]
+    lines += ["[limits]", "unknown = 100000", "venue_open = 100000", "day_loss = 1e9"]
     lines += ["quote_seconds = 3600.0", "slow_write_seconds = 600.0", "clock_jump_seconds = 600.0"]
     for name in ("DEMO", "OTHER", "THIRD"):
         lines.append(f"[instruments.{name}]")
