@@ -120,9 +120,9 @@ def test_orders_that_make_no_sense_are_refused_and_not_written(change: dict[str,
 
 def test_what_is_left_at_the_deadline_is_swept_and_then_marked_at_the_far_touch() -> None:
     world = World()
-    world.books = lambda symbol: quotes(world.clock.now, size=100)  # type: ignore[method-assign]
+    world.books = lambda symbol: quotes(world.clock.now, size=100)  # type: ignore[method-assign]  # stand-in
     for venue in world.venues.values():
-        venue.market.quotes = world.books  # type: ignore[attr-defined]
+        venue.market.quotes = world.books  # type: ignore[attr-defined]  # stand-in
     world.start(RestEven())
     world.engine.submit(parent_order(quantity=5000, limit=1002 * CENT))
     world.pass_time(20)
@@ -246,7 +246,7 @@ def test_a_log_that_cannot_be_written_stops_everything() -> None:
         done.set_exception(WriteError("the disk is full", definite=True))
         return done
 
-    world.engine.log.append = full  # type: ignore[method-assign]
+    world.engine.log.append = full  # type: ignore[method-assign]  # stand-in
     answer = world.engine.submit(parent_order())
     with pytest.raises(WriteError, match="the disk is full"):
         answer.result(0)
@@ -349,9 +349,9 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
 
     world = World(log=lambda: SqliteLog(tmp_path / "log.db"), clock=time.time_ns, monotonic=time.monotonic_ns)
     world.arguments["snapshot_every"] = 20
-    world.books = lambda symbol: quotes(time.time_ns())  # type: ignore[method-assign]
+    world.books = lambda symbol: quotes(time.time_ns())  # type: ignore[method-assign]  # stand-in
     for venue in world.venues.values():
-        venue.clock, venue.market.quotes = time.time_ns, world.books  # type: ignore[attr-defined]
+        venue.clock, venue.market.quotes = time.time_ns, world.books  # type: ignore[attr-defined]  # stand-in
     engine = world.start(DarkFirst())
     engine.serve(0.001)
     with ThreadPoolExecutor(4) as pool:

@@ -81,7 +81,7 @@ def lived(points: int, faults: Faults, router: type[Router] = DarkFirst) -> Iter
     world.make_log = log
     for venue in world.venues.values():
         venue.__class__ = KillingVenue
-        venue.countdown = countdown  # type: ignore[attr-defined]
+        venue.countdown = countdown  # type: ignore[attr-defined]  # stand-in
     answered: dict[str, object] = {}
     deadlines: dict[str, int] = {}
     deaths = submitted = 0

@@ -12,10 +12,9 @@ import pytest
 
 from disk_images import Operation
 from faulty_disk import FaultyDisk, FaultyLog
-from killed_services import served
 from live_engines import World
 from live_orders import parent_order
-from live_services import Client, order_json, service_config
+from live_services import Client, order_json, served, service_config
 from riskroute.errors import StateError
 from riskroute.live.book_state import encode_state
 from riskroute.live.engine import RefusedError

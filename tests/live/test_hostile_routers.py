@@ -44,8 +44,8 @@ class Hostile(Router):
             lambda: Plan(context.order, take={"A": -big}),
             lambda: Plan(context.order, take={"A": context.shares}, take_limits={"A": 1e6 * float(rng.random())}),
             lambda: Plan(context.order, take={"NOWHERE": 100}),
-            lambda: Plan(context.order, take={"A": 0.5}),  # type: ignore[dict-item]
-            lambda: Plan(context.order, take={"A": float("nan")}),  # type: ignore[dict-item]
+            lambda: Plan(context.order, take={"A": 0.5}),  # type: ignore[dict-item]  # nonsense
+            lambda: Plan(context.order, take={"A": float("nan")}),  # type: ignore[dict-item]  # nonsense
             lambda: Plan("another order", take={"A": 100}),
             lambda: Plan(context.order, limit={"A": context.shares}, rest="post:A", recall=-1.0),
             lambda: Plan(context.order, dark={"P": context.shares}, in_turn=True, before=True),
@@ -54,7 +54,7 @@ class Hostile(Router):
             lambda: 1 / 0,
             lambda: dict[str, int]()["missing"],
             lambda: Plan(context.order, rest="venue:NOWHERE"),
-            lambda: Plan(context.order, take=[("A", 100)]),  # type: ignore[arg-type]
+            lambda: Plan(context.order, take=[("A", 100)]),  # type: ignore[arg-type]  # nonsense
             lambda: Plan(context.order, take={"A": 10**30}),
         ]
         return answers[int(rng.integers(len(answers)))]()
@@ -211,6 +211,6 @@ def test_a_refusal_after_the_router_was_asked_is_written_so_that_decisions_can_b
     assert refused
     assert world.state.declined > 0
     assert verify(engine.log, Hostile).holds
-    count = engine.learner.router.count  # type: ignore[attr-defined]
+    count = engine.learner.router.count  # type: ignore[attr-defined]  # its own field
     world.die()
-    assert world.start(Hostile(seed=2)).learner.router.count == count  # type: ignore[attr-defined]
+    assert world.start(Hostile(seed=2)).learner.router.count == count  # type: ignore[attr-defined]  # its own field

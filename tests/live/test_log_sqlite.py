@@ -144,7 +144,7 @@ class StallingLog(SqliteLog):
     def _write(self, *given: object) -> object:  # type: ignore[override] # handed on as they are
         self.going.set()
         self.stall.wait(30)
-        return super()._write(*given)  # type: ignore[arg-type]
+        return super()._write(*given)  # type: ignore[arg-type]  # passed on
 
 
 def test_all_that_waits_is_committed_at_once(path: Path) -> None:

@@ -41,7 +41,7 @@ class FaultyDisk(apsw.VFS):
     def xOpen(self, name: Any, flags: list[int]) -> _File:  # noqa: N802 - SQLite's names
         return _File(self, name, flags)
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802 - SQLite's names
         self.perform(
             Operation("delete", os.path.basename(filename)), lambda: super(FaultyDisk, self).xDelete(filename, syncdir)
         )
@@ -70,14 +70,14 @@ class _File(apsw.VFSFile):
         else:
             disk.perform(Operation("create", self.short), lambda: super(_File, self).__init__("", name, flags))
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's names
         kept = bytes(data)
         self.disk.perform(Operation("write", self.short, offset, kept), lambda: super(_File, self).xWrite(kept, offset))
 
-    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802 - SQLite's names
         self.disk.perform(Operation("truncate", self.short, newsize), lambda: super(_File, self).xTruncate(newsize))
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
+    def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's names
         self.disk.perform(Operation("sync", self.short), lambda: super(_File, self).xSync(flags))
 
 

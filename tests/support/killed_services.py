@@ -8,7 +8,6 @@ A fourth word makes a service that sends open children again after its start, in
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -16,17 +15,15 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from disk_images import Operation
 from faulty_disk import FaultyDisk, FaultyLog
-from live_services import Client, order_json, service_config
+from live_services import order_json, served, service_config
 from log_life import LONG
 from riskroute.live import engine_life
-from riskroute.live.api import make_app
 from riskroute.live.book_state import BookState, Send, encode_state
 from riskroute.live.config import LiveConfig
 from riskroute.live.log import Log, verify_chain
@@ -110,23 +107,8 @@ def _watch_venue(gateway: ServedVenue, venue: JournalledVenue, folder: Path, per
         venue._journal = Journal(venue.path.name, venue._journal, perform)  # type: ignore[assignment]  # all it needs
 
     gateway.send = watched_send  # type: ignore[method-assign]  # what a test may do
-    venue._arrive = watched_arrival  # type: ignore[method-assign]
-    venue.connect = watched_connect  # type: ignore[method-assign]
-
-
-@contextmanager
-def served(service: Service) -> Iterator[Client]:
-    """The service, asked as over HTTP."""
-    app = make_app(service)
-    with asyncio.Runner() as runner:
-        life = app.router.lifespan_context(app)
-        runner.run(life.__aenter__())
-        client = Client(app, runner)
-        try:
-            yield client
-        finally:
-            runner.run(client.http.aclose())
-            runner.run(life.__aexit__(None, None, None))
+    venue._arrive = watched_arrival  # type: ignore[method-assign]  # stand-in
+    venue.connect = watched_connect  # type: ignore[method-assign]  # stand-in
 
 
 def killing(when: int, manner: str, folder: Path) -> Callable[[int, Operation, Callable[[], None]], None]:

@@ -85,16 +85,23 @@ class Running:
 
 
 @contextmanager
-def running(config: LiveConfig, store: MemoryStore | None = None) -> Iterator[Running]:
-    """Run a service: with a log in memory if a store is given, and with that of its configuration otherwise."""
-    service = Service(config, log=None if store is None else MemoryLog(store))
+def served(service: Service) -> Iterator[Client]:
+    """The service, asked as over HTTP."""
     app = make_app(service)
     with asyncio.Runner() as runner:
         life = app.router.lifespan_context(app)
         runner.run(life.__aenter__())
         client = Client(app, runner)
         try:
-            yield Running(service, client, store)
+            yield client
         finally:
             runner.run(client.http.aclose())
             runner.run(life.__aexit__(None, None, None))
+
+
+@contextmanager
+def running(config: LiveConfig, store: MemoryStore | None = None) -> Iterator[Running]:
+    """Run a service: with a log in memory if a store is given, and with that of its configuration otherwise."""
+    service = Service(config, log=None if store is None else MemoryLog(store))
+    with served(service) as client:
+        yield Running(service, client, store)

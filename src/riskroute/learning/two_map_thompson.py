@@ -138,7 +138,7 @@ class TwoMapThompson:
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Self:
         """Rebuild the player of a saved state, to the same decisions."""
-        belief = TwoMapBelief.restore(state.get("belief") if isinstance(state, dict) else None)  # type: ignore[arg-type]
+        belief = TwoMapBelief.restore(state.get("belief", {}) if isinstance(state, dict) else {})
         try:
             player = cls(belief.given, **state["parameters"])
             player.belief = belief

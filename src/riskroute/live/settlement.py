@@ -62,6 +62,24 @@ def _settle(state: BookState, parent: ParentState, effects: list[Effect]) -> Non
     effects.append(Learn(outcome, order))
 
 
+def given_up(shares: int, money: int, at: int) -> SlotOutcome:
+    """Shares that were not done in time, valued as if they had been swept at the far touch."""
+    return SlotOutcome(
+        slot=-1,
+        attempt=0,
+        kind="sweep",
+        place=BEYOND,
+        sent=shares,
+        filled=shares,
+        money=money,
+        fees=0,
+        sent_at=at,
+        last_fill=at,
+        done_at=at,
+        marked=True,
+    )
+
+
 def outcome_of(state: BookState, parent: ParentState) -> Outcome:
     """What became of an order, as far as it is booked."""
     order, mid, sign = parent.order, parent.mid, parent.order.sign
@@ -85,22 +103,7 @@ def outcome_of(state: BookState, parent: ParentState) -> Outcome:
         )
     left = max(order.quantity - parent.filled, 0)
     if left:
-        money = sign * left * (parent.marked - mid)
-        mark = SlotOutcome(
-            slot=-1,
-            attempt=0,
-            kind="sweep",
-            place=BEYOND,
-            sent=left,
-            filled=left,
-            money=money,
-            fees=0,
-            sent_at=state.now,
-            last_fill=state.now,
-            done_at=state.now,
-            marked=True,
-        )
-        slots.append(mark)
+        slots.append(given_up(left, sign * left * (parent.marked - mid), state.now))
     return Outcome(
         parent=order.key,
         symbol=order.symbol,

@@ -27,7 +27,7 @@ from riskroute.live.orders import (
     order_digest,
     touch_prices,
 )
-from riskroute.live.settlement import BEYOND
+from riskroute.live.settlement import BEYOND, given_up
 from riskroute.live.wire import LARGEST_FEE, ChildIn
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import KINDS
@@ -82,23 +82,7 @@ def their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
     end = max(slot.done_at for slot in slots)
     left = order.quantity - filled
     if left:
-        money = sign * left * ((ask if sign > 0 else bid) - mid)
-        slots.append(
-            SlotOutcome(
-                slot=-1,
-                attempt=0,
-                kind="sweep",
-                place=BEYOND,
-                sent=left,
-                filled=left,
-                money=money,
-                fees=0,
-                sent_at=end,
-                last_fill=end,
-                done_at=end,
-                marked=True,
-            )
-        )
+        slots.append(given_up(left, sign * left * ((ask if sign > 0 else bid) - mid), end))
     return Outcome(
         parent=order.key,
         symbol=order.symbol,
