@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import signal
 import sys
 from collections.abc import Iterator
@@ -24,8 +25,15 @@ from small_days import short_days
 if TYPE_CHECKING:
     from riskroute.experiments.desk.result import DeskResult
 
-settings.register_profile("riskroute", deadline=None, derandomize=True)
+settings.register_profile("riskroute", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("riskroute")
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what stays until the end: modules, compiled code, thousands of tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

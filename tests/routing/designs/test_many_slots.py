@@ -30,7 +30,7 @@ from riskroute.learning.policies import linear_policy
 linear_policy._DESIGN_TOLERANCE = 0.01  # that of the other policy too: one design serves both
 problem = random_problem(Allocations(100, 200), 0)
 design = problem.actions.design(0.01)
-result = simulate(problem, ["adaptive", "rise"], 100, 1)
+result = simulate(problem, ["adaptive", "rise"], 20, 1)
 used = Path("/proc/self/status")  # the resource module also knows what the parent held
 if used.exists():
     peak = next(float(line.split()[1]) / 1e3 for line in used.read_text().splitlines() if line.startswith("VmHWM"))
