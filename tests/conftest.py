@@ -107,6 +107,14 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.fixture
+def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of pictures are written empty: painting takes most of the time of some commands, and others look at it."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, **_: Path(path).write_bytes(b""))
+
+
+@pytest.fixture
 def untraced() -> Iterator[None]:
     """Leave a long test out of the coverage, which would double its time; shorter tests must run the same lines.
 

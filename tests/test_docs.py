@@ -34,7 +34,7 @@ def lines_of(text: str) -> list[str]:
     return [re.sub(r"\d+\.\d+ s\b", "some s", " ".join(line.split())) for line in text.splitlines() if line.strip()]
 
 
-@pytest.mark.usefixtures("untraced")
+@pytest.mark.usefixtures("untraced", "unpainted")
 @pytest.mark.parametrize("page", RUN_HERE)
 def test_a_page_runs_from_top_to_bottom_and_prints_what_it_says(page: str, tmp_path: Path) -> None:
     printed, compared = "", 0

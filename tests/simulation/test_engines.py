@@ -299,6 +299,7 @@ def test_killed_at_random_and_resumed_gives_the_same_table(
     assert not [path for path in (tmp_path / "instances").iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_killed_while_the_table_is_written_and_resumed_gives_the_same_table(tmp_path: Path) -> None:
     """By the command, the second time in this process; nothing is left to play then."""
     process = reproduced(tmp_path, *QUICK)
