@@ -25,7 +25,7 @@ BAD: tuple[Any, ...] = (
 
 ACTIONS = rr.Actions([[0.6, 0.1], [0.1, 0.7], [0.4, 0.4]])
 SPLITS = rr.Allocations(shares=4, slots=3)
-SURVIVORS = rr.Allocations(shares=100, slots=6).within(np.linspace(-1.0, 1.0, 12), 0.4)
+SURVIVORS = rr.Allocations(shares=400, slots=6).within(np.linspace(-1.0, 1.0, 12), 0.4)
 PROBLEM = rr.Problem(actions=ACTIONS, mean_coef=np.array([0.5, 0.1]), var_coef=np.array([0.2, 0.3]))
 OVER_SPLITS = rr.random_problem(SPLITS, seed=1)
 ENVIRONMENT = rr.Environment(PROBLEM)
