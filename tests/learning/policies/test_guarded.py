@@ -245,6 +245,14 @@ def test_one_action_left_ends_exploration_early() -> None:
     assert policy.recommend() == MISLEADING.best == 0
 
 
+def test_checks_that_need_no_more_rounds_are_done_at_once() -> None:
+    """With little noise, the first checks come before every action of the design has been played twice."""
+    policy, played = _played(Guarded(strength=1.0), replace(EQUAL, base_variance=1e-8), 10**6, 0)
+    assert policy.checks[1] < 2 * len(policy.design)
+    assert len(policy.cuts) == len(policy.checks)
+    assert played.sum() == 10**6
+
+
 def test_without_a_bound_on_the_variance_it_plays_as_adaptive() -> None:
     actions = Actions(np.random.default_rng(4).uniform(0.1, 0.6, (8, 3)))
     setting = Setting(actions=actions, horizon=300, base_variance=0.0)

@@ -158,10 +158,10 @@ class Guarded(Adaptive):
             self.main, self.lead, self.away = self._counted(tallies.actions, tallies.counts)
             return
         self.explored = self._joined(tallies)
-        if self.explored is not None and not self._missing().any():
+        while self.exploring and self.explored is not None and not self._missing().any():
             self._eliminate(self.explored)
-            if not self.exploring:
-                self.explored = None
+        if not self.exploring:
+            self.explored = None
 
     def recommend(self) -> Action:
         if self.survivors.single:
