@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from riskroute import Actions, Allocations, Belief, Environment, Problem, Setting, random_problem
+from riskroute import Actions, Allocations, Belief, Environment, Problem, Setting, StateError, random_problem
 from riskroute.arrays import Floats
 from riskroute.learning.estimation import unbiased_score
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.guarded_bounds import GuardedBounds
+from riskroute.learning.state import encode_state
 from riskroute.learning.tally import Tallies
 from riskroute.policies import Adaptive, Guarded
 
@@ -265,6 +266,22 @@ def test_without_a_bound_on_the_variance_it_plays_as_adaptive() -> None:
         ours.update(action, reward)
         theirs.update(action, reward)
     assert Guarded(var_bound=1.0).start(setting).regret_bound() < math.inf
+
+
+def test_a_damaged_state_is_refused() -> None:
+    environment = Environment(TIES)
+    policy = Guarded(strength=0.6).start(environment.setting(HORIZON), 0)
+    rewards = environment.run(np.random.default_rng(0))
+    while policy.exploring:
+        policy.learn(rewards.tally(policy.plan()))
+    state = policy.state()
+    assert not policy.survivors.contains(np.array([3])).any()
+    with pytest.raises(StateError, match="main must be an action that was not eliminated, was 3"):
+        Guarded.restore(state | {"memory": state["memory"] | {"main": 3, "lead": 1}}, TIES.actions)
+    unplanned = Tallies(np.array([2]), np.array([5]), np.zeros(1), np.ones(1))
+    assert 2 not in policy.design.actions
+    with pytest.raises(StateError, match="explored must be tallies of the design's actions, and had others"):
+        Guarded.restore(state | {"memory": state["memory"] | {"explored": encode_state(unplanned)}}, TIES.actions)
 
 
 def test_a_set_that_is_not_listed() -> None:

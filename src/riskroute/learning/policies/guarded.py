@@ -23,7 +23,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from riskroute.arrays import Floats, Integers
-from riskroute.learning.actions import Action, ActionSet, as_action
+from riskroute.errors import InputError
+from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.belief import Belief
 from riskroute.learning.design.rounding import round_up_counts
 from riskroute.learning.estimation import unbiased_score
@@ -115,6 +116,10 @@ class Guarded(Adaptive):
         self.survivors: ActionSet = self.setting.actions
         for score, tolerance in self.cuts:
             self.survivors = self.survivors.within(score, tolerance)
+        if self.explored is not None and (self._places(self.explored.actions) >= len(self.design)).any():
+            raise InputError("explored must be tallies of the design's actions, and had others")
+        if self.main is not None and not self.survivors.contains(as_batch(self.main)).all():
+            raise InputError(f"main must be an action that was not eliminated, was {self.main}")
 
     def in_units(self, factor: float) -> Self:
         var_bound = None if self.var_bound is None else self.var_bound * factor**2
