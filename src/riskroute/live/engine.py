@@ -214,7 +214,7 @@ class Engine(EngineLife):
             done = self._put(Accepted(at=now, order=order, decision=decision, children=children, digest=digest))
             self._timers_of(order.key)
         done.add_done_callback(lambda written: self._answer(order.key, decision, written))
-        self._wake_up()
+        self._pump_here()
         return answer
 
     def report(self, report: ExecutionReport) -> None:
@@ -230,14 +230,14 @@ class Engine(EngineLife):
             child = self.state.children.get(report.child)
             if child is not None and report.child in self.state.waiting:
                 self._after(self.clock() + self.patience, "child", report.child)
-        self._wake_up()
+        self._pump_here()
 
     def halt(self, reason: str, by: str) -> Future[list[int]]:
         """Stop trading: no new children, open ones come back. The future is done when the halt is durable."""
         with self._lock:
             self._must_work()
             done = self._put(Halted(at=self.clock(), reason=reason, by=by))
-        self._wake_up()
+        self._pump_here()
         return done
 
     def resume(self, by: str) -> Future[list[int]]:
@@ -250,7 +250,7 @@ class Engine(EngineLife):
             done = self._put(Resumed(at=self.clock(), by=by))
             for key in list(self.state.unsettled):
                 self._put(Next(key))
-        self._wake_up()
+        self._pump_here()
         return done
 
     def view(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b32encode
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -337,6 +337,9 @@ AnyEvent = (
     | Halted
     | Resumed
 )
+
+EVENT_KINDS: dict[type, str] = {kind: kind.__name__.lower() for kind in get_args(AnyEvent)}
+"""What rows of the log call an event."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)
