@@ -257,4 +257,17 @@ class Refit:
 
 def plain_plan(plan: Plan) -> Plan:
     """The same plan of plain values, as JSON would bring it back."""
-    return Plan.from_json(json.loads(json.dumps(plan.to_json())))
+    values = plan.to_json()
+    if not all(map(_is_plain, values.values())):
+        values = json.loads(json.dumps(values))
+    return Plan.from_json(values)
+
+
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+
+
+def _is_plain(value: object) -> bool:
+    """Whether JSON would bring back the very same value."""
+    if type(value) is not dict:
+        return type(value) in _PLAIN
+    return all(type(key) is str and type(item) in _PLAIN for key, item in value.items())

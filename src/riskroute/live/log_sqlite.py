@@ -56,8 +56,7 @@ _COLUMNS = "seq, at, kind, key, body, chain"
 _LAST = "SELECT seq, chain FROM log ORDER BY seq DESC LIMIT 1"
 _INSERT = f"INSERT INTO log ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 _INSERTS = {
-    size: f"INSERT INTO log ({_COLUMNS}) VALUES {', '.join(['(?, ?, ?, ?, ?, ?)'] * size)}"
-    for size in (64, 16, 4, 1)
+    size: f"INSERT INTO log ({_COLUMNS}) VALUES {', '.join(['(?, ?, ?, ?, ?, ?)'] * size)}" for size in (64, 16, 4, 1)
 }
 """Statements for so many rows at a time: each lets other threads run, so there should be few."""
 
