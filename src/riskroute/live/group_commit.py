@@ -184,12 +184,17 @@ class GroupCommitLog(ABC):
             if first[0].seq != begin - 1:
                 raise DataError(f"row {begin - 1} of the log is missing")
             before = Head(begin - 1, first[0].chain)
-        while page := self._page(begin, min(PAGE, most)):
+        for page in self._pages(begin, most):
             try:
                 before = check_links(page, before)
             except DataError:
                 yield from linked(page, before)  # those before the one that does not fit, and then the error
             yield from page
+
+    def _pages(self, begin: int, most: int) -> Iterator[list[Row]]:
+        """At most so many rows from a number on, in pages."""
+        while page := self._page(begin, min(PAGE, most)):
+            yield page
             begin, most = page[-1].seq + 1, most - len(page)
 
     def snapshot(self, save: Snapshot | None = None) -> Snapshot | None:
@@ -224,8 +229,11 @@ class GroupCommitLog(ABC):
         """At most so many rows, in sequence, with numbers of at least ``begin``."""
 
     @abstractmethod
-    def _snapshots(self) -> list[tuple[Snapshot, bytes]]:
-        """Snapshots that fit a row, newest first, each with the hash of its body when it was saved."""
+    def _snapshots(self) -> Iterator[tuple[Snapshot, bytes]]:
+        """Snapshots that fit a row, newest first, each with the hash of its body when it was saved.
+
+        They are large: each is read when it is asked for.
+        """
 
     @abstractmethod
     def _save(self, save: Snapshot, digest: bytes) -> bool:

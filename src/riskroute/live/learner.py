@@ -32,6 +32,8 @@ SLOW = "the router took longer than"
 """How the reason begins for which a router that is too slow is not asked any more."""
 
 
+_NOTED = frozenset((Planned, Accepted, Shadowed, Declined))
+
 OWN = " (ours)"
 """What is added to the key of an order that another router executes, when our router is asked about it."""
 
@@ -170,6 +172,8 @@ class Learner:
 
     def saw(self, number: int, event: AnyEvent, *, live: bool) -> None:
         """Take note of an event; ``live`` means that `decide` was called for it already."""
+        if type(event) not in _NOTED:
+            return
         if isinstance(event, Planned):
             self._adopt(event)
         elif isinstance(event, Accepted):

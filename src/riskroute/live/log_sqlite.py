@@ -174,9 +174,10 @@ class SqliteLog(GroupCommitLog):
         query = f"SELECT {_COLUMNS} FROM log WHERE seq >= ? ORDER BY seq LIMIT ?"
         return list(starmap(Row, self._query(query, begin, most)))
 
-    def _snapshots(self) -> list[tuple[Snapshot, bytes]]:
-        query = "SELECT seq, chain, s.body, digest FROM snapshot s JOIN log USING (seq, chain) ORDER BY seq DESC"
-        return [(Snapshot(*snapshot), digest) for *snapshot, digest in self._query(query)]
+    def _snapshots(self) -> Iterator[tuple[Snapshot, bytes]]:
+        for (seq,) in self._query("SELECT seq FROM snapshot s JOIN log USING (seq, chain) ORDER BY seq DESC"):
+            for *snapshot, digest in self._query("SELECT seq, chain, body, digest FROM snapshot WHERE seq = ?", seq):
+                yield Snapshot(*snapshot), digest
 
     def _save(self, save: Snapshot, digest: bytes) -> bool:
         with self._transaction():
