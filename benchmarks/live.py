@@ -37,6 +37,7 @@ from riskroute.live.log_postgres import PostgresLog
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import NANO, ChildOrder, encode_event
 from riskroute.live.recovery import recover, snapshot_saver
+from riskroute.live.refit_worker import RefitWorker
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import Router
@@ -171,7 +172,7 @@ def routed() -> tuple[list[float], int]:
     router = make_router("thompson", units=LOTS, awaited=1000, ahead=True, rounds=100_000)
     venues = {f"V{k}": Filling(f"V{k}", silent=False) for k in range(SLOTS)}
     times: list[float] = []
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as worker:
+    with RefitWorker() as worker:
         log = MemoryLog(MemoryStore())
         engine = Engine(log, venues, router, refit_every=sized(REFIT_EVERY, 5), worker=worker, snapshot_every=0)
         engine.desk.on_asked = times.append

@@ -7,7 +7,7 @@ shares taken and posted, what comes back once more, and at the deadline everythi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -71,21 +71,22 @@ def _pool(quote: PoolQuote) -> Pool:
     return Pool(quote.pool, quote.fee / NANO, quote.improvement)
 
 
-def _levels(quotes: Quotes) -> Sequence[Matrix]:
-    """Bids in dollars, their sizes, asks and theirs, one row a venue; what is not displayed has no price.
-
-    All of it becomes one array, of which these are the parts: this is done for every order.
-    """
+def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    """Bids in dollars, their sizes, asks and theirs, one row a venue; what is not displayed has no price."""
     depth = max(max(len(quote.bids), len(quote.asks)) for quote in quotes)
-    flat: list[float] = []
+    prices: list[float] = []
+    sizes: list[float] = []
     for sides in ([quote.bids for quote in quotes], [quote.asks for quote in quotes]):
-        for part, divisor, none in ((0, NANO, math.nan), (1, 1, 0.0)):
-            for levels in sides:
-                flat += [level[part] / divisor for level in levels]
-                if len(levels) < depth:
-                    flat += [none] * (depth - len(levels))
-    parts: Sequence[Matrix] = np.array(flat).reshape(4, len(quotes), depth)  # type: ignore[assignment]  # its rows
-    return parts
+        for levels in sides:
+            for price, size in levels:
+                prices.append(price / NANO)
+                sizes.append(size)
+            if missing := depth - len(levels):
+                prices += [math.nan] * missing
+                sizes += [0.0] * missing
+    px = np.array(prices).reshape(2, len(quotes), depth)
+    sz = np.array(sizes, dtype=np.float64).reshape(2, len(quotes), depth)
+    return px[0], sz[0], px[1], sz[1]
 
 
 def report_of(outcome: Outcome) -> Report:

@@ -217,19 +217,19 @@ class Engine(EngineLife):
         self._pump_here()
         return answer
 
-    def report(self, report: ExecutionReport) -> None:
+    def report(self, *reports: ExecutionReport) -> None:
         """Book what a venue says."""
         with self._lock:
             if self._closed or self.failed:
                 return  # it will be asked for again
-            if report.key in self.state.reports:
+            now = self.clock()
+            new = {one.key: one for one in reversed(reports) if one.key not in self.state.reports}
+            if new:
+                self._put(*[Reported(at=now, report=one) for one in reversed(new.values())])
+            for report in reports:
                 self._asked.discard(report.child)
-                return
-            self._put(Reported(at=self.clock(), report=report))
-            self._asked.discard(report.child)
-            child = self.state.children.get(report.child)
-            if child is not None and report.child in self.state.waiting:
-                self._after(self.clock() + self.patience, "child", report.child)
+                if report.child in self.state.waiting and report.key in new:
+                    self._after(now + self.patience, "child", report.child)
         self._pump_here()
 
     def halt(self, reason: str, by: str) -> Future[list[int]]:

@@ -40,7 +40,7 @@ SLOW_COMMIT = 1.0
 PAGE = 2000
 """Rows read at once."""
 
-PATIENCE = 0.002
+PATIENCE = 0.005
 """Seconds that entries which nobody waits for are kept, so that they are written with others."""
 
 MANY = 64

@@ -372,9 +372,15 @@ def order_digest(order: ParentOrder) -> bytes:
 
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
     """The best bid and the best ask of all venues; 0 where there is none."""
-    bids = [price for quote in quotes for price, size in quote.bids if size > 0]
-    asks = [price for quote in quotes for price, size in quote.asks if size > 0]
-    return max(bids, default=0), min(asks, default=0)
+    bid = ask = 0
+    for quote in quotes:
+        for price, size in quote.bids:
+            if size > 0 and price > bid:
+                bid = price
+        for price, size in quote.asks:
+            if size > 0 and (price < ask or not ask):
+                ask = price
+    return bid, ask
 
 
 def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:

@@ -26,8 +26,7 @@ def events_after(log: Log, after: int = 0) -> Iterator[tuple[Row, AnyEvent]]:
     """Rows of the log after a number, with their events."""
     rows = log.read(after)
     while page := list(islice(rows, PAGE)):
-        for row, event in zip(page, decode_events(page), strict=True):
-            yield row, event
+        yield from zip(page, decode_events(page), strict=True)
 
 
 def decode_events(rows: Sequence[Row]) -> list[AnyEvent]:
@@ -60,7 +59,7 @@ def recover(log: Log, learner: Learner) -> BookState:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without the search for cycles: events have none, and looking through pages of them takes a quarter of the time."""
+    """Without the search for cycles: events have none, and looking through pages of them takes long."""
     enabled = gc.isenabled()
     gc.disable()
     try:
