@@ -211,9 +211,11 @@ class Engine(EngineLife):
                 raise RefusedError(refusal)
             answer: Future[Decision] = Future()
             self._answers[order.key] = answer
-            done = self._put(Accepted(at=now, order=order, decision=decision, children=children, digest=digest))
+            self._put(
+                Accepted(at=now, order=order, decision=decision, children=children, digest=digest),
+                tell=lambda written: self._answer(order.key, decision, written),
+            )
             self._timers_of(order.key)
-        done.add_done_callback(lambda written: self._answer(order.key, decision, written))
         self._pump_here()
         return answer
 

@@ -40,6 +40,9 @@ MOST_SENDS = 64
 Outside = Effect | Callable[[], None]
 """What is done once something is durable."""
 
+Told = Callable[[Future[list[int]]], None]
+"""Takes the rows that were written, or the reason why they were not."""
+
 _OUTSIDE = frozenset((Send, Cancel, Query))
 _AWAITED_BY_NOBODY = frozenset((Sent, Withheld, Reported, Settled))
 """Events that may be written a little later: venues are asked for what a crash takes of them."""
@@ -85,11 +88,16 @@ class EngineCore:
         """Held by who looks at `state` from outside."""
         return self._lock
 
-    def _put(self, *first: AnyEvent | Next) -> Future[list[int]]:
-        """Apply events and what follows from them, and write all of it down at once; not once writing has failed."""
+    def _put(self, *first: AnyEvent | Next, tell: Told | None = None) -> Future[list[int]]:
+        """Apply events and what follows from them, and write all of it down at once; not once writing has failed.
+
+        ``tell`` is told when that is durable, before anything is done about it: somebody waits for an answer.
+        """
         if self.failed:
             refused: Future[list[int]] = Future()
             refused.set_exception(self._failure or StateError(self.failed))
+            if tell is not None:
+                tell(refused)
             return refused
         todo: deque[AnyEvent | Next] = deque(first)
         entries: list[Entry] = []
@@ -127,15 +135,23 @@ class EngineCore:
             return done
         began = self.monotonic()
         self._last = done = self.log.append(entries, patient=patient and not outside)
-        done.add_done_callback(lambda written: self._durable(written, outside, began))
+        done.add_done_callback(lambda written: self._durable(written, outside, began, tell or _nobody))
         return done
 
-    def _durable(self, written: Future[list[int]], outside: list[Outside], began: int) -> None:
+    def _durable(
+        self,
+        written: Future[list[int]],
+        outside: list[Outside],
+        began: int,
+        tell: Told,
+    ) -> None:
         error = written.exception()
         if error is not None:
             with self._lock:  # what is being applied meanwhile is appended first, and refused with the rest
                 self._failure = self._failure or error  # type: ignore[assignment]  # logs raise no other
                 self.failed = self.failed or f"the log cannot be written: {one_line_error(error)}"
+        tell(written)
+        if error is not None:
             return
         if self.monotonic() - began > self.limits.slow_write:
             outside = [*outside, self._halt_slow]
@@ -302,6 +318,10 @@ class EngineCore:
         """Do what there is to do: here, or in the thread that serves."""
         self._pump_here()
         self._wake.set()
+
+
+def _nobody(written: Future[list[int]]) -> None:
+    """Nobody waits."""
 
 
 def _key(event: AnyEvent) -> str:

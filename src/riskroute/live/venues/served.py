@@ -178,9 +178,10 @@ class ServedVenue:
                 while call is not None:
                     self._attempt(call)
                     call = self._calls.get_nowait()
-                return
             except queue.Empty:
                 self._attempt(self.venue.deliver)
+            else:
+                return
 
     def _attempt(self, call: Callable[[], Any]) -> None:
         """Make a call; one that fails, or a report that cannot be booked, must not end the venue."""

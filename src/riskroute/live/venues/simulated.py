@@ -14,11 +14,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from riskroute.live.book_state import DAY
 from riskroute.live.orders import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.seeding import seed_stream
 from riskroute.validation import real_number
+
+_DAY = 86_400 * NANO
 
 Trade = tuple[int, int, int]
 """When, at what price, and how many shares."""
@@ -278,8 +279,8 @@ class SimulatedVenue:
     def _report(self, child: ChildOrder, kind: ReportKind, cum: int, leaves: int, **more: Any) -> ExecutionReport:
         self._exec_ids += 1
         now = self.clock()
-        if now // DAY != self._day[0]:
-            self._day = now // DAY, dt.datetime.fromtimestamp(now // NANO, dt.UTC).strftime("%Y%m%d")
+        if now // _DAY != self._day[0]:
+            self._day = now // _DAY, dt.datetime.fromtimestamp(now // NANO, dt.UTC).strftime("%Y%m%d")
         return ExecutionReport(
             venue=self.place,
             day=self._day[1],
