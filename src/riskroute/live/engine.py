@@ -225,9 +225,12 @@ class Engine(EngineLife):
             if self._closed or self.failed:
                 return  # it will be asked for again
             now = self.clock()
-            new = {one.key: one for one in reversed(reports) if one.key not in self.state.reports}
+            new: dict[str, ExecutionReport] = {}
+            for report in reports:
+                if (key := report.key) not in self.state.reports:
+                    new.setdefault(key, report)
             if new:
-                self._put(*[Reported(at=now, report=one) for one in reversed(new.values())])
+                self._put(*[Reported(at=now, report=one) for one in new.values()])
             for report in reports:
                 self._asked.discard(report.child)
                 if report.child in self.state.waiting and report.key in new:

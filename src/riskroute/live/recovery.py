@@ -12,6 +12,7 @@ from itertools import islice
 import msgspec
 
 from riskroute.errors import DataError
+from riskroute.live.archive import archive_pieces, restore_archive, without_archive
 from riskroute.live.book import apply
 from riskroute.live.book_state import BookState, Learn, decode_state, encode_state
 from riskroute.live.group_commit import PAGE
@@ -48,8 +49,9 @@ def recover(log: Log, learner: Learner) -> BookState:
         state, seq = BookState(), 0
         saved = log.snapshot()
         if saved is not None:
-            book, learned = msgspec.msgpack.decode(saved.body, type=tuple[bytes, bytes])
+            book, learned, *pieces = msgspec.msgpack.decode(saved.body, type=list[bytes])
             state, seq = decode_state(book), saved.seq
+            restore_archive(state, pieces)
             learner.restore(learned)
         with learner.reading():
             for _, event in events_after(log, seq):
@@ -78,14 +80,18 @@ def _step(state: BookState, learner: Learner, event: AnyEvent, *, decided: bool)
 
 
 def snapshot_saver(log: Log, state: BookState, learner: Learner, written: Future[list[int]]) -> Callable[[], None]:
-    """Take a snapshot of the state now; the result saves it, once ``written``, the last of its events, is durable."""
-    body = msgspec.msgpack.encode((encode_state(state), learner.state()))
+    """Take a snapshot of the state now; the result saves it, once ``written``, the last of its events, is durable.
+
+    Most of a state is orders packed away, which become bytes only then, when nobody waits for the state.
+    """
+    small, archive = without_archive(state)
+    first = encode_state(small), learner.state()
 
     def save() -> None:
         if written.exception() is None:
             seq = max(written.result())
             row = next(iter(log.read(seq - 1, 1)))
-            log.snapshot(Snapshot(seq, row.chain, body))
+            log.snapshot(Snapshot(seq, row.chain, msgspec.msgpack.encode((*first, *archive_pieces(archive)))))
 
     return save
 
