@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
+from typing import get_args
 
 from riskroute.errors import StateError, one_line_error
 from riskroute.live.book import apply
@@ -18,7 +19,6 @@ from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits, automatic_halt
 from riskroute.live.log import Entry, Log
 from riskroute.live.orders import (
-    EVENT_KINDS,
     Accepted,
     AnyEvent,
     ChildOrder,
@@ -43,6 +43,7 @@ Outside = Effect | Callable[[], None]
 Told = Callable[[Future[list[int]]], None]
 """Takes the rows that were written, or the reason why they were not."""
 
+_KINDS: dict[type, str] = {kind: kind.__name__.lower() for kind in get_args(AnyEvent)}
 _OUTSIDE = frozenset((Send, Cancel, Query))
 _AWAITED_BY_NOBODY = frozenset((Sent, Withheld, Reported, Settled))
 """Events that may be written a little later: venues are asked for what a crash takes of them."""
@@ -112,7 +113,7 @@ class EngineCore:
             self.learner.saw(self.state.events, event, live=True)
             kind = type(event)
             patient = patient and kind in _AWAITED_BY_NOBODY
-            entries.append(Entry(EVENT_KINDS[kind], _key(event), encode_event(event), max(event.at, 0)))
+            entries.append(Entry(_KINDS[kind], _key(event), encode_event(event), max(event.at, 0)))
             for effect in effects:
                 if type(effect) in _OUTSIDE:
                     outside.append(effect)

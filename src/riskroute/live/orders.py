@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b32encode
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
@@ -338,9 +338,6 @@ AnyEvent = (
     | Halted
     | Resumed
 )
-
-EVENT_KINDS: dict[type, str] = {kind: kind.__name__.lower() for kind in get_args(AnyEvent)}
-"""What rows of the log call an event."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)
