@@ -7,6 +7,7 @@ in UTC. All records are frozen, and become bytes and back without loss.
 from __future__ import annotations
 
 from base64 import b32encode
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -369,9 +370,15 @@ def order_digest(order: ParentOrder) -> bytes:
 
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
     """The best bid and the best ask of all venues; 0 where there is none."""
-    bids = [price for quote in quotes for price, size in quote.bids if size > 0]
-    asks = [price for quote in quotes for price, size in quote.asks if size > 0]
-    return max(bids, default=0), min(asks, default=0)
+    bid = ask = 0
+    for quote in quotes:
+        for price, size in quote.bids:
+            if size > 0 and price > bid:
+                bid = price
+        for price, size in quote.asks:
+            if size > 0 and (price < ask or not ask):
+                ask = price
+    return bid, ask
 
 
 def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:
@@ -382,5 +389,10 @@ def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:
     >>> child_id("main", "A-17", 2, 0)
     'QWDU4QQC322WBCGN-2-0'
     """
-    digest = blake2b(f"{stream}\x1f{parent}".encode(), digest_size=10).digest()
-    return f"{b32encode(digest).decode()}-{slot}-{attempt}"
+    return f"{_id_of_parent(stream, parent)}-{slot}-{attempt}"
+
+
+@lru_cache(4096)
+def _id_of_parent(stream: str, parent: str) -> str:
+    """What the ids of all children of an order begin with."""
+    return b32encode(blake2b(f"{stream}\x1f{parent}".encode(), digest_size=10).digest()).decode()
