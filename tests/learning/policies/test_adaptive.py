@@ -26,6 +26,7 @@ from riskroute import (
 from riskroute.learning.actions import as_action
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
+from riskroute.learning.policies.adaptive_duel_compiled import CompiledDuel
 from riskroute.policies import Adaptive
 from riskroute.routing import routing_actions
 
@@ -154,6 +155,23 @@ def test_imagined_rounds_are_a_gaussian_update(rounds: int) -> None:
         expected = np.linalg.inv(precision + rounds / fight.noise[action] * np.outer(a, a))
         fight.imagine(action, rounds)
         np.testing.assert_allclose(fight.covariance, expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", [AdaptiveDuel, CompiledDuel])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_portion_explores_no_longer_than_it_teaches(kind: type[AdaptiveDuel], seed: int) -> None:
+    """Until the variance of the rival has fallen to a twentieth: some 20 rounds of 1,000 if it was seen once."""
+    rng = np.random.default_rng(seed)
+    firmness = np.diag([2000.0, *rng.uniform(0.8, 1.2, 5)])
+    belief = Belief(np.array([0.5, *rng.uniform(0, 0.4, 5)]), firmness, rng.uniform(-0.1, 0.1, 6), firmness / 2, 1.0, 4e3)
+    policy = Adaptive().start(Setting(actions=Actions(np.eye(6)), horizon=10**6))
+    order = np.argsort(belief.score(2.0), kind="stable")
+    counts = kind(policy, belief, order, 5.0).fill(rng, np.array([1000]))
+    (rival,) = np.flatnonzero(counts[1:]) + 1
+    variance = 1 + belief.var_coef[order[rival]]
+    known = belief.score_covariance(2.0)[order[rival], order[rival]]
+    assert counts[rival] == math.ceil(20 * (2 * variance**2 + 4 * variance) / known) < 40
+    assert counts.sum() == 1000
 
 
 def test_portions_are_nearly_equal() -> None:

@@ -43,7 +43,7 @@ def test_compiled_duels_fill_plans_alike(dim: int, budget: float | None) -> None
     rng = np.random.default_rng(dim)
     actions = Actions.scaled(rng.standard_normal((60, dim)))
     explored = 0
-    for firmness in (3.0, 30.0, 300.0, 30_000.0):
+    for firmness in (3.0, 30.0, 300.0, 30_000.0, 0.1):
         belief = some_belief(rng, dim, firmness)
         policy = Adaptive(budget=budget, patience=30.0).start(Setting(actions=actions, horizon=20_000), seed=1)
         order = np.argsort(actions.scores(belief.score(2.0)), kind="stable")
@@ -54,7 +54,7 @@ def test_compiled_duels_fill_plans_alike(dim: int, budget: float | None) -> None
             compiled = CompiledDuel(*given).fill(np.random.default_rng(7), portions)
             assert compiled.tolist() == plain.tolist()
             explored += int(plain[1:].sum() > 0)
-    assert 2 <= explored <= 14  # of 16 plans
+    assert 2 <= explored <= 18  # of 20 plans
 
 
 @pytest.mark.parametrize("draws", [1, 2, 5, 128])

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from riskroute.arrays import Integers, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
+from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.tally import ActionBatch
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 CAUTION = 2.0
 """Factor on the logarithm of the rounds ahead, over the rewards behind a difference; see `AdaptiveDuel`."""
+
+ENOUGH = 20.0
+"""A portion explores until the variance of what it plays has fallen to one part in so many and one, and no further."""
 
 
 class AdaptiveDuel:
@@ -31,6 +35,11 @@ class AdaptiveDuel:
     the Gaussian ``sqrt(log N / n)`` but by ``log N / n`` as well, up to constants. The variance of a difference that is
     known as well as from ``n`` rewards of the rival is therefore multiplied by ``1 + 2 log N / n``, where ``N`` is the
     number of rounds that a mistake would last.
+
+    A portion is as long as a plan makes it, and late plans are long. Where means lie many noise deviations apart, a few
+    rounds of a rival tell all there is to know about it, and hundreds of them may cost more than the rest of the run.
+    So a rival gets no more rounds of a portion than bring the variance of its mean-variance down to a twentieth; the
+    leader plays the others.
     """
 
     def __init__(self, policy: Adaptive, belief: Belief, actions: ActionBatch, loss: float) -> None:
@@ -60,7 +69,7 @@ class AdaptiveDuel:
             rival, part = self.mixture()
             if rival == 0:  # none is worth its cost
                 break
-            some = int(rng.binomial(portion, part))
+            some = min(int(rng.binomial(portion, part)), self.enough(rival))
             for action, played in ((rival, some), (0, portion - some)):
                 counts[action] += played
                 self.imagine(action, played)
@@ -79,6 +88,12 @@ class AdaptiveDuel:
         ratio[parts <= 0] = np.inf
         best = int(np.argmin(ratio))
         return int(np.flatnonzero(pays)[best]), max(float(parts[best]), 0.0)
+
+    def enough(self, rival: int) -> int:
+        """Return the rounds of a rival after which it is known well for now."""
+        lever = float(self.features[rival] @ self.covariance @ self.features[rival])
+        noise = ENOUGH * float(self.noise[rival])
+        return LONGEST_HORIZON if lever * LONGEST_HORIZON <= noise else math.ceil(noise / lever)
 
     def worth(self) -> tuple[Vector, Vector]:
         """Return how fast the expected loss falls per round of each action: now, and on average until it is gone."""

@@ -15,7 +15,7 @@ from numba.extending import register_jitable
 
 from riskroute.arrays import Integers, Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
-from riskroute.learning.policies.adaptive_duel import CAUTION, AdaptiveDuel
+from riskroute.learning.policies.adaptive_duel import CAUTION, ENOUGH, AdaptiveDuel
 from riskroute.learning.small_matrices import padded_length
 from riskroute.learning.tally import ActionBatch
 from riskroute.validation import kernel_array
@@ -56,18 +56,10 @@ class CompiledDuel(AdaptiveDuel):
             table,
             products,
         )
-        state = features, covariance, columns, table, products, caution, overlap, loss, float(policy.patience * ahead)
         budget = math.inf if policy.budget is None else float(policy.budget)
+        state = features, covariance, columns, table, products
         counts = np.zeros(n, dtype=np.int64)
-        rival, some, others = 0, 0, 0
-        for portion in portions.tolist():
-            rival, part = _next_mixture(*state, budget, rival, some, others)
-            if rival == 0:  # none is worth its cost
-                break
-            some = int(rng.binomial(portion, part))
-            others = portion - some
-            counts[rival] += some
-            counts[0] += others
+        _fill(rng, portions, *state, caution, overlap, loss, float(policy.patience * ahead), budget, counts)
         return counts
 
 
@@ -185,7 +177,9 @@ def _imagine(
 
 
 @njit(cache=True, error_model="numpy")
-def _next_mixture(
+def _fill(
+    rng: np.random.Generator,
+    portions: Integers,
     features: Matrix,
     covariance: Matrix,
     columns: Matrix,
@@ -196,16 +190,29 @@ def _next_mixture(
     loss: float,
     rounds: float,
     budget: float,
-    rival: int,
-    some: int,
-    others: int,
-) -> tuple[int, float]:
-    """Take the last portion as observed, if any, and return the rival of the next and its fraction; 0 if none pays."""
-    n = len(features)
-    if rival > 0:
+    counts: Integers,
+) -> None:
+    """Write the rounds of each action, portion by portion."""
+    for portion in portions:
+        rival, part = _mixture(table, products, len(features), overlap, loss, rounds, budget)
+        if rival == 0:  # none is worth its cost
+            return
+        some = rng.binomial(portion, part)
+        lever, noise = table[_LEVER, rival], ENOUGH * table[_NOISE, rival]
+        if some * lever > noise:  # so many rounds would tell no more
+            some = min(some, math.ceil(noise / lever))
+        counts[rival] += some
+        counts[0] += portion - some
         _imagine(features, covariance, columns, table, products, rival, some)
-        _imagine(features, covariance, columns, table, products, 0, others)
-        _update_losses(table, n, caution)
+        _imagine(features, covariance, columns, table, products, 0, portion - some)
+        _update_losses(table, len(features), caution)
+
+
+@register_jitable(error_model="numpy")
+def _mixture(
+    table: Matrix, products: Matrix, n: int, overlap: float, loss: float, rounds: float, budget: float
+) -> tuple[int, float]:
+    """Return the rival of the next portion and its fraction of the rounds; 0 and 0 if none is worth it."""
     fast, slow = table[_FAST], table[_SLOW]
     for k in range(len(fast)):
         fast[k], slow[k] = 0.0, 0.0
