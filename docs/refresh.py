@@ -161,6 +161,7 @@ def reference() -> None:
 BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers", "backtest", "live_log", "live")
 EVIDENCE = {
     "evidence": "evidence.md",
+    "against_thompson": "evidence.md",
     "slopes": "evidence.md",
     "guarantee": "guarantee.md",
     "headroom": "evidence.md",

@@ -8,6 +8,7 @@ compiler turns it into vector instructions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numba import njit
@@ -49,12 +50,16 @@ class SeparableScores:
     highs: Units
     scale: float
 
+    @cached_property
+    def _room(self) -> tuple[int, int]:
+        """Fewest and most lots that fit within the bounds."""
+        return int(self.lows.sum()), int(self.highs.sum())
+
     def best_each(self, coefs: Floats) -> Integers:
         """Shares ``(n, m)`` of the best allocation for each of several scores ``(n, 2 m)``; of equals, the first."""
-        slots = len(self.lows)
-        if not self.lows.sum() <= self.units <= self.highs.sum():
-            room = f"{self.lows.sum()} to {self.highs.sum()}"
-            raise InputError(f"bounds must leave room for {self.units} units, was {room}")
+        slots, (fewest, most) = len(self.lows), self._room
+        if not fewest <= self.units <= most:
+            raise InputError(f"bounds must leave room for {self.units} units, was {fewest} to {most}")
         coefs = finite_array("coefs", coefs, ndim=2)
         if coefs.shape[1] != 2 * slots:
             raise InputError(f"coefs must have {2 * slots} columns, had {coefs.shape[1]}")

@@ -36,30 +36,24 @@ class CompiledDuel(AdaptiveDuel):
         policy, belief, actions, loss = self._given
         known, ahead = policy.setting, policy.ahead()
         rho, n, dim = known.risk_tolerance, len(actions), belief.dim
-        features = kernel_array("features", known.actions.features(actions), (n, dim))
-        covariance = belief.score_covariance(rho)
-        columns, table = np.zeros((2 * dim, padded_length(n))), np.zeros((_ROWS, padded_length(n)))
-        products = np.zeros((n, padded_length(n)))
-        caution = CAUTION * math.log(max(ahead, 2))
-        loss, overlap = _begin(
-            features,
-            covariance,
+        counts = np.zeros(n, dtype=np.int64)
+        _fill(
+            rng,
+            portions,
+            kernel_array("features", known.actions.features(actions), (n, dim)),
+            belief.score_covariance(rho),
             belief.score(rho),
             belief.mean_coef,
             belief.var_coef,
             rho,
             known.base_variance,
             LEAST_VARIANCE * belief.variance,
-            caution,
+            CAUTION * math.log(max(ahead, 2)),
             loss,
-            columns,
-            table,
-            products,
+            float(policy.patience * ahead),
+            math.inf if policy.budget is None else float(policy.budget),
+            counts,
         )
-        budget = math.inf if policy.budget is None else float(policy.budget)
-        state = features, covariance, columns, table, products
-        counts = np.zeros(n, dtype=np.int64)
-        _fill(rng, portions, *state, caution, overlap, loss, float(policy.patience * ahead), budget, counts)
         return counts
 
 
@@ -97,7 +91,7 @@ def _add_squares(fast: Vector, slow: Vector, products: Vector, slope: float, mea
         slow[k] += square * mean_slope
 
 
-@njit(cache=True, error_model="numpy")
+@register_jitable(error_model="numpy")
 def _begin(
     features: Matrix,
     covariance: Matrix,
@@ -182,19 +176,26 @@ def _fill(
     portions: Integers,
     features: Matrix,
     covariance: Matrix,
-    columns: Matrix,
-    table: Matrix,
-    products: Matrix,
+    score: Vector,
+    mean_coef: Vector,
+    var_coef: Vector,
+    risk_tolerance: float,
+    base_variance: float,
+    least_variance: float,
     caution: float,
-    overlap: float,
     loss: float,
     rounds: float,
     budget: float,
     counts: Integers,
 ) -> None:
     """Write the rounds of each action, portion by portion."""
+    n, dim = features.shape
+    columns, table = np.zeros((2 * dim, padded_length(n))), np.zeros((_ROWS, padded_length(n)))
+    products = np.zeros((n, padded_length(n)))
+    believed = score, mean_coef, var_coef, risk_tolerance, base_variance, least_variance
+    loss, overlap = _begin(features, covariance, *believed, caution, loss, columns, table, products)
     for portion in portions:
-        rival, part = _mixture(table, products, len(features), overlap, loss, rounds, budget)
+        rival, part = _mixture(table, products, n, overlap, loss, rounds, budget)
         if rival == 0:  # none is worth its cost
             return
         some = rng.binomial(portion, part)
@@ -205,7 +206,7 @@ def _fill(
         counts[0] += portion - some
         _imagine(features, covariance, columns, table, products, rival, some)
         _imagine(features, covariance, columns, table, products, 0, portion - some)
-        _update_losses(table, len(features), caution)
+        _update_losses(table, n, caution)
 
 
 @register_jitable(error_model="numpy")
