@@ -163,7 +163,8 @@ def test_a_portion_explores_no_longer_than_it_teaches(kind: type[AdaptiveDuel], 
     """Until the variance of the rival has fallen to a twentieth: some 20 rounds of 1,000 if it was seen once."""
     rng = np.random.default_rng(seed)
     firmness = np.diag([2000.0, *rng.uniform(0.8, 1.2, 5)])
-    belief = Belief(np.array([0.5, *rng.uniform(0, 0.4, 5)]), firmness, rng.uniform(-0.1, 0.1, 6), firmness / 2, 1.0, 4e3)
+    mean, var = np.array([0.5, *rng.uniform(0, 0.4, 5)]), rng.uniform(-0.1, 0.1, 6)
+    belief = Belief(mean, firmness, var, firmness / 2, 1.0, 4000.0)
     policy = Adaptive().start(Setting(actions=Actions(np.eye(6)), horizon=10**6))
     order = np.argsort(belief.score(2.0), kind="stable")
     counts = kind(policy, belief, order, 5.0).fill(rng, np.array([1000]))
