@@ -187,9 +187,9 @@ def test_tails_that_are_no_worse_than_those_of_simple_rules_cost_little() -> Non
         for number in range(1000, 1300):
             router.route(moment(number))
     assert free.tails == {}
-    ((price, _, excess),) = bound.tails.values()
-    assert price < 0.3  # it began there, and nothing is riskier than the rule
-    assert excess <= 0.0
+    (guard,) = bound.tails.values()
+    assert guard.price < 0.3  # it began there, and nothing is riskier than the rule
+    assert guard.excess <= 0.0
     waits = [sum(router.route(moment(2000)).limit.values()) for router in (free, bound)]
     assert waits[1] <= waits[0]
 

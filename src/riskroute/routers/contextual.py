@@ -15,13 +15,14 @@ from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
 from riskroute.routers.contextual_desk import ContextualDesk
 from riskroute.routers.dark_belief import DarkBelief, Use
+from riskroute.routers.dark_first import quickest_venue
 from riskroute.routers.lit_belief import MOST_VENUES, LitBelief
 from riskroute.routers.moment import horizon_class, moment_of
 from riskroute.routers.patience import PatientPlan
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Public, Router
-from riskroute.routers.tails_compiled import SHORTFALL
+from riskroute.routers.tail_guard import EVERY, TailGuard
 from riskroute.seeding import seed_stream
 from riskroute.validation import list_of, real_number, true_or_false, whole_number
 
@@ -32,14 +33,9 @@ GUARDED = 0.15
 """Basis points charged at least for a squared basis point where tails are guarded.
 
 What children cost beyond a level is added up over places, which overlooks that a plan with several of them is safer;
-variance does not."""
+variance does not. As the price of tails falls, so does this."""
 
-_FIRST = (0.3, 2.0, 0.0)  # price of tails, level, and excess so far
-_EVERY = 4  # orders between two changes of them
-_STEP, _MOST_STEP = 0.03, 0.1  # relative change of the price for an excess of a basis point, and the largest
-_LEVEL_STEP = 0.3  # deviations of the mid by which a level rises that is always exceeded
-_SMOOTH = 0.95
-_LEAST_PRICE, _MOST_PRICE = 1e-3, 1e2
+_CHARGED = 0.1  # price of tails below which less is charged
 
 
 @dataclass
@@ -89,7 +85,7 @@ take_limits={}, rest='sweep', trade_through=False)
 
     name: ClassVar[str] = "contextual-greedy"
     feedback: ClassVar[str] = "F3"
-    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "venues", "kept", "tails", "routed")
+    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "tail_state", "venues", "kept", "routed")
     kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
     guard_tails: bool = parameter(True, true_or_false)
     tail_room: float = parameter(0.0, real_number, minimum=0)
@@ -105,10 +101,8 @@ take_limits={}, rest='sweep', trade_through=False)
     """By order under way: its horizon, and what resting children need to be understood when outcomes are public."""
     routed: int = field(init=False, repr=False)
     """Orders so far."""
-    tails: dict[str, list[float]] = field(init=False, repr=False)
-    """What keeps tails in bounds, by class of horizon and size: dollars charged for a dollar of expected shortfall, the
-    basis points that one order in twenty of the simple rule costs more than, and by how much the expected shortfall
-    of plans exceeded the rule's of late."""
+    tails: dict[str, TailGuard] = field(init=False, repr=False)
+    """What keeps tails in bounds, by class of horizon and size."""
 
     def begin(self) -> None:
         self.lit_beliefs, self.dark_beliefs, self.venues = {}, {}, []
@@ -135,7 +129,8 @@ take_limits={}, rest='sweep', trade_through=False)
         self._mind_tails(desk, chosen)
         self.routed += 1
         about = {"symbol": context.symbol, "horizon": context.horizon, "time": context.time}
-        self.kept[context.order] = {**about, **desk.notes}
+        guarded = {"kind": self._class(context), "per_bp": desk.per_bp} if self._guards(context) else {}
+        self.kept[context.order] = {**about, **guarded, **desk.notes}
         while len(self.kept) > MOST_WAITING:
             self.kept.pop(next(iter(self.kept)))
         return desk.plan(chosen, pools)
@@ -154,31 +149,38 @@ take_limits={}, rest='sweep', trade_through=False)
     def _class(self, context: Context) -> str:
         return f"{horizon_class(context.horizon)} {round(math.log2(context.shares))}"
 
+    def _guards(self, context: Context) -> bool:
+        return self.guard_tails and context.horizon > 0
+
+    def _guard(self, context: Context) -> TailGuard:
+        return self.tails.setdefault(self._class(context), TailGuard())
+
     def _price(self, desk: ContextualDesk) -> float:
         """Dollars charged for a squared dollar."""
-        return (max(self.kappa, GUARDED) if desk.weight > 0 else self.kappa) * desk.per_bp
+        if not self._guards(desk.context):
+            return self.kappa * desk.per_bp
+        guarded = GUARDED * min(self._guard(desk.context).price / _CHARGED, 1.0)
+        return max(self.kappa, guarded) * desk.per_bp
 
     def _tail_charge(self, context: Context) -> tuple[float, float]:
         """What a dollar beyond a level is charged, and the level in basis points."""
-        if not self.guard_tails or context.horizon <= 0:
+        if not self._guards(context):
             return 0.0, 0.0
-        price, level, _ = self.tails.get(self._class(context), _FIRST)
-        return price / SHORTFALL, level
+        guard = self._guard(context)
+        return guard.charge, guard.level
 
     def _mind_tails(self, desk: ContextualDesk, chosen: PatientPlan) -> None:
-        """Raise or lower the price of tails by how far that of a plan is from what is allowed."""
-        if not self.guard_tails or desk.context.horizon <= 0:
+        """Raise or lower the price of tails by how far that of a plan is from what is allowed, at times."""
+        if not self._guards(desk.context) or self.routed % EVERY:
             return
-        if self.routed % _EVERY:
-            return
-        key, move = self._class(desk.context), max(desk.move_bps, 1e-3)
-        price, level, excess = self.tails.get(key, _FIRST)
-        ours = desk.beyond(chosen, level)[1]
-        chance, allowed = desk.beyond(desk.simple_rule(self.kappa * desk.per_bp), level)
-        excess = _SMOOTH * excess + (1 - _SMOOTH) * ((ours - allowed) / SHORTFALL - self.tail_room)
-        price *= math.exp(min(max(_STEP * excess, -_MOST_STEP), _MOST_STEP))
-        level += _LEVEL_STEP * move * (chance - SHORTFALL)
-        self.tails[key] = [min(max(price, _LEAST_PRICE), _MOST_PRICE), level, excess]
+        guard = self._guard(desk.context)
+        rule = desk.simple_rule(self.kappa * desk.per_bp)
+        chance, allowed = desk.beyond(rule, guard.level)
+        alone = desk.posted_by_rule(rule)
+        posted = None if alone is None else desk.beyond(alone, guard.level)[1]
+        ours = desk.beyond(chosen, guard.level)[1]
+        move = max(desk.move_bps, 1e-3)
+        guard.look(ours, allowed, chance=chance, move=move, posted=posted, room=self.tail_room)
 
     # learning
 
@@ -190,6 +192,8 @@ take_limits={}, rest='sweep', trade_through=False)
         if kept is None:
             return
         _, dark = self.beliefs(kept["symbol"])
+        if profit is not None and kept.get("kind") in self.tails:
+            self.tails[kept["kind"]].learn_plan(-profit * kept["per_bp"])
         for child in children:
             if child.sent and child.kind == "dark":
                 dark.learn(child.place, 0.0, sent=child.sent, filled=child.filled, time=kept["time"])
@@ -214,11 +218,30 @@ take_limits={}, rest='sweep', trade_through=False)
             if context.order not in self._under_way:
                 del self.kept[context.order]
         lit.see(public, moment)
+        self._see_rule(public)
+
+    def _see_rule(self, public: Public) -> None:
+        """Learn what an order posted as by the simple rule would have cost."""
+        context, guard = public.context, self.tails.get(self._class(public.context))
+        venue = quickest_venue(context)
+        queue = public.queues.get(venue)
+        if guard is None or queue is None or public.later is None:
+            return
+        filled = queue.filled(context.shares)
+        fee = float(context.books.makers[context.books.venues.index(venue)])
+        paid = filled * (fee + context.sign * (queue.price - context.mid))
+        cost = paid + (context.shares - filled) * public.later.sweep
+        guard.learn_posted(cost * 1e4 / (context.shares * context.mid))
 
     @property
     def lit_state(self) -> dict[str, Any]:
         """What is believed of lit venues, by symbol, as plain values."""
         return {symbol: belief.state() for symbol, belief in self.lit_beliefs.items()}
+
+    @property
+    def tail_state(self) -> dict[str, Any]:
+        """What keeps tails in bounds, as plain values."""
+        return {kind: guard.state() for kind, guard in self.tails.items()}
 
     @property
     def dark_state(self) -> dict[str, Any]:
@@ -236,12 +259,7 @@ take_limits={}, rest='sweep', trade_through=False)
             lit.pool()
         self.kept = {str(order): dict(kept) for order, kept in memory["kept"].items()}
         self.routed = whole_number("routed", memory["routed"], minimum=0)
-        self.tails = {str(key): _read_tail(tail) for key, tail in memory["tails"].items()}
-
-
-def _read_tail(tail: Any) -> list[float]:
-    price, level, excess = list_of("tail", tail, float, "numbers")
-    return [real_number("price", price, above=0), real_number("level", level), real_number("excess", excess)]
+        self.tails = {str(kind): TailGuard.restore(one) for kind, one in memory["tail_state"].items()}
 
 
 @dataclass

@@ -215,6 +215,11 @@ class ContextualDesk:
             rules.append(PatientPlan(even, before=False))
         return rules
 
+    @staticmethod
+    def posted_by_rule(rule: PatientPlan) -> PatientPlan | None:
+        """Return what a simple rule posts, without trying pools before; None if it posts nothing."""
+        return PatientPlan(rule.units, before=False) if rule.before and rule.units.any() else None
+
     def plan(self, chosen: PatientPlan, tried: tuple[str, ...]) -> Plan:
         """Return the child orders of a plan that tries some pools, if it has anything to try them with."""
         context = self.context

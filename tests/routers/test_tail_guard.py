@@ -1,0 +1,114 @@
+"""The price of tails: what raises and lowers it, what corrects it, and states that are none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from riskroute.errors import InputError
+from riskroute.routers.context import Context, read_context
+from riskroute.routers.contextual import GUARDED, ContextualGreedy
+from riskroute.routers.report import ChildReport, Report
+from riskroute.routers.router import Later, Public, QueueOutcome
+from riskroute.routers.tail_guard import EVERY, TailGuard
+
+
+def looked(guard: TailGuard, plan: float, rule: float, times: int, **more: Any) -> TailGuard:
+    for _ in range(times):
+        guard.look(plan, rule, chance=0.04, move=3.0, **more)
+    return guard
+
+
+def test_the_price_rises_for_plans_riskier_than_the_rule_and_falls_for_others() -> None:
+    riskier, safer = looked(TailGuard(), 0.3, 0.1, 50), looked(TailGuard(), 0.05, 0.1, 50)
+    assert riskier.price > 0.5
+    assert safer.price < 0.3
+    assert looked(TailGuard(), 0.3, 0.1, 500).price == 1.0
+    assert looked(TailGuard(), 0.3, 0.1, 50, room=4.0).price == pytest.approx(0.3)
+
+
+def test_plans_that_come_worse_than_expected_raise_the_price() -> None:
+    """Expected as risky as the rule, but three times as bad; then the rule's limit orders are as bad as that."""
+    guard, both = TailGuard(), TailGuard()
+    for one in (guard, both):
+        for _ in range(300):
+            looked(one, 0.1, 0.1, 1, posted=0.1)
+            for _ in range(EVERY):
+                one.learn_plan(one.level + 0.3)
+                one.learn_posted(one.level + (0.3 if one is both else 0.1))
+    assert guard.price > 0.9
+    assert both.price == pytest.approx(0.3)
+
+
+def test_what_costs_less_than_the_level_is_not_counted() -> None:
+    guard = TailGuard(level=2.0)
+    guard.learn_plan(1.9)
+    guard.learn_posted(-5.0)
+    assert guard.plans.came == guard.posted.came == 0.0
+    guard.learn_plan(2.5)
+    guard.learn_posted(3.0)
+    assert (guard.plans.came, guard.posted.came) == (0.5, 1.0)
+
+
+def test_the_level_settles_where_the_rule_exceeds_it_in_one_order_of_twenty_five() -> None:
+    rng, guard = np.random.default_rng(3), TailGuard(level=0.0)
+    costs = rng.exponential(size=20_000)
+    for _ in range(4000):
+        chance = float((rng.choice(costs, 50) > guard.level).mean())
+        guard.look(0.1, 0.1, chance=chance, move=1.0)
+    assert guard.level == pytest.approx(np.log(25), abs=0.3)
+
+
+def test_a_guard_comes_back_from_its_state() -> None:
+    guard = looked(TailGuard(), 0.3, 0.1, 3, posted=0.2)
+    guard.learn_plan(4.0)
+    assert TailGuard.restore(json.loads(json.dumps(guard.state()))) == guard
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"price": 0.0}, "price must be a number above 0, was 0.0"),
+        ({"level": float("nan")}, "level must be a finite number, was nan"),
+        ({"looks": -1}, "looks must be a number of at least 0, was -1"),
+        ({"posted": {"came": "x"}}, "came must be a number of at least 0, was 'x'"),
+    ],
+)
+def test_bad_states_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TailGuard.restore({**TailGuard().state(), **change})
+
+
+def sale(number: int) -> Context:
+    book = {"A": {"bids": [[10.00, 900]], "asks": [[10.02, 900]], "maker": -0.001}}
+    order = {"order": f"{number}", "side": "sell", "shares": 100, "lot": 100, "horizon": 60.0}
+    return read_context({"venues": book}, **order, features={"outflow A": 5.0}, time=number * 10**9)  # type: ignore[arg-type]
+
+
+def test_orders_and_the_rules_limit_order_are_counted_by_what_they_came_to() -> None:
+    """A sale of 100 at 10.02 of which 60 fill, with a rebate of 0.1 cents; 40 are swept 5 cents below the mid."""
+    router = ContextualGreedy()
+    router.route(sale(0))
+    (guard,) = router.tails.values()
+    guard.level = 1.0
+    queue = {"A": QueueOutcome(10.02, 900, 960)}
+    router.see(Public(sale(0), {"A": {"limit": (0.0,)}}, queue, Later(9.98, 0.05)))
+    cost = (60 * (-0.01 - 0.001) + 40 * 0.05) * 1e4 / (100 * 10.01)
+    assert guard.posted.came == pytest.approx(cost - 1.0)
+    child = ChildReport(0, "take", "A", 100, 100, 9.98, 0.0, 0, 1)
+    router.learn(Report("0", (child,), complete=True, profit=-3.0))
+    assert guard.plans.came == pytest.approx(3.0 * 1e4 / (100 * 10.01) - 1.0)
+
+
+def test_variance_is_charged_less_as_tails_turn_out_to_be_safe() -> None:
+    router = ContextualGreedy(kappa=0.01)
+    desk = router.desk(sale(0))
+    assert router._price(desk) == pytest.approx(GUARDED * desk.per_bp)
+    (guard,) = router.tails.values()
+    guard.price = 0.05
+    assert router._price(desk) == pytest.approx(GUARDED / 2 * desk.per_bp)
+    guard.price = 0.001
+    assert router._price(desk) == pytest.approx(0.01 * desk.per_bp)
