@@ -85,7 +85,7 @@ def test_bad_states_are_refused(change: dict[str, Any], message: str) -> None:
 def sale(number: int) -> Context:
     book = {"A": {"bids": [[10.00, 900]], "asks": [[10.02, 900]], "maker": -0.001}}
     order = {"order": f"{number}", "side": "sell", "shares": 100, "lot": 100, "horizon": 60.0}
-    return read_context({"venues": book}, **order, features={"outflow A": 5.0}, time=number * 10**9)  # type: ignore[arg-type]
+    return read_context({"venues": book}, **order, features={"outflow A": 5.0}, time=number * 10**9)
 
 
 def test_orders_and_the_rules_limit_order_are_counted_by_what_they_came_to() -> None:

@@ -170,6 +170,6 @@ def test_guarded_it_posts_where_limit_orders_are_safe() -> None:
             plans[guard] = router.route(moment(number)).limit
     assert plans[False] == {"B": 100}
     assert plans[True] == {"A": 100}
-    (guard,) = router.tails.values()
-    assert guard.price > 0.001
-    assert guard.excess < 0.5
+    (tails,) = router.tails.values()
+    assert tails.price > 0.001
+    assert tails.excess < 0.5
