@@ -13,7 +13,7 @@ from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual import GUARDED, ContextualGreedy
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import Later, Public, QueueOutcome
-from riskroute.routers.tail_guard import EVERY, TailGuard
+from riskroute.routers.tail_guard import EVERY, EXCEEDED, TailGuard
 
 
 def looked(guard: TailGuard, plan: float, rule: float, times: int, **more: Any) -> TailGuard:
@@ -103,12 +103,23 @@ def test_orders_and_the_rules_limit_order_are_counted_by_what_they_came_to() -> 
     assert guard.plans.came == pytest.approx(3.0 * 1e4 / (100 * 10.01) - 1.0)
 
 
+def test_the_level_begins_where_the_first_order_has_it() -> None:
+    router = ContextualGreedy()
+    desk = router.desk(sale(0))
+    rule = desk.simple_rule(0.0)
+    level = desk.level_exceeded(rule, EXCEEDED)
+    assert desk.beyond(rule, level)[0] <= EXCEEDED < desk.beyond(rule, level - 1e-3)[0]
+    router.route(sale(0))
+    (guard,) = router.tails.values()
+    assert guard.level == pytest.approx(level, abs=0.3 * desk.move_bps * EXCEEDED)
+
+
 def test_variance_is_charged_less_as_tails_turn_out_to_be_safe() -> None:
     router = ContextualGreedy(kappa=0.01)
     desk = router.desk(sale(0))
     assert router._price(desk) == pytest.approx(GUARDED * desk.per_bp)
     (guard,) = router.tails.values()
-    guard.price = 0.05
-    assert router._price(desk) == pytest.approx(GUARDED / 2 * desk.per_bp)
+    guard.price = 0.08
+    assert router._price(desk) == pytest.approx(0.8 * GUARDED * desk.per_bp)
     guard.price = 0.001
-    assert router._price(desk) == pytest.approx(0.01 * desk.per_bp)
+    assert router._price(desk) == pytest.approx(0.67 * GUARDED * desk.per_bp)

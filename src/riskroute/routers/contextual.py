@@ -22,7 +22,7 @@ from riskroute.routers.patience import PatientPlan
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Public, Router
-from riskroute.routers.tail_guard import EVERY, TailGuard
+from riskroute.routers.tail_guard import EVERY, EXCEEDED, TailGuard
 from riskroute.seeding import seed_stream
 from riskroute.validation import list_of, real_number, true_or_false, whole_number
 
@@ -33,9 +33,9 @@ GUARDED = 0.15
 """Basis points charged at least for a squared basis point where tails are guarded.
 
 What children cost beyond a level is added up over places, which overlooks that a plan with several of them is safer;
-variance does not. As the price of tails falls, so does this."""
+variance does not. As the price of tails falls, so does this, to two thirds."""
 
-_CHARGED = 0.1  # price of tails below which less is charged
+_CHARGED, _LEAST_CHARGED = 0.1, 0.67  # price of tails below which less is charged, and the least part of it
 
 
 @dataclass
@@ -159,7 +159,7 @@ take_limits={}, rest='sweep', trade_through=False)
         """Dollars charged for a squared dollar."""
         if not self._guards(desk.context):
             return self.kappa * desk.per_bp
-        guarded = GUARDED * min(self._guard(desk.context).price / _CHARGED, 1.0)
+        guarded = GUARDED * min(max(self._guard(desk.context).price / _CHARGED, _LEAST_CHARGED), 1.0)
         return max(self.kappa, guarded) * desk.per_bp
 
     def _tail_charge(self, context: Context) -> tuple[float, float]:
@@ -175,6 +175,8 @@ take_limits={}, rest='sweep', trade_through=False)
             return
         guard = self._guard(desk.context)
         rule = desk.simple_rule(self.kappa * desk.per_bp)
+        if not guard.looks:
+            guard.level = desk.level_exceeded(rule, EXCEEDED)
         chance, allowed = desk.beyond(rule, guard.level)
         alone = desk.posted_by_rule(rule)
         posted = None if alone is None else desk.beyond(alone, guard.level)[1]

@@ -24,6 +24,8 @@ from riskroute.routers.patience_compiled import plan_under_draw_compiled, restin
 from riskroute.routers.plan import Plan
 from riskroute.routers.tails_compiled import limit_beyond_compiled, plan_beyond_compiled
 
+_BISECTIONS = 20
+
 
 class ContextualDesk:
     """An order on its books, before what a router believes of its symbol.
@@ -188,6 +190,14 @@ class ContextualDesk:
             level / self.per_bp,
         )
         return chance, more * self.per_bp
+
+    def level_exceeded(self, plan: PatientPlan, chance: float) -> float:
+        """Basis points that a plan is believed to cost more than with some chance, by bisection."""
+        low = -(high := 100 * max(self.move_bps, 1.0))
+        for _ in range(_BISECTIONS):
+            level = (low + high) / 2
+            low, high = (level, high) if self.beyond(plan, level)[0] > chance else (low, level)
+        return high
 
     @property
     def move_bps(self) -> float:

@@ -24,10 +24,12 @@ from riskroute.validation import real_number
 EVERY = 4
 """Orders between two looks at tails."""
 
+EXCEEDED = 0.04
+"""How often the rule exceeds the level."""
+
 _STEP, _MOST_STEP = 0.03, 0.1  # relative change of the price for an excess of a basis point, and the largest
 _LEVEL_STEP, _LEAST_STEP = 0.3, 0.03  # deviations of the mid by which a level rises that is always exceeded: at first
-_SETTLING = 10  # looks after which steps of the level are half as long
-_EXCEEDED = 0.04  # how often the rule exceeds the level
+_SETTLING = 25  # looks after which steps of the level are half as long
 _SMOOTH = 0.95
 _MEMORY = 0.998  # how much of what was counted is kept from one look to the next
 _PRIOR = 100.0  # orders that the law of fills is worth
@@ -144,7 +146,7 @@ class TailGuard:
         step = min(max(_STEP * self.excess, -_MOST_STEP), _MOST_STEP)
         self.price = min(max(self.price * math.exp(step), _LEAST_PRICE), _MOST_PRICE)
         rise = max(_LEVEL_STEP / (1 + self.looks / _SETTLING), _LEAST_STEP)
-        self.level += rise * move * (chance - _EXCEEDED)
+        self.level += rise * move * (chance - EXCEEDED)
         self.looks += 1
         self.plans.expect(plan)
         if posted is not None:
