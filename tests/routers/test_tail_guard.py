@@ -108,7 +108,7 @@ def test_the_level_begins_where_the_first_order_has_it() -> None:
     desk = router.desk(sale(0))
     rule = desk.simple_rule(0.0)
     level = desk.level_exceeded(rule, EXCEEDED)
-    assert desk.beyond(rule, level)[0] <= EXCEEDED < desk.beyond(rule, level - 1e-3)[0]
+    assert desk.beyond(rule, level)[0] <= EXCEEDED < desk.beyond(rule, level - 0.01)[0]
     router.route(sale(0))
     (guard,) = router.tails.values()
     assert guard.level == pytest.approx(level, abs=0.3 * desk.move_bps * EXCEEDED)
