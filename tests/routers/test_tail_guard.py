@@ -106,7 +106,7 @@ def test_orders_and_the_rules_limit_order_are_counted_by_what_they_came_to() -> 
 def test_the_level_begins_where_the_first_order_has_it() -> None:
     router = ContextualGreedy()
     desk = router.desk(sale(0))
-    rule = desk.simple_rule(0.0)
+    rule = desk.simple_rule(router.kappa * desk.per_bp)
     level = desk.level_exceeded(rule, EXCEEDED)
     assert desk.beyond(rule, level)[0] <= EXCEEDED < desk.beyond(rule, level - 0.01)[0]
     router.route(sale(0))
