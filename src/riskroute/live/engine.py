@@ -28,6 +28,7 @@ from riskroute.live.learner import Learner, router_bytes
 from riskroute.live.limits import Limits, order_refusal, quotes_too_old
 from riskroute.live.log import Log
 from riskroute.live.order_checks import checked_order
+from riskroute.live.order_ids import order_digest
 from riskroute.live.orders import (
     NANO,
     Accepted,
@@ -36,14 +37,17 @@ from riskroute.live.orders import (
     ExecutionReport,
     Expired,
     Halted,
+    MarketTrade,
     ParentOrder,
+    Quoted,
     Recalled,
     Reported,
     Resumed,
     Unanswered,
-    order_digest,
 )
+from riskroute.live.public import PUBLIC_AFTER
 from riskroute.live.recovery import recover
+from riskroute.live.tape import Tape
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.router import Router
 
@@ -52,6 +56,10 @@ REVIVE_SECONDS = 0.5
 
 BACKOFF = 5
 """A child of which nothing is heard is asked for after the patience, then after twice that, up to 2^5 times."""
+
+
+MOST_UNSEEN = 10_000
+"""Orders whose public outcomes are awaited, at most."""
 
 
 class RefusedError(StateError):
@@ -95,6 +103,8 @@ class Engine(EngineLife):
         How long the lease lasts; it is renewed in good time. Without end unless another engine stands by.
     reopen : Callable[[], Log], optional
         Opens the log anew, after a failure that leaves in doubt what was written.
+    tape : Tape, optional
+        Says what could be seen of the market until the deadline of an order, to routers that learn from it.
     """
 
     def __init__(
@@ -115,6 +125,7 @@ class Engine(EngineLife):
         owner: str = "engine",
         lease_seconds: float = math.inf,
         reopen: Callable[[], Log] | None = None,
+        tape: Tape | None = None,
     ) -> None:
         super().__init__()
         self.log, self.gateways, self.limits = log, dict(gateways), limits or Limits()
@@ -129,6 +140,7 @@ class Engine(EngineLife):
         self._lease_seconds = lease_seconds
         self._stale = 0
         self._answers: dict[str, Future[Decision]] = {}
+        self.tape = tape
 
     # life
 
@@ -213,6 +225,7 @@ class Engine(EngineLife):
             self._answers[order.key] = answer
             done = self._put(Accepted(at=now, order=order, decision=decision, children=children, digest=digest))
             self._timers_of(order.key)
+            self._await_public(order)
         done.add_done_callback(lambda written: self._answer(order.key, decision, written))
         self._wake_up()
         return answer
@@ -231,6 +244,13 @@ class Engine(EngineLife):
             if child is not None and report.child in self.state.waiting:
                 self._after(self.clock() + self.patience, "child", report.child)
         self._wake_up()
+
+    def quoted(self, symbol: str, quotes: Quotes, trades: tuple[MarketTrade, ...]) -> None:
+        """Write down books and trades that somebody told us."""
+        with self._lock:
+            if not self._started or self._closed or self.failed:
+                return  # what the market does is not lost with us
+            self._put(Quoted(at=self.clock(), symbol=symbol, quotes=quotes, trades=trades))
 
     def halt(self, reason: str, by: str) -> Future[list[int]]:
         """Stop trading: no new children, open ones come back. The future is done when the halt is durable."""
@@ -302,10 +322,22 @@ class Engine(EngineLife):
             if not heard or child.cancelling or child.order.immediate or child.final >= 0:
                 self._put(Unanswered(at=now, child=name))
                 self._after(now + (self.patience << min(times + 1, BACKOFF)), "child", name, times + 1)
+        elif kind == "public":
+            order = self._unseen.pop(name, None)
+            seen = None if order is None or self.tape is None else self.tape.seen(order, now)
+            if seen is not None:
+                self._put(seen)
         elif name in self.state.unsettled:
             self._put(
                 Expired(at=now, parent=name) if kind == "deadline" else Recalled(at=now, parent=name, kind="dark_rest")
             )
+
+    def _await_public(self, order: ParentOrder) -> None:
+        """Look at the market once more when the deadline of an order is over, if the router learns from that."""
+        if self.tape is not None and self.learner.wants_public and len(self._unseen) < MOST_UNSEEN:
+            self._unseen[order.key] = order
+            self.tape.expect(order)
+            self._after(order.deadline + PUBLIC_AFTER, "public", order.key)
 
     def known(self, order: ParentOrder) -> Future[Decision] | None:
         """The answer to an order that came before, None to a new one; its quotes do not matter."""

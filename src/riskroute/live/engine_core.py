@@ -17,7 +17,18 @@ from riskroute.live.desk import Desk
 from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits, automatic_halt
 from riskroute.live.log import Entry, Log
-from riskroute.live.orders import Accepted, AnyEvent, Halted, Planned, Sent, Settled, Shadowed, Withheld, encode_event
+from riskroute.live.orders import (
+    Accepted,
+    AnyEvent,
+    Halted,
+    ParentOrder,
+    Planned,
+    Sent,
+    Settled,
+    Shadowed,
+    Withheld,
+    encode_event,
+)
 from riskroute.live.recovery import snapshot_saver
 from riskroute.live.venues.gateway import Gateway
 
@@ -48,6 +59,8 @@ class EngineCore:
         """When a child must have been heard of: earlier timers, from before something else was asked, do not count."""
         self._asked: set[str] = set()
         """Children from before the start that were not answered for."""
+        self._unseen: dict[str, ParentOrder] = {}
+        """Orders of which public data will tell more at their deadlines."""
         self._started = self._closed = False
         self._last: Future[list[int]] | None = None
         self._thread: threading.Thread | None = None

@@ -16,7 +16,8 @@ import msgspec
 
 from riskroute.errors import DataError, RiskrouteError, StateError, one_line_error
 from riskroute.live.children import context_of, report_of
-from riskroute.live.orders import Accepted, AnyEvent, Declined, Outcome, ParentOrder, Planned, Shadowed
+from riskroute.live.orders import Accepted, AnyEvent, Declined, Outcome, ParentOrder, Planned, Seen, Shadowed
+from riskroute.live.public import public_of
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.validation import whole_number
@@ -27,6 +28,9 @@ Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
 
 Waiting = list[tuple[int, Outcome]]
 """Settled orders that are not learned yet, each with the number of the event that settled it."""
+
+Shown = list[tuple[int, Seen]]
+"""Public data that is not learned yet, each with the number of its event."""
 
 SLOW = "the router took longer than"
 """How the reason begins for which a router that is too slow is not asked any more."""
@@ -47,11 +51,14 @@ class _Saved(msgspec.Struct):
     followed: list[Followed]
     waiting: list[tuple[int, Outcome]]
     out: str
+    shown: list[tuple[int, Seen]] = []
 
 
 def _is_forgetful(kind: type[Router]) -> bool:
     """Whether routers of a kind remember nothing of an order but that there was one."""
-    ours = all(getattr(kind, name) is getattr(Router, name) for name in ("note", "absorb", "state", "prepare", "learn"))
+    ours = all(
+        getattr(kind, name) is getattr(Router, name) for name in ("note", "absorb", "see", "state", "prepare", "learn")
+    )
     return ours and not kind.memory
 
 
@@ -65,13 +72,17 @@ def router_from(kind: type[Router], body: bytes) -> Router:
     return kind.restore(json.loads(body))
 
 
-def refitted(kind: type[Router], body: bytes, followed: list[Followed], waiting: Waiting) -> bytes:
-    """Learn from settled orders: the work of a worker, which may be another process."""
+def refitted(kind: type[Router], body: bytes, followed: list[Followed], waiting: Waiting, shown: Shown) -> bytes:
+    """Learn from settled orders and public data: the work of a worker, which may be another process."""
     router = router_from(kind, body)
     for _, order, plan, at, dropped in followed:
         follow_quietly(router, order, plan, at, dropped=dropped)
-    for _, outcome in waiting:
-        learn_quietly(router, outcome)
+    told: list[tuple[int, Outcome | Seen]] = [*waiting, *shown]
+    for _, one in sorted(told, key=lambda pair: pair[0]):
+        if isinstance(one, Seen):
+            see_quietly(router, one)
+        else:
+            learn_quietly(router, one)
     router.prepare()
     return router_bytes(router)
 
@@ -101,6 +112,15 @@ def learn_quietly(router: Router, outcome: Outcome, *, prepare: bool = False) ->
     return ""
 
 
+def see_quietly(router: Router, event: Seen) -> str:
+    """Let a router learn from public data; return what it raised."""
+    try:
+        router.see(public_of(event))
+    except Exception as error:  # as above
+        return one_line_error(error) or type(error).__name__
+    return ""
+
+
 class Learner:
     """A router, and what it has not learned yet.
 
@@ -122,6 +142,7 @@ class Learner:
         self.planned = b""
         self.followed: list[Followed] = []
         self.waiting: list[tuple[int, Outcome]] = []
+        self.shown: Shown = []
         self._reading = False
 
     @contextmanager
@@ -185,6 +206,8 @@ class Learner:
             self._follow((number, event.order, event.theirs, event.decision.at, False), False)
         elif isinstance(event, Declined):
             self._follow((number, event.order, event.plan, event.at, True), live)
+        elif isinstance(event, Seen):
+            self._see(number, event)
 
     def _follow(self, decision: Followed, live: bool) -> None:
         _, order, plan, at, dropped = decision
@@ -208,10 +231,23 @@ class Learner:
         elif not self.out and (failed := learn_quietly(self.router, outcome, prepare=True)):
             self.out = f"{self.router.name} failed to learn: {failed}"
 
+    def _see(self, number: int, event: Seen) -> None:
+        """Learn from public data, or keep it for the worker."""
+        if self.refit_every:
+            self.shown.append((number, event))
+        elif not self.out and (failed := see_quietly(self.router, event)):
+            self.out = f"{self.router.name} failed to learn from public data: {failed}"
+
+    @property
+    def wants_public(self) -> bool:
+        """Whether the router learns from public data."""
+        return self.kind.feedback == "F3"
+
     def _adopt(self, event: Planned) -> None:
         self.belief, self.planned, self.out = event.belief, event.state, ""
         self.followed = [one for one in self.followed if one[0] > event.after]
         self.waiting = [one for one in self.waiting if one[0] > event.after]
+        self.shown = [one for one in self.shown if one[0] > event.after]
         if not self._reading:
             self._restore()
 
@@ -228,11 +264,13 @@ class Learner:
         """Return the work to do now, and from how many orders it learns; None while too few are settled."""
         if not self.refit_every or len(self.waiting) < self.refit_every:
             return None, 0
-        return Refit(self.kind, self.planned, list(self.followed), list(self.waiting)), len(self.waiting)
+        work = Refit(self.kind, self.planned, list(self.followed), list(self.waiting), list(self.shown))
+        return work, len(self.waiting)
 
     def state(self) -> bytes:
         """Everything, as bytes."""
-        saved = _Saved(self.belief, self.planned, router_bytes(self.router), self.followed, self.waiting, self.out)
+        router = router_bytes(self.router)
+        saved = _Saved(self.belief, self.planned, router, self.followed, self.waiting, self.out, self.shown)
         return msgspec.msgpack.encode(saved)
 
     def restore(self, body: bytes) -> None:
@@ -240,16 +278,16 @@ class Learner:
         saved = msgspec.msgpack.decode(body, type=_Saved)
         self.belief, self.planned, self.out = saved.belief, saved.planned, saved.out
         self.router = router_from(self.kind, saved.router)
-        self.followed, self.waiting = saved.followed, saved.waiting
+        self.followed, self.waiting, self.shown = saved.followed, saved.waiting, saved.shown
 
 
 class Refit:
     """A refit that a thread or another process can run."""
 
     def __init__(
-        self, kind: type[Router], body: bytes, followed: list[Followed], waiting: list[tuple[int, Outcome]]
+        self, kind: type[Router], body: bytes, followed: list[Followed], waiting: Waiting, shown: Shown
     ) -> None:
-        self.parts = kind, body, followed, waiting
+        self.parts = kind, body, followed, waiting, shown
 
     def __call__(self) -> bytes:
         return refitted(*self.parts)

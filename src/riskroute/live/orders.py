@@ -6,8 +6,6 @@ in UTC. All records are frozen, and become bytes and back without loss.
 
 from __future__ import annotations
 
-from base64 import b32encode
-from hashlib import blake2b
 from typing import Any, Literal
 
 import msgspec
@@ -31,6 +29,17 @@ class VenueQuote(Record, frozen=True):
     taker: int = 0
     maker: int = 0
     at: int = 0
+
+
+class MarketTrade(Record, frozen=True):
+    """A trade that everybody saw: ``side`` is that of the order that rested, ``displayed`` its shares at that price."""
+
+    venue: str
+    side: Literal["bid", "ask"]
+    price: int
+    shares: int
+    at: int
+    displayed: int = 0
 
 
 class PoolQuote(Record, frozen=True):
@@ -297,6 +306,27 @@ class Shadowed(Event, frozen=True):
     digest: bytes
 
 
+class Quoted(Event, frozen=True):
+    """Books and trades of a symbol, as somebody told us."""
+
+    symbol: str
+    quotes: tuple[VenueQuote, ...]
+    trades: tuple[MarketTrade, ...] = ()
+
+
+class Seen(Event, frozen=True):
+    """What everybody could see of the market until the deadline of an order, told to routers that learn from it.
+
+    ``queues`` has price, shares ahead and outflow of the queues that it could have joined, by venue; ``closing`` are
+    the books at the deadline, ``trades`` those since the last such event.
+    """
+
+    order: ParentOrder
+    queues: dict[str, tuple[int, int, int]]
+    closing: tuple[VenueQuote, ...]
+    trades: tuple[MarketTrade, ...] = ()
+
+
 class Planned(Event, frozen=True):
     """What a router believes from now on: its state, after what was settled up to row ``after`` of the log."""
 
@@ -333,6 +363,8 @@ AnyEvent = (
     | Marked
     | Settled
     | Shadowed
+    | Quoted
+    | Seen
     | Planned
     | Halted
     | Resumed
@@ -361,26 +393,8 @@ def decode_event(body: bytes) -> AnyEvent:
         raise DataError(f"an event must be one that encode_event returned: {one_line_error(error)}") from None
 
 
-def order_digest(order: ParentOrder) -> bytes:
-    """Hash of what the client wants done. What the market was like is not part of it: a retry may bring newer books."""
-    wanted = order.symbol, order.side, order.quantity, order.limit, order.deadline, order.lot, order.tick
-    return blake2b(_ENCODER.encode(wanted), digest_size=12).digest()
-
-
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
     """The best bid and the best ask of all venues; 0 where there is none."""
     bids = [price for quote in quotes for price, size in quote.bids if size > 0]
     asks = [price for quote in quotes for price, size in quote.asks if size > 0]
     return max(bids, default=0), min(asks, default=0)
-
-
-def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:
-    """The id of a child: the same after a crash, and of no other child.
-
-    Examples
-    --------
-    >>> child_id("main", "A-17", 2, 0)
-    'QWDU4QQC322WBCGN-2-0'
-    """
-    digest = blake2b(f"{stream}\x1f{parent}".encode(), digest_size=10).digest()
-    return f"{b32encode(digest).decode()}-{slot}-{attempt}"

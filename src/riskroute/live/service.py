@@ -17,17 +17,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from riskroute.errors import InputError, StateError
-from riskroute.live.board import QuoteBoard
 from riskroute.live.book_state import BookState
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import Engine, RefusedError
 from riskroute.live.learner import Refit, router_bytes
 from riskroute.live.log import LeaseError, Log
 from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.order_checks import checked_quotes
 from riskroute.live.orders import Accepted, Decision, ParentOrder, Settled, Shadowed
 from riskroute.live.recovery import events_after
 from riskroute.live.refit_worker import RefitWorker
 from riskroute.live.shadow import Judged, ShadowEngine
+from riskroute.live.tape import Tape
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.served import FeeMarket, JournalledVenue, ServedVenue
 from riskroute.live.warm_up import warm_up
@@ -38,6 +39,7 @@ from riskroute.live.wire import (
     checked_parent,
     checked_times,
     instrument_of,
+    market_trades,
     nano,
     parent_order,
     venue_quotes,
@@ -95,7 +97,7 @@ def _read_state(path: Path) -> Any:
         raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is none") from None
 
 
-def configured_venues(config: LiveConfig, board: QuoteBoard, clock: Callable[[], int]) -> dict[str, Gateway]:
+def configured_venues(config: LiveConfig, board: Tape, clock: Callable[[], int]) -> dict[str, Gateway]:
     """The venues and pools of a configuration; none in shadow mode, which sends nothing."""
     if config.mode == "shadow":
         return {}
@@ -133,7 +135,7 @@ class Service:
     """
 
     def __init__(self, config: LiveConfig, *, log: Log | None = None, clock: Callable[[], int] = time.time_ns) -> None:
-        self.config, self.clock, self.board = config, clock, QuoteBoard()
+        self.config, self.clock, self.board = config, clock, Tape(keep=config.mode == "shadow")
         router = configured_router(config)
         self._worker: Executor | None = None
         if config.router.refit_every:
@@ -154,6 +156,7 @@ class Service:
             owner=f"{socket.gethostname()}:{os.getpid()}"[-64:],
             lease_seconds=config.lease_seconds,
             reopen=(lambda: open_log(config)) if log is None else None,
+            tape=self.board,
         )
         self.engine.on_recovered = self._show_books
         self.began = clock()
@@ -173,7 +176,7 @@ class Service:
         router = self.engine.learner.router
         warm_up(self.config, router)
         if self._worker is not None:
-            self._worker.submit(Refit(type(router), router_bytes(router), [], []))
+            self._worker.submit(Refit(type(router), router_bytes(router), [], [], []))
 
     def _begin(self) -> None:
         self.engine.start()
@@ -260,7 +263,7 @@ class Service:
         if self.config.mode == "shadow":
             raise StateError("mode must be live for orders, was shadow: send what was done to /shadow/orders")
         engine = self.engine
-        made = parent_order(self.config, order, self.board(order.symbol))
+        made = self._with_flows(parent_order(self.config, order, self.board(order.symbol)), self.clock())
         if (known := engine.known(made)) is not None:
             return known
         checked_parent(self.config, made, self.clock())
@@ -273,18 +276,25 @@ class Service:
             self.board.put(made.symbol, made.quotes)
         return answer
 
+    def _with_flows(self, order: ParentOrder, now: int) -> ParentOrder:
+        """The order with what traded lately at the venues, as routers know it from backtests; what it brings counts."""
+        flows = self.board.outflows(order.symbol, [quote.venue for quote in order.quotes], order.sign, now)
+        return msgspec.structs.replace(order, features=flows | order.features) if flows else order
+
     def _watched(self, given: ShadowIn) -> Future[Judged | None]:
         if not isinstance(self.engine, ShadowEngine):
             raise StateError("mode must be shadow for orders of another router, was live")
         order = msgspec.structs.replace(parent_order(self.config, given.order), received=given.arrived)
+        order = self._with_flows(order, order.received)
         checked_times(self.config, order, self.clock())
         return self.engine.shadow(order, given.children)
 
     def quote(self, quotes: QuotesIn) -> int:
-        """Take books; returns for how many venues."""
+        """Take books and trades; returns for how many venues there were books."""
         instrument_of(self.config, quotes.symbol)
         made = venue_quotes(self.config, quotes.quotes)
-        if not made:
+        checked_quotes(made)
+        if not made and quotes.trades is None:
             raise InputError("quotes must be of at least one venue, were of none")
         now, limits = self.clock(), self.engine.limits
         for quote in made:
@@ -292,7 +302,12 @@ class Service:
                 raise InputError(
                     f"at of {quote.venue} must not be in the future, was {(quote.at - now) / 1e9:g} s ahead"
                 )
+        trades = () if quotes.trades is None else market_trades(self.config, quotes.trades, now + limits.clock_jump)
+        if quotes.trades is not None:
+            trades = self.board.trade(quotes.symbol, trades, now)
         self.board.put(quotes.symbol, made)
+        if self.config.log.quotes:
+            self.engine.quoted(quotes.symbol, made, trades)
         return len(made)
 
     def halt(self, reason: str, by: str) -> Future[list[int]]:

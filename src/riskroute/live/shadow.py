@@ -18,13 +18,13 @@ from riskroute.live.children import context_of
 from riskroute.live.engine import Engine, KeyUsedError
 from riskroute.live.learner import RouterError, plain_plan
 from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
+from riskroute.live.order_ids import order_digest
 from riskroute.live.orders import (
     Decision,
     Outcome,
     ParentOrder,
     Shadowed,
     SlotOutcome,
-    order_digest,
     touch_prices,
 )
 from riskroute.live.settlement import BEYOND, given_up
@@ -169,6 +169,7 @@ class ShadowEngine(Engine):
                 digest=digest,
             )
             done = self._put(event)
+            self._await_public(order)
         judged = Judged(
             key=order.key,
             router=decision.router,

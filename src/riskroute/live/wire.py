@@ -10,8 +10,8 @@ import msgspec
 
 from riskroute.errors import InputError, one_line_error, shown
 from riskroute.live.config import InstrumentConfig, LiveConfig
-from riskroute.live.order_checks import checked_order
-from riskroute.live.orders import NANO, ParentOrder, PoolQuote, Record, VenueQuote
+from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
+from riskroute.live.orders import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
 
 MOST_FEATURES, MOST_LEVELS = 100, 100
 """Features of an order and levels of a side of a book, at most."""
@@ -76,11 +76,22 @@ class ShadowIn(Record, frozen=True):
     children: tuple[ChildIn, ...]
 
 
+class TradeIn(Record, frozen=True):
+    """A trade that everybody saw: price in 1e-9 dollars, time in ns since 1970, side of the order that rested."""
+
+    venue: str
+    side: Literal["bid", "ask"]
+    price: Int
+    shares: Int
+    at: Int
+
+
 class QuotesIn(Record, frozen=True):
-    """Books of a symbol."""
+    """Books of a symbol, and all its trades since the last post with trades: an empty list says there were none."""
 
     symbol: str
-    quotes: tuple[QuoteIn, ...]
+    quotes: tuple[QuoteIn, ...] = ()
+    trades: tuple[TradeIn, ...] | None = None
 
 
 class HaltIn(Record, frozen=True):
@@ -141,6 +152,21 @@ def venue_quotes(config: LiveConfig, quotes: tuple[QuoteIn, ...]) -> tuple[Venue
             )
         )
     return tuple(made)
+
+
+def market_trades(config: LiveConfig, trades: tuple[TradeIn, ...], latest: int) -> tuple[MarketTrade, ...]:
+    """Trades for the tape; `InputError` for a trade that makes no sense."""
+    for one in trades:
+        if one.venue not in config.venues:
+            raise InputError(f"venue must be one of {', '.join(config.venues)}, was {shown(one.venue)}")
+        for name, value, most in (("price", one.price, LARGEST_PRICE), ("shares", one.shares, LARGEST_QUANTITY)):
+            if not 0 < value <= most:
+                raise InputError(f"{name} of a trade must be from 1 to {most}, was {value}")
+        if not 0 < one.at <= latest:
+            raise InputError(f"at of a trade must be a time in the past, was {one.at}")
+    return tuple(
+        MarketTrade(venue=one.venue, side=one.side, price=one.price, shares=one.shares, at=one.at) for one in trades
+    )
 
 
 def parent_order(config: LiveConfig, order: OrderIn, known: tuple[VenueQuote, ...] = ()) -> ParentOrder:
