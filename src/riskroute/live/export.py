@@ -7,6 +7,7 @@ Columns that a backtest writes too have its names and units. The books are what
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def export_log(log: Log, out: Path) -> list[Path]:
     for day, books in tables.books.items():
         frame = _frame(books).sort("ts_event", maintain_order=True)
         written.append(write_whole(folder / "books" / f"{day}.parquet", frame.write_parquet))
-    return written
+    return [*written, write_whole(folder / "fees.toml", lambda part: part.write_text(tables.fee_schedule()))]
 
 
 def _day(time: int) -> str:
@@ -84,6 +85,8 @@ class LogTables:
         self.books: dict[str, list[Row]] = {}
         self._known: set[tuple[str, str, int]] = set()
         """Venue, symbol and time of the books so far: orders repeat what was told before them."""
+        self._fees: dict[str, dict[str, tuple[int, int]]] = {}
+        """By venue and first day: taker and maker fee."""
         self._child_orders: dict[str, ChildOrder] = {}
         self._fills: dict[str, tuple[ChildOrder, ExecutionReport]] = {}
         self._replaced: set[str] = set()
@@ -127,6 +130,7 @@ class LogTables:
             if known in self._known:
                 continue
             self._known.add(known)
+            self._charge(quote)
             row: Row = {"ts_event": quote.at, "venue": quote.venue, "symbol": symbol}
             for level in range(max(len(quote.bids), len(quote.asks), 1)):
                 for side, levels in (("bid", quote.bids), ("ask", quote.asks)):
@@ -134,6 +138,21 @@ class LogTables:
                     row[f"{side}_px_{level:02}"] = None if price is None else price / NANO
                     row[f"{side}_sz_{level:02}"] = size
             self.books.setdefault(_day(quote.at), []).append(row)
+
+    def _charge(self, quote: VenueQuote) -> None:
+        """Note the fees of a venue from the first day on which they are other ones; the last of a day counts."""
+        days = self._fees.setdefault(quote.venue, {})
+        if not days or next(reversed(days.values())) != (quote.taker, quote.maker):
+            days[_day(quote.at)] = quote.taker, quote.maker
+
+    def fee_schedule(self) -> str:
+        """Fees as `riskroute backtest --fees` reads them."""
+        parts = ["# Fees in dollars a share, as the log has them.\n"]
+        for venue, days in self._fees.items():
+            for day, (taker, maker) in sorted(days.items()):
+                fees = f"taker = {taker / NANO}\nmaker = {maker / NANO}\n"
+                parts.append(f"[[fees]]\nvenue = {json.dumps(venue)}\nfrom = {day}\n{fees}")
+        return "\n".join(parts)
 
     def _intend(self, children: Iterable[ChildOrder]) -> None:
         self._child_orders |= {child.id: child for child in children}
