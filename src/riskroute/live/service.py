@@ -304,7 +304,8 @@ class Service:
                 )
         trades = () if quotes.trades is None else market_trades(self.config, quotes.trades, now + limits.clock_jump)
         if quotes.trades is not None:
-            trades = self.board.trade(quotes.symbol, trades, now)
+            newest = max([quote.at for quote in made] + [trade.at for trade in trades], default=now)
+            trades = self.board.trade(quotes.symbol, trades, min(newest, now))
         self.board.put(quotes.symbol, made)
         if self.config.log.quotes:
             self.engine.quoted(quotes.symbol, made, trades)

@@ -157,7 +157,8 @@ class ShadowEngine(Engine):
                 answer.set_result(None)
                 return answer
             decision = self._own(order)
-            estimate = self.desk.yardstick.cost(order, Plan.from_json(decision.plan), outcome.slots)
+            market = None if self.tape is None else self.tape.market(order)
+            estimate = self.desk.yardstick.cost(order, Plan.from_json(decision.plan), outcome.slots, market)
             event = Shadowed(
                 at=self.clock(),
                 order=order,

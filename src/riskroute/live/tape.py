@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -53,6 +53,13 @@ class History(Generic[Dated]):
 
 def _time(item: VenueQuote | MarketTrade) -> int:
     return item.at
+
+
+class Market(NamedTuple):
+    """Price, shares ahead and outflow of queues by venue, and the books at a deadline; empty where it is not known."""
+
+    queues: dict[str, tuple[int, int, int]]
+    closing: tuple[VenueQuote, ...]
 
 
 class Tape(QuoteBoard):
@@ -95,12 +102,15 @@ class Tape(QuoteBoard):
                     self._quotes[order.symbol, quote.venue].lost = order.received
             self._expected[order.symbol] += 1
 
-    def trade(self, symbol: str, trades: Sequence[MarketTrade], now: int) -> tuple[MarketTrade, ...]:
-        """Take the trades of a symbol, all that there were since the last call; returns them with displayed sizes."""
+    def trade(self, symbol: str, trades: Sequence[MarketTrade], since: int) -> tuple[MarketTrade, ...]:
+        """Take the trades of a symbol, all that there were since the last call; returns them with displayed sizes.
+
+        ``since`` is from when on trades are told, if this is the first call.
+        """
         books = {quote.venue: quote for quote in self(symbol)}
         made = tuple(msgspec.structs.replace(one, displayed=_displayed(books.get(one.venue), one)) for one in trades)
         with self._lock:
-            self._since.setdefault(symbol, now)
+            self._since.setdefault(symbol, since)
             untold = self._untold.setdefault(symbol, [])
             for one in made:
                 self._trades[symbol, one.venue].add(one)
@@ -120,15 +130,20 @@ class Tape(QuoteBoard):
                 found[f"outflow {venue}"] = sum(one.shares for one in trades if one.side == side) / OUTFLOW_SECONDS
             return found
 
+    def market(self, order: ParentOrder) -> Market:
+        """What became of the queues that an order could have joined, and the books at its deadline, if it is past."""
+        with self._lock:
+            return self._market(order)
+
+    def _market(self, order: ParentOrder) -> Market:
+        closing = self._closing(order)
+        found = {quote.venue: self._queue(order, quote) for quote in order.quotes if closing}
+        return Market({venue: queue for venue, queue in found.items() if queue is not None}, closing)
+
     def seen(self, order: ParentOrder, at: int) -> Seen | None:
         """What could be seen from an order's arrival to its deadline; None if that is nothing."""
         with self._lock:
-            closing = self._closing(order)
-            queues = {
-                quote.venue: queue
-                for quote in order.quotes
-                if closing and (queue := self._queue(order, quote)) is not None
-            }
+            queues, closing = self._market(order)
             trades = tuple(self._untold.pop(order.symbol, ()))
             self._expected[order.symbol] -= 1
             if not self.keep and self._expected[order.symbol] <= 0:
