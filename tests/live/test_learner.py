@@ -133,3 +133,30 @@ def test_orders_that_a_router_does_not_know_are_no_mistake() -> None:
         if hasattr(event, "outcome"):
             learner.settle(1, event.outcome)
     assert learner.out == ""
+
+
+def test_a_new_belief_is_told_of_decisions_before_everybody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refit may take seconds, and then there are hundreds of decisions that the new router has to be told of."""
+    worker, world = Lazy(), World()
+    engine = world.start(bandit(), refit_every=10, worker=worker)
+    for number in range(40):
+        submit(world, number)
+        world.pass_time(0.05)
+    held: list[bool] = []
+    noted = type(engine.learner.router).note
+
+    def note(router: Router, context: Any, plan: Any) -> None:
+        held.append(engine.lock._is_owned())  # type: ignore[attr-defined]  # of every lock of CPython
+        noted(router, context, plan)
+
+    monkeypatch.setattr(type(engine.learner.router), "note", note)
+    worker.work()
+    world.pass_time(0.05)
+    assert engine.learner.belief == 1
+    assert len(held) > 20
+    assert not any(held)
+    monkeypatch.undo()
+    for number in range(40, 45):
+        submit(world, number)
+        world.pass_time(0.05)
+    assert verify(engine.log, refits=True).holds

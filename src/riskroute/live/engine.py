@@ -303,6 +303,7 @@ class Engine(EngineLife):
                 return
             now = self.clock()
             self._watch_clock(now)
+            self._watch_ticks(now)
             while self._timers and self._timers[0][0] <= now:
                 _, _, kind, name, times = heapq.heappop(self._timers)
                 self._due(now, kind, name, times)
@@ -317,6 +318,9 @@ class Engine(EngineLife):
                 self._patient.pop(name, None)
                 return
             if self._patient.get(name, 0) > now:
+                return
+            if self._deaf_until > now:
+                self._after(self._deaf_until, "child", name, times)
                 return
             heard = child.status in ("acknowledged", "partly_filled")
             if not heard or child.cancelling or child.order.immediate or child.final >= 0:

@@ -69,6 +69,7 @@ class EngineCore:
         self._refitting = False
         self._snapshot_at = 0
         self._clocks = (0, 0)
+        self._ticked = self._deaf_until = 0
 
     @property
     def lock(self) -> threading.RLock:
@@ -212,6 +213,13 @@ class EngineCore:
         if abs(jump) > self.limits.clock_jump and not self.state.halted:
             self._put(Halted(at=now, reason=f"the clock jumped by {jump / 1e9:.3f} s", by="limits"))
 
+    def _watch_ticks(self, now: int) -> None:
+        """After a time in which nobody looked, let reports that came meanwhile be booked before venues are blamed."""
+        passed = self.monotonic()
+        if self._ticked and passed - self._ticked > self.patience:
+            self._deaf_until = now + self.patience
+        self._ticked = passed
+
     def _timers_of(self, key: str) -> None:
         parent = self.state.parents[key]
         if not parent.settled:
@@ -241,6 +249,7 @@ class EngineCore:
         def came(work: Future[bytes]) -> None:
             error = work.exception()
             if error is None:
+                self.learner.make_ready(work.result(), after)
                 self._outbox.put(lambda: planned(work.result()))
             else:
                 self._refitting = False

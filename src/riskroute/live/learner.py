@@ -36,6 +36,9 @@ SLOW = "the router took longer than"
 """How the reason begins for which a router that is too slow is not asked any more."""
 
 
+FEW = 5
+"""So many decisions at most are told to a router while everybody waits for it."""
+
 OWN = " (ours)"
 """What is added to the key of an order that another router executes, when our router is asked about it."""
 
@@ -144,6 +147,7 @@ class Learner:
         self.waiting: list[tuple[int, Outcome]] = []
         self.shown: Shown = []
         self._reading = False
+        self._ready: tuple[bytes, Router, int] | None = None
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -251,14 +255,33 @@ class Learner:
         if not self._reading:
             self._restore()
 
+    def make_ready(self, state: bytes, after: int) -> None:
+        """Make the router of a belief that will soon be adopted, and tell it of what was decided meanwhile.
+
+        Any thread may do so, while others decide and book: there may be a thousand decisions to tell it of.
+        """
+        with suppress(RiskrouteError, ValueError):  # said when it is adopted
+            router, told = router_from(self.kind, state), after
+            while (some := [one for one in list(self.followed) if one[0] > told]) and len(some) > FEW:
+                for _, order, plan, at, dropped in some:
+                    follow_quietly(router, order, plan, at, dropped=dropped)
+                told = some[-1][0]
+            self._ready = state, router, told
+
     def _restore(self) -> None:
         """Make the router of the last belief, and tell it of what was decided since."""
-        try:
-            self.router = router_from(self.kind, self.planned)
-        except (RiskrouteError, ValueError) as error:
-            raise DataError(f"the log has a belief that {self.kind.name} cannot restore: {error}") from error
-        for _, order, plan, at, dropped in self.followed:
-            follow_quietly(self.router, order, plan, at, dropped=dropped)
+        ready, self._ready = self._ready, None
+        if ready is not None and ready[0] == self.planned:
+            _, self.router, told = ready
+        else:
+            told = -1
+            try:
+                self.router = router_from(self.kind, self.planned)
+            except (RiskrouteError, ValueError) as error:
+                raise DataError(f"the log has a belief that {self.kind.name} cannot restore: {error}") from error
+        for number, order, plan, at, dropped in self.followed:
+            if number > told:
+                follow_quietly(self.router, order, plan, at, dropped=dropped)
 
     def job(self) -> tuple[Callable[[], bytes] | None, int]:
         """Return the work to do now, and from how many orders it learns; None while too few are settled."""
