@@ -18,11 +18,12 @@ from typing import Any
 
 import msgspec
 
-from riskroute.errors import InputError, StateError, one_line_error, shown
+from riskroute.errors import InputError, StateError, shown
 from riskroute.live.archive import archived_order
 from riskroute.live.book_state import BookState, Next
 from riskroute.live.children import Quotes
 from riskroute.live.desk import Desk
+from riskroute.live.engine_core import LOGGER
 from riskroute.live.engine_life import EngineLife
 from riskroute.live.learner import Learner, router_bytes
 from riskroute.live.limits import Limits, order_refusal, quotes_too_old
@@ -175,7 +176,8 @@ class Engine(EngineLife):
                         self.revive()
                         tried = self.monotonic()
                 except Exception as error:  # nothing may go on if this thread does not
-                    self.failed = self.failed or f"the engine broke: {one_line_error(error) or type(error).__name__}"
+                    LOGGER.exception("the engine broke")
+                    self.failed = self.failed or f"the engine broke: {type(error).__name__}"
 
         self._thread = threading.Thread(target=run, name="riskroute engine", daemon=True)
         self._thread.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import logging
 import queue
 import threading
 from collections import deque
@@ -16,7 +17,7 @@ from riskroute.live.book_state import Alert, BookState, Cancel, Effect, Learn, N
 from riskroute.live.desk import Desk
 from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits, automatic_halt
-from riskroute.live.log import Entry, Log
+from riskroute.live.log import Entry, Log, told_outside
 from riskroute.live.orders import (
     Accepted,
     AnyEvent,
@@ -31,6 +32,8 @@ from riskroute.live.orders import (
 )
 from riskroute.live.recovery import snapshot_saver
 from riskroute.live.venues.gateway import Gateway
+
+LOGGER = logging.getLogger("riskroute.live")
 
 
 class EngineCore:
@@ -122,8 +125,10 @@ class EngineCore:
         error = written.exception()
         if error is not None:
             with self._lock:  # what is being applied meanwhile is appended first, and refused with the rest
+                if not self._failure:
+                    LOGGER.error("the log cannot be written: %s", one_line_error(error))
                 self._failure = self._failure or error  # type: ignore[assignment]  # logs raise no other
-                self.failed = self.failed or f"the log cannot be written: {one_line_error(error)}"
+                self.failed = self.failed or told_outside(error)
             return
         if self.monotonic() - began > self.limits.slow_write:
             self._outbox.put(self._halt_slow)

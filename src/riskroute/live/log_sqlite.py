@@ -233,7 +233,9 @@ class SqliteLog(GroupCommitLog):
             if code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise DataError(f"{self.path} cannot be read: {one_line_error(error)}") from error
             definite = undone and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
-            raise WriteError(f"{self.path} cannot be written: {one_line_error(error)}", definite=definite) from error
+            cause = "the disk is full" if code & 0xFF == sqlite3.SQLITE_FULL else "the disk failed"
+            said = f"{self.path} cannot be written: {one_line_error(error)}"
+            raise WriteError(said, definite=definite, cause=cause) from error
 
     def _undone(self) -> bool:
         """Undo a transaction; whether none is open any more."""

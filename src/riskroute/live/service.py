@@ -318,7 +318,7 @@ class Service:
     def resume(self, by: str) -> Future[list[int]]:
         """Resume trading, unless the halt file is there."""
         if self._halt_file_there():
-            raise StateError(f"{self.config.halt_file} must be removed before trading is resumed, was there")
+            raise StateError(f"the halt file {self._halt_name} must be removed before trading is resumed, was there")
         return self.engine.resume(by)
 
     @property
@@ -359,6 +359,11 @@ class Service:
     def _halt_file_there(self) -> bool:
         return self.config.halt_file is not None and self.config.halt_file.exists()
 
+    @property
+    def _halt_name(self) -> str:
+        """The name of the halt file; clients are not told where it is."""
+        return "" if self.config.halt_file is None else self.config.halt_file.name
+
     # threads
 
     def _work(self) -> None:
@@ -368,7 +373,7 @@ class Service:
     def _watch_halt_file(self) -> None:
         while not self._closing.wait(HALT_FILE_SECONDS):
             if self._halt_file_there() and not self.engine.state.halted and not self.engine.failed:
-                self.engine.halt(f"the file {self.config.halt_file} is there", "file")
+                self.engine.halt(f"the file {self._halt_name} is there", "file")
 
 
 def _pass_on(done: Future[Value], answer: Future[Value]) -> None:
