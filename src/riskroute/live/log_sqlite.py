@@ -106,7 +106,7 @@ class SqliteLog(GroupCommitLog):
 
     def _make_file(self, create: bool) -> None:
         if not create and not self.path.is_file():
-            raise InputError(f"path must be the file of a log, was {str(self.path)!r}")
+            raise InputError(f"path must be the file of a log, was {str(self.path)!r}, where there is none")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
