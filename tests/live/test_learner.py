@@ -6,6 +6,7 @@ import pickle
 from concurrent.futures import Executor, Future
 from typing import Any
 
+import msgspec
 import pytest
 
 from live_engines import World
@@ -160,3 +161,14 @@ def test_a_new_belief_is_told_of_decisions_before_everybody_waits_for_it(monkeyp
         submit(world, number)
         world.pass_time(0.05)
     assert verify(engine.log, refits=True).holds
+
+
+def test_the_probability_of_a_decision_is_written_where_it_is_known() -> None:
+    world = World()
+    world.start()
+    assert world.engine.submit(parent_order()).result(0).probability == 1.0
+    other = World()
+    other.start(make_router("thompson", units=4, seed=3))
+    decision = other.engine.submit(parent_order()).result(0)
+    assert decision.seed == 3
+    assert b"probability" not in msgspec.json.encode(decision)

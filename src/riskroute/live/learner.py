@@ -319,3 +319,11 @@ class Refit:
 def plain_plan(plan: Plan) -> Plan:
     """The same plan of plain values, as JSON would bring it back."""
     return Plan.from_json(json.loads(json.dumps(plan.to_json())))
+
+
+def plan_probability(router: Router) -> float | msgspec.UnsetType:
+    """How likely a router was to decide as it did: certain if it draws nothing, and not known otherwise.
+
+    Routers that draw have a seed. They draw beliefs, not plans, and nobody works out how many beliefs lead to a plan.
+    """
+    return msgspec.UNSET if "seed" in router.parameters else 1.0

@@ -79,7 +79,7 @@ class Decision(Record, frozen=True):
     """How an order is split: by which router, with which belief, as which ticket, and how likely that was.
 
     ``safe`` says why the safe router was used instead, and is empty otherwise; ``consulted`` is whether the router was
-    asked nevertheless.
+    asked nevertheless. ``probability`` is left out where it is not known: of plans that follow from a drawn belief.
     """
 
     parent: str
@@ -88,7 +88,7 @@ class Decision(Record, frozen=True):
     ticket: int
     plan: dict[str, Any]
     at: int
-    probability: float | None = None
+    probability: float | msgspec.UnsetType | None = msgspec.UNSET
     seed: int | None = None
     safe: str = ""
     consulted: bool = True

@@ -16,7 +16,7 @@ import msgspec
 from riskroute.errors import InputError, shown
 from riskroute.live.children import context_of
 from riskroute.live.engine import Engine, KeyUsedError
-from riskroute.live.learner import RouterError, plain_plan
+from riskroute.live.learner import RouterError, plain_plan, plan_probability
 from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
 from riskroute.live.order_ids import order_digest
 from riskroute.live.orders import (
@@ -212,6 +212,7 @@ class ShadowEngine(Engine):
             ticket=self.state.decisions,
             plan=plan.to_json(),
             at=now,
+            probability=plan_probability(self.desk.safe if reason else learner.router),
             seed=None if reason else learner.router.parameters.get("seed"),
             safe=reason,
             consulted=consulted,
