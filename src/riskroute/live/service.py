@@ -44,6 +44,7 @@ from riskroute.live.wire import (
     parent_order,
     venue_quotes,
 )
+from riskroute.names import in_file_name
 from riskroute.routers.registry import make_router, restore_router, router_parameters
 from riskroute.routers.router import Router
 
@@ -115,7 +116,7 @@ def configured_venues(config: LiveConfig, board: Tape, clock: Callable[[], int])
             latency=one.latency_ms / 1000,
             faults=one.faults,
             seed=one.seed,
-            journal=folder / f"{stem}-venue-{name}.jsonl",
+            journal=folder / f"{stem}-venue-{in_file_name(name)}.jsonl",
         )
         made[name] = ServedVenue(venue)
     return made
