@@ -108,7 +108,10 @@ def test_shadow_mode_reports_the_saving_of_the_backtest_for_orders_that_wait_too
     assert paired is not None
     assert paired.low is not None
     assert paired.high is not None
-    shown = watched(waited, router, MemoryStore(), step=NANO // 2)["saving_bps"]
+    store = MemoryStore()
+    shown = watched(waited, router, store, step=NANO // 2)["saving_bps"]
+    told = sum(row.kind == "seen" for row in store.rows)
+    assert told == (100 if router == "contextual" else 0)  # it learned from the market, too
     assert -paired.high <= shown["mean"] <= -paired.low
     assert shown["low"] < -paired.difference_bps < shown["high"]
 

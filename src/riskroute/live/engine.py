@@ -329,10 +329,7 @@ class Engine(EngineLife):
                 self._put(Unanswered(at=now, child=name))
                 self._after(now + (self.patience << min(times + 1, BACKOFF)), "child", name, times + 1)
         elif kind == "public":
-            order = self._unseen.pop(name, None)
-            seen = None if order is None or self.tape is None else self.tape.seen(order, now)
-            if seen is not None:
-                self._put(seen)
+            self._tell_public(self._unseen.pop(name), now)
         elif name in self.state.unsettled:
             self._put(
                 Expired(at=now, parent=name) if kind == "deadline" else Recalled(at=now, parent=name, kind="dark_rest")
@@ -340,10 +337,19 @@ class Engine(EngineLife):
 
     def _await_public(self, order: ParentOrder) -> None:
         """Look at the market once more when the deadline of an order is over, if the router learns from that."""
-        if self.tape is not None and self.learner.wants_public and len(self._unseen) < MOST_UNSEEN:
+        if self.tape is None or not self.learner.wants_public or len(self._unseen) >= MOST_UNSEEN:
+            return
+        self.tape.expect(order)
+        if (now := self.clock()) >= order.deadline + PUBLIC_AFTER:
+            self._tell_public(order, now)
+        else:
             self._unseen[order.key] = order
-            self.tape.expect(order)
             self._after(order.deadline + PUBLIC_AFTER, "public", order.key)
+
+    def _tell_public(self, order: ParentOrder, now: int) -> None:
+        seen = None if self.tape is None else self.tape.seen(order, now)
+        if seen is not None:
+            self._put(seen)
 
     def known(self, order: ParentOrder) -> Future[Decision] | None:
         """The answer to an order that came before, None to a new one; its quotes do not matter."""
