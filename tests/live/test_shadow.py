@@ -92,9 +92,9 @@ WAITING = ("dark-first+post+sweep", "contextual")
 
 @pytest.fixture(scope="module")
 def waited(dark_days: list[MarketDay]) -> BacktestResult:
-    config = BacktestConfig(
-        shares=(1000,), orders=100, horizon=10, routers=(THEIRS, *WAITING, "rest-even+sweep"), train=0
-    )
+    """Twenty minutes of orders that have ten seconds each; blocks of a minute, so that intervals rest on twenty."""
+    routers = (THEIRS, *WAITING, "rest-even+sweep")
+    config = BacktestConfig(shares=(1000,), orders=100, horizon=10, routers=routers, train=0, block_minutes=1)
     return run_backtest("dark", dark_days[:1], config, engine=HERE)
 
 
