@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import Future
+
+import pytest
+
 from live_engines import World
-from live_orders import parent_order
+from live_orders import child_order, parent_order
+from riskroute.live.book_state import Cancel, Query, Send
 from riskroute.live.orders import NANO, Unanswered, decode_event
 from riskroute.live.venues.simulated import Faults
 
@@ -37,3 +44,37 @@ def test_a_venue_that_stays_silent_after_a_pause_is_asked_all_the_same() -> None
     assert not world.state.unknown
     world.pass_time(0.101)
     assert any(isinstance(decode_event(row.body), Unanswered) for row in world.store.rows[1:])
+
+
+def test_timers_have_their_turn_however_much_there_is_to_send() -> None:
+    """Something to do that always brings something more to do, as under a load that never ends."""
+    world = World()
+    engine = world.start(clock=time.time_ns, monotonic=time.monotonic_ns)
+    ticked = threading.Event()
+
+    def more() -> None:
+        engine._outbox.put(more)
+
+    engine._after(engine.clock(), "child", "nobody")
+    engine._due = lambda *timer: ticked.set()  # type: ignore[method-assign]  # to see that it is called
+    engine._outbox.put(more)
+    engine.serve()
+    try:
+        assert ticked.wait(60)
+    finally:
+        engine.close()
+
+
+def test_who_is_called_back_or_asked_for_does_not_wait_behind_who_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = World().start()
+    order, done = parent_order(), Future[list[int]]()
+    done.set_result([])
+    first, second, third = (child_order(order, slot, 100) for slot in range(3))
+    seen: list[tuple[str, int]] = []
+    monkeypatch.setattr(engine, "_send", lambda effect: seen.append(("send", effect.child.slot)))
+    monkeypatch.setattr(engine, "_cancel", lambda effect: seen.append(("cancel", effect.child.slot)))
+    monkeypatch.setattr(engine.gateways["A"], "query", lambda child: seen.append(("query", child.slot)))
+    engine._durable(done, [Send(first), Cancel(second)], engine.monotonic())
+    engine._durable(done, [Query(third)], engine.monotonic())
+    engine.pump()
+    assert seen == [("cancel", 1), ("query", 2), ("send", 0)]

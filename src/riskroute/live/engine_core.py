@@ -19,6 +19,7 @@ from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits, automatic_halt
 from riskroute.live.log import Entry, Log, told_outside
 from riskroute.live.orders import (
+    NANO,
     Accepted,
     AnyEvent,
     Halted,
@@ -32,6 +33,9 @@ from riskroute.live.orders import (
 )
 from riskroute.live.recovery import snapshot_saver
 from riskroute.live.venues.gateway import Gateway
+
+PUMP = NANO // 20
+"""Under load there is always something to send: after so many nanoseconds timers and refits have their turn."""
 
 LOGGER = logging.getLogger("riskroute.live")
 
@@ -56,6 +60,8 @@ class EngineCore:
         self._failure: Exception | None = None
         self._lock = threading.RLock()
         self._outbox: queue.SimpleQueue[Iterable[Effect] | Callable[[], None]] = queue.SimpleQueue()
+        self._urgent: queue.SimpleQueue[Iterable[Effect]] = queue.SimpleQueue()
+        """What does not wait behind children that are to be sent: calling others back, and asking for them."""
         self._timers: list[tuple[int, int, str, str, int]] = []
         self._timer_count = 0
         self._patient: dict[str, int] = {}
@@ -132,8 +138,11 @@ class EngineCore:
             return
         if self.monotonic() - began > self.limits.slow_write:
             self._outbox.put(self._halt_slow)
-        if outside:
-            self._outbox.put(outside)
+        sends = [effect for effect in outside if isinstance(effect, Send)]
+        if len(sends) < len(outside):
+            self._urgent.put([effect for effect in outside if not isinstance(effect, Send)])
+        if sends:
+            self._outbox.put(sends)
         self._wake.set()
 
     def _halt_slow(self) -> None:
@@ -143,10 +152,15 @@ class EngineCore:
                 self._put(Halted(at=self.clock(), reason=f"the log took more than {seconds:g} s to write", by="limits"))
 
     def pump(self) -> None:
-        """Do what durable events ask for."""
+        """Do what durable events ask for; the thread that serves stops after a while, to look at the clock."""
+        serving = threading.current_thread() is self._thread
+        until = self.monotonic() + PUMP if serving else None
         while not self.failed:
+            if until is not None and self.monotonic() >= until:
+                self._wake.set()
+                return
             try:
-                some = self._outbox.get_nowait()
+                some = self._outbox.get_nowait() if self._urgent.empty() else self._urgent.get_nowait()
             except queue.Empty:
                 return
             if callable(some):
@@ -166,7 +180,7 @@ class EngineCore:
         while (last := self._last) is not None:
             last.exception(seconds)
             self.pump()
-            if self.failed or (last is self._last and self._outbox.empty()):
+            if self.failed or (last is self._last and self._outbox.empty() and self._urgent.empty()):
                 return
 
     def _send(self, effect: Send) -> None:

@@ -85,7 +85,8 @@ class EngineLife(EngineCore):
         with self._lock:
             self.failed, self._failure, self._last = "", None, None
             self.learner = self.desk.learner = learner
-            self._timers, self._outbox, self._refitting, self._unseen = [], queue.SimpleQueue(), False, {}
+            self._timers, self._refitting, self._unseen = [], False, {}
+            self._outbox, self._urgent = queue.SimpleQueue(), queue.SimpleQueue()
             self._begin(state)
             written = self._put(
                 Halted(at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits")
