@@ -1,14 +1,13 @@
 """Speed of the live router: durable decisions, reports, recovery, memory, the router's own time, and takeover.
 
-Decisions are asked for over HTTP, of a service in a process of its own, with clients that wait for their answers. What
-they are compared with is durable appends of one entry each to a log in the same place, in turn with them. Recovery is
-of a log of orders that were each sent to two venues, partly filled, and settled.
+Decisions are asked for over HTTP, of a service in a process of its own, with clients that wait for their answers. They
+share the machine with the service, so they are made to cost little: connections stay open, and requests are made before
+the clock starts. What decisions are compared with is durable appends of one entry each to a log in the same place, in
+turn with them. Recovery is of a log of orders that were each sent to two venues, partly filled, and settled.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import math
 import multiprocessing
 import resource
@@ -18,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,17 +34,19 @@ from riskroute.live.log import Entry, Log
 from riskroute.live.log_memory import MemoryLog, MemoryStore
 from riskroute.live.log_postgres import PostgresLog
 from riskroute.live.log_sqlite import SqliteLog
-from riskroute.live.orders import NANO, ChildOrder, encode_event
+from riskroute.live.orders import ChildOrder, encode_event
 from riskroute.live.recovery import recover, snapshot_saver
+from riskroute.live.refit_worker import RefitWorker
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import Router
 from timing import REPEATS, duration, leave, print_heading, print_table, progress, quick, say, sized, verdict
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+from live_clients import ask_for_decisions
 from live_services import order_json
 from postgres_server import postgres_programs, postgres_server
-from service_processes import HEADERS, ServiceProcess, write_config
+from service_processes import ServiceProcess, write_config
 
 APPENDS = sized(1_000, 20)
 DECISIONS = {1: sized(1_000, 10), 64: sized(4_000, 70)}
@@ -73,33 +74,6 @@ def appends(log: Log, label: str) -> float:
     return APPENDS / (time.perf_counter() - began)
 
 
-async def _client(host: str, port: int, keys: Iterator[str], waits: list[float]) -> None:
-    """Send orders over one connection, each after the answer to the one before."""
-    reader, writer = await asyncio.open_connection(host, port)
-    token = HEADERS["Authorization"]
-    for key in keys:
-        body = json.dumps(order_json(key, deadline=time.time_ns() + 600 * NANO)).encode()
-        head = f"POST /orders HTTP/1.1\r\nHost: b\r\nAuthorization: {token}\r\nContent-Length: {len(body)}\r\n\r\n"
-        began = time.perf_counter()
-        writer.write(head.encode() + body)
-        lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        length = next(int(line.split(":")[1]) for line in lines if line.lower().startswith("content-length"))
-        said = await reader.readexactly(length)
-        waits.append(time.perf_counter() - began)
-        if " 200 " not in lines[0]:
-            raise RuntimeError(said.decode())
-    writer.close()
-
-
-async def _clients(listen: str, label: str, clients: int) -> tuple[float, list[float]]:
-    host, _, port = listen.partition(":")
-    keys = iter([f"{label}.{clients}.{number}" for number in range(DECISIONS[clients])])
-    waits: list[float] = []
-    began = time.perf_counter()
-    await asyncio.gather(*(_client(host, int(port), keys, waits) for _ in range(clients)))
-    return DECISIONS[clients] / (time.perf_counter() - began), waits
-
-
 def decisions(service: ServiceProcess, log: Log, label: str) -> tuple[Speeds, dict[int, list[float]]]:
     """Appends and decisions a second, in turn, and how long each decision took."""
     speeds: Speeds = {"appends": [], "1": [], "64": []}
@@ -108,7 +82,7 @@ def decisions(service: ServiceProcess, log: Log, label: str) -> tuple[Speeds, di
         progress(f"{label}, {repeat + 1} of {REPEATS}")
         speeds["appends"].append(appends(log, f"{repeat}"))
         for clients in DECISIONS:
-            rate, some = asyncio.run(_clients(service.listen, f"{repeat}", clients))
+            rate, some = ask_for_decisions(service.listen, f"{repeat}", clients, DECISIONS[clients])
             speeds[f"{clients}"].append(rate)
             waits[clients] += some
             time.sleep(sized(1.0, 0.1))  # what was sent is settled before the next begins
@@ -171,7 +145,7 @@ def routed() -> tuple[list[float], int]:
     router = make_router("thompson", units=LOTS, awaited=1000, ahead=True, rounds=100_000)
     venues = {f"V{k}": Filling(f"V{k}", silent=False) for k in range(SLOTS)}
     times: list[float] = []
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as worker:
+    with RefitWorker() as worker:
         log = MemoryLog(MemoryStore())
         engine = Engine(log, venues, router, refit_every=sized(REFIT_EVERY, 5), worker=worker, snapshot_every=0)
         engine.desk.on_asked = times.append

@@ -256,7 +256,7 @@ def _recorded(shares: int) -> Scenarios:
     with TemporaryDirectory() as folder:
         hours = (dt.time(10, 50), dt.time(13))
         files = rr.market.generate_market(Path(folder), seed=0, symbols=("QVEX",), hours=hours)
-        rr.market.import_files(files, Path(folder) / "books", rr.market.ImportOptions(("QVEX",)))
+        rr.market.import_files(files[:1], Path(folder) / "books", rr.market.ImportOptions(("QVEX",)))
         return sample_scenarios(
             rr.market.Store(Path(folder) / "books"), "QVEX", slots, shares, rr.market.Window(), repeats=5
         )

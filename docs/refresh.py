@@ -162,6 +162,7 @@ BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peer
 EVIDENCE = {
     "evidence": "evidence.md",
     "slopes": "evidence.md",
+    "guarantee": "guarantee.md",
     "headroom": "evidence.md",
     "routers": "routers.md",
     "contextual": "contextual.md",

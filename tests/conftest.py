@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import signal
 import sys
 from collections.abc import Iterator
@@ -24,8 +25,15 @@ from small_days import short_days
 if TYPE_CHECKING:
     from riskroute.experiments.desk.result import DeskResult
 
-settings.register_profile("riskroute", deadline=None, derandomize=True)
+settings.register_profile("riskroute", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("riskroute")
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what stays until the end: modules, compiled code, thousands of tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -96,6 +104,14 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of pictures are written empty: painting takes most of the time of some commands, and others look at it."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, **_: Path(path).write_bytes(b""))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 from places import ROOT
 
 FOLDER = ROOT / "benchmarks"
-SHARED = {"contextual_yardsticks", "crowd", "live_events", "timing"}
+SHARED = {"contextual_yardsticks", "crowd", "live_clients", "live_events", "timing"}
 """Modules the benchmarks import; not benchmarks themselves."""
 
 BENCHMARKS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)

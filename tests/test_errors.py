@@ -46,7 +46,7 @@ def test_whole_number_rejects_what_is_not_an_integer(value: Any) -> None:
 
 
 @given(value=st.integers(), minimum=st.integers(-5, 5), width=st.integers(0, 10))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_whole_number_accepts_exactly_its_range(value: int, minimum: int, width: int) -> None:
     if minimum <= value <= minimum + width:
         assert whole_number("x", value, minimum=minimum, maximum=minimum + width) == value

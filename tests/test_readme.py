@@ -73,7 +73,7 @@ def test_python_examples_run(code: str, place: Path) -> None:
     assert run_code(re.sub(r"horizon=\d+_000\b", "horizon=1_000", code), place)
 
 
-@pytest.mark.usefixtures("untraced")
+@pytest.mark.usefixtures("untraced", "unpainted")
 def test_commands_run(place: Path) -> None:
     """Two pages make the same market and import it; that is done once."""
     for command in dict.fromkeys(" ".join(command.split()) for commands in BLOCKS for command in commands):

@@ -50,6 +50,7 @@ def _installed(file: Path, folder: Path) -> Path:
     (own / "libraries.pth").write_text("\n".join(libraries))
     # Installed riskroutes are ignored, so that pip does not think of removing that of the running environment.
     options = ["--no-deps", "--no-index", "--no-build-isolation", "--ignore-installed", "--disable-pip-version-check"]
+    options.append("--no-compile")  # what runs is compiled when it does
     _run(folder, str(folder / "bin" / "python"), "-m", "pip", "install", *options, str(file))
     assert (own / "riskroute" / "__init__.py").is_file()
     return folder / "bin"

@@ -5,6 +5,7 @@ from riskroute.learning.policies.arm_policy import ArmPolicy as ArmPolicy
 from riskroute.learning.policies.arm_policy import IndexPolicy as IndexPolicy
 from riskroute.learning.policies.change_test import ChangeTest as ChangeTest
 from riskroute.learning.policies.discounted import Discounted as Discounted
+from riskroute.learning.policies.guarded import Guarded as Guarded
 from riskroute.learning.policies.lin_thompson import LinThompson as LinThompson
 from riskroute.learning.policies.lin_ucb import LinUcb as LinUcb
 from riskroute.learning.policies.linear_policy import LinearPolicy as LinearPolicy

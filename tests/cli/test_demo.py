@@ -37,7 +37,7 @@ def few_orders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("small", "few_orders")
+@pytest.mark.usefixtures("small", "few_orders", "unpainted")
 def test_the_rules_come_first_then_the_study_then_the_policies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -248,7 +248,7 @@ def test_figures_are_made_from_given_books(
     assert "the paper's" in capsys.readouterr().out or name == "figure3"
 
 
-@pytest.mark.usefixtures("untraced")
+@pytest.mark.usefixtures("untraced", "unpainted")
 def test_a_synthetic_market_stands_in(tmp_path: Path) -> None:
     assert command(["reproduce", "figure1", "--out", str(tmp_path)]) == 0
     assert len(list((tmp_path / "market" / "books").glob("*.record.json"))) == 3

@@ -54,7 +54,7 @@ def test_the_contract_cannot_be_used_as_a_set() -> None:
 
 
 @given(case=scored_sets())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_best_is_the_first_of_the_smallest_scores(case: tuple[Matrix, Vector]) -> None:
     """Eq. for the action RISE commits to: the arg min of <phi - rho theta, a>."""
     features, coef = case
@@ -65,7 +65,7 @@ def test_best_is_the_first_of_the_smallest_scores(case: tuple[Matrix, Vector]) -
 
 
 @given(case=scored_sets(), halves=st.integers(0, 12))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_within_is_the_elimination_step_of_rise_plus_plus(case: tuple[Matrix, Vector], halves: int) -> None:
     """Algorithm 2, step 4: keep a when max_b <rho theta - phi, b - a> is at most twice the phase's tolerance."""
     features, coef = case
@@ -75,7 +75,7 @@ def test_within_is_the_elimination_step_of_rise_plus_plus(case: tuple[Matrix, Ve
 
 
 @given(case=scored_sets(), data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_top_keeps_the_smallest_and_of_equals_the_first(case: tuple[Matrix, Vector], data: st.DataObject) -> None:
     features, coef = case
     count = data.draw(st.integers(1, len(features)))
@@ -85,7 +85,7 @@ def test_top_keeps_the_smallest_and_of_equals_the_first(case: tuple[Matrix, Vect
 
 
 @given(case=scored_sets(), data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_subsets_of_subsets_keep_the_row_numbers_of_the_whole(case: tuple[Matrix, Vector], data: st.DataObject) -> None:
     features, coef = case
     subset = Actions(features).top(coef, data.draw(st.integers(1, len(features))))
@@ -138,7 +138,7 @@ def test_design_is_found_once_per_tolerance_and_set() -> None:
 
 
 @given(features=arrays(np.float64, (5, 3), elements=st.floats(-1e3, 1e3).map(lambda x: x if abs(x) > 1e-20 else 0.0)))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_scaled_divides_by_one_scalar(features: Matrix) -> None:
     """Synthetic example: actions are scaled so that no norm exceeds one."""
     largest = max(math.hypot(*row) for row in features)

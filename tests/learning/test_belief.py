@@ -127,7 +127,7 @@ def test_no_evidence_joins_like_nothing() -> None:
     base=st.sampled_from([0.0, 0.05, 2.0]),
     floor=st.sampled_from([0.1, 0.6]),
 )
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_fit_is_its_twin_over_single_rewards(
     seed: int, count: int, earlier: int | None, base: float, floor: float
 ) -> None:

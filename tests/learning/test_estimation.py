@@ -49,7 +49,7 @@ def random_rewards(seed: int, n_actions: int, dim: int, most: int = 6) -> tuple[
     ridge=st.sampled_from([0.0, 1e-3, 0.5, 20.0]),
     base_variance=st.floats(0, 3),
 )
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_least_squares_is_the_papers_sums_over_rewards(
     seed: int, dim: int, more: int, ridge: float, base_variance: float
 ) -> None:
@@ -63,7 +63,7 @@ def test_least_squares_is_the_papers_sums_over_rewards(
 
 
 @given(seed=st.integers(0, 10**6), ridge=st.sampled_from([0.0, 0.1]), corrected=st.booleans())
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_how_rewards_are_blocked_does_not_matter(seed: int, ridge: float, corrected: bool) -> None:
     """The same action in several tallies, or merged into one: the same estimate."""
     features, rewards = random_rewards(seed, 6, 3)

@@ -32,7 +32,7 @@ def message_of(**changes: Any) -> str:
 
 
 @given(seed=st.integers(0, 10**6), risk_tolerance=st.floats(0, 5), base_variance=st.floats(0.1, 3))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_means_variances_and_gaps_are_the_equations_of_the_setup(
     seed: int, risk_tolerance: float, base_variance: float
 ) -> None:
@@ -138,7 +138,7 @@ def test_negative_variance_is_looked_for_in_the_subset_only() -> None:
 
 
 @given(seed=st.integers(0, 10**6), power=st.integers(-6, 6), base_variance=st.floats(1e-3, 1e3))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_scaled_only_ever_shortens(seed: int, power: int, base_variance: float) -> None:
     rng = np.random.default_rng(seed)
     features, mean_coef, var_coef = (rng.standard_normal(shape) * 2.0**power for shape in ((6, 3), 3, 3))

@@ -37,13 +37,13 @@ def assert_tallies(tally: Tally, rewards: list[float]) -> None:
 
 
 @given(rewards=rewards_lists)
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_tally_one_by_one_is_numpy_mean_and_variance(rewards: list[float]) -> None:
     assert_tallies(Tally.of(rewards), rewards)
 
 
 @given(blocks=st.lists(rewards_lists, min_size=1, max_size=6))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_merged_blocks_are_the_tally_of_all_rewards(blocks: list[list[float]]) -> None:
     merged = Tally()
     for block in blocks:
@@ -52,13 +52,13 @@ def test_merged_blocks_are_the_tally_of_all_rewards(blocks: list[list[float]]) -
 
 
 @given(first=rewards_lists, second=rewards_lists)
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_order_of_merging_matters_to_rounding_only(first: list[float], second: list[float]) -> None:
     assert_tallies(Tally.of(second).merge(Tally.of(first)), first + second)
 
 
 @given(tally=tallies_of_anything)
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_the_empty_tally_is_neutral_bit_for_bit(tally: Tally) -> None:
     assert Tally().merge(tally) == tally
     assert tally.merge(Tally()) == tally
@@ -74,7 +74,7 @@ def test_far_from_zero_the_spread_keeps_its_digits() -> None:
 
 
 @given(rewards=rewards_lists, risk_tolerance=st.floats(0, 10))
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_mean_variance_of_a_path_is_a_function_of_its_tally(rewards: list[float], risk_tolerance: float) -> None:
     """The eq. that defines xi(T): squared deviations from the path's own mean, minus rho times the sum."""
     average = sum(rewards) / len(rewards)
@@ -86,7 +86,7 @@ def test_mean_variance_of_a_path_is_a_function_of_its_tally(rewards: list[float]
 
 
 @given(first=tallies_of_anything, second=tallies_of_anything)
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_compiled_merge_is_the_plain_one_bit_for_bit(first: Tally, second: Tally) -> None:
     moments = *dataclasses.astuple(first), *dataclasses.astuple(second)
     assert merge_moments_compiled(*map(float, moments)) == merge_tally_moments(*moments)

@@ -41,9 +41,9 @@ class HeldLog(MemoryLog):
     held: list[tuple[Future[list[int]], Sequence[Entry]]]
     hold = False
 
-    def append(self, entries: Sequence[Entry]) -> Future[list[int]]:
+    def append(self, entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
         if not self.hold:
-            return super().append(entries)
+            return super().append(entries, patient=patient)
         done: Future[list[int]] = Future()
         self.held = [*getattr(self, "held", []), (done, entries)]
         return done
@@ -241,7 +241,7 @@ def test_a_jump_of_the_clock_a_slow_disk_and_old_quotes_halt() -> None:
 def test_a_log_that_cannot_be_written_stops_everything() -> None:
     world = started()
 
-    def full(entries: Sequence[Entry]) -> Future[list[int]]:
+    def full(entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
         done: Future[list[int]] = Future()
         done.set_exception(WriteError("the disk is full", definite=True, cause="the disk is full"))
         return done

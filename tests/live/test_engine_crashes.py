@@ -45,9 +45,9 @@ class KillingLog(MemoryLog):
 
     countdown: Countdown
 
-    def append(self, entries: Sequence[Entry]) -> Future[list[int]]:
+    def append(self, entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
         self.countdown.point()
-        done = super().append(entries)
+        done = super().append(entries, patient=patient)
         self.countdown.point()
         return done
 

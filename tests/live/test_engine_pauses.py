@@ -53,11 +53,11 @@ def test_timers_have_their_turn_however_much_there_is_to_send() -> None:
     ticked = threading.Event()
 
     def more() -> None:
-        engine._outbox.put(more)
+        engine._outbox.put([more])
 
     engine._after(engine.clock(), "child", "nobody")
     engine._due = lambda *timer: ticked.set()  # type: ignore[method-assign]  # to see that it is called
-    engine._outbox.put(more)
+    engine._outbox.put([more])
     engine.serve()
     try:
         assert ticked.wait(60)
@@ -71,10 +71,10 @@ def test_who_is_called_back_or_asked_for_does_not_wait_behind_who_is_sent(monkey
     done.set_result([])
     first, second, third = (child_order(order, slot, 100) for slot in range(3))
     seen: list[tuple[str, int]] = []
-    monkeypatch.setattr(engine, "_send", lambda effect: seen.append(("send", effect.child.slot)))
+    monkeypatch.setattr(engine, "_send", lambda children: seen.extend(("send", child.slot) for child in children))
     monkeypatch.setattr(engine, "_cancel", lambda effect: seen.append(("cancel", effect.child.slot)))
     monkeypatch.setattr(engine.gateways["A"], "query", lambda child: seen.append(("query", child.slot)))
-    engine._durable(done, [Send(first), Cancel(second)], engine.monotonic())
-    engine._durable(done, [Query(third)], engine.monotonic())
+    engine._durable(done, [Send(first), Cancel(second)], engine.monotonic(), lambda rows: None)
+    engine._durable(done, [Query(third)], engine.monotonic(), lambda rows: None)
     engine.pump()
     assert seen == [("cancel", 1), ("query", 2), ("send", 0)]

@@ -14,8 +14,8 @@ import pytest
 
 from log_stores import append, entry
 from riskroute.errors import DataError, InputError
-from riskroute.live.group_commit import new_rows
-from riskroute.live.log import ConflictError, Head, LeaseError, Snapshot, WriteError, header_row, verify_chain
+from riskroute.live.group_commit import _Call, new_rows
+from riskroute.live.log import ConflictError, Entry, Head, LeaseError, Snapshot, WriteError, header_row, verify_chain
 from riskroute.live.log_sqlite import SqliteLog
 
 
@@ -239,3 +239,36 @@ def test_batches_are_arranged_one_after_another() -> None:
     assert [(row.seq, row.key) for row in rows] == [(8, "a"), (9, "c")]
     assert isinstance(outcomes[1], ConflictError)
     assert [outcomes[k] for k in (0, 2, 3)] == [[8, 5], [9], []]
+
+
+def test_entries_that_nobody_waits_for_are_written_with_the_next_that_somebody_does(tmp_path: Path) -> None:
+    with SqliteLog(tmp_path / "log.db") as log:
+        log.lease("one", math.inf)
+        gate = threading.Event()
+        log._submit(_Call(gate.wait, Future()))  # or the first might be written before the last comes
+        patient = [log.append([Entry("tick", "", b"x", k)], patient=True) for k in range(3)]
+        awaited = log.append([Entry("order", "A", b"x", 3)])
+        gate.set()
+        assert awaited.result(10) == [4]
+        assert [one.result(0) for one in patient] == [[1], [2], [3]]
+        assert log.times.commits == 1
+
+
+def test_entries_that_nobody_waits_for_are_written_all_the_same(tmp_path: Path) -> None:
+    with SqliteLog(tmp_path / "log.db") as log:
+        log.lease("one", math.inf)
+        assert log.append([Entry("tick", "", b"x", 0)], patient=True).result(10) == [1]
+        last = log.append([Entry("tick", "", b"x", 1)], patient=True)
+    assert last.result(0) == [2]
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 100, 170])
+def test_a_known_key_among_many_new_ones_keeps_its_row(tmp_path: Path, count: int) -> None:
+    with SqliteLog(tmp_path / "log.db") as log:
+        log.lease("one", math.inf)
+        assert log.append([Entry("order", "known", b"x", 0)]).result(10) == [1]
+        many = [Entry("order", f"{k}", b"x", 0) for k in range(count)]
+        numbers = log.append([*many, Entry("order", "known", b"x", 5), Entry("order", "last", b"x", 6)]).result(10)
+        assert numbers == [*range(2, count + 2), 1, count + 2]
+        assert len(list(log.read())) == count + 2
+        verify_chain(log)

@@ -16,7 +16,7 @@ ORDER = parent_order(quantity=1000)
 def venue(journal: Path, clock: Clock, heard: list[ExecutionReport]) -> JournalledVenue:
     market = FeeMarket(lambda symbol: quotes(clock.now), {"A": (3, -2)}, come=0.5)
     made = JournalledVenue("A", market, clock, latency=0.001, journal=journal)
-    made.connect(heard.append)
+    made.connect(lambda *reports: heard.extend(reports))
     return made
 
 

@@ -120,7 +120,7 @@ def test_exact_moments_equal_those_of_the_distribution_written_out(pool: DarkPoo
     assert pool.fill_variance([largest])[0] == pytest.approx(float(weights @ (fills - mean) ** 2), abs=1e-8)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(pool=pools, seed=st.integers(0, 100), side=st.sampled_from(SIDES), draws=st.integers(1, 3))
 def test_profits_equal_a_loop_over_shares(pool: DarkPool, seed: int, side: str, draws: int) -> None:
     books = books_of([SPREAD, (9.0, 9.5, 10.0, 11.0), (float("nan"), 9.9, 10.0, float("nan"))])

@@ -35,7 +35,7 @@ def order(number: int, shares: int = 400, **more: Any) -> Context:
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=12))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_drift_is_updated_exactly(moves: list[float]) -> None:
     """All at once and one after the other by the textbook's formulas."""
     start = Drift(0.1, 2.0, 3.0, 0.5)

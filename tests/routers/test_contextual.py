@@ -128,7 +128,7 @@ def test_with_a_constant_market_it_is_the_best_static_split() -> None:
 
 def test_a_price_for_risk_makes_it_wait_less() -> None:
     waits = []
-    for kappa in (0.0, 0.05, 1.0, 100.0):
+    for kappa in (0.0, 0.5, 100.0):
         router = ContextualGreedy(kappa=kappa, guard_tails=False)
         taught(router, {"A": 0.8, "B": 0.6}, deviation=0.02)
         waits.append(sum(router.route(moment(1000, pools=())).limit.values()))
@@ -142,7 +142,7 @@ def test_resting_orders_reach_the_greedy_split_of_ganchev_and_others() -> None:
     rng = np.random.default_rng(3)
     presence, reach = {"P": 0.9, "Q": 0.5}, {"P": 300, "Q": 2000}
     router = Contextual(kappa=0.0, guard_tails=False, seed=1)
-    for number in range(1500):
+    for number in range(800):
         plan = router.route(moment(number, flows=False))
         children = []
         held = {**dict.fromkeys(plan.dark, 0), **plan.dark_rest}

@@ -130,7 +130,7 @@ def test_units_double_until_there_are_few_enough() -> None:
     st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size=1, max_size=3),
     st.integers(1, 4),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_greedy_is_best_of_all_splits(values: list[list[float]], units: int) -> None:
     falling = -np.sort(-np.array(values), axis=1)
     given_units = greedy_units(falling, units)
@@ -147,7 +147,7 @@ def test_equal_pools_get_the_same_and_the_odd_unit_goes_by_chance() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=6), st.integers(0, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_systematic_sampling_has_exact_probabilities(raw: list[float], whole: int) -> None:
     """The start is uniform, so lengths of the intervals of starts that draw a pool are the probabilities."""
     chances = np.array(raw)

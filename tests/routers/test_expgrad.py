@@ -68,7 +68,7 @@ def sequences(draw: st.DrawFn) -> tuple[Any, int]:
 
 
 @given(sequences())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_regret_on_any_sequence(sequence: tuple[Any, int]) -> None:
     sizes, most = sequence
     rounds, pools = sizes.shape
@@ -130,7 +130,7 @@ def test_estimates_are_right_on_average(size: int, mixing: float) -> None:
 
 
 @given(st.integers(2, 5), st.integers(1, 8), st.floats(0, 0.5), st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_draws_are_whole_and_sum_to_the_order(pools: int, units: int, mixing: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     drawn = draw_units(rng.dirichlet(np.ones(pools), units), mixing, rng)

@@ -45,7 +45,7 @@ def test_the_worked_example() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=1, max_size=40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_tails_are_the_product_limit(raw: list[tuple[int, int]]) -> None:
     fills = [(sent, min(sent, filled)) for sent, filled in raw]
     found = binned_tails(*count_fills(fills), 14)

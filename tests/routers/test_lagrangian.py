@@ -104,7 +104,7 @@ def test_reinforcement_has_another_limit() -> None:
 
 
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=6), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_projection_is_the_nearest_point(point: list[float], floored: bool) -> None:
     """By bisection on the multiplier of the constraint that shares sum to 1."""
     floor = 0.1 / len(point) if floored else 0.0

@@ -45,7 +45,7 @@ def enumerated(one: Patience) -> list[PatientPlan]:
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 3.0]), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_plan_is_the_best_of_all(seed: int, price: float, pools: bool) -> None:
     """Of all that try pools with the remainder; one that tries them before is only sent if it is better still."""
     one = order(seed, pools=pools)

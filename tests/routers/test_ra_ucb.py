@@ -16,7 +16,7 @@ from riskroute.routers.ra_ucb import RaUcb, highest_chance
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.floats(0, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_highest_chance_by_trying_all(successes: int, misses: int, less: float) -> None:
     trials = successes + misses
     if not trials:

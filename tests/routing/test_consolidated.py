@@ -206,7 +206,7 @@ def test_shares_must_be_whole(shares: Any) -> None:
 
 
 @given(books(), st.lists(st.integers(0, 60), min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_costs_are_those_of_levels_taken_one_after_the_other(book: ConsolidatedBook, shares: list[int]) -> None:
     """The plain version: all levels by price, then by fee, cumulated and interpolated."""
     there = np.nan_to_num(book.sizes) > 0

@@ -14,7 +14,7 @@ from riskroute.routing.separable import minimise_separable
 from riskroute.routing.separable_each import minimise_separable_each
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_each_row_is_what_one_call_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)

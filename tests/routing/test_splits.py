@@ -38,7 +38,7 @@ def test_numbers_of_actions_of_the_figures_and_the_table(shares: int, slots: int
 
 
 @given(shares=st.integers(1, 200), slots=st.integers(1, 200))
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_count_obeys_the_recursion_over_the_first_slot(shares: int, slots: int) -> None:
     """Either the first slot gets nothing, or one share of it can be taken away: Pascal's rule, in exact integers."""
     if slots > 1 and shares > 1:

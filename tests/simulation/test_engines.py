@@ -266,15 +266,17 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("first", "second"), [(0, 4), (20, 9)])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(0, 9), pytest.param(20, 4, marks=pytest.mark.thorough), pytest.param(28, 1, marks=pytest.mark.thorough)],
+)
 def test_killed_at_random_and_resumed_gives_the_same_table(
     tmp_path: Path, undisturbed: bytes, first: int, second: int
 ) -> None:
     """First the main process is killed, then a worker of the run that goes on, each in the midst of a task.
 
-    The main process dies while its workers start, and with few tasks to go; the worker early, and with hardly any task
-    left. A task takes a few milliseconds, and the kills come up to twenty after one is
-    finished.
+    The main process dies while its workers start, in the middle, and with hardly any task left. A task takes a few
+    milliseconds, and the kills come up to twenty after one is finished.
     """
     rng = np.random.default_rng(first)
     program = [sys.executable, small_reproduction.__file__, str(tmp_path), str(first), str(rng.uniform(0, 0.02))]
@@ -299,6 +301,7 @@ def test_killed_at_random_and_resumed_gives_the_same_table(
     assert not [path for path in (tmp_path / "instances").iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_killed_while_the_table_is_written_and_resumed_gives_the_same_table(tmp_path: Path) -> None:
     """By the command, the second time in this process; nothing is left to play then."""
     process = reproduced(tmp_path, *QUICK)

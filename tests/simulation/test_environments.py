@@ -27,7 +27,7 @@ CASES = {
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("case", CASES)
 def test_passes_the_shared_checks(case: str) -> None:
-    check_environment(CASES[case], runs=1500)
+    check_environment(CASES[case], runs=700)
 
 
 def test_tallies_of_gaussian_blocks_have_the_exact_laws() -> None:

@@ -256,7 +256,7 @@ def test_buying_is_the_mirror_image() -> None:
     assert done.cost == pytest.approx(300 * (0.01 - 0.002))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.integers(1, 2000),
     st.sampled_from([0.0, 5.0]),

@@ -47,6 +47,12 @@ def main() -> None:
     rr.simulate(large, ["rise", "rise++"], horizon=2000, runs=1)
     rr.simulate(large, ["adaptive"], horizon=60, runs=1)
     rr.Allocations(30, 12, caps=list(range(5, 17))).design(0.05)
+    rr.Allocations(5, 3).best(-np.ones(6))
+    rr.Allocations(5, 3).two_best(-np.ones(6))
+    survivors = rr.Allocations(100, 6).within(np.linspace(-1.0, 1.0, 12), 0.4)
+    survivors.sample(np.random.default_rng(0), 1)
+    survivors.best(np.linspace(1.0, -1.0, 12))
+    rr.routing.split_actions(2, 40).design(0.01)
     rr.g_optimal(np.random.default_rng(0).standard_normal((2000, 5)), tolerance=1e-6)
     book = ConsolidatedBook(np.full((2, 1), 10.0), np.full((2, 1), 300.0), np.zeros(2), mid=9.99, side="buy")
     book.take(200, lot=100)
@@ -66,8 +72,10 @@ def main() -> None:
     hazards.add(2, 1)
     hazards.tails(2, hazards.hazards)
     hazards.expected(2)
-    flags, numbers = np.array([True]), np.array([1])
-    list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, np.ones(1), np.ones(1))))
+    flags, numbers, prices = np.array([True]), np.array([1]), np.ones(1)
+    for writeable in (True, False):  # columns of tables are not
+        numbers.flags.writeable = prices.flags.writeable = writeable
+        list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, prices, prices)))
     one = np.ones(1, dtype=np.int64)
     OrderBook(1).apply(one, one * ord("A"), one * ord("B"), one, one, one)
     with tempfile.TemporaryDirectory() as folder:
@@ -80,6 +88,7 @@ def main() -> None:
         store = rr.market.Store(Path(folder) / "books")
         (recording,) = store.of_symbol("QVEX")
         books = day_books({"XNAS": store.snapshots(recording)})
+        books.touches([books.first])
         queue = QueueReplay(books, {"XNAS": store.events(recording)})
         queue.fills(0, 1, books.first, books.last, 10)
         queue.drain(0, 1, books.first, books.last)

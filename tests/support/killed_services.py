@@ -1,9 +1,10 @@
 """Lives of a whole service that end with kill -9: a program that tests start, since only one without threads may fork.
 
-killed_services.py FOLDER ROUTER STEP     one life for every STEP-th change of a file or message, killed before, in or
+killed_services.py FOLDER STEP ROUTER..   one life for every STEP-th change of a file or message, killed before, in or
                                           after it, and then a second life, which must leave everything in order
 
-A fourth word makes a service that sends open children again after its start, instead of asking for them.
+Routers come one after the other, and what was found is printed by router. The word "again" before the folder makes a
+service that sends open children again after its start, instead of asking for them.
 """
 
 from __future__ import annotations
@@ -255,8 +256,8 @@ def in_child(work: Callable[[int], None]) -> tuple[str, int]:
     return said, os.waitpid(child, 0)[1]
 
 
-def kill_all(folder: Path, router: str, step: int) -> None:
-    """Kill at every ``step``-th change, and print how many lives were cut short and what was wrong."""
+def kill_all(folder: Path, router: str, step: int) -> dict[str, Any]:
+    """Kill at every ``step``-th change; how many lives were cut short, and what was wrong."""
     killed, wrong, when = 0, [], 1
     (folder / "whole").mkdir(parents=True)
     if text := second_life(folder / "whole", router, orders_of(time.time_ns()), {}):
@@ -270,10 +271,14 @@ def kill_all(folder: Path, router: str, step: int) -> None:
         killed += len(said)
         wrong += [f"killed {manner} change {when}: {text}" for manner, text in said.items() if text]
         when += step
-    print(json.dumps({"killed": killed, "changes": when - 1, "wrong": wrong}))  # noqa: T201 - for the test
+    return {"killed": killed, "changes": when - 1, "wrong": wrong}
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 4:
+    words = sys.argv[1:]
+    if words[0] == "again":
         vars(engine_life)["Query"] = Send
-    kill_all(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+        words = words[1:]
+    where, step, *routers = words
+    found = {name: kill_all(Path(where) / str(number), name, int(step)) for number, name in enumerate(routers)}
+    print(json.dumps(found))  # noqa: T201 - for the test

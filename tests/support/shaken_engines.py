@@ -128,7 +128,7 @@ def main(folder: Path, router: str, orders: int, kills: int, seed: int, pace: fl
     if one_life(plain, Faults(), seed, no_fault, play) != 0:
         wrong.append("the life without faults did not end well")
     changes = json.loads((plain / "end.json").read_text())[0]
-    killed = 0
+    one, killed = learned(plain), 0  # decides all again, so that the lives to come find everything loaded
     for life in range(kills + 1):
         last = life == kills
         when = draw.randrange(1, changes // kills)
@@ -137,7 +137,7 @@ def main(folder: Path, router: str, orders: int, kills: int, seed: int, pace: fl
             killed += 1
         elif status != 0:
             wrong.append(f"life {life} ended with status {status}")
-    one, two = learned(plain), learned(shaken)
+    two = learned(shaken)
     wrong += [f"{name} differ" for name in ("positions", "outcomes") if one[name] != two[name]]
     wrong += [f"not {name}" for name in ("once", "whole") if not (one[name] and two[name])]
     if (

@@ -31,8 +31,8 @@ app = typer.Typer(
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 POLICY_NAMES = (
-    "rise, rise++, risk-ucb, risk-exp-exp, restart-gse, adaptive, thompson, discounted, sliding-window, change-test, "
-    "lin-ucb, lin-thompson, phased-elimination, mv-ucb, mv-thompson, greedy, uniform, oracle"
+    "rise, rise++, risk-ucb, risk-exp-exp, restart-gse, adaptive, thompson, guarded, discounted, sliding-window, "
+    "change-test, lin-ucb, lin-thompson, phased-elimination, mv-ucb, mv-thompson, greedy, uniform, oracle"
 )
 
 app.command("demo")(demo_command)

@@ -106,6 +106,28 @@ def least_squares(
     return Estimate(mean_coef, var_coef)
 
 
+def unbiased_score(features: Matrix, tallies: Tallies, base_variance: float, risk_tolerance: float) -> Vector:
+    """Estimate the coefficients of the mean-variance without bias, from sample means and sample variances of actions.
+
+    Each action is observed twice or more. Its sample variance is ``spread / (count - 1)``, independent of its sample
+    mean if rewards are Gaussian; one fit, with counts for weights, goes through the mean-variances of the samples. No
+    fitted mean enters, unlike in `least_squares`.
+
+    Examples
+    --------
+    >>> from riskroute.learning.tally import Tally
+    >>> tallies = Tallies.of(np.array([0, 1]), [Tally(5, 0.5, 4.0), Tally(5, 0.25, 8.0)])
+    >>> unbiased_score(np.eye(2), tallies, base_variance=1.0, risk_tolerance=2.0).round(12).tolist()
+    [-1.0, 0.5]
+    """
+    features, base_variance, _ = _checked(features, tallies, base_variance, 0.0)
+    if tallies.counts.min() < 2:
+        raise InputError(f"counts must be at least 2 for a sample variance, was {tallies.counts.min()}")
+    variances = tallies.spreads / (tallies.counts - 1)
+    solver = _Solver(features, tallies.counts.astype(np.float64), 0.0)
+    return solver.solve(variances - base_variance - real_number("risk_tolerance", risk_tolerance) * tallies.means)
+
+
 def _residuals(features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _Solver | None) -> tuple[Vector, Flags]:
     """Return the mean squared residual of every tally, and which tallies are informative about the variance.
 

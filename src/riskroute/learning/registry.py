@@ -9,6 +9,7 @@ from riskroute.learning.actions import ActionSet
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policies.change_test import ChangeTest
 from riskroute.learning.policies.discounted import Discounted
+from riskroute.learning.policies.guarded import Guarded
 from riskroute.learning.policies.lin_thompson import LinThompson
 from riskroute.learning.policies.lin_ucb import LinUcb
 from riskroute.learning.policies.mv_thompson import MvThompson
@@ -29,7 +30,7 @@ POLICIES: dict[str, type[Policy]] = {
     kind.name: kind
     for kind in (
         *(Rise, RisePlusPlus, RiskUcb, RiskExpExp, RestartGse),  # the paper's
-        *(Adaptive, Thompson),  # ours
+        *(Adaptive, Thompson, Guarded),  # ours
         *(Discounted, SlidingWindow, ChangeTest),  # ours, for coefficients that change
         *(LinUcb, LinThompson, PhasedElimination),  # that ignore risk
         *(MvUcb, MvThompson),  # that ignore the features

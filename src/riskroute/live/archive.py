@@ -5,6 +5,9 @@ Nothing is lost: a report that comes late, or again, unpacks its order.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+
 import msgspec
 
 from riskroute.live.book_state import Archived, BookState, ChildState, Execution, ParentState
@@ -21,6 +24,35 @@ class _Packed(msgspec.Struct, array_like=True):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[_Packed] = msgspec.msgpack.Decoder(_Packed)
+
+
+PIECE = 1_000
+"""So many packed orders of a snapshot become bytes at a time: other threads wait meanwhile."""
+
+_PIECE: msgspec.msgpack.Decoder[dict[str, Archived]] = msgspec.msgpack.Decoder(dict[str, Archived])
+
+
+def without_archive(state: BookState) -> tuple[BookState, dict[str, Archived]]:
+    """The state without packed orders, and a copy of those: they do not change, and may become bytes later."""
+    return msgspec.structs.replace(state, archive={}, owners={}), dict(state.archive)
+
+
+def archive_pieces(archive: dict[str, Archived]) -> list[bytes]:
+    """Packed orders as bytes."""
+    orders = iter(archive.items())
+    pieces = []
+    while piece := dict(islice(orders, PIECE)):
+        pieces.append(_ENCODER.encode(piece))
+    return pieces
+
+
+def restore_archive(state: BookState, pieces: Iterable[bytes]) -> None:
+    """Undo `archive_pieces`, and find out again whose children they are."""
+    for piece in pieces:
+        state.archive.update(_PIECE.decode(piece))
+    for key, packed in state.archive.items():
+        for name in packed.children:
+            state.owners[name] = key
 
 
 def archive_settled(state: BookState, kept: int) -> None:

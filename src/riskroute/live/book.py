@@ -61,10 +61,12 @@ from riskroute.live.settlement import cancel_open_children, finish_child, go_on,
 
 def apply(state: BookState, event: AnyEvent) -> tuple[BookState, list[Effect]]:
     """Return the state after an event, which is the same object, and what is to be done."""
-    if event.at // DAY > state.day.day:
-        _new_day(state, event.at // DAY)
+    at = event.at
+    if at > state.now:
+        state.now = at
+        if at // DAY > state.day.day:
+            _new_day(state, at // DAY)
     state.events += 1
-    state.now = max(state.now, event.at)
     effects: list[Effect] = []
     _HANDLERS[type(event)](state, event, effects)
     if len(state.recent) > archive.KEPT:

@@ -14,23 +14,30 @@ from riskroute.live.book_state import (
     Position,
     Send,
 )
-from riskroute.live.orders import ENDS, ExecutionReport, Reported, report_key
+from riskroute.live.orders import ExecutionReport, Reported, report_key
 from riskroute.live.settlement import finish_child, go_on, venue_use
+
+_UNHEARD = frozenset(("intended", "sent", "unknown"))
+_NO_FILLS = frozenset(("acknowledged", "cancelled", "rejected", "expired"))
 
 MOST_SENDS = 3
 """A child that its venue does not know is sent again, so many times in all."""
+
+ENDS = frozenset(("cancelled", "rejected", "expired"))
+"""Reports after which a child is not at the venue any more."""
 
 
 def book_report(state: BookState, event: Reported, effects: list[Effect]) -> None:
     """Book what a venue says."""
     report = event.report
     key = report.key
-    if report.child in state.owners:
+    child = state.children.get(report.child)
+    if child is None and report.child in state.owners:
         unpack_order(state, state.owners[report.child])
+        child = state.children[report.child]
     if key in state.reports:
         state.duplicates += 1
         return
-    child = state.children.get(report.child)
     if child is None:
         state.orphans += 1
         effects.append(Alert(f"{report.venue} reports a child that is not known, {report.child}"))
@@ -44,13 +51,13 @@ def book_report(state: BookState, event: Reported, effects: list[Effect]) -> Non
     if kind == "cancel_rejected":
         return
     _heard(state, child, report)
-    if kind in ("filled", "corrected", "busted"):
+    if kind not in _NO_FILLS:
         _execute(state, child, report, key, effects)
     if kind in ENDS or (kind == "filled" and report.leaves == 0):
         if report.at >= child.final_at:
             child.final, child.final_at = report.cum, report.at
         child.reason = child.reason or kind
-    if not child.done:
+    if (child.final >= 0 or child.filled >= child.order.quantity) and child.status != "done":
         _end_if_complete(state, child, event.at, effects)
 
 
@@ -63,8 +70,9 @@ def _heard(state: BookState, child: ChildState, report: ExecutionReport) -> None
         state.day.rejects += 1
     else:
         use.rejects_in_a_row = 0
-    state.unknown.pop(child.order.id, None)
-    if child.status in ("intended", "sent", "unknown"):
+    if state.unknown:
+        state.unknown.pop(child.order.id, None)
+    if child.status in _UNHEARD:
         child.status = "partly_filled" if child.filled else "acknowledged"
 
 
@@ -122,21 +130,28 @@ def _execute(state: BookState, child: ChildState, report: ExecutionReport, key: 
 
 def _book(state: BookState, parent: ParentState, child: ChildState, execution: Execution, sign: int) -> None:
     """Add a fill to its child, its order and the position, or take it out."""
-    shares = 0 if execution.kind == "busted" else sign * execution.quantity
-    value, fee = shares * execution.price, 0 if execution.kind == "busted" else sign * execution.fee
+    if execution.kind == "busted":
+        shares = value = fee = 0
+    else:
+        shares, fee = sign * execution.quantity, sign * execution.fee
+        value = shares * execution.price
     child.filled += shares
     child.value += value
     child.fees += fee
     parent.filled += shares
-    if not child.done:
+    if child.status != "done":
         parent.held -= shares
         child.status = "partly_filled" if child.filled else "acknowledged"
-    side = parent.order.sign
-    position = state.positions.get(parent.order.symbol)
+    order = parent.order
+    position = state.positions.get(order.symbol)
     if position is None:
-        position = state.positions[parent.order.symbol] = Position()
-    position.shares += side * shares
-    position.cash -= side * value
+        position = state.positions[order.symbol] = Position()
+    if order.side == "buy":
+        position.shares += shares
+        position.cash -= value
+    else:
+        position.shares -= shares
+        position.cash += value
     position.fees += fee
 
 

@@ -6,7 +6,9 @@ shares taken and posted, what comes back once more, and at the deadline everythi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from riskroute.live.orders import (
     ChildOrder,
     Outcome,
     ParentOrder,
+    PoolQuote,
     VenueQuote,
     touch_prices,
 )
@@ -40,15 +43,9 @@ Children = tuple[ChildOrder, ...]
 
 def context_of(order: ParentOrder, now: int) -> Context:
     """What a router sees of an order."""
-    depth = max(max(len(quote.bids), len(quote.asks)) for quote in order.quotes)
-    bid_px, bid_sz = _levels([quote.bids for quote in order.quotes], depth)
-    ask_px, ask_sz = _levels([quote.asks for quote in order.quotes], depth)
     books = VenueBooks(
         tuple(quote.venue for quote in order.quotes),
-        bid_px,
-        bid_sz,
-        ask_px,
-        ask_sz,
+        *_levels(order.quotes),
         np.array([quote.taker / NANO for quote in order.quotes]),
         np.array([quote.maker / NANO for quote in order.quotes]),
         np.array([max(now - quote.at, 0) for quote in order.quotes], dtype=np.int64),
@@ -58,7 +55,7 @@ def context_of(order: ParentOrder, now: int) -> Context:
         side=order.side,
         shares=order.quantity,
         books=books,
-        pools=tuple(Pool(one.pool, one.fee / NANO, one.improvement) for one in order.pools),
+        pools=tuple(map(_pool, order.pools)),
         lot=order.lot,
         horizon=max(order.deadline - now, 0) / NANO,
         time=now,
@@ -68,11 +65,28 @@ def context_of(order: ParentOrder, now: int) -> Context:
     )
 
 
-def _levels(sides: list[tuple[tuple[int, int], ...]], depth: int) -> tuple[Matrix, Matrix]:
-    """Prices in dollars and sizes of one side of all books, one row each; what is not displayed has no price."""
-    prices = [[*(price / NANO for price, _ in levels), *[np.nan] * (depth - len(levels))] for levels in sides]
-    sizes = [[*(float(size) for _, size in levels), *[0.0] * (depth - len(levels))] for levels in sides]
-    return np.array(prices).reshape(len(sides), depth), np.array(sizes).reshape(len(sides), depth)
+@lru_cache(1024)
+def _pool(quote: PoolQuote) -> Pool:
+    """A pool as routers see it: there are few, and they are the same in every order."""
+    return Pool(quote.pool, quote.fee / NANO, quote.improvement)
+
+
+def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    """Bids in dollars, their sizes, asks and theirs, one row a venue; what is not displayed has no price."""
+    depth = max(max(len(quote.bids), len(quote.asks)) for quote in quotes)
+    prices: list[float] = []
+    sizes: list[float] = []
+    for sides in ([quote.bids for quote in quotes], [quote.asks for quote in quotes]):
+        for levels in sides:
+            for price, size in levels:
+                prices.append(price / NANO)
+                sizes.append(size)
+            if missing := depth - len(levels):
+                prices += [math.nan] * missing
+                sizes += [0.0] * missing
+    px = np.array(prices).reshape(2, len(quotes), depth)
+    sz = np.array(sizes, dtype=np.float64).reshape(2, len(quotes), depth)
+    return px[0], sz[0], px[1], sz[1]
 
 
 def report_of(outcome: Outcome) -> Report:

@@ -225,27 +225,32 @@ class Engine(EngineLife):
                 raise RefusedError(refusal)
             answer: Future[Decision] = Future()
             self._answers[order.key] = answer
-            done = self._put(Accepted(at=now, order=order, decision=decision, children=children, digest=digest))
+            self._put(
+                Accepted(at=now, order=order, decision=decision, children=children, digest=digest),
+                tell=lambda written: self._answer(order.key, decision, written),
+            )
             self._timers_of(order.key)
             self._await_public(order)
-        done.add_done_callback(lambda written: self._answer(order.key, decision, written))
-        self._wake_up()
+        self._pump_here()
         return answer
 
-    def report(self, report: ExecutionReport) -> None:
+    def report(self, *reports: ExecutionReport) -> None:
         """Book what a venue says."""
         with self._lock:
             if self._closed or self.failed:
                 return  # it will be asked for again
-            if report.key in self.state.reports:
+            now = self.clock()
+            new: dict[str, ExecutionReport] = {}
+            for report in reports:
+                if (key := report.key) not in self.state.reports:
+                    new.setdefault(key, report)
+            if new:
+                self._put(*[Reported(at=now, report=one) for one in new.values()])
+            for report in reports:
                 self._asked.discard(report.child)
-                return
-            self._put(Reported(at=self.clock(), report=report))
-            self._asked.discard(report.child)
-            child = self.state.children.get(report.child)
-            if child is not None and report.child in self.state.waiting:
-                self._after(self.clock() + self.patience, "child", report.child)
-        self._wake_up()
+                if report.child in self.state.waiting and report.key in new:
+                    self._after(now + self.patience, "child", report.child)
+        self._pump_here()
 
     def quoted(self, symbol: str, quotes: Quotes, trades: tuple[MarketTrade, ...]) -> None:
         """Write down books and trades that somebody told us."""
@@ -259,7 +264,7 @@ class Engine(EngineLife):
         with self._lock:
             self._must_work()
             done = self._put(Halted(at=self.clock(), reason=reason, by=by))
-        self._wake_up()
+        self._pump_here()
         return done
 
     def resume(self, by: str) -> Future[list[int]]:
@@ -272,7 +277,7 @@ class Engine(EngineLife):
             done = self._put(Resumed(at=self.clock(), by=by))
             for key in list(self.state.unsettled):
                 self._put(Next(key))
-        self._wake_up()
+        self._pump_here()
         return done
 
     def view(self) -> dict[str, Any]:

@@ -7,9 +7,10 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
+from typing import get_args
 
 from riskroute.errors import StateError, one_line_error
 from riskroute.live.book import apply
@@ -22,9 +23,11 @@ from riskroute.live.orders import (
     NANO,
     Accepted,
     AnyEvent,
+    ChildOrder,
     Halted,
     ParentOrder,
     Planned,
+    Reported,
     Sent,
     Settled,
     Shadowed,
@@ -38,6 +41,20 @@ PUMP = NANO // 20
 """Under load there is always something to send: after so many nanoseconds timers and refits have their turn."""
 
 LOGGER = logging.getLogger("riskroute.live")
+
+MOST_SENDS = 64
+"""Children that are handed to their venues together, at most."""
+
+Outside = Effect | Callable[[], None]
+"""What is done once something is durable."""
+
+Told = Callable[[Future[list[int]]], None]
+"""Takes the rows that were written, or the reason why they were not."""
+
+_KINDS: dict[type, str] = {kind: kind.__name__.lower() for kind in get_args(AnyEvent)}
+_OUTSIDE = frozenset((Send, Cancel, Query))
+_AWAITED_BY_NOBODY = frozenset((Sent, Withheld, Reported, Settled))
+"""Events that may be written a little later: venues are asked for what a crash takes of them."""
 
 
 class EngineCore:
@@ -59,8 +76,8 @@ class EngineCore:
         """Why nothing can be done now; empty if it can."""
         self._failure: Exception | None = None
         self._lock = threading.RLock()
-        self._outbox: queue.SimpleQueue[Iterable[Effect] | Callable[[], None]] = queue.SimpleQueue()
-        self._urgent: queue.SimpleQueue[Iterable[Effect]] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[Sequence[Outside]] = queue.SimpleQueue()
+        self._urgent: queue.SimpleQueue[Sequence[Outside]] = queue.SimpleQueue()
         """What does not wait behind children that are to be sent: calling others back, and asking for them."""
         self._timers: list[tuple[int, int, str, str, int]] = []
         self._timer_count = 0
@@ -85,15 +102,21 @@ class EngineCore:
         """Held by who looks at `state` from outside."""
         return self._lock
 
-    def _put(self, first: AnyEvent | Next) -> Future[list[int]]:
-        """Apply an event and what follows from it, and write all of it down at once; not once writing has failed."""
+    def _put(self, *first: AnyEvent | Next, tell: Told | None = None) -> Future[list[int]]:
+        """Apply events and what follows from them, and write all of it down at once; not once writing has failed.
+
+        ``tell`` is told when that is durable, before anything is done about it: somebody waits for an answer.
+        """
         if self.failed:
             refused: Future[list[int]] = Future()
             refused.set_exception(self._failure or StateError(self.failed))
+            if tell is not None:
+                tell(refused)
             return refused
-        todo: deque[AnyEvent | Next] = deque([first])
+        todo: deque[AnyEvent | Next] = deque(first)
         entries: list[Entry] = []
-        outside: list[Effect] = []
+        outside: list[Outside] = []
+        patient = self._thread is not None
         while todo:
             one = todo.popleft()
             event = self.desk.next_event(self.state, one.parent, self.clock()) if isinstance(one, Next) else one
@@ -101,9 +124,11 @@ class EngineCore:
                 continue
             self.state, effects = apply(self.state, event)
             self.learner.saw(self.state.events, event, live=True)
-            entries.append(Entry(type(event).__name__.lower(), _key(event), encode_event(event), max(event.at, 0)))
+            kind = type(event)
+            patient = patient and kind in _AWAITED_BY_NOBODY
+            entries.append(Entry(_KINDS[kind], _key(event), encode_event(event), max(event.at, 0)))
             for effect in effects:
-                if isinstance(effect, Send | Cancel | Query):
+                if type(effect) in _OUTSIDE:
                     outside.append(effect)
                 elif isinstance(effect, Next):
                     todo.append(effect)
@@ -123,11 +148,17 @@ class EngineCore:
             done.set_result([])
             return done
         began = self.monotonic()
-        self._last = done = self.log.append(entries)
-        done.add_done_callback(lambda written: self._durable(written, outside, began))
+        self._last = done = self.log.append(entries, patient=patient and not outside)
+        done.add_done_callback(lambda written: self._durable(written, outside, began, tell or _nobody))
         return done
 
-    def _durable(self, written: Future[list[int]], outside: list[Effect], began: int) -> None:
+    def _durable(
+        self,
+        written: Future[list[int]],
+        outside: list[Outside],
+        began: int,
+        tell: Told,
+    ) -> None:
         error = written.exception()
         if error is not None:
             with self._lock:  # what is being applied meanwhile is appended first, and refused with the rest
@@ -135,15 +166,18 @@ class EngineCore:
                     LOGGER.error("the log cannot be written: %s", one_line_error(error))
                 self._failure = self._failure or error  # type: ignore[assignment]  # logs raise no other
                 self.failed = self.failed or told_outside(error)
+        tell(written)
+        if error is not None:
             return
         if self.monotonic() - began > self.limits.slow_write:
-            self._outbox.put(self._halt_slow)
+            outside = [*outside, self._halt_slow]
         sends = [effect for effect in outside if isinstance(effect, Send)]
         if len(sends) < len(outside):
             self._urgent.put([effect for effect in outside if not isinstance(effect, Send)])
         if sends:
             self._outbox.put(sends)
-        self._wake.set()
+        if outside:
+            self._wake.set()
 
     def _halt_slow(self) -> None:
         with self._lock:
@@ -152,28 +186,39 @@ class EngineCore:
                 self._put(Halted(at=self.clock(), reason=f"the log took more than {seconds:g} s to write", by="limits"))
 
     def pump(self) -> None:
-        """Do what durable events ask for; the thread that serves stops after a while, to look at the clock."""
-        serving = threading.current_thread() is self._thread
-        until = self.monotonic() + PUMP if serving else None
+        """Do what durable events ask for, what is urgent first; children one after the other are sent together.
+
+        The thread that serves stops after a while, to look at the clock.
+        """
+        until = self.monotonic() + PUMP if threading.current_thread() is self._thread else None
+        children: list[ChildOrder] = []
         while not self.failed:
             if until is not None and self.monotonic() >= until:
+                self._send(children)
                 self._wake.set()
                 return
             try:
                 some = self._outbox.get_nowait() if self._urgent.empty() else self._urgent.get_nowait()
             except queue.Empty:
-                return
-            if callable(some):
-                some()
-                continue
+                if not children:
+                    return
+                some = ()
             for effect in some:
                 if isinstance(effect, Send):
-                    self._send(effect)
-                elif isinstance(effect, Cancel):
+                    children.append(effect.child)
+                    continue
+                self._send(children)
+                children = []
+                if isinstance(effect, Cancel):
                     self._cancel(effect)
                 elif isinstance(effect, Query):
                     with suppress(Exception):  # gateways are others' code; the question is asked again later
                         self.gateways[effect.child.place].query(effect.child)
+                elif callable(effect):
+                    effect()
+            if not some or len(children) >= MOST_SENDS:
+                self._send(children)
+                children = []
 
     def flush(self, seconds: float = 10.0) -> None:
         """Wait until everything that was put is durable and done: for tests and for an orderly end."""
@@ -183,22 +228,30 @@ class EngineCore:
             if self.failed or (last is self._last and self._outbox.empty() and self._urgent.empty()):
                 return
 
-    def _send(self, effect: Send) -> None:
-        name, now = effect.child.id, self.clock()
+    def _send(self, children: list[ChildOrder]) -> None:
+        if not children:
+            return
+        going: list[ChildOrder] = []
+        now = self.clock()
         with self._lock:
-            child = self.state.children.get(name)
-            if child is None or child.done:
-                return
-            if self.state.halted or child.cancelling:
-                self._put(Withheld(at=now, child=name, reason="halted" if self.state.halted else "called back"))
-                return
-            self._put(Sent(at=now, child=name))
-            self._after(now + self.patience, "child", name)
-        try:
-            self.gateways[effect.child.place].send(effect.child)
-        except Exception as error:  # gateways are others' code; an error means that nothing was sent
-            with self._lock:
-                self._put(Withheld(at=self.clock(), child=name, reason=one_line_error(error)))
+            for order in children:
+                child = self.state.children.get(order.id)
+                if child is None or child.done:
+                    continue
+                if self.state.halted or child.cancelling:
+                    reason = "halted" if self.state.halted else "called back"
+                    self._put(Withheld(at=now, child=order.id, reason=reason))
+                else:
+                    going.append(order)
+                    self._after(now + self.patience, "child", order.id)
+            if going:
+                self._put(*[Sent(at=now, child=order.id) for order in going])
+        for order in going:
+            try:
+                self.gateways[order.place].send(order)
+            except Exception as error:  # gateways are others' code; an error means that nothing was sent
+                with self._lock:
+                    self._put(Withheld(at=self.clock(), child=order.id, reason=one_line_error(error)))
 
     def _cancel(self, effect: Cancel) -> None:
         name, now = effect.child.id, self.clock()
@@ -269,7 +322,7 @@ class EngineCore:
             error = work.exception()
             if error is None:
                 self.learner.make_ready(work.result(), after)
-                self._outbox.put(lambda: planned(work.result()))
+                self._outbox.put([lambda: planned(work.result())])
             else:
                 self._refitting = False
             self._wake_up()
@@ -284,7 +337,7 @@ class EngineCore:
             return
         self._snapshot_at = self.state.events
         save = snapshot_saver(self.log, self.state, self.learner, self._last)
-        self._last.add_done_callback(lambda _: self._outbox.put(save))
+        self._last.add_done_callback(lambda _: self._outbox.put([save]))
 
     def _must_work(self) -> None:
         if self.failed:
@@ -292,12 +345,19 @@ class EngineCore:
         if not self._started or self._closed:
             raise StateError("the engine must be started, was not")
 
-    def _wake_up(self) -> None:
-        """Do what there is to do: here, or in the thread that serves."""
+    def _pump_here(self) -> None:
+        """Do what there is to do, unless a thread serves, which is woken by what is durable."""
         if self._thread is None:
             self.pump()
-        else:
-            self._wake.set()
+
+    def _wake_up(self) -> None:
+        """Do what there is to do: here, or in the thread that serves."""
+        self._pump_here()
+        self._wake.set()
+
+
+def _nobody(written: Future[list[int]]) -> None:
+    """Nobody waits."""
 
 
 def _key(event: AnyEvent) -> str:

@@ -40,6 +40,12 @@ SLOW_COMMIT = 1.0
 PAGE = 2000
 """Rows read at once."""
 
+PATIENCE = 0.005
+"""Seconds that entries which nobody waits for are kept, so that they are written with others."""
+
+MANY = 64
+"""So many appends that nobody waits for are written at once."""
+
 SNAPSHOTS_KEPT = 2
 """Newest snapshots that a store keeps."""
 
@@ -142,6 +148,7 @@ class GroupCommitLog(ABC):
         self._slow_commit = slow_commit
         self._on_slow_commit = on_slow_commit or _warn_of_slow_commit
         self._jobs: list[_Append | _Call] = []
+        self._urgent = False  # whether anybody waits for one of the jobs
         self._wake = threading.Condition(threading.Lock())
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -149,10 +156,10 @@ class GroupCommitLog(ABC):
         self._lease: Lease | None = None
         self._head: Head | None = None  # the last row, while the lease is ours
 
-    def append(self, entries: Sequence[Entry]) -> Future[list[int]]:
+    def append(self, entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
         done: Future[list[int]] = Future()
         done.set_running_or_notify_cancel()  # what was appended is written, whether or not anybody waits for it
-        self._submit(_Append(checked_entries(entries), done))
+        self._submit(_Append(checked_entries(entries), done), patient=patient)
         return done
 
     def lease(self, owner: str, seconds: float) -> Lease:
@@ -177,12 +184,17 @@ class GroupCommitLog(ABC):
             if first[0].seq != begin - 1:
                 raise DataError(f"row {begin - 1} of the log is missing")
             before = Head(begin - 1, first[0].chain)
-        while page := self._page(begin, min(PAGE, most)):
+        for page in self._pages(begin, most):
             try:
                 before = check_links(page, before)
             except DataError:
                 yield from linked(page, before)  # those before the one that does not fit, and then the error
             yield from page
+
+    def _pages(self, begin: int, most: int) -> Iterator[list[Row]]:
+        """At most so many rows from a number on, in pages."""
+        while page := self._page(begin, min(PAGE, most)):
+            yield page
             begin, most = page[-1].seq + 1, most - len(page)
 
     def snapshot(self, save: Snapshot | None = None) -> Snapshot | None:
@@ -217,8 +229,11 @@ class GroupCommitLog(ABC):
         """At most so many rows, in sequence, with numbers of at least ``begin``."""
 
     @abstractmethod
-    def _snapshots(self) -> list[tuple[Snapshot, bytes]]:
-        """Snapshots that fit a row, newest first, each with the hash of its body when it was saved."""
+    def _snapshots(self) -> Iterator[tuple[Snapshot, bytes]]:
+        """Snapshots that fit a row, newest first, each with the hash of its body when it was saved.
+
+        They are large: each is read when it is asked for.
+        """
 
     @abstractmethod
     def _save(self, save: Snapshot, digest: bytes) -> bool:
@@ -234,14 +249,17 @@ class GroupCommitLog(ABC):
         self._submit(_Call(call, done))
         return done.result()
 
-    def _submit(self, job: _Append | _Call) -> None:
+    def _submit(self, job: _Append | _Call, *, patient: bool = False) -> None:
         with self._wake:
             self._must_be_open()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="riskroute-log", daemon=True)
                 self._thread.start()
             self._jobs.append(job)
-            self._wake.notify()
+            urgent = not patient or len(self._jobs) >= MANY
+            if len(self._jobs) == 1 or (urgent and not self._urgent):
+                self._wake.notify()
+            self._urgent |= urgent
 
     def _must_be_open(self) -> None:
         if self._closed:
@@ -254,8 +272,10 @@ class GroupCommitLog(ABC):
                 self._wake.wait_for(lambda: self._jobs or self._closed)
                 if not self._jobs:
                     return
+                self._wake.wait_for(lambda: self._urgent or self._closed, PATIENCE)
                 group = self._next_appends()
                 call = None if group else self._jobs.pop(0)
+                self._urgent = bool(self._jobs)
             if isinstance(call, _Call):
                 self._settle(call)
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -50,16 +51,19 @@ class Call:
     async def body(self) -> bytes:
         """The body, unless it is larger than allowed."""
         most = self.service.config.body_bytes
-        told = self.request.headers.get("content-length", "0")
+        told = header_of(self.request, b"content-length") or "0"
         if not told.isdigit() or int(told) > most:
             raise HTTPException(413, f"the body must have at most {most:,} bytes, had more")
-        parts, size = [], 0
-        async for part in self.request.stream():
-            size += len(part)
-            if size > most:
+        body, more = b"", True
+        while more:
+            message = await self.request.receive()
+            if message["type"] != "http.request":
+                raise ClientDisconnect
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > most:
                 raise HTTPException(413, f"the body must have at most {most:,} bytes, had more")
-            parts.append(part)
-        return b"".join(parts)
+        return body
 
 
 def answer_json(value: Any, status: int = 200) -> Response:
@@ -104,8 +108,16 @@ def refused(error: RiskrouteError) -> Response:
     return refusal(status, told_outside(error) if inside else str(error))
 
 
+def header_of(request: Request, name: bytes) -> str:
+    """The first header with a name in small letters; empty if there is none."""
+    for key, value in request.scope["headers"]:
+        if key == name:
+            return bytes(value).decode("latin-1")
+    return ""
+
+
 def _bearer(service: Service, request: Request) -> tuple[str, frozenset[str]] | None:
-    word, _, token = request.headers.get("authorization", "").partition(" ")
+    word, _, token = header_of(request, b"authorization").partition(" ")
     if word.lower() != "bearer" or not 0 < len(token) <= LONGEST_TOKEN:
         return None
     return token_owner(service.config.tokens, token)
@@ -125,5 +137,21 @@ async def on_error(request: Request, error: Exception) -> Response:
 
 
 async def waited(future: Future[Kind]) -> Kind:
-    """Wait for what another thread does."""
-    return await asyncio.wrap_future(future)
+    """Wait for what another thread does, whether or not anybody still waits when it is done."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Kind] = loop.create_future()
+
+    def pass_on() -> None:
+        if not answer.done():
+            error = future.exception()
+            if error is None:
+                answer.set_result(future.result())
+            else:
+                answer.set_exception(error)
+
+    def came(_: Future[Kind]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(pass_on)
+
+    future.add_done_callback(came)
+    return await answer

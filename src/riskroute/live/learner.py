@@ -39,6 +39,8 @@ SLOW = "the router took longer than"
 FEW = 5
 """So many decisions at most are told to a router while everybody waits for it."""
 
+_NOTED = frozenset((Planned, Accepted, Shadowed, Declined, Seen))
+
 OWN = " (ours)"
 """What is added to the key of an order that another router executes, when our router is asked about it."""
 
@@ -195,6 +197,8 @@ class Learner:
 
     def saw(self, number: int, event: AnyEvent, *, live: bool) -> None:
         """Take note of an event; ``live`` means that `decide` was called for it already."""
+        if type(event) not in _NOTED:
+            return
         if isinstance(event, Planned):
             self._adopt(event)
         elif isinstance(event, Accepted):
@@ -318,7 +322,20 @@ class Refit:
 
 def plain_plan(plan: Plan) -> Plan:
     """The same plan of plain values, as JSON would bring it back."""
-    return Plan.from_json(json.loads(json.dumps(plan.to_json())))
+    values = plan.to_json()
+    if not all(map(_is_plain, values.values())):
+        values = json.loads(json.dumps(values))
+    return Plan.from_json(values)
+
+
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+
+
+def _is_plain(value: object) -> bool:
+    """Whether JSON would bring back the very same value."""
+    if type(value) is not dict:
+        return type(value) in _PLAIN
+    return all(type(key) is str and type(item) in _PLAIN for key, item in value.items())
 
 
 def plan_probability(router: Router) -> float | msgspec.UnsetType:

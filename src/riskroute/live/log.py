@@ -12,6 +12,7 @@ import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import lru_cache
 from hashlib import blake2b
 from types import TracebackType
 from typing import Protocol, Self
@@ -151,8 +152,10 @@ class Log(Protocol):
         """What row 0 says."""
         ...
 
-    def append(self, entries: Sequence[Entry]) -> Future[list[int]]:
+    def append(self, entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
         """Write entries, all of them or none; the numbers of their rows come when they are durable.
+
+        ``patient`` says that nobody waits for them: they may be written a few milliseconds later, with others.
 
         Calls take effect in their sequence. An entry whose kind and key are in the log already is not written again:
         it has the number of the old row. The result is `ConflictError` if the body is another one, `FencedError` if
@@ -277,17 +280,24 @@ def checked_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     for entry in entries:
         if not isinstance(entry, Entry):
             raise InputError(f"entries must be of type Entry, was {shown(entry)}")
-        if entry.kind == HEADER:
+        if not (isinstance(entry.kind, str) and _is_fine_kind(entry.kind)):
+            checked_text("kind", entry.kind, LONGEST_KIND)
             raise InputError(f"kind must not be {HEADER!r}, which is row 0")
-        checked_text("kind", entry.kind, LONGEST_KIND)
         if entry.key != "":
             checked_text("key", entry.key, LONGEST_KEY)
         if not isinstance(entry.body, bytes):
             raise InputError(f"body must be bytes, was {shown(entry.body)}")
         if len(entry.body) > LARGEST_BODY:
             raise InputError(f"body must have at most {LARGEST_BODY:,} bytes, had {len(entry.body):,}")
-        whole_number("at", entry.at, minimum=0, maximum=LATEST)
+        if not (type(entry.at) is int and 0 <= entry.at <= LATEST):
+            whole_number("at", entry.at, minimum=0, maximum=LATEST)
     return tuple(entries)
+
+
+@lru_cache(256)
+def _is_fine_kind(kind: str) -> bool:
+    """Whether entries may be of a kind: there are few, and a million entries."""
+    return bool(checked_text("kind", kind, LONGEST_KIND)) and kind != HEADER
 
 
 def checked_text(field: str, text: str, longest: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import starmap
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from riskroute.errors import DataError, InputError, StateError, one_line_error
 from riskroute.extras import require_extra
 from riskroute.live.group_commit import (
+    PAGE,
     SLOW_COMMIT,
     SNAPSHOTS_KEPT,
     Batch,
@@ -49,6 +51,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS riskroute_log_key ON riskroute_log (stream, ki
 CREATE TABLE IF NOT EXISTS riskroute_snapshot (
     stream text NOT NULL, seq bigint NOT NULL, chain bytea NOT NULL, body bytea NOT NULL, digest bytea NOT NULL,
     PRIMARY KEY (stream, seq));
+ALTER TABLE riskroute_snapshot ALTER body SET STORAGE EXTERNAL;
 CREATE TABLE IF NOT EXISTS riskroute_lease (
     stream text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, until bigint NOT NULL)
 """
@@ -180,10 +183,23 @@ class PostgresLog(GroupCommitLog):
         query = f"SELECT {_COLUMNS} FROM riskroute_log WHERE stream = %s AND seq >= %s ORDER BY seq LIMIT %s"
         return list(starmap(Row, self._query(query, self.stream, begin, most)))
 
-    def _snapshots(self) -> list[tuple[Snapshot, bytes]]:
-        query = """SELECT seq, chain, s.body, digest FROM riskroute_snapshot s JOIN riskroute_log
-                   USING (stream, seq, chain) WHERE stream = %s ORDER BY seq DESC"""
-        return [(Snapshot(*snapshot), digest) for *snapshot, digest in self._query(query, self.stream)]
+    def _pages(self, begin: int, most: int) -> Iterator[list[Row]]:
+        """The same; while somebody works on a full page, a thread asks for the next."""
+        with ThreadPoolExecutor(1, "riskroute-pages") as pool:
+            page = self._page(begin, min(PAGE, most))
+            while page:
+                begin, most = page[-1].seq + 1, most - len(page)
+                coming = pool.submit(self._page, begin, min(PAGE, most)) if len(page) == PAGE else None
+                yield page
+                page = self._page(begin, min(PAGE, most)) if coming is None else coming.result()
+
+    def _snapshots(self) -> Iterator[tuple[Snapshot, bytes]]:
+        fitting = """SELECT seq FROM riskroute_snapshot JOIN riskroute_log USING (stream, seq, chain)
+                     WHERE stream = %s ORDER BY seq DESC"""
+        query = "SELECT seq, chain, body, digest FROM riskroute_snapshot WHERE stream = %s AND seq = %s"
+        for (seq,) in self._query(fitting, self.stream):
+            for *snapshot, digest in self._query(query, self.stream, seq):
+                yield Snapshot(*snapshot), digest
 
     def _save(self, save: Snapshot, digest: bytes) -> bool:
         with self._failing_as_write_error(), self._awake_writer().transaction():

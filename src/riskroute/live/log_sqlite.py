@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import starmap
 from typing import Any
 
@@ -55,6 +55,14 @@ _SCHEMA = (
 _COLUMNS = "seq, at, kind, key, body, chain"
 _LAST = "SELECT seq, chain FROM log ORDER BY seq DESC LIMIT 1"
 _INSERT = f"INSERT INTO log ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERTS = {
+    size: f"INSERT INTO log ({_COLUMNS}) VALUES {', '.join(['(?, ?, ?, ?, ?, ?)'] * size)}" for size in (64, 16, 4, 1)
+}
+"""Statements for so many rows at a time: each lets other threads run, so there should be few."""
+
+
+class _KnownKeyError(Exception):
+    """The log has a row with the key of one that was to be written."""
 
 
 class SqliteLog(GroupCommitLog):
@@ -166,9 +174,10 @@ class SqliteLog(GroupCommitLog):
         query = f"SELECT {_COLUMNS} FROM log WHERE seq >= ? ORDER BY seq LIMIT ?"
         return list(starmap(Row, self._query(query, begin, most)))
 
-    def _snapshots(self) -> list[tuple[Snapshot, bytes]]:
-        query = "SELECT seq, chain, s.body, digest FROM snapshot s JOIN log USING (seq, chain) ORDER BY seq DESC"
-        return [(Snapshot(*snapshot), digest) for *snapshot, digest in self._query(query)]
+    def _snapshots(self) -> Iterator[tuple[Snapshot, bytes]]:
+        for (seq,) in self._query("SELECT seq FROM snapshot s JOIN log USING (seq, chain) ORDER BY seq DESC"):
+            for *snapshot, digest in self._query("SELECT seq, chain, body, digest FROM snapshot WHERE seq = ?", seq):
+                yield Snapshot(*snapshot), digest
 
     def _save(self, save: Snapshot, digest: bytes) -> bool:
         with self._transaction():
@@ -204,19 +213,45 @@ class SqliteLog(GroupCommitLog):
         return lease, Head(*last)
 
     def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
-        with self._transaction():
-            execute = self._writer.execute
-            owner, term = execute("SELECT owner, term FROM lease").fetchone()
-            if term != lease.term:
-                raise fenced(owner)
+        """Insert as if no key were known, since most are new; only if one is known, look them all up."""
+        written = new_rows(head, batches, {})
+        if all(isinstance(outcome, list) for outcome in written.outcomes):
+            with suppress(_KnownKeyError), self._fenced_transaction(lease):
+                self._insert(written.rows)
+                return written
+        with self._fenced_transaction(lease):
             known = {}
             for key in {(entry.kind, entry.key) for batch in batches for entry in batch if entry.key}:
-                old = execute("SELECT seq, body FROM log WHERE kind = ? AND key = ? AND key <> ''", key).fetchone()
+                query = "SELECT seq, body FROM log WHERE kind = ? AND key = ? AND key <> ''"
+                old = self._writer.execute(query, key).fetchone()
                 if old is not None:
                     known[key] = old
             written = new_rows(head, batches, known)
             self._writer.executemany(_INSERT, map(_as_tuple, written.rows))
         return written
+
+    def _insert(self, rows: Sequence[Row]) -> None:
+        """Insert rows; `_KnownKeyError` if the log has the key of one."""
+        begin = 0
+        for size, statement in _INSERTS.items():
+            while len(rows) - begin >= size:
+                values = [value for row in rows[begin : begin + size] for value in _as_tuple(row)]
+                try:
+                    self._writer.execute(statement, values)
+                except sqlite3.Error as error:
+                    if (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF == sqlite3.SQLITE_CONSTRAINT:
+                        raise _KnownKeyError from None
+                    raise
+                begin += size
+
+    @contextmanager
+    def _fenced_transaction(self, lease: Lease) -> Iterator[None]:
+        """A transaction of whoever holds the lease; `FencedError` if that is somebody else."""
+        with self._transaction():
+            owner, term = self._writer.execute("SELECT owner, term FROM lease").fetchone()
+            if term != lease.term:
+                raise fenced(owner)
+            yield
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b32encode
+from functools import lru_cache
 from hashlib import blake2b
 
 import msgspec
@@ -26,5 +27,10 @@ def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:
     >>> child_id("main", "A-17", 2, 0)
     'QWDU4QQC322WBCGN-2-0'
     """
-    digest = blake2b(f"{stream}\x1f{parent}".encode(), digest_size=10).digest()
-    return f"{b32encode(digest).decode()}-{slot}-{attempt}"
+    return f"{_id_of_parent(stream, parent)}-{slot}-{attempt}"
+
+
+@lru_cache(4096)
+def _id_of_parent(stream: str, parent: str) -> str:
+    """What the ids of all children of an order begin with."""
+    return b32encode(blake2b(f"{stream}\x1f{parent}".encode(), digest_size=10).digest()).decode()

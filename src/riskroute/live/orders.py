@@ -51,10 +51,7 @@ class PoolQuote(Record, frozen=True):
 
 
 class ParentOrder(Record, frozen=True):
-    """An order as it came: ``key`` is the client's, and the same key is the same order.
-
-    ``limit`` is the worst price allowed, None for any; ``deadline`` is when the whole order must be done.
-    """
+    """An order, to be done by its deadline, at no worse than ``limit``; the same key (the client's) is the same order."""
 
     key: str
     symbol: str
@@ -118,8 +115,6 @@ class ChildOrder(Record, frozen=True):
 ReportKind = Literal[
     "acknowledged", "filled", "cancelled", "rejected", "expired", "busted", "corrected", "cancel_rejected", "not_known"
 ]
-ENDS = frozenset(("cancelled", "rejected", "expired"))
-"""Reports after which a child is not at the venue any more."""
 
 
 class ExecutionReport(Record, frozen=True):
@@ -278,7 +273,7 @@ class Marked(Event, frozen=True):
 
 
 class Settled(Event, frozen=True):
-    """The outcome of an order, written down; what is booked does not depend on it: that follows from the reports.
+    """The outcome of an order, written down; what is booked follows from the reports alone.
 
     ``yardstick`` is what the order is estimated to have cost with ``dark-first+sweep``, with ``guessed`` shares whose
     fate is not known, and ``explored`` how much more it cost than with the plan that seemed best, where that was asked.
@@ -315,10 +310,9 @@ class Quoted(Event, frozen=True):
 
 
 class Seen(Event, frozen=True):
-    """What everybody could see of the market until the deadline of an order, told to routers that learn from it.
+    """What everybody could see until the deadline of an order: price, shares ahead and outflow of queues by venue.
 
-    ``queues`` has price, shares ahead and outflow of the queues that it could have joined, by venue; ``closing`` are
-    the books at the deadline, ``trades`` those since the last such event.
+    ``closing`` are the books at the deadline, ``trades`` those since the last such event.
     """
 
     order: ParentOrder
@@ -395,6 +389,12 @@ def decode_event(body: bytes) -> AnyEvent:
 
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
     """The best bid and the best ask of all venues; 0 where there is none."""
-    bids = [price for quote in quotes for price, size in quote.bids if size > 0]
-    asks = [price for quote in quotes for price, size in quote.asks if size > 0]
-    return max(bids, default=0), min(asks, default=0)
+    bid = ask = 0
+    for quote in quotes:
+        for price, size in quote.bids:
+            if size > 0 and price > bid:
+                bid = price
+        for price, size in quote.asks:
+            if size > 0 and (price < ask or not ask):
+                ask = price
+    return bid, ask

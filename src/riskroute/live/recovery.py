@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import gc
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
 from riskroute.errors import DataError
+from riskroute.live.archive import archive_pieces, restore_archive, without_archive
 from riskroute.live.book import apply
 from riskroute.live.book_state import BookState, Learn, decode_state, encode_state
+from riskroute.live.group_commit import PAGE
 from riskroute.live.learner import Learner, RouterError
 from riskroute.live.log import Log, Row, Snapshot
 from riskroute.live.orders import Accepted, AnyEvent, Planned, Shadowed, decode_event
@@ -20,44 +25,73 @@ from riskroute.routers.router import Router
 
 def events_after(log: Log, after: int = 0) -> Iterator[tuple[Row, AnyEvent]]:
     """Rows of the log after a number, with their events."""
-    for row in log.read(after):
-        try:
-            yield row, decode_event(row.body)
-        except DataError as error:
-            raise DataError(f"row {row.seq} of the log cannot be read: {error}") from error
+    rows = log.read(after)
+    while page := list(islice(rows, PAGE)):
+        yield from zip(page, decode_events(page), strict=True)
+
+
+def decode_events(rows: Sequence[Row]) -> list[AnyEvent]:
+    """The events of rows; `DataError` names the first that has none."""
+    try:
+        return [decode_event(row.body) for row in rows]
+    except DataError:
+        for row in rows:
+            try:
+                decode_event(row.body)
+            except DataError as error:
+                raise DataError(f"row {row.seq} of the log cannot be read: {error}") from error
+        raise
 
 
 def recover(log: Log, learner: Learner) -> BookState:
     """Return the state at the end of the log; the learner is brought there too."""
-    state, seq = BookState(), 0
-    saved = log.snapshot()
-    if saved is not None:
-        book, learned = msgspec.msgpack.decode(saved.body, type=tuple[bytes, bytes])
-        state, seq = decode_state(book), saved.seq
-        learner.restore(learned)
-    with learner.reading():
-        for _, event in events_after(log, seq):
-            _step(state, learner, event, decided=False)
+    with _no_collection():
+        state, seq = BookState(), 0
+        saved = log.snapshot()
+        if saved is not None:
+            book, learned, *pieces = msgspec.msgpack.decode(saved.body, type=list[bytes])
+            state, seq = decode_state(book), saved.seq
+            restore_archive(state, pieces)
+            learner.restore(learned)
+        with learner.reading():
+            for _, event in events_after(log, seq):
+                _step(state, learner, event, decided=False)
     return state
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the search for cycles: events have none, and looking through pages of them takes long."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _step(state: BookState, learner: Learner, event: AnyEvent, *, decided: bool) -> None:
     _, effects = apply(state, event)
     learner.saw(state.events, event, live=decided)
     for effect in effects:
-        if isinstance(effect, Learn):
+        if type(effect) is Learn:
             learner.settle(state.events, effect.outcome)
 
 
 def snapshot_saver(log: Log, state: BookState, learner: Learner, written: Future[list[int]]) -> Callable[[], None]:
-    """Take a snapshot of the state now; the result saves it, once ``written``, the last of its events, is durable."""
-    body = msgspec.msgpack.encode((encode_state(state), learner.state()))
+    """Take a snapshot of the state now; the result saves it, once ``written``, the last of its events, is durable.
+
+    Most of a state is orders packed away, which become bytes only then, when nobody waits for the state.
+    """
+    small, archive = without_archive(state)
+    first = encode_state(small), learner.state()
 
     def save() -> None:
         if written.exception() is None:
             seq = max(written.result())
             row = next(iter(log.read(seq - 1, 1)))
-            log.snapshot(Snapshot(seq, row.chain, body))
+            log.snapshot(Snapshot(seq, row.chain, msgspec.msgpack.encode((*first, *archive_pieces(archive)))))
 
     return save
 

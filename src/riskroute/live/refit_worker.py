@@ -14,6 +14,9 @@ from typing import ParamSpec, TypeVar
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
 
+LOW_PRIORITY = 10
+"""What is added to the niceness of the worker."""
+
 ORPHAN_SECONDS = 1.0
 """A worker looks so often whether the service that started it is still there."""
 
@@ -46,7 +49,10 @@ class RefitWorker(Executor):
 
 
 def end_with_parent(parent: int) -> None:
-    """End this process once its parent is gone, even if that was killed: a worker that waits would wait for ever."""
+    """End this process once its parent is gone, even if that was killed: a worker that waits would wait for ever.
+
+    It learns at low priority: decisions come first.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -54,3 +60,5 @@ def end_with_parent(parent: int) -> None:
         os._exit(0)
 
     threading.Thread(target=watch, name="riskroute orphan", daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(LOW_PRIORITY)

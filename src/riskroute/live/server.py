@@ -55,6 +55,7 @@ def serve(service: Service, on_started: Callable[[], None]) -> bool:
         log_level="error",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
     server = _Server(config, service, on_started)

@@ -22,13 +22,16 @@ BEYOND = "beyond"
 
 def finish_child(state: BookState, child: ChildState, reason: str, at: int, effects: list[Effect]) -> None:
     """End a child: what it has not filled is free again."""
-    parent = state.parents[child.order.parent]
-    parent.held -= child.order.quantity - child.filled
+    order = child.order
+    parent = state.parents[order.parent]
+    parent.held -= order.quantity - child.filled
     child.status, child.reason, child.done_at = "done", reason, at
     parent.open -= 1
-    venue_use(state, child.order.place).open -= 1
-    state.unknown.pop(child.order.id, None)
-    state.waiting.pop(child.order.id, None)
+    venue_use(state, order.place).open -= 1
+    if state.unknown:
+        state.unknown.pop(order.id, None)
+    if state.waiting:
+        state.waiting.pop(order.id, None)
     go_on(state, parent, effects)
 
 
@@ -86,13 +89,14 @@ def outcome_of(state: BookState, parent: ParentState) -> Outcome:
     slots = []
     for name in parent.children:
         child = state.children[name]
+        sent = child.order
         slots.append(
             SlotOutcome(
-                slot=child.order.slot,
-                attempt=child.order.attempt,
-                kind=child.order.kind,
-                place=child.order.place,
-                sent=child.order.quantity,
+                slot=sent.slot,
+                attempt=sent.attempt,
+                kind=sent.kind,
+                place=sent.place,
+                sent=sent.quantity,
                 filled=child.filled,
                 money=sign * (child.value - child.filled * mid),
                 fees=child.fees,

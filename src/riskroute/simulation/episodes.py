@@ -71,7 +71,7 @@ class Run:
     @property
     def piece(self) -> int:
         """The segment of the next round."""
-        return int(self.environment.piece_at(self.time))
+        return int(self.environment.piece_at(self.time)) if len(self.environment.pieces) > 1 else 0
 
     @property
     def actions(self) -> ActionSet:

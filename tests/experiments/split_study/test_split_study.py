@@ -308,7 +308,7 @@ limit = ["XNAS", "XBOS", "XPSX"]
 train = "10:40-10:48"
 test = "10:48-10:56"
 repeats = 2
-horizon = 200
+horizon = 100
 runs = 1
 policies = ["thompson", "risk-ucb", "uniform"]
 """ + "".join(f"[[dark]]\nname = 'D{k}'\npresence = 0.5\ntail = 1.{k}\nsmallest = {k}0\n" for k in range(1, 7))

@@ -41,7 +41,7 @@ def mixtures(draw: st.DrawFn) -> tuple[Matrix, Vector]:
 
 
 @given(case=mixtures())
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_least_norm_agrees_with_its_naive_twin(case: tuple[Matrix, Vector]) -> None:
     rows, target = case
     found = canonical_least_norm(rows, target)
@@ -100,7 +100,7 @@ def test_order_of_the_slots_does_not_change_the_design() -> None:
 
 
 @given(case=mixtures(), limit=st.integers(1, 6))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_moving_weights_keeps_their_sum_of_columns(case: tuple[Matrix, Vector], limit: int) -> None:
     rows, target = case
     weights = np.maximum(naive_least_norm(rows, target), 0.0)

@@ -13,7 +13,7 @@ from riskroute.learning.design.g_optimal import leverages, round_coordinates, sp
 
 
 @given(features=feature_sets())
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_round_coordinates_make_the_set_round(features: Matrix) -> None:
     to_round = round_coordinates(features)
     rank = len(reduced(as_rationals(features))[1])
@@ -60,7 +60,7 @@ def weighted_points(draw: st.DrawFn) -> tuple[Matrix, Vector]:
 
 
 @given(case=weighted_points())
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_thinning_keeps_the_information_and_raises_no_leverage(case: tuple[Matrix, Vector]) -> None:
     """Caratheodory: at most r (r + 1) / 2 points, and an information matrix that is the old one or a multiple above."""
     points, weights = case

@@ -28,7 +28,7 @@ weights_with_zeros = (
     tokens=st.lists(st.integers(0, 5), min_size=64, max_size=64),
     eighths=st.integers(0, 8000),
 )
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_ceil_counts_is_the_ceiling_of_the_eq_for_n_a(tokens: list[int], eighths: int) -> None:
     """Weights in 64ths and rounds in eighths are exact in floating point, so the ceiling must be too."""
     shares = [Fraction(tokens.count(k), 64) for k in range(6)]
@@ -46,7 +46,7 @@ def test_ceil_counts_with_the_constants_of_the_eq_for_n_a() -> None:
 
 
 @given(weights=weights_with_zeros, rounds=st.floats(0, 1e9))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_ceil_counts_gives_each_weight_its_share_and_less_than_one_more(
     weights: NDArray[np.float64], rounds: float
 ) -> None:
@@ -60,7 +60,7 @@ def test_ceil_counts_gives_each_weight_its_share_and_less_than_one_more(
 
 
 @given(weights=weights_with_zeros, rounds=st.integers(0, 10_000))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_exact_counts_spends_every_round_on_positive_weights(weights: NDArray[np.float64], rounds: int) -> None:
     counts = round_exact_counts(weights, rounds)
     assert counts.dtype == np.int64
@@ -72,7 +72,7 @@ def test_exact_counts_spends_every_round_on_positive_weights(weights: NDArray[np
 
 
 @given(weights=positive_weights, spare=st.integers(0, 5000))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_exact_counts_satisfies_the_condition_of_efficient_rounding(weights: NDArray[np.float64], spare: int) -> None:
     """Pukelsheim and Rieder: no (n_j - 1) / w_j may exceed any n_i / w_i."""
     counts = round_exact_counts(weights, len(weights) + spare)
@@ -80,7 +80,7 @@ def test_exact_counts_satisfies_the_condition_of_efficient_rounding(weights: NDA
 
 
 @given(weights=positive_weights, spare=st.integers(0, 5000))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_exact_counts_keeps_the_efficiency_and_the_quota(weights: NDArray[np.float64], spare: int) -> None:
     """With l weights and n rounds, every n_i / (n w_i) is at least 1 - l / n, and n_i stays below n w_i + 1."""
     rounds = len(weights) + spare
@@ -91,7 +91,7 @@ def test_exact_counts_keeps_the_efficiency_and_the_quota(weights: NDArray[np.flo
 
 
 @given(weights=positive_weights, rounds=st.integers(0, 300))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_exact_counts_never_gives_a_larger_weight_less(weights: NDArray[np.float64], rounds: int) -> None:
     counts = round_exact_counts(weights, rounds)
     for i, j in np.ndindex(len(weights), len(weights)):
@@ -110,7 +110,7 @@ def compositions(rounds: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 @given(weights=st.lists(st.integers(1, 9), min_size=1, max_size=4), spare=st.integers(0, 9))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_exact_counts_is_the_best_of_all_apportionments(weights: list[int], spare: int) -> None:
     """Efficient rounding maximises the smallest n_i / w_i: compare with every apportionment there is."""
     rounds = len(weights) + spare
@@ -123,7 +123,7 @@ def test_exact_counts_is_the_best_of_all_apportionments(weights: list[int], spar
 
 
 @given(weights=weights_with_zeros, rounds=st.integers(0, 200), power=st.integers(-30, 30))
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_only_the_ratios_of_the_weights_matter(weights: NDArray[np.float64], rounds: int, power: int) -> None:
     scaled = weights * 2.0**power
     assert round_exact_counts(scaled, rounds).tolist() == round_exact_counts(weights, rounds).tolist()

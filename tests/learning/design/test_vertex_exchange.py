@@ -106,7 +106,7 @@ def test_inverse_root_is_a_triangular_root_of_the_inverse() -> None:
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(4, 12), rank=st.integers(2, 4))
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_the_exchange_step_is_the_best_of_all_steps(seed: int, n: int, rank: int) -> None:
     """log det on the line from the low to the high point, against a grid over all weight that can be moved."""
     points = random_points(seed, n, rank)
@@ -158,7 +158,7 @@ def test_exchange_finds_what_the_multiplicative_algorithm_finds(name: str) -> No
 
 
 @given(points=integer_points)
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_exchange_on_sets_with_ties_and_repeats(points: Matrix) -> None:
     assume(spanning(points))
     weights = vertex_exchange(points, basis_weights(points), 0.01, 100_000)
@@ -205,7 +205,7 @@ def test_polish_reaches_a_billionth(name: str) -> None:
 
 
 @given(points=integer_points)
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_polish_never_claims_what_it_did_not_reach(points: Matrix) -> None:
     """From a poor start Newton's steps may fail, but then they say so, and never lose log det."""
     assume(spanning(points))

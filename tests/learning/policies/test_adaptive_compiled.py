@@ -80,7 +80,7 @@ POLICIES: tuple[LinearPolicy, ...] = (Adaptive(), Thompson(), ChangeTest(), Disc
 def played(policy: LinearPolicy, actions: ActionSet) -> list[Any]:
     """All plans of a run."""
     environment = Environment(random_problem(actions, seed=3))
-    policy = policy.clone().start(environment.setting(900), seed=1)
+    policy = policy.clone().start(environment.setting(500), seed=1)
     run, plans = environment.run(np.random.default_rng(2)), []
     while policy.remaining:
         plan = policy.plan()

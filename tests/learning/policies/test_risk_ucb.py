@@ -65,7 +65,7 @@ def environments() -> list[Environment]:
 
 
 @pytest.mark.parametrize("environment", environments(), ids=lambda e: type(e).__name__)
-@pytest.mark.parametrize("horizon", [5, 37, 1500])
+@pytest.mark.parametrize("horizon", [5, 37, 900])
 def test_kernel_decides_exactly_as_the_policy(environment: Environment, horizon: int) -> None:
     """The kernel and the round-by-round policy draw the same noise, so every decision and reward must agree."""
     kernel = simulate(environment, ["risk-ucb"], horizon, runs=3, seed=2)

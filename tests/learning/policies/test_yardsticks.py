@@ -27,7 +27,7 @@ def noisy_environments() -> list[Environment]:
 @pytest.mark.parametrize("environment", noisy_environments(), ids=lambda e: type(e).__name__)
 def test_oracle_has_no_regret_on_average(environment: Environment) -> None:
     """It plays what the regret compares with, so its mean regret is within five standard errors of zero throughout."""
-    oracle = simulate(environment, ["oracle"], horizon=200, runs=600, seed=4, checkpoints=12).policies["oracle"]
+    oracle = simulate(environment, ["oracle"], horizon=200, runs=300, seed=4, checkpoints=12).policies["oracle"]
     error = oracle.std_regret() / np.sqrt(oracle.runs)
     assert (np.abs(oracle.mean_regret()) <= 5 * error + 1e-9).all()
     assert oracle.exploration.max() <= 200

@@ -47,7 +47,7 @@ def events_of(one: Recording, store: Store) -> list[Any]:
 
 
 @pytest.mark.usefixtures("untraced")
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 10_000), depth=st.sampled_from([1, 3, 11]), piece=st.sampled_from([7, 100]))
 def test_orders_make_the_books_and_events_of_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory, seed: int, depth: int, piece: int

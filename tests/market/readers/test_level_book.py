@@ -46,7 +46,7 @@ def followed(updates: Sequence[Update], depth: int, piece: int) -> list[polars.D
 
 
 @given(UPDATES, st.integers(1, 4), st.sampled_from([1, 3, 7, 100]), st.sampled_from([1, 2, 1 << 20]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_books_are_those_of_a_dictionary(
     steps: list[tuple[int, bool, int, int, int]], depth: int, piece: int, cells: int
 ) -> None:

@@ -85,7 +85,7 @@ def test_what_is_no_size_is_refused(tmp_path: Path, value: float) -> None:
 
 
 @given(st.sampled_from([10.0**-k for k in range(1, 10)] + [0.25, 0.0005, 100.0]), st.integers(1, 10**12))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_whole_number_of_units_is_found_whole(unit: float, count: int) -> None:
     frame = polars.DataFrame({"size": [count * unit, (count + 0.3) * unit]})
     counts, odd = size_count("size", polars.Float64(), unit)

@@ -29,7 +29,7 @@ def stamps(values: list[Any], dtype: Any = None, zone: str = "America/New_York")
 
 
 @given(st.sampled_from(list(UNITS)), st.integers(EDGES[0], EDGES[1] - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_count_has_the_one_unit_that_puts_it_between_1990_and_2200(unit: str, second: int) -> None:
     count = second * 10**9 // UNITS[unit]
     assert stamp_unit(count) == unit
@@ -43,7 +43,7 @@ def test_the_years_have_sharp_ends(unit: str) -> None:
 
 
 @given(st.integers(EDGES[0] * 10**6, 4 * 10**15))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_decimal_seconds_keep_the_microsecond(microseconds: int) -> None:
     seconds = float(f"{microseconds // 10**6}.{microseconds % 10**6:06d}")
     assert stamps([seconds]) == [microseconds * 1000]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from riskroute.live.orders import ChildOrder, ExecutionReport
 
-ReportSink = Callable[[ExecutionReport], None]
-"""Takes a report; any thread may call it."""
+
+class ReportSink(Protocol):
+    """Takes reports, in their sequence; any thread may call it. Reports that come together should be handed on so."""
+
+    def __call__(self, *reports: ExecutionReport) -> None:
+        """Book reports."""
+        ...
 
 
 class Gateway(Protocol):

@@ -72,12 +72,32 @@ class JournalledVenue(SimulatedVenue):
         super().__init__(*arguments, **more)
         self.path = journal
         self._journal: BinaryIO | None = None
+        self._lines: list[bytes] = []
+        self._news: list[ExecutionReport] = []
+        self._told: ReportSink | None = None
 
     def connect(self, reports: ReportSink) -> None:
         if self._journal is None:
             self._exec_ids = self.clock()  # no exec id of an earlier run comes again
             self._read()
-        super().connect(reports)
+        self._told = reports
+        super().connect(lambda *some: self._news.extend(some))
+
+    def close(self) -> None:
+        self._told = None
+        super().close()
+
+    def deliver(self) -> int:
+        """Play everything that is due, write it down, and only then tell of it."""
+        try:
+            return super().deliver()
+        finally:
+            if self._lines and self._journal is not None:
+                self._journal.write(b"".join(self._lines))
+            self._lines.clear()
+            news, self._news = self._news, []
+            if news and self._told is not None:
+                self._told(*news)
 
     def _read(self) -> None:
         decoder = msgspec.json.Decoder(_Line)
@@ -111,7 +131,7 @@ class JournalledVenue(SimulatedVenue):
         super()._say(there, kind, **more)
         line = _Line(there.child, there.leaves, there.cum, there.open, there.end, there.reports[-1])
         if self._journal is not None:
-            self._journal.write(msgspec.json.encode(line) + b"\n")
+            self._lines.append(msgspec.json.encode(line) + b"\n")
 
     def stop(self) -> None:
         """Close the journal."""
@@ -149,21 +169,23 @@ class ServedVenue:
         self.venue.stop()
 
     def _run(self) -> None:
+        """Make calls, all that wait, and deliver what is due, until the end."""
         while True:
             due = self.venue.next_due
             wait = None if due is None else max((due - self.venue.clock()) / NANO, 0)
             try:
                 call = self._calls.get(timeout=wait)
+                while call is not None:
+                    self._attempt(call)
+                    call = self._calls.get_nowait()
             except queue.Empty:
-                call = _nothing
-            if call is None:
+                self._attempt(self.venue.deliver)
+            else:
                 return
-            try:
-                call()
-                self.venue.deliver()
-            except Exception:  # one report that cannot be booked must not end the venue
-                _LOGGER.exception("venue %s", self.venue.place)
 
-
-def _nothing() -> None:
-    """Do nothing."""
+    def _attempt(self, call: Callable[[], Any]) -> None:
+        """Make a call; one that fails, or a report that cannot be booked, must not end the venue."""
+        try:
+            call()
+        except Exception:
+            _LOGGER.exception("venue %s", self.venue.place)

@@ -19,6 +19,8 @@ from riskroute.live.venues.gateway import ReportSink
 from riskroute.seeding import seed_stream
 from riskroute.validation import real_number
 
+_DAY = 86_400 * NANO
+
 Trade = tuple[int, int, int]
 """When, at what price, and how many shares."""
 
@@ -72,6 +74,8 @@ class QuotedMarket:
                     found.append((begin, price, min(shares, size)))
                     shares -= min(shares, size)
             return found
+        if child.kind == "dark" and not self.hidden.get(place, 0):
+            return []
         rng = np.random.default_rng(seed_stream(self.seed, "market", child.id))
         bid, ask = touch_prices(books)
         price = (limit or bid) if child.kind == "limit" else (bid + ask) // 2
@@ -163,6 +167,8 @@ class SimulatedVenue:
         self.place, self.market, self.clock = place, market, clock
         self.latency = int(real_number("latency", latency, minimum=0, maximum=60) * NANO)
         self.faults = faults or Faults()
+        self._reliable = self.faults == Faults()
+        self._day = (0, "")
         self.children: dict[str, VenueChild] = {}
         self.arrivals: list[str] = []
         self._rng = np.random.default_rng(seed_stream(seed, "venue", place))
@@ -180,7 +186,7 @@ class SimulatedVenue:
             self._post(report, self.latency)
 
     def send(self, child: ChildOrder) -> None:
-        if self._rng.random() >= self.faults.lost:
+        if self._reliable or self._rng.random() >= self.faults.lost:
             self._later(self.latency, lambda: self._arrive(child))
 
     def cancel(self, child: ChildOrder) -> None:
@@ -216,7 +222,7 @@ class SimulatedVenue:
         if child.id in self.children:  # sent twice: traded once
             return
         there = self.children[child.id] = VenueChild(child, child.quantity)
-        if self._rng.random() < self.faults.reject:
+        if not self._reliable and self._rng.random() < self.faults.reject:
             self._end(there, "rejected")
             return
         self._say(there, "acknowledged")
@@ -231,7 +237,7 @@ class SimulatedVenue:
         if not there.open or shares == 0:
             return
         parts = [shares]
-        if shares > 1 and self._rng.random() < self.faults.partial:
+        if not self._reliable and shares > 1 and self._rng.random() < self.faults.partial:
             first = int(self._rng.integers(1, shares))
             parts = [first, shares - first]
         for part in parts:
@@ -273,10 +279,11 @@ class SimulatedVenue:
     def _report(self, child: ChildOrder, kind: ReportKind, cum: int, leaves: int, **more: Any) -> ExecutionReport:
         self._exec_ids += 1
         now = self.clock()
-        day = dt.datetime.fromtimestamp(now // NANO, dt.UTC).strftime("%Y%m%d")
+        if now // _DAY != self._day[0]:
+            self._day = now // _DAY, dt.datetime.fromtimestamp(now // NANO, dt.UTC).strftime("%Y%m%d")
         return ExecutionReport(
             venue=self.place,
-            day=day,
+            day=self._day[1],
             exec_id=str(self._exec_ids),
             child=child.id,
             kind=kind,
@@ -289,6 +296,9 @@ class SimulatedVenue:
     def _say(self, there: VenueChild, kind: ReportKind, **more: Any) -> None:
         report = self._report(there.child, kind, there.cum, there.leaves, **more)
         there.reports.append(report)
+        if self._reliable:
+            self._post(report, self.latency)
+            return
         faults, rng = self.faults, self._rng
         if rng.random() < faults.silence:
             return

@@ -1,0 +1,251 @@
+"""`adaptive` with a proven rate: it is free to choose among the actions that a short exploration could not rule out.
+
+1. *Explore.* A G-optimal design is played for a small fraction, ``strength``, of the rounds that would balance what
+   exploration costs against what it leaves undecided. The rounds are not wasted: `adaptive` learns from them too, and
+   explores less by itself.
+2. *Eliminate.* Least squares on these rewards alone estimates the mean-variance of every action, with an error that is
+   bounded with probability ``1 - 1/T``. Actions that are worse for certain are out.
+3. *Play.* `adaptive` plays on, with the actions that are left. However it chooses, a round costs at most four times the
+   bound on the error.
+4. *Settle.* Changing between actions of different means has a price of its own. When `adaptive` has been away from the
+   action it plays most for more rounds than the guarantee allows, that action is played to the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from riskroute.arrays import Floats, Integers
+from riskroute.errors import InputError
+from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
+from riskroute.learning.belief import Belief
+from riskroute.learning.design.rounding import round_up_counts
+from riskroute.learning.estimation import unbiased_score
+from riskroute.learning.handles import different_handles
+from riskroute.learning.plan import LONGEST_HORIZON, Plan
+from riskroute.learning.policies.adaptive import Adaptive
+from riskroute.learning.policies.guarded_bounds import GuardedBounds
+from riskroute.learning.policy import memory
+from riskroute.learning.remembered import (
+    remembered_amount,
+    remembered_each,
+    remembered_flag,
+    remembered_member,
+    remembered_optional,
+    remembered_pair,
+    remembered_past_round,
+    remembered_tallies,
+    remembered_vector,
+)
+from riskroute.learning.tally import ActionBatch, Tallies
+from riskroute.parameters import parameter
+from riskroute.validation import sized_number
+
+_DESIGN_TOLERANCE = 0.01
+
+
+@dataclass(kw_only=True)
+class Guarded(Adaptive):
+    """Play as `adaptive` does, within what a short exploration allows; the expected regret has a proven bound.
+
+    The bound holds for Gaussian rewards whose coefficients have norms of at most `mean_bound` and `var_bound`; see
+    docs/guarantee.md for the theorem, its proof, and what the guard costs. It is of the order of the horizon to the
+    power 2/3, which no policy can beat on all instances.
+
+    Parameters
+    ----------
+    strength : float
+        Rounds of exploration, as a fraction of those that would balance cost and doubt in the worst case. The bound is
+        smallest near 0.6, and at 0.01 about five times as large; more exploration costs more regret on most instances.
+    mean_bound : float
+        Bound on the norm of the coefficients of the mean, in units of reward; the paper's is 1.
+    var_bound : float, optional
+        Bound on the norm of the coefficients of the variance; the base variance if None, as in the paper. With neither
+        there is no guarantee, and `adaptive` plays.
+    growth, start_rounds, prior, patience, draws, portions, budget
+        See `Adaptive`.
+
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> policy = Guarded(strength=0.1).start(Setting(actions=Actions(np.eye(2)), horizon=1_000_000))
+    >>> policy.plan().counts.tolist()
+    [342, 342]
+    >>> round(policy.regret_bound() / 1e6, 1)
+    2.2
+    """
+
+    name: ClassVar[str] = "guarded"
+    needs_horizon: ClassVar[bool] = True
+    fixed_set: ClassVar[bool] = True
+
+    strength: float = parameter(0.01, sized_number, above=0)
+    mean_bound: float = parameter(1.0, sized_number, above=0)
+    var_bound: float | None = parameter(None, sized_number, above=0)
+
+    explored: Tallies | None = memory(None, remembered_optional(remembered_tallies))  # by action of the design
+    # score and tolerance of every elimination so far
+    cuts: list[tuple[Floats, float]] = memory(
+        None, remembered_each(remembered_pair(remembered_vector, remembered_amount))
+    )
+    main: Action | None = memory(None, remembered_optional(remembered_member))  # the action played most
+    lead: int = memory(0, remembered_past_round)  # rounds of it that no round of another action offsets
+    away: int = memory(0, remembered_past_round)  # the other rounds since exploration ended
+    settled: bool = memory(False, remembered_flag)
+
+    def begin(self) -> None:
+        super().begin()
+        self.cuts = []
+        self.resume()
+
+    def resume(self) -> None:
+        super().resume()
+        self.design = self.setting.actions.design(_DESIGN_TOLERANCE)
+        self.bounds = GuardedBounds.of(self.setting, self.design.bound, self.mean_bound, self.var_bound)
+        guards = self.bounds.known
+        self.balanced = self.bounds.balanced_rounds if guards else float(self.horizon)
+        self.checks = self.bounds.checks(self.strength * self.balanced) if guards else []
+        self.survivors: ActionSet = self.setting.actions
+        for score, tolerance in self.cuts:
+            self.survivors = self.survivors.within(score, tolerance)
+        if self.explored is not None and (self._places(self.explored.actions) >= len(self.design)).any():
+            raise InputError("explored must be tallies of the design's actions, and had others")
+        if self.main is not None and not self.survivors.contains(as_batch(self.main)).all():
+            raise InputError(f"main must be an action that was not eliminated, was {self.main}")
+
+    def in_units(self, factor: float) -> Self:
+        var_bound = None if self.var_bound is None else self.var_bound * factor**2
+        same = super().in_units(factor)
+        return dataclasses.replace(same, mean_bound=self.mean_bound * factor, var_bound=var_bound)
+
+    @property
+    def exploring(self) -> bool:
+        """Whether the exploration goes on: not all checks are done, and more than one action is left."""
+        return len(self.cuts) < len(self.checks) and not self.survivors.single
+
+    def regret_bound(self) -> float:
+        """Return the proven bound on the expected regret; infinite where nothing is known of the variances."""
+        if not self.bounds.known:
+            return math.inf
+        counts = self._design_counts(len(self.checks))
+        width = self.bounds.width(self.checks[-1], len(self.checks), _ratio(counts))
+        return self.bounds.regret(int(counts.sum()), width, self.balanced)
+
+    def propose(self) -> Plan:
+        if self.exploring:
+            return Plan(self.design.actions, self._missing())
+        if not self.settled:
+            plan = self._single() or self.inner_plan()
+            if self._counted(plan.actions, plan.counts)[2] <= self.balanced:
+                return plan
+            self.settled = True
+        return Plan.repeat(self.recommend() if self.main is None else self.main, self.remaining)
+
+    def inner_plan(self) -> Plan:
+        """Return the plan that `adaptive` makes of the actions that are left."""
+        return super().propose()
+
+    def explore(self, belief: Belief, rounds: int) -> Plan:
+        with self._among_survivors():
+            return super().explore(belief, rounds)
+
+    def observe(self, tallies: Tallies) -> None:
+        super().observe(tallies)
+        if not self.exploring:
+            self.main, self.lead, self.away = self._counted(tallies.actions, tallies.counts)
+            return
+        self.explored = self._joined(tallies)
+        while self.exploring and self.explored is not None and not self._missing().any():
+            self._eliminate(self.explored)
+        if not self.exploring:
+            self.explored = None
+
+    def recommend(self) -> Action:
+        if self.survivors.single:
+            return self.survivors.best(np.zeros(self.survivors.dim))
+        if self.settled and self.main is not None:
+            return self.main
+        with self._among_survivors():
+            return super().recommend()
+
+    @contextmanager
+    def _among_survivors(self) -> Iterator[None]:
+        """Let `Adaptive` see no other actions than those that are left."""
+        whole = self.setting
+        self._setting = dataclasses.replace(whole, actions=self.survivors)
+        try:
+            yield
+        finally:
+            self._setting = whole
+
+    def _single(self) -> Plan | None:
+        return Plan.repeat(self.recommend(), self.remaining) if self.survivors.single else None
+
+    def _design_counts(self, check: int) -> Integers:
+        """Rounds of each action of the design by the end of a check: two at least, or they have no spread."""
+        rounds = min(self.checks[check - 1], LONGEST_HORIZON)
+        return np.maximum(round_up_counts(self.design.weights, rounds), 2)
+
+    def _missing(self) -> Integers:
+        """Rounds of each action of the design that are still to be observed before the next check."""
+        counts = self._design_counts(len(self.cuts) + 1)
+        if self.explored is None:
+            return counts
+        done = np.zeros_like(counts)
+        done[self._places(self.explored.actions)] = self.explored.counts
+        return np.asarray(np.maximum(counts - done, 0))
+
+    def _places(self, actions: ActionBatch) -> Integers:
+        """Places of some actions in the design; those of others are beyond its end."""
+        _, places = different_handles(np.concatenate([self.design.actions, actions]))
+        return places[len(self.design) :]
+
+    def _eliminate(self, explored: Tallies) -> None:
+        """Estimate all mean-variances from the exploration alone, and drop the actions that are worse for certain."""
+        setting, check = self.setting, len(self.cuts) + 1
+        width = self.bounds.width(self.checks[check - 1], check, _ratio(explored.counts))
+        features = setting.actions.features(explored.actions)
+        cut = unbiased_score(features, explored, setting.base_variance, setting.risk_tolerance), 2 * width
+        self.cuts.append(cut)
+        self.survivors = self.survivors.within(*cut)
+
+    def _joined(self, news: Tallies) -> Tallies | None:
+        """Return the tallies of the design's actions with new ones merged in."""
+        part = self._places(news.actions) < len(self.design)
+        if not part.any():
+            return self.explored
+        wanted = Tallies(news.actions[part], news.counts[part], news.means[part], news.spreads[part])
+        return (wanted if self.explored is None else self.explored.joined(wanted)).by_action()
+
+    def _counted(self, actions: ActionBatch, counts: Integers) -> tuple[Action | None, int, int]:
+        """Return `main`, `lead` and `away` after some more rounds.
+
+        Rounds of different actions offset each other one by one, as in the majority vote of Boyer and Moore: what is
+        left over are rounds of one action, so there are at most `away` rounds of all the others.
+        """
+        main, lead, away = self.main, self.lead, self.away
+        inside = self.survivors.contains(actions).tolist()
+        for action, count, survives in zip(map(as_action, actions), counts.tolist(), inside, strict=True):
+            if not survives:
+                away += count
+            elif action == main:
+                lead += count
+            else:
+                offset = min(lead, count)
+                away += 2 * offset
+                lead -= offset
+                if count > offset:
+                    main, lead = action, count - offset
+        return main, lead, away
+
+
+def _ratio(counts: Integers) -> float:
+    return float(np.max(counts / (counts - 1)))

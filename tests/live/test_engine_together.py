@@ -1,0 +1,90 @@
+"""What the engine does together: children sent, reports booked, snapshots whose larger part becomes bytes later."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+import pytest
+
+from live_engines import World
+from live_orders import parent_order, report
+from riskroute.live import archive
+from riskroute.live.book_state import encode_state
+from riskroute.live.learner import Learner
+from riskroute.live.orders import Reported, Sent, decode_event
+from riskroute.live.recovery import recover, snapshot_saver
+from riskroute.routers.registry import make_router
+
+
+class CountingWorld(World):
+    """A world that knows how many entries were appended at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.start()
+        append, self.appended = self.engine.log.append, list[list[str]]()
+
+        def counted(entries, *, patient=False):  # type: ignore[no-untyped-def]  # as the log's own
+            self.appended.append([entry.kind for entry in entries])
+            return append(entries, patient=patient)
+
+        self.engine.log.append = counted  # type: ignore[method-assign]  # stand-in
+
+
+def test_the_children_of_an_order_are_sent_together_and_each_is_written_down() -> None:
+    world = CountingWorld()
+    world.engine.submit(parent_order(quantity=1500))
+    assert world.appended == [["accepted"], ["sent", "sent"]]
+    world.pass_time(1)
+    assert {name: len(venue.arrivals) for name, venue in world.venues.items() if venue.arrivals} == {"A": 1, "B": 1}
+    sent = [event for row in world.store.rows[1:] if isinstance(event := decode_event(row.body), Sent)]
+    assert len({event.child for event in sent}) == 2
+
+
+def test_reports_that_come_together_are_booked_once_each_in_their_sequence() -> None:
+    world = CountingWorld()
+    world.engine.submit(parent_order(quantity=1500))
+    child = next(iter(world.state.children.values())).order
+    some = report(child, "filled", "1", quantity=400, price=10, cum=400, leaves=600)
+    more = report(child, "filled", "2", quantity=600, price=10, cum=1000, leaves=0)
+    del world.appended[:]
+    world.engine.report(some, more, some)
+    world.engine.report(more, some)
+    assert world.appended == [["reported", "reported"]]
+    assert world.state.children[child.id].filled == 1000
+    assert world.state.duplicates == 0
+    booked = [event for row in world.store.rows[1:] if isinstance(event := decode_event(row.body), Reported)]
+    assert [event.report.exec_id for event in booked] == ["1", "2"]
+
+
+@pytest.mark.parametrize("kept", [3, archive.KEPT])
+def test_a_snapshot_is_of_its_time_however_late_it_is_saved(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+    monkeypatch.setattr(archive, "KEPT", kept)
+    monkeypatch.setattr(archive, "PIECE", 2)
+    world = World(snapshot_every=0)
+    engine = world.start()
+
+    def trade(numbers: range) -> None:
+        for number in numbers:
+            engine.submit(parent_order(f"order {number}", received=world.clock.now))
+            world.pass_time(0.1)
+
+    trade(range(10))
+    head: Future[list[int]] = Future()
+    head.set_result([engine.log.head().seq])
+    save = snapshot_saver(engine.log, engine.state, engine.learner, head)
+    first = next(iter(engine.state.children or engine.state.owners))
+    assert (len(engine.state.archive) > 0) == (kept == 3)
+    trade(range(10, 15))
+    unpacked = engine.state.owners.get(first)
+    if unpacked is not None:
+        archive.unpack_order(engine.state, unpacked)  # what is packed now is no longer what it was
+        archive.archive_settled(engine.state, kept)
+    save()
+    learner = Learner(make_router("sweep"))
+    assert engine.log.snapshot() is not None
+    recovered = recover(engine.log, learner)
+    del engine.log.store.snapshots[:]  # type: ignore[attr-defined]  # a log in memory
+    assert encode_state(recovered) == encode_state(recover(engine.log, Learner(make_router("sweep"))))
+    assert recovered.events == engine.state.events
+    assert list(recovered.owners) == [name for one in recovered.archive.values() for name in one.children]
