@@ -59,6 +59,9 @@ BACKOFF = 5
 """A child of which nothing is heard is asked for after the patience, then after twice that, up to 2^5 times."""
 
 
+MOST_TOLD = 5
+"""Public outcomes of so many orders at most are worked out before others have their turn."""
+
 MOST_UNSEEN = 10_000
 """Orders whose public outcomes are awaited, at most."""
 
@@ -333,7 +336,10 @@ class Engine(EngineLife):
             if not heard or child.cancelling or child.order.immediate or child.final >= 0:
                 self._put(Unanswered(at=now, child=name))
                 self._after(now + (self.patience << min(times + 1, BACKOFF)), "child", name, times + 1)
+        elif kind == "public" and self._told >= MOST_TOLD:
+            self._after(now + 1, "public", name)
         elif kind == "public":
+            self._told += 1
             self._tell_public(self._unseen.pop(name), now)
         elif name in self.state.unsettled:
             self._put(

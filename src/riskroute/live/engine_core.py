@@ -95,7 +95,7 @@ class EngineCore:
         self._refitting = False
         self._snapshot_at = 0
         self._clocks = (0, 0)
-        self._ticked = self._deaf_until = 0
+        self._ticked = self._deaf_until = self._told = 0
 
     @property
     def lock(self) -> threading.RLock:
@@ -290,7 +290,7 @@ class EngineCore:
         passed = self.monotonic()
         if self._ticked and passed - self._ticked > self.patience:
             self._deaf_until = now + self.patience
-        self._ticked = passed
+        self._ticked, self._told = passed, 0
 
     def _timers_of(self, key: str) -> None:
         parent = self.state.parents[key]

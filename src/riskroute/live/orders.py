@@ -51,7 +51,7 @@ class PoolQuote(Record, frozen=True):
 
 
 class ParentOrder(Record, frozen=True):
-    """An order, to be done by its deadline, at no worse than ``limit``; the same key (the client's) is the same order."""
+    """An order, to be done by its deadline, at no worse than ``limit``; the same key is the same order."""
 
     key: str
     symbol: str
