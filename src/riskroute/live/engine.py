@@ -358,8 +358,7 @@ class Engine(EngineLife):
             self._after(order.deadline + PUBLIC_AFTER, "public", order.key)
 
     def _tell_public(self, order: ParentOrder, now: int) -> None:
-        seen = None if self.tape is None else self.tape.seen(order, now)
-        if seen is not None:
+        if self.tape is not None and (seen := self.tape.seen(order, now)) is not None:
             self._put(seen)
 
     def known(self, order: ParentOrder) -> Future[Decision] | None:
