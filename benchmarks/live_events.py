@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from riskroute.live.book import apply
 from riskroute.live.book_state import BookState, Learn
 from riskroute.live.learner import router_bytes
+from riskroute.live.order_ids import child_id
 from riskroute.live.orders import (
     NANO,
     Accepted,
@@ -22,7 +23,6 @@ from riskroute.live.orders import (
     Sent,
     Settled,
     VenueQuote,
-    child_id,
 )
 from riskroute.routers.router import Router
 

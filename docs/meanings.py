@@ -141,3 +141,88 @@ FEES: Meanings = {
     "taker": ("dollars per share", "Paid by an order that trades at once; a rebate is negative."),
     "maker": ("dollars per share", "Paid by an order that waits in the book; a rebate is negative."),
 }
+
+LIVE: Meanings = {
+    "mode": ("", "`live` trades; `shadow` learns from what another router did, and sends nothing."),
+    "partition": ("", "K/N: the process trades the K-th of N parts of the symbols. Several parts need PostgreSQL."),
+    "listen": ("", "Host and port of the service."),
+    "public": ("", "Must be true to listen on an address that other machines can reach."),
+    "log": ("", "Where everything is written, see below."),
+    "router": ("", "Which router decides, see below."),
+    "venues": ("", "Lit venues by name, see below."),
+    "pools": ("", "Dark pools by name, see below."),
+    "instruments": ("", "Symbols that may be traded, see below."),
+    "limits": ("", "What is allowed, whatever the router says, see below."),
+    "tokens": ("", "Who may use the service, see below."),
+    "patience_seconds": ("seconds", "A venue that has not answered for so long is asked."),
+    "longest_seconds": ("seconds", "Time that an order may have, at most."),
+    "body_bytes": ("bytes", "Larger requests are refused."),
+    "halt_file": ("", "While this file is there, trading is halted. Paths are relative to the configuration."),
+}
+
+LIVE_LOG: Meanings = {
+    "path": ("", "A file of SQLite; either this or `postgres` must be given."),
+    "postgres": ("", "How to connect to a PostgreSQL database, as libpq reads it; needs `riskroute[postgres]`."),
+    "stream": ("", "Name of the log; several logs may share a database."),
+    "snapshot_every": ("events", "Events between snapshots, which make a start quick; 0 takes none."),
+    "lease_seconds": ("seconds", "On PostgreSQL, a router that is silent for so long may be replaced."),
+    "quotes": ("", "Whether books and trades sent to `/quotes` are written to the log, so that it can be exported."),
+}
+
+LIVE_ROUTER: Meanings = {
+    "name": ("", "`NAME` or `NAME:KEY=VALUE,...`, see [The routers](routers.md)."),
+    "state": ("", "A file that `riskroute study` wrote: the router begins with what it learned there."),
+    "refit_every": ("orders", "0 learns from every order at once; otherwise from so many together, beside trading."),
+    "decision_ms": ("milliseconds", "A router that takes longer is put out of service; any time if left out."),
+}
+
+LIVE_VENUE: Meanings = {
+    "kind": ("", "How the venue is reached; simulated venues trade on the books that orders bring."),
+    "taker": ("dollars per share", "Fee for shares that trade at once; a rebate is negative."),
+    "maker": ("dollars per share", "Fee for shares that wait in the book; a rebate is negative."),
+    "latency_ms": ("milliseconds", "Time to the venue and back."),
+    "seed": ("", "The same seed gives the same luck."),
+    "fill_seconds": ("seconds", "A resting order meets somebody so often, on average."),
+    "reject": ("probability", "A child order is rejected."),
+    "partial": ("probability", "A fill comes in two parts."),
+    "duplicate": ("probability", "A report comes twice."),
+    "disorder": ("probability", "A report is late, and others overtake it."),
+    "silence": ("probability", "A report is lost, until somebody asks."),
+    "lost": ("probability", "A child order never arrives."),
+}
+
+LIVE_POOL: Meanings = {
+    "fee": ("dollars per share", "Fee for what is traded in the pool; a rebate is negative."),
+    "improvement": ("half-spreads", "Where trades take place, from the mid in favour of the order, -1 to 1."),
+    "hidden": ("shares", "Shares that a simulated pool holds, on average."),
+}
+
+LIVE_INSTRUMENT: Meanings = {
+    "lot": ("shares", "Child orders are multiples of this."),
+    "tick": ("dollars", "Smallest step of a price."),
+}
+
+LIVE_LIMITS: Meanings = {
+    "order_quantity": ("shares", "Size of an order, at most."),
+    "order_notional": ("dollars", "Value of an order at the mid, at most."),
+    "symbol_quantity": ("shares", "Of all orders in a symbol that are not settled, at most."),
+    "symbol_notional": ("dollars", "Value of all orders in a symbol that are not settled, at most."),
+    "venue_open": ("children", "Open child orders at a venue, at most."),
+    "day_orders": ("orders", "Orders of a day (UTC), at most."),
+    "day_notional": ("dollars", "Value of the orders of a day, at most."),
+    "day_loss": ("dollars", "Cost of a day against the arrival mids; more halts trading."),
+    "day_rejects": ("rejects", "Child orders rejected on a day; more halts trading."),
+    "rejects_in_a_row": ("rejects", "Child orders that a venue rejects one after the other; more halts trading."),
+    "unknown": ("children", "Child orders of which nothing was heard; more halts trading."),
+    "unsettled": ("orders", "With so many orders under way the safe router, `sweep`, decides on the next one."),
+    "collar_bps": ("basis points", "No child order is sent at a price further from the arrival mid."),
+    "quote_seconds": ("seconds", "Orders whose newest quote is older are refused."),
+    "stale_quotes": ("orders", "Orders in a row that had old quotes; more halts trading."),
+    "clock_jump_seconds": ("seconds", "A jump of the clock by more halts trading."),
+    "slow_write_seconds": ("seconds", "A write to the log that takes longer halts trading."),
+}
+
+LIVE_TOKEN: Meanings = {
+    "hash": ("", "Hash of the token; `riskroute live token` makes a token and its hash."),
+    "scopes": ("", "`trade` for orders, quotes and resuming; `halt` to halt; `read` to look, as the others may too."),
+}

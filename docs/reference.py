@@ -19,12 +19,39 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
-from meanings import DARK, FEES, POOLS, SPLIT_STUDY, STUDY, SWEEP, VENUES, Meanings
+from meanings import (
+    DARK,
+    FEES,
+    LIVE,
+    LIVE_INSTRUMENT,
+    LIVE_LIMITS,
+    LIVE_LOG,
+    LIVE_POOL,
+    LIVE_ROUTER,
+    LIVE_TOKEN,
+    LIVE_VENUE,
+    POOLS,
+    SPLIT_STUDY,
+    STUDY,
+    SWEEP,
+    VENUES,
+    Meanings,
+)
 from riskroute.cli.app import app
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.split_study.config import DarkConfig, SplitStudyConfig
 from riskroute.experiments.sweep import SweepConfig
 from riskroute.learning.registry import POLICIES
+from riskroute.live.config import (
+    InstrumentConfig,
+    LimitsConfig,
+    LiveConfig,
+    LogConfig,
+    PlaceConfig,
+    PoolConfig,
+    RouterConfig,
+    TokenConfig,
+)
 from riskroute.routing.fees import Fee
 from riskroute.routing.venues import KINDS, VenueModel
 from riskroute.simulation.dark_market import PoolModel
@@ -32,6 +59,9 @@ from riskroute.simulation.dark_market import PoolModel
 WIDTH = 120
 NOT_IN_FILES = {"prior"}
 """Parameters of policies that are objects, which no configuration file can hold."""
+
+BEYOND = 10**15
+"""A largest value that nobody would reach is not worth a word."""
 
 _WORDS = {int: "integer", float: "number", str: "text", Path: "path", bool: "flag"}
 
@@ -46,7 +76,7 @@ version. A mistake ends in one line on standard error and exit code 2; Ctrl-C en
 CONFIGURATION_HEAD = """\
 # Configuration files
 
-Five kinds of TOML file, with every key. A key that is not listed here is refused. Where a list of texts or numbers is
+Six kinds of TOML file, with every key. A key that is not listed here is refused. Where a list of texts or numbers is
 expected, one value stands for a list of one. The [glossary](glossary.md) explains the words.
 """
 
@@ -94,6 +124,24 @@ What may be set, and what it is if left out; where nothing is shown, the policy 
 meaning of each under the class of the policy. Quote names that are not plain words: `[parameters."rise++"]`.
 """
 
+LIVE_HEAD = """\
+## `live.toml`
+
+What [`riskroute live serve`](cli.md#riskroute-live-serve) reads; `riskroute live init` writes one that runs.
+[The live router](live.md) explains what happens with it. Needed are a log, a venue, an instrument and a token.
+"""
+
+LIVE_PARTS = (
+    ("The log: `[log]`", LogConfig, LIVE_LOG),
+    ("The router: `[router]`", RouterConfig, LIVE_ROUTER),
+    ("Venues: `[venues.NAME]`", PlaceConfig, LIVE_VENUE),
+    ("Dark pools: `[pools.NAME]`, with the keys of venues and these", PoolConfig, LIVE_POOL),
+    ("Symbols: `[instruments.NAME]`", InstrumentConfig, LIVE_INSTRUMENT),
+    ("Limits: `[limits]`", LimitsConfig, LIVE_LIMITS),
+    ("Tokens: `[tokens.NAME]`", TokenConfig, LIVE_TOKEN),
+)
+"""Sections of `live.toml`: heading, configuration, and meanings."""
+
 VENUES_HEAD = """\
 ## `venues.toml`
 
@@ -105,8 +153,8 @@ FEES_HEAD = """\
 ## `fees.toml`
 
 A fee schedule, one `[[fees]]` section per venue and first day; [fees.toml](fees.toml) is an example. `--fees` of
-`riskroute market calibrate` and of `riskroute study`, and `fees` of both studies name the file. All four keys must be
-given.
+`riskroute market calibrate`, `riskroute backtest` and `riskroute study`, and `fees` of both studies name the file;
+`riskroute live export` writes one. All four keys must be given.
 """
 
 
@@ -174,12 +222,33 @@ def configuration_page() -> str:
             _keys("sweep.toml", _of_model(SweepConfig), SWEEP),
             PARAMETERS_HEAD,
             _table(["policy", "parameters"], [[f"`{name}`", _parameters(name)] for name in POLICIES]),
+            LIVE_HEAD,
+            _keys("live.toml", _of_sections(LiveConfig), LIVE),
+            *_live_parts(),
             VENUES_HEAD,
             _keys("venues.toml", _of_fields(VenueModel, venues), VENUES),
             FEES_HEAD,
             _keys("fees.toml", _of_fields(Fee, fees), FEES),
         ]
     )
+
+
+def _live_parts() -> Iterator[str]:
+    """The sections of `live.toml`; a pool's without what it shares with venues."""
+    for heading, model, meanings in LIVE_PARTS:
+        shared = set(PlaceConfig.model_fields) if model is PoolConfig else set()
+        keys = {key: words for key, words in _of_model(model).items() if key not in shared}
+        yield f"### {heading}\n"
+        yield _keys(heading, keys, meanings)
+
+
+def _of_sections(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
+    """As `_of_model`, of a configuration with sections of its own, whose defaults stand in their tables."""
+    found = {}
+    for key, (words, default) in _of_model(model).items():
+        section = "$ref" in str(model.model_json_schema()["properties"][key])
+        found[key] = ("section", "required" if default == "required" else "") if section else (words, default)
+    return found
 
 
 def _keys(file: str, found: dict[str, tuple[str, str]], meanings: Meanings) -> str:
@@ -209,6 +278,8 @@ def _schema_words(field: dict[str, Any]) -> str:
     match field.get("type"):
         case "array" if "prefixItems" in field:
             return "two times, `HH:MM-HH:MM`"
+        case "array" if "enum" in field["items"]:
+            return f"list of {_schema_words(field['items'])}"
         case "array":
             return "sections" if "$ref" in field["items"] else f"list of {_plural(_schema_words(field['items']))}"
         case "object":
@@ -228,6 +299,7 @@ def _plural(words: str) -> str:
 
 def _limits(field: dict[str, Any]) -> str:
     lowest, above, highest = (field.get(name) for name in ("minimum", "exclusiveMinimum", "maximum"))
+    highest = None if highest is not None and highest >= BEYOND else highest
     if above is not None:
         return f" above {above:,}" + (f", at most {highest:,}" if highest is not None else "")
     if highest is None:

@@ -41,6 +41,8 @@ from riskroute.learning.registry import make_policy as make_policy
 from riskroute.learning.registry import restore_policy as restore_policy
 from riskroute.learning.tally import Tallies as Tallies
 from riskroute.learning.tally import Tally as Tally
+from riskroute.learning.tickets import Ticket as Ticket
+from riskroute.learning.tickets import Tickets as Tickets
 from riskroute.report.figures import plot_regret as plot_regret
 from riskroute.report.split_study_page import write_report as write_report
 from riskroute.results import PolicyResult as PolicyResult

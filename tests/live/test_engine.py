@@ -243,7 +243,7 @@ def test_a_log_that_cannot_be_written_stops_everything() -> None:
 
     def full(entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
         done: Future[list[int]] = Future()
-        done.set_exception(WriteError("the disk is full", definite=True))
+        done.set_exception(WriteError("the disk is full", definite=True, cause="the disk is full"))
         return done
 
     world.engine.log.append = full  # type: ignore[method-assign]  # stand-in

@@ -6,6 +6,7 @@ import pickle
 from concurrent.futures import Executor, Future
 from typing import Any
 
+import msgspec
 import pytest
 
 from live_engines import World
@@ -133,3 +134,41 @@ def test_orders_that_a_router_does_not_know_are_no_mistake() -> None:
         if hasattr(event, "outcome"):
             learner.settle(1, event.outcome)
     assert learner.out == ""
+
+
+def test_a_new_belief_is_told_of_decisions_before_everybody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refit may take seconds, and then there are hundreds of decisions that the new router has to be told of."""
+    worker, world = Lazy(), World()
+    engine = world.start(bandit(), refit_every=10, worker=worker)
+    for number in range(40):
+        submit(world, number)
+        world.pass_time(0.05)
+    held: list[bool] = []
+    noted = type(engine.learner.router).note
+
+    def note(router: Router, context: Any, plan: Any) -> None:
+        held.append(engine.lock._is_owned())  # type: ignore[attr-defined]  # of every lock of CPython
+        noted(router, context, plan)
+
+    monkeypatch.setattr(type(engine.learner.router), "note", note)
+    worker.work()
+    world.pass_time(0.05)
+    assert engine.learner.belief == 1
+    assert len(held) > 20
+    assert not any(held)
+    monkeypatch.undo()
+    for number in range(40, 45):
+        submit(world, number)
+        world.pass_time(0.05)
+    assert verify(engine.log, refits=True).holds
+
+
+def test_the_probability_of_a_decision_is_written_where_it_is_known() -> None:
+    world = World()
+    world.start()
+    assert world.engine.submit(parent_order()).result(0).probability == 1.0
+    other = World()
+    other.start(make_router("thompson", units=4, seed=3))
+    decision = other.engine.submit(parent_order()).result(0)
+    assert decision.seed == 3
+    assert b"probability" not in msgspec.json.encode(decision)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,19 +15,20 @@ import pytest
 from live_engines import World
 from live_orders import CENT, parent_order
 from live_services import order_json, running, service_config
+from riskroute.cli.app import run
 from riskroute.errors import InputError
-from riskroute.experiments.backtest.backtest import run_backtest
 from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.markets import MarketDay, market_days
+from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.tables import Tables
 from riskroute.experiments.desk.routing_table import trained_states, training_task
 from riskroute.files import write_json
 from riskroute.live.export import export_log
+from riskroute.live.log import Entry
 from riskroute.live.log_memory import MemoryLog, MemoryStore
+from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import NANO, VenueQuote
 from riskroute.live.service import configured_router
 from riskroute.live.venues.simulated import Faults
-from riskroute.market import ImportOptions, import_files
 from riskroute.routers.registry import restore_router
 from small_days import HERE
 
@@ -63,6 +65,7 @@ class Trading(World):
                 venue=name,
                 bids=(((1000 + shift) * CENT, 700), ((999 + shift) * CENT, 900)),
                 asks=(((1002 + shift) * CENT, 800), ((1003 + shift) * CENT, 900)),
+                taker=CENT // 10,
                 at=self.clock.now,
             )
             for name in ("A", "B")
@@ -71,15 +74,19 @@ class Trading(World):
 
 @pytest.fixture(scope="module")
 def traded() -> World:
-    """Seventeen minutes of trading, an order a second, through a market that loses and repeats reports."""
+    """Books every second and an order every ten on two days, through a market that loses and repeats reports."""
     world = Trading(faults=Faults(partial=0.3, duplicate=0.1, disorder=0.1, silence=0.02), patience=0.2)
     world.clock.now = MORNING
     world.start()
-    for number in range(1000):
+    for number in range(1200):
+        if number == 600:
+            world.clock.now = MORNING + 86_400 * NANO
         quotes, now = world.books("QVEX"), world.clock.now
-        more: dict[str, Any] = {"quotes": quotes, "received": now, "deadline": now + NANO // 2}
-        side = "buy" if number % 2 else "sell"
-        world.engine.submit(parent_order(f"o{number}", 100 + number % 5 * 300, side=side, **more))
+        world.engine.quoted("QVEX", quotes, ())
+        if number % 10 == 0:
+            more: dict[str, Any] = {"quotes": quotes, "received": now, "deadline": now + NANO // 2}
+            side = "buy" if number % 20 else "sell"
+            world.engine.submit(parent_order(f"o{number}", 100 + number // 10 % 5 * 300, side=side, **more))
         world.pass_time(1)
     return world
 
@@ -88,7 +95,7 @@ def test_an_export_holds_what_was_booked(traded: World, tmp_path: Path) -> None:
     export_log(MemoryLog(traded.store), tmp_path)
     tables = Tables.read(tmp_path)
     state = traded.state
-    assert tables.orders.height == state.decisions == 1000
+    assert tables.orders.height == state.decisions == 120
     signs = tables.orders.select("number", "sign")
     bought = tables.fills.join(signs, on="number").select((polars.col("shares") * polars.col("sign")).sum()).item()
     assert bought == state.positions["QVEX"].shares
@@ -98,16 +105,33 @@ def test_an_export_holds_what_was_booked(traded: World, tmp_path: Path) -> None:
     assert tables.children.filter(~polars.col("marked"))["filled"].sum() == tables.fills["shares"].sum()
 
 
-def test_a_live_log_is_a_market_that_routers_are_backtested_on(traded: World, tmp_path: Path) -> None:
-    files = [path for path in export_log(MemoryLog(traded.store), tmp_path) if path.parent.name == "books"]
-    assert [path.name for path in files] == ["2024-03-12.parquet"]
-    import_files(files, tmp_path / "market", ImportOptions(("QVEX",)))
-    days = market_days(tmp_path / "market", symbols=("QVEX",), kept=tmp_path / "kept", engine=HERE)
-    config = BacktestConfig(shares=(500,), orders=20, routers=("sweep", "primary"), train=0)
-    found = run_backtest("live", days, config, engine=HERE)
-    assert found.comparison.orders == 20
-    # half a spread of two cents, and no fees: 10 bps of 10.01 dollars
-    assert found.comparison.routers["sweep"].cost_bps == pytest.approx(1e4 * 0.01 / 10.02, rel=0.05)
+def test_a_live_log_is_a_data_set_that_backtest_and_study_read(
+    traded: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a desk would do it, command by command, from the file of the log."""
+    path = tmp_path / "live.sqlite"
+    with SqliteLog(path) as log:
+        log.lease("test", math.inf)
+        rows = list(MemoryLog(traded.store).read(0))
+        log.append([Entry(row.kind, row.key, row.body, row.at) for row in rows]).result()
+    out, market, fees = tmp_path / "out", str(tmp_path / "market"), str(tmp_path / "out" / "fees.toml")
+    assert run(["live", "export", str(path), "--out", str(out)]) == 0
+    files = sorted(map(str, (out / "books").iterdir()))
+    assert [Path(file).name for file in files] == ["2024-03-12.parquet", "2024-03-13.parquet"]
+    assert run(["market", "import", *files, "--symbol", "QVEX", "--out", market]) == 0
+    what = ["--market", market, "--fees", fees, "--shares", "500", "--horizon", "0", "--orders", "20"]
+    what += ["--kept", str(tmp_path / "kept")]
+    assert run(["backtest", *what, "--router", "sweep", "--router", "primary", "--out", str(tmp_path / "played")]) == 0
+    played = Tables.read(tmp_path / "played").orders.filter(polars.col("router") == "sweep")
+    cost = played.select((1e4 * polars.col("cost") / polars.col("mid") / polars.col("shares")).mean()).item()
+    # half a spread of two cents, and a fee of a tenth of a cent a share, of 10.02 dollars
+    assert cost == pytest.approx(1e4 * 0.011 / 10.02, rel=0.05)
+    study = ["study", *what, "--surface-orders", "0", "--router", "spray", "--out", str(tmp_path / "study")]
+    assert run(study) == 0
+    assert "For orders of 500 shares of QVEX to be done at once, use sweep." in capsys.readouterr().out
+    (state,) = (tmp_path / "study").glob("state-*.json")
+    router = {"name": "sweep", "state": str(state)}
+    assert configured_router(service_config(tmp_path, router=router)).name == "sweep"
 
 
 def test_a_log_without_orders_has_nothing_to_export(tmp_path: Path) -> None:

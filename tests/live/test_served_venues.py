@@ -6,6 +6,7 @@ from pathlib import Path
 
 from live_engines import Clock
 from live_orders import START, child_order, parent_order, quotes
+from live_services import order_json, running, service_config
 from riskroute.live.orders import NANO, ExecutionReport
 from riskroute.live.venues.served import FeeMarket, JournalledVenue
 
@@ -64,3 +65,14 @@ def test_fees_are_for_taking_or_for_resting_and_nothing_trades_without_books() -
     market = FeeMarket(lambda symbol: (), {"A": (3, -2)})
     assert (market.fee("A", "take"), market.fee("A", "limit"), market.fee("A", "sweep")) == (3, -2, 3)
     assert market.trades(child_order(ORDER, 0, 300, kind="take", until=0), START, START) == []
+
+
+def test_a_venue_may_have_any_name_that_is_allowed(tmp_path: Path) -> None:
+    """Its journal lies beside the log all the same."""
+    config = service_config(tmp_path, venues={"A": {"latency_ms": 0.0}, "B/..": {"latency_ms": 0.0}})
+    order = order_json()
+    order["quotes"][1]["venue"] = "B/.."
+    with running(config) as up:
+        assert up.client.post("/orders", json=order).status_code == 200
+        assert up.client.settled("one")["filled"] == 100
+    assert (tmp_path / "live.sqlite-venue-B%2F...jsonl").is_file()

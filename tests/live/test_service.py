@@ -80,6 +80,10 @@ def stale(seconds: float) -> list[dict[str, Any]]:
     return [quote | {"at": quote["at"] - int(seconds * NANO)} for quote in quotes]
 
 
+def book(bids: list[list[int]], asks: list[list[int]]) -> list[dict[str, Any]]:
+    return [{"venue": "A", "at": time.time_ns(), "bids": bids, "asks": asks}]
+
+
 BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
     "malformed": (lambda: b'{"key": "bad"', 400, "an order must be JSON, was not: Input data was truncated"),
     "no JSON at all": (lambda: b"\xff\xfe", 400, "an order must be JSON, was not"),
@@ -92,8 +96,29 @@ BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
     "fraction": (lambda: changed(quantity=1.5), 400, "quantity must be of type int, was float"),
     "NaN": (lambda: changed(features={"x": float("nan")}), 400, "an order must be JSON, was not"),
     "beyond 64 bits": (lambda: changed(quantity=10**30), 400, "quantity must be"),
-    "side": (lambda: changed(side="both"), 400, "side must be one of its values, was 'both'"),
-    "level": (lambda: changed(quotes=[{"venue": "A", "at": 1, "bids": [[1]]}]), 400, "quotes.0.bids.0 "),
+    "side": (lambda: changed(side="both"), 400, "side must be buy or sell, was 'both'"),
+    "level": (
+        lambda: changed(quotes=[{"venue": "A", "at": 1, "bids": [[1]]}]),
+        400,
+        "quotes.0.bids.0 must be a list of 2",
+    ),
+    "twice": (
+        lambda: changed(features={}).replace(b"{", b'{"quantity": 5, ', 1),
+        400,
+        "quantity must be given once, was",
+    ),
+    "twice in disguise": (
+        lambda: changed().replace(b"{", b'{"quant\\u0069ty": 5, ', 1),
+        400,
+        "quantity must be given once, was given twice",
+    ),
+    "no depth": (lambda: changed(quotes=book([[1, 0]], [[2, 0]])), 422, "quotes must show a bid and an ask at some"),
+    "crossed": (
+        lambda: changed(quotes=book([[3, 1]], [[2, 1]])),
+        422,
+        "bids of A must be below its asks, was 3 against 2",
+    ),
+    "long name": (lambda: changed(features={"x" * 101: 1}), 422, "names of features must be at most 100 printable"),
     "unknown symbol": (lambda: changed(symbol="NOPE"), 422, "symbol must be one of DEMO, OTHER, was 'NOPE'"),
     "unknown venue": (lambda: changed(quotes=[{"venue": "Z", "at": 1}]), 422, "venue must be one of A, B, was 'Z'"),
     "no bid": (lambda: changed(quotes=[{"venue": "A", "at": 1}]), 422, "quotes must show a bid and an ask"),
@@ -119,6 +144,29 @@ def test_bad_orders_are_refused_with_one_sentence_and_nothing_is_accepted(up: Ru
     assert (answer.status_code, sentence(answer)[: len(text)]) == (status, text)
     assert up.rows == before or not set(accepted(up)) & {"bad"}
     assert up.client.get("/health").json() == {"status": "ready"}
+
+
+BAD_QUOTES: dict[str, tuple[Callable[[], Any], int, str]] = {
+    "nothing": (lambda: {"quotes": []}, 422, "quotes must be of at least one venue, were of none"),
+    "symbol": (lambda: {"symbol": "NOPE"}, 422, "symbol must be one of DEMO, OTHER, was 'NOPE'"),
+    "crossed": (lambda: {"quotes": book([[3, 1]], [[2, 1]])}, 422, "bids of A must be below its asks"),
+    "unsorted": (lambda: {"quotes": book([[1, 1], [2, 1]], [])}, 422, "bids of A must be the best price first"),
+    "negative": (lambda: {"quotes": book([[1, -1]], [])}, 422, "bids of A must be prices and sizes, was (1, -1)"),
+    "no time": (lambda: {"quotes": [book([], [])[0] | {"at": 0}]}, 422, "at of A must be a time since 1970, was 0"),
+    "future": (lambda: {"quotes": [book([], [])[0] | {"at": 2**62}]}, 422, "at of A must not be in the future, was"),
+    "trades": (lambda: {"trades": [{"side": "buy"}]}, 400, "trades.0.side must be bid or ask, was 'buy'"),
+    "extra": (lambda: {"colour": "red"}, 400, "colour must be left out of quotes: it has no such field"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_QUOTES)
+def test_bad_books_are_refused_with_one_sentence_and_nothing_is_written(up: Running, name: str) -> None:
+    make, status, text = BAD_QUOTES[name]
+    before = up.service.board("DEMO")
+    given = {"symbol": "DEMO", "quotes": book([[1, 1]], [[2, 1]])} | make()
+    answer = up.client.post("/quotes", json=given)
+    assert (answer.status_code, sentence(answer)[: len(text)]) == (status, text)
+    assert up.service.board("DEMO") == before
 
 
 def test_ten_megabytes_are_refused_whether_announced_or_not(up: Running) -> None:
@@ -247,7 +295,7 @@ def test_the_halt_file_halts_and_must_go_before_trading_goes_on(tmp_path: Path) 
         (tmp_path / "HALT").touch()
         while up.client.get("/health").json() != {"status": "halted"}:
             time.sleep(0.01)
-        assert sentence(up.client.post("/resume")).endswith("HALT must be removed before trading is resumed, was there")
+        assert sentence(up.client.post("/resume")).startswith("the halt file HALT must be removed")
         (tmp_path / "HALT").unlink()
         assert up.client.post("/resume").status_code == 200
 

@@ -13,13 +13,15 @@ from live_services import order_json, running, service_config
 from riskroute.experiments.backtest.backtest import BacktestResult, run_backtest
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.experiments.backtest.play import trading_day
+from riskroute.experiments.backtest.summary import compare_routers
 from riskroute.live.config import LiveConfig, live_config, token_hash
 from riskroute.live.log_memory import MemoryLog, MemoryStore
 from riskroute.live.orders import NANO
 from riskroute.live.recovery import replay, verify
 from riskroute.live.service import Service
-from riskroute.live.wire import ShadowIn, read_json
-from shadow_backtests import executed_orders
+from riskroute.live.wire import QuotesIn, ShadowIn, read_json
+from shadow_backtests import executed_orders, told_market
 from small_days import HERE
 
 THEIRS = "dark-first+sweep"
@@ -46,12 +48,19 @@ def shadow_config(days: tuple[MarketDay, ...], router: str) -> LiveConfig:
     )
 
 
-def watched(result: BacktestResult, router: str, store: MemoryStore) -> dict[str, Any]:
-    """Let a router watch the log of a backtest; returns what is shown of it."""
+def watched(result: BacktestResult, router: str, store: MemoryStore, step: int = 0) -> dict[str, Any]:
+    """Let a router watch the log of a backtest, and the market every ``step`` ns; returns what is shown of it."""
     service = Service(shadow_config(result.days, router), log=MemoryLog(store))
     service.start()
+    (day,) = result.days
+    trading, last = trading_day(day, result.config), 0
     try:
-        for _, order in executed_orders(result.tables, list(result.days), result.config, THEIRS):
+        for symbol, order in executed_orders(result.tables, [day], result.config, THEIRS):
+            begin, end = order["arrived"], order["order"]["deadline"]
+            if step:
+                for told in told_market(trading, symbol, begin, end, step=step, last=last):
+                    service.quote(read_json(json.dumps(told).encode(), QuotesIn, "quotes"))
+                last = end
             given = read_json(json.dumps(order).encode(), ShadowIn, "an order")
             assert service.shadow(given).result(10) is not None
         return service.engine.state.tally.view()
@@ -76,6 +85,42 @@ def test_shadow_mode_on_a_backtests_own_log_reports_the_saving_of_the_backtest(
     assert saving["low"] < -paired.difference_bps < saving["high"]
     paid = result.comparison.routers[THEIRS].cost_bps
     assert shown["cost_bps"]["mean"] == pytest.approx(paid, abs=1e-3)
+
+
+WAITING = ("dark-first+post+sweep", "contextual")
+
+
+@pytest.fixture(scope="module")
+def waited(dark_days: list[MarketDay]) -> BacktestResult:
+    """Twenty minutes of orders that have ten seconds each; blocks of a minute, so that intervals rest on twenty."""
+    routers = (THEIRS, *WAITING, "rest-even+sweep")
+    config = BacktestConfig(shares=(1000,), orders=100, horizon=10, routers=routers, train=0, block_minutes=1)
+    return run_backtest("dark", dark_days[:1], config, engine=HERE)
+
+
+@pytest.mark.parametrize("router", WAITING)
+def test_shadow_mode_reports_the_saving_of_the_backtest_for_orders_that_wait_too(
+    waited: BacktestResult, router: str
+) -> None:
+    """Queues are judged by the trades that everybody saw, pools that were not tried by a careful guess."""
+    compared = compare_routers(waited.tables, THEIRS, {}, kappa=waited.config.kappa)
+    paired = compared.routers[router].paired
+    assert paired is not None
+    assert paired.low is not None
+    assert paired.high is not None
+    store = MemoryStore()
+    shown = watched(waited, router, store, step=NANO // 2)["saving_bps"]
+    told = sum(row.kind == "seen" for row in store.rows)
+    assert told == (100 if router == "contextual" else 0)  # it learned from the market, too
+    assert -paired.high <= shown["mean"] <= -paired.low
+    assert shown["low"] < -paired.difference_bps < shown["high"]
+
+
+def test_a_saving_that_is_mostly_guessed_says_so(waited: BacktestResult) -> None:
+    """The other router never lets an order rest in a pool: nobody can know what that would have brought."""
+    shown = watched(waited, "rest-even+sweep", MemoryStore())
+    assert shown["guessed_shares"] > 1000 * 100 / 2
+    assert shown["known_saving_bps"]["orders"] == 0
 
 
 def test_a_router_saves_nothing_against_itself(result: BacktestResult) -> None:

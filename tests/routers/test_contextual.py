@@ -17,9 +17,8 @@ from riskroute.routers.contextual_ids import ContextualIds
 from riskroute.routers.dark_belief import DarkBelief
 from riskroute.routers.moment import POSTING_FEATURES, fill_fraction, moment_of, postings
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.router import Later, Public, QueueOutcome
+from riskroute.routers.router import Later, Public, QueueOutcome, outcome_sizes
 from riskroute.routers.sweep import Sweep
-from riskroute.simulation.public_outcomes import outcome_sizes
 
 KINDS = (ContextualGreedy, Contextual, ContextualIds)
 SECOND = 10**9

@@ -15,11 +15,11 @@ from riskroute.market.day_books import DayBooks, day_books
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import Public, Router
+from riskroute.routers.router import Public, Router, outcome_sizes
 from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan
-from riskroute.simulation.public_outcomes import outcome_sizes, public_outcomes
+from riskroute.simulation.public_outcomes import public_outcomes
 
 TAKERS, MAKERS = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
 

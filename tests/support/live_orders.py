@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from riskroute.live.order_ids import child_id
 from riskroute.live.orders import (
     NANO,
     Accepted,
@@ -13,7 +14,6 @@ from riskroute.live.orders import (
     ParentOrder,
     PoolQuote,
     VenueQuote,
-    child_id,
 )
 
 START = 1_700_000_000 * NANO

@@ -132,6 +132,18 @@ def action_sets() -> Iterator[tuple[str, Call]]:
     yield "check_actions", (rr.check_actions, {"actions": ACTIONS, "seed": 1})
 
 
+def _tickets() -> rr.Tickets:
+    """Tickets of which one is out."""
+    tickets = rr.Tickets(rr.make_policy("greedy").start(rr.Setting(actions=ACTIONS)))
+    tickets.issue()
+    return tickets
+
+
+def _settle(number: Any, reward: Any, action: Any) -> None:
+    """Settle the ticket that is out, which can be done once."""
+    _tickets().settle(number, reward, action)
+
+
 def learning() -> Iterator[tuple[str, Call]]:
     yield "Setting", (
         rr.Setting, {"actions": ACTIONS, "horizon": 10, "risk_tolerance": 1.0, "base_variance": 1.0},
@@ -146,6 +158,14 @@ def learning() -> Iterator[tuple[str, Call]]:
     yield "Tallies", (lambda **a: rr.Tallies(**a).by_action(), arrays)
     yield "Tallies.of", (rr.Tallies.of, {"actions": [0], "tallies": [rr.Tally(1, 2.0, 0.0)]})
     yield "Tallies.joined", (TALLIES.joined, {"other": TALLIES})
+    yield "Ticket", (rr.Ticket, {"number": 0, "action": 1, "learned": True})
+    yield (
+        "Tickets",
+        (rr.Tickets, {"policy": rr.make_policy("greedy").start(rr.Setting(actions=ACTIONS)), "ahead": False}),
+    )
+    yield "Tickets.settle", (_settle, {"number": 0, "reward": 1.0, "action": 0})
+    yield "Tickets.abandon", (_tickets().abandon, {"number": 0})
+    yield "Tickets.action", (_tickets().action, {"number": 0})
     yield "Design", (rr.Design, {"actions": [0, 1], "weights": [0.5, 0.5], "bound": 2.0, "rank": 2})
     yield "Estimate", (rr.learning.Estimate, {"mean_coef": [0.5], "var_coef": [0.1]})
     yield "Estimate.score", (rr.learning.Estimate(np.array([0.5]), np.array([0.1])).score, {"risk_tolerance": 2.0})

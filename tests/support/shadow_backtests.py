@@ -13,6 +13,9 @@ from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import trading_day
 from riskroute.experiments.backtest.tables import Tables
 from riskroute.live.orders import NANO
+from riskroute.market.queue_fills import QueueReplay
+from riskroute.market.queue_position import EXECUTED, PRICE_UNITS
+from riskroute.simulation.backtest import TradingDay
 from riskroute.simulation.exchange import Exchange, Latency
 
 
@@ -50,6 +53,34 @@ def executed_orders(
             }
             done = [_child(child) for child in children[(row["number"],)].sort("child").iter_rows(named=True)]
             yield day.symbol, {"order": order, "arrived": row["time"], "children": done}
+
+
+def told_market(trading: TradingDay, symbol: str, begin: int, end: int, *, step: int, last: int) -> Iterator[Any]:
+    """Books of a day every so many nanoseconds, and all trades after ``last``, as ``POST /quotes`` takes them."""
+    assert isinstance(trading.queue, QueueReplay)
+    for now in range(begin, end + 1, step):
+        books, trades = trading.books.as_of(now), []
+        for (v, sign), flow in trading.queue.flows.items():
+            first, until = np.searchsorted(flow.stamps, (last, now))
+            rows = [k for k in range(int(first), int(until)) if flow.actions[k] == EXECUTED]
+            side = "bid" if sign > 0 else "ask"
+            for k in rows:
+                price = abs(int(flow.gone_prices[k])) * (NANO // PRICE_UNITS)
+                about = {"venue": trading.books.venues[v], "side": side, "at": int(flow.stamps[k])}
+                trades.append(about | {"price": price, "shares": int(flow.gone_sizes[k])})
+        quotes = [
+            {
+                "venue": name,
+                "at": now,
+                "bids": _levels(books.bid_px[v], books.bid_sz[v]),
+                "asks": _levels(books.ask_px[v], books.ask_sz[v]),
+                "taker": nano(trading.takers[v]),
+                "maker": nano(trading.makers[v]),
+            }
+            for v, name in enumerate(trading.books.venues)
+        ]
+        yield {"symbol": symbol, "quotes": quotes, "trades": trades}
+        last = now
 
 
 def _child(row: dict[str, Any]) -> dict[str, Any]:

@@ -220,9 +220,10 @@ def live_export_command(
     log: LogArgument,
     out: Annotated[Path, typer.Option(help="Folder for the Parquet files.")] = Path("out/live"),
 ) -> None:
-    """Write the orders, children and fills of a log as Parquet files, and the books that came with the orders.
+    """Write the orders, children and fills of a log as Parquet files, and the books that it was told of.
 
-    `riskroute market import OUT/books/*` makes a market of the books, for `riskroute backtest --market`.
+    `riskroute market import OUT/books/*` makes a market of the books, for `--market` of `riskroute backtest` and
+    `riskroute study`; OUT/fees.toml has the fees, for their `--fees`.
     Example:
 
     riskroute live export live.sqlite --out out/live

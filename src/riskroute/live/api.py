@@ -61,9 +61,9 @@ async def get_state(call: Call) -> Response:
 
 
 async def post_quotes(call: Call) -> Response:
-    """Take books."""
+    """Take books and trades."""
     quotes = read_json(await call.body(), QuotesIn, "quotes")
-    return answer_json({"venues": call.service.quote(quotes)})
+    return answer_json({"venues": await waited(call.service.told(quotes))})
 
 
 async def post_halt(call: Call) -> Response:

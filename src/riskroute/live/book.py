@@ -44,9 +44,11 @@ from riskroute.live.orders import (
     Intended,
     Marked,
     Planned,
+    Quoted,
     Recalled,
     Reported,
     Resumed,
+    Seen,
     Sent,
     Settled,
     Shadowed,
@@ -223,6 +225,10 @@ def _shadowed(state: BookState, event: Shadowed, effects: list[Effect]) -> None:
     effects.append(Learn(outcome, order))
 
 
+def _told(state: BookState, event: Quoted | Seen, effects: list[Effect]) -> None:
+    """Data of the market are no part of what is booked."""
+
+
 def _planned(state: BookState, event: Planned, effects: list[Effect]) -> None:
     state.belief = event.belief
 
@@ -270,6 +276,8 @@ _HANDLERS: dict[type, Callable[[BookState, Any, list[Effect]], None]] = {
     Marked: _marked,
     Settled: _settled,
     Shadowed: _shadowed,
+    Quoted: _told,
+    Seen: _told,
     Planned: _planned,
     Halted: _halted,
     Resumed: _resumed,

@@ -14,7 +14,7 @@ from riskroute.live.book_state import (
     Position,
     Send,
 )
-from riskroute.live.orders import ENDS, ExecutionReport, Reported, report_key
+from riskroute.live.orders import ExecutionReport, Reported, report_key
 from riskroute.live.settlement import finish_child, go_on, venue_use
 
 _UNHEARD = frozenset(("intended", "sent", "unknown"))
@@ -22,6 +22,9 @@ _NO_FILLS = frozenset(("acknowledged", "cancelled", "rejected", "expired"))
 
 MOST_SENDS = 3
 """A child that its venue does not know is sent again, so many times in all."""
+
+ENDS = frozenset(("cancelled", "rejected", "expired"))
+"""Reports after which a child is not at the venue any more."""
 
 
 def book_report(state: BookState, event: Reported, effects: list[Effect]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from riskroute.arrays import Matrix
 from riskroute.errors import InputError
 from riskroute.live.book_state import BookState, ParentState
+from riskroute.live.order_ids import child_id
 from riskroute.live.orders import (
     NANO,
     ChildOrder,
@@ -23,7 +24,6 @@ from riskroute.live.orders import (
     ParentOrder,
     PoolQuote,
     VenueQuote,
-    child_id,
     touch_prices,
 )
 from riskroute.routers.context import Context, Pool, VenueBooks

@@ -50,6 +50,7 @@ class LogConfig(_Section):
     stream: Annotated[str, Field(min_length=1, max_length=64)] = "main"
     snapshot_every: Whole = 10_000
     lease_seconds: Seconds = 3.0
+    quotes: bool = True
 
     @model_validator(mode="after")
     def _one_store(self) -> LogConfig:
@@ -305,6 +306,7 @@ halt_file = "HALT"           # while this file is there, trading is halted; so d
 path = "live.sqlite"         # or: postgres = "host=/run/postgresql dbname=riskroute" (riskroute[postgres])
 stream = "main"
 # snapshot_every = 10000     # events
+# quotes = true              # whether books and trades sent to /quotes are written down too, to backtest on them
 # lease_seconds = 3.0        # PostgreSQL: a router that is silent for so long may be replaced by one that stands by
 
 [router]

@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as LateError
 from riskroute.errors import InputError
 from riskroute.live.book_state import BookState, ParentState
 from riskroute.live.children import ChildMaker, Children, Quotes, context_of, far_touch, plan_of
-from riskroute.live.learner import SLOW, Learner, RouterError, plain_plan, router_bytes, router_from
+from riskroute.live.learner import SLOW, Learner, RouterError, plain_plan, plan_probability, router_bytes, router_from
 from riskroute.live.limits import Limits, children_refusal
 from riskroute.live.orders import (
     NANO,
@@ -131,6 +131,7 @@ class Desk:
             ticket=ticket,
             plan=plan.to_json(),
             at=now,
+            probability=plan_probability(self.safe if reason else self.learner.router),
             seed=None if reason else self.learner.router.parameters.get("seed"),
             safe=reason,
             consulted=consulted,

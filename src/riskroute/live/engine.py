@@ -18,16 +18,18 @@ from typing import Any
 
 import msgspec
 
-from riskroute.errors import InputError, StateError, one_line_error, shown
+from riskroute.errors import InputError, StateError, shown
 from riskroute.live.archive import archived_order
 from riskroute.live.book_state import BookState, Next
 from riskroute.live.children import Quotes
 from riskroute.live.desk import Desk
+from riskroute.live.engine_core import LOGGER
 from riskroute.live.engine_life import EngineLife
 from riskroute.live.learner import Learner, router_bytes
 from riskroute.live.limits import Limits, order_refusal, quotes_too_old
 from riskroute.live.log import Log
 from riskroute.live.order_checks import checked_order
+from riskroute.live.order_ids import order_digest
 from riskroute.live.orders import (
     NANO,
     Accepted,
@@ -36,14 +38,17 @@ from riskroute.live.orders import (
     ExecutionReport,
     Expired,
     Halted,
+    MarketTrade,
     ParentOrder,
+    Quoted,
     Recalled,
     Reported,
     Resumed,
     Unanswered,
-    order_digest,
 )
+from riskroute.live.public import PUBLIC_AFTER
 from riskroute.live.recovery import recover
+from riskroute.live.tape import Tape
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.router import Router
 
@@ -52,6 +57,13 @@ REVIVE_SECONDS = 0.5
 
 BACKOFF = 5
 """A child of which nothing is heard is asked for after the patience, then after twice that, up to 2^5 times."""
+
+
+MOST_TOLD = 5
+"""Public outcomes of so many orders at most are worked out before others have their turn."""
+
+MOST_UNSEEN = 10_000
+"""Orders whose public outcomes are awaited, at most."""
 
 
 class RefusedError(StateError):
@@ -95,6 +107,8 @@ class Engine(EngineLife):
         How long the lease lasts; it is renewed in good time. Without end unless another engine stands by.
     reopen : Callable[[], Log], optional
         Opens the log anew, after a failure that leaves in doubt what was written.
+    tape : Tape, optional
+        Says what could be seen of the market until the deadline of an order, to routers that learn from it.
     """
 
     def __init__(
@@ -115,6 +129,7 @@ class Engine(EngineLife):
         owner: str = "engine",
         lease_seconds: float = math.inf,
         reopen: Callable[[], Log] | None = None,
+        tape: Tape | None = None,
     ) -> None:
         super().__init__()
         self.log, self.gateways, self.limits = log, dict(gateways), limits or Limits()
@@ -129,6 +144,7 @@ class Engine(EngineLife):
         self._lease_seconds = lease_seconds
         self._stale = 0
         self._answers: dict[str, Future[Decision]] = {}
+        self.tape = tape
 
     # life
 
@@ -163,7 +179,8 @@ class Engine(EngineLife):
                         self.revive()
                         tried = self.monotonic()
                 except Exception as error:  # nothing may go on if this thread does not
-                    self.failed = self.failed or f"the engine broke: {one_line_error(error) or type(error).__name__}"
+                    LOGGER.exception("the engine broke")
+                    self.failed = self.failed or f"the engine broke: {type(error).__name__}"
 
         self._thread = threading.Thread(target=run, name="riskroute engine", daemon=True)
         self._thread.start()
@@ -216,6 +233,7 @@ class Engine(EngineLife):
                 tell=lambda written: self._answer(order.key, decision, written),
             )
             self._timers_of(order.key)
+            self._await_public(order)
         self._pump_here()
         return answer
 
@@ -236,6 +254,13 @@ class Engine(EngineLife):
                 if report.child in self.state.waiting and report.key in new:
                     self._after(now + self.patience, "child", report.child)
         self._pump_here()
+
+    def quoted(self, symbol: str, quotes: Quotes, trades: tuple[MarketTrade, ...]) -> None:
+        """Write down books and trades that somebody told us."""
+        with self._lock:
+            if not self._started or self._closed or self.failed:
+                return  # what the market does is not lost with us
+            self._put(Quoted(at=self.clock(), symbol=symbol, quotes=quotes, trades=trades))
 
     def halt(self, reason: str, by: str) -> Future[list[int]]:
         """Stop trading: no new children, open ones come back. The future is done when the halt is durable."""
@@ -288,6 +313,7 @@ class Engine(EngineLife):
                 return
             now = self.clock()
             self._watch_clock(now)
+            self._watch_ticks(now)
             while self._timers and self._timers[0][0] <= now:
                 _, _, kind, name, times = heapq.heappop(self._timers)
                 self._due(now, kind, name, times)
@@ -303,14 +329,37 @@ class Engine(EngineLife):
                 return
             if self._patient.get(name, 0) > now:
                 return
+            if self._deaf_until > now:
+                self._after(self._deaf_until, "child", name, times)
+                return
             heard = child.status in ("acknowledged", "partly_filled")
             if not heard or child.cancelling or child.order.immediate or child.final >= 0:
                 self._put(Unanswered(at=now, child=name))
                 self._after(now + (self.patience << min(times + 1, BACKOFF)), "child", name, times + 1)
+        elif kind == "public" and self._told >= MOST_TOLD:
+            self._after(now + 1, "public", name)
+        elif kind == "public":
+            self._told += 1
+            self._tell_public(self._unseen.pop(name), now)
         elif name in self.state.unsettled:
             self._put(
                 Expired(at=now, parent=name) if kind == "deadline" else Recalled(at=now, parent=name, kind="dark_rest")
             )
+
+    def _await_public(self, order: ParentOrder) -> None:
+        """Look at the market once more when the deadline of an order is over, if the router learns from that."""
+        if self.tape is None or not self.learner.wants_public or len(self._unseen) >= MOST_UNSEEN:
+            return
+        self.tape.expect(order)
+        if (now := self.clock()) >= order.deadline + PUBLIC_AFTER:
+            self._tell_public(order, now)
+        else:
+            self._unseen[order.key] = order
+            self._after(order.deadline + PUBLIC_AFTER, "public", order.key)
+
+    def _tell_public(self, order: ParentOrder, now: int) -> None:
+        if self.tape is not None and (seen := self.tape.seen(order, now)) is not None:
+            self._put(seen)
 
     def known(self, order: ParentOrder) -> Future[Decision] | None:
         """The answer to an order that came before, None to a new one; its quotes do not matter."""

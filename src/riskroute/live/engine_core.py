@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import logging
 import queue
 import threading
 from collections import deque
@@ -17,12 +18,14 @@ from riskroute.live.book_state import Alert, BookState, Cancel, Effect, Learn, N
 from riskroute.live.desk import Desk
 from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits, automatic_halt
-from riskroute.live.log import Entry, Log
+from riskroute.live.log import Entry, Log, told_outside
 from riskroute.live.orders import (
+    NANO,
     Accepted,
     AnyEvent,
     ChildOrder,
     Halted,
+    ParentOrder,
     Planned,
     Reported,
     Sent,
@@ -33,6 +36,11 @@ from riskroute.live.orders import (
 )
 from riskroute.live.recovery import snapshot_saver
 from riskroute.live.venues.gateway import Gateway
+
+PUMP = NANO // 20
+"""Under load there is always something to send: after so many nanoseconds timers and refits have their turn."""
+
+LOGGER = logging.getLogger("riskroute.live")
 
 MOST_SENDS = 64
 """Children that are handed to their venues together, at most."""
@@ -69,12 +77,16 @@ class EngineCore:
         self._failure: Exception | None = None
         self._lock = threading.RLock()
         self._outbox: queue.SimpleQueue[Sequence[Outside]] = queue.SimpleQueue()
+        self._urgent: queue.SimpleQueue[Sequence[Outside]] = queue.SimpleQueue()
+        """What does not wait behind children that are to be sent: calling others back, and asking for them."""
         self._timers: list[tuple[int, int, str, str, int]] = []
         self._timer_count = 0
         self._patient: dict[str, int] = {}
         """When a child must have been heard of: earlier timers, from before something else was asked, do not count."""
         self._asked: set[str] = set()
         """Children from before the start that were not answered for."""
+        self._unseen: dict[str, ParentOrder] = {}
+        """Orders of which public data will tell more at their deadlines."""
         self._started = self._closed = False
         self._last: Future[list[int]] | None = None
         self._thread: threading.Thread | None = None
@@ -83,6 +95,7 @@ class EngineCore:
         self._refitting = False
         self._snapshot_at = 0
         self._clocks = (0, 0)
+        self._ticked = self._deaf_until = self._told = 0
 
     @property
     def lock(self) -> threading.RLock:
@@ -149,15 +162,21 @@ class EngineCore:
         error = written.exception()
         if error is not None:
             with self._lock:  # what is being applied meanwhile is appended first, and refused with the rest
+                if not self._failure:
+                    LOGGER.error("the log cannot be written: %s", one_line_error(error))
                 self._failure = self._failure or error  # type: ignore[assignment]  # logs raise no other
-                self.failed = self.failed or f"the log cannot be written: {one_line_error(error)}"
+                self.failed = self.failed or told_outside(error)
         tell(written)
         if error is not None:
             return
         if self.monotonic() - began > self.limits.slow_write:
             outside = [*outside, self._halt_slow]
+        sends = [effect for effect in outside if isinstance(effect, Send)]
+        if len(sends) < len(outside):
+            self._urgent.put([effect for effect in outside if not isinstance(effect, Send)])
+        if sends:
+            self._outbox.put(sends)
         if outside:
-            self._outbox.put(outside)
             self._wake.set()
 
     def _halt_slow(self) -> None:
@@ -167,11 +186,19 @@ class EngineCore:
                 self._put(Halted(at=self.clock(), reason=f"the log took more than {seconds:g} s to write", by="limits"))
 
     def pump(self) -> None:
-        """Do what durable events ask for, in their sequence; children one after the other are sent together."""
+        """Do what durable events ask for, what is urgent first; children one after the other are sent together.
+
+        The thread that serves stops after a while, to look at the clock.
+        """
+        until = self.monotonic() + PUMP if threading.current_thread() is self._thread else None
         children: list[ChildOrder] = []
         while not self.failed:
+            if until is not None and self.monotonic() >= until:
+                self._send(children)
+                self._wake.set()
+                return
             try:
-                some = self._outbox.get_nowait()
+                some = self._outbox.get_nowait() if self._urgent.empty() else self._urgent.get_nowait()
             except queue.Empty:
                 if not children:
                     return
@@ -198,7 +225,7 @@ class EngineCore:
         while (last := self._last) is not None:
             last.exception(seconds)
             self.pump()
-            if self.failed or (last is self._last and self._outbox.empty()):
+            if self.failed or (last is self._last and self._outbox.empty() and self._urgent.empty()):
                 return
 
     def _send(self, children: list[ChildOrder]) -> None:
@@ -258,6 +285,13 @@ class EngineCore:
         if abs(jump) > self.limits.clock_jump and not self.state.halted:
             self._put(Halted(at=now, reason=f"the clock jumped by {jump / 1e9:.3f} s", by="limits"))
 
+    def _watch_ticks(self, now: int) -> None:
+        """After a time in which nobody looked, let reports that came meanwhile be booked before venues are blamed."""
+        passed = self.monotonic()
+        if self._ticked and passed - self._ticked > self.patience:
+            self._deaf_until = now + self.patience
+        self._ticked, self._told = passed, 0
+
     def _timers_of(self, key: str) -> None:
         parent = self.state.parents[key]
         if not parent.settled:
@@ -287,6 +321,7 @@ class EngineCore:
         def came(work: Future[bytes]) -> None:
             error = work.exception()
             if error is None:
+                self.learner.make_ready(work.result(), after)
                 self._outbox.put([lambda: planned(work.result())])
             else:
                 self._refitting = False

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from riskroute.errors import StateError, one_line_error
 from riskroute.live.book_state import BookState, Next, Query
-from riskroute.live.engine_core import EngineCore
+from riskroute.live.engine_core import LOGGER, EngineCore
 from riskroute.live.learner import Learner, router_bytes, router_from
-from riskroute.live.log import FencedError, LeaseError, Log, WriteError
+from riskroute.live.log import FencedError, LeaseError, Log, WriteError, told_outside
 from riskroute.live.orders import NANO, Halted, Planned
 from riskroute.live.recovery import recover
 
@@ -85,9 +85,12 @@ class EngineLife(EngineCore):
         with self._lock:
             self.failed, self._failure, self._last = "", None, None
             self.learner = self.desk.learner = learner
-            self._timers, self._outbox, self._refitting = [], queue.SimpleQueue(), False
+            self._timers, self._refitting, self._unseen = [], False, {}
+            self._outbox, self._urgent = queue.SimpleQueue(), queue.SimpleQueue()
             self._begin(state)
-            written = self._put(Halted(at=self.clock(), reason=f"the log could not be written: {failure}", by="limits"))
+            written = self._put(
+                Halted(at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits")
+            )
         if written.exception() is None:
             self._ask_for_open_children()
         return not self.failed
@@ -104,7 +107,8 @@ class EngineLife(EngineCore):
         except StateError as error:
             with self._lock:
                 self._failure = self._failure or error
-                self.failed = self.failed or f"the lease was lost: {one_line_error(error)}"
+                LOGGER.error("the lease was lost: %s", one_line_error(error))
+                self.failed = self.failed or told_outside(error)
 
     @property
     def fenced(self) -> bool:

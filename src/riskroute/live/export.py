@@ -1,4 +1,4 @@
-"""A log as tables: orders, their children and fills, and the books that came with the orders, as Parquet files.
+"""A log as tables: orders, their children and fills, and all books that we were told of, as Parquet files.
 
 Columns that a backtest writes too have its names and units. The books are what
 `riskroute market import` reads, a file per day of New York: a live log is a recording to backtest routers on.
@@ -7,6 +7,7 @@ Columns that a backtest writes too have its names and units. The books are what
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,11 @@ from riskroute.live.orders import (
     Intended,
     Outcome,
     ParentOrder,
+    Quoted,
     Reported,
     Settled,
     Shadowed,
+    VenueQuote,
     report_key,
     touch_prices,
 )
@@ -62,7 +65,11 @@ def export_log(log: Log, out: Path) -> list[Path]:
     for day, books in tables.books.items():
         frame = _frame(books).sort("ts_event", maintain_order=True)
         written.append(write_whole(folder / "books" / f"{day}.parquet", frame.write_parquet))
-    return written
+    return [*written, write_whole(folder / "fees.toml", lambda part: part.write_text(tables.fee_schedule()))]
+
+
+def _day(time: int) -> str:
+    return dt.datetime.fromtimestamp(time // NANO, NEW_YORK).strftime("%Y-%m-%d")
 
 
 def _frame(rows: Iterable[Row]) -> polars.DataFrame:
@@ -76,6 +83,10 @@ class LogTables:
         self.orders: dict[str, Row] = {}
         self.children: list[Row] = []
         self.books: dict[str, list[Row]] = {}
+        self._known: set[tuple[str, str, int]] = set()
+        """Venue, symbol and time of the books so far: orders repeat what was told before them."""
+        self._fees: dict[str, dict[str, tuple[int, int]]] = {}
+        """By venue and first day: taker and maker fee."""
         self._child_orders: dict[str, ChildOrder] = {}
         self._fills: dict[str, tuple[ChildOrder, ExecutionReport]] = {}
         self._replaced: set[str] = set()
@@ -95,12 +106,14 @@ class LogTables:
         elif isinstance(event, Shadowed):
             self._order(event.order, WATCHED, None, event.order.received)
             self._settle(event.outcome, event.estimate)
+        elif isinstance(event, Quoted):
+            self._books(event.symbol, event.quotes)
 
     def _order(self, order: ParentOrder, router: str, seed: int | None, time: int) -> None:
         if order.key in self.orders:
             return
         bid, ask = touch_prices(order.quotes)
-        day = dt.datetime.fromtimestamp(time // NANO, NEW_YORK).strftime("%Y-%m-%d")
+        day = _day(time)
         takes = [size for quote in order.quotes for _, size in (quote.asks if order.sign > 0 else quote.bids)]
         self.orders[order.key] = {
             **{"router": router, "seed": seed or 0, "symbol": order.symbol, "day": day, "number": len(self.orders)},
@@ -109,17 +122,37 @@ class LogTables:
             **{"bid": bid / NANO, "ask": ask / NANO, "depth": float(sum(takes))},
             **{"cost": None, "fees": None, "filled": None, "left": None, "yardstick": None, "marked": None},
         }
-        self._books(order, day)
+        self._books(order.symbol, order.quotes)
 
-    def _books(self, order: ParentOrder, day: str) -> None:
-        for quote in order.quotes:
-            row: Row = {"ts_event": quote.at, "venue": quote.venue, "symbol": order.symbol}
+    def _books(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
+        for quote in quotes:
+            known = quote.venue, symbol, quote.at
+            if known in self._known:
+                continue
+            self._known.add(known)
+            self._charge(quote)
+            row: Row = {"ts_event": quote.at, "venue": quote.venue, "symbol": symbol}
             for level in range(max(len(quote.bids), len(quote.asks), 1)):
                 for side, levels in (("bid", quote.bids), ("ask", quote.asks)):
                     price, size = levels[level] if level < len(levels) else (None, 0)
                     row[f"{side}_px_{level:02}"] = None if price is None else price / NANO
                     row[f"{side}_sz_{level:02}"] = size
-            self.books.setdefault(day, []).append(row)
+            self.books.setdefault(_day(quote.at), []).append(row)
+
+    def _charge(self, quote: VenueQuote) -> None:
+        """Note the fees of a venue from the first day on which they are other ones; the last of a day counts."""
+        days = self._fees.setdefault(quote.venue, {})
+        if not days or next(reversed(days.values())) != (quote.taker, quote.maker):
+            days[_day(quote.at)] = quote.taker, quote.maker
+
+    def fee_schedule(self) -> str:
+        """Fees as `riskroute backtest --fees` reads them."""
+        parts = ["# Fees in dollars a share, as the log has them.\n"]
+        for venue, days in self._fees.items():
+            for day, (taker, maker) in sorted(days.items()):
+                fees = f"taker = {taker / NANO}\nmaker = {maker / NANO}\n"
+                parts.append(f"[[fees]]\nvenue = {json.dumps(venue)}\nfrom = {day}\n{fees}")
+        return "\n".join(parts)
 
     def _intend(self, children: Iterable[ChildOrder]) -> None:
         self._child_orders |= {child.id: child for child in children}

@@ -13,10 +13,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from riskroute.errors import InputError, RiskrouteError
+from riskroute.errors import DataError, InputError, RiskrouteError
 from riskroute.live.config import token_owner
 from riskroute.live.engine import KeyUsedError, RefusedError
-from riskroute.live.log import WriteError
+from riskroute.live.log import LeaseError, WriteError, told_outside
 from riskroute.live.service import LOGGER, HaltedError, Service
 from riskroute.live.views import NotFoundError
 from riskroute.live.wire import MalformedError
@@ -35,6 +35,8 @@ _STATUS = (
     (RefusedError, 422),
     (InputError, 422),
     (WriteError, 503),
+    (LeaseError, 503),
+    (DataError, 503),
     (RiskrouteError, 409),
 )
 """Status by kind of error; the first that fits counts."""
@@ -101,7 +103,9 @@ def endpoint(service: Service, scope: str, answer: Answer) -> Callable[[Request]
 
 def refused(error: RiskrouteError) -> Response:
     """The answer to what was refused."""
-    return refusal(next(status for kind, status in _STATUS if isinstance(error, kind)), str(error))
+    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    inside = isinstance(error, WriteError | LeaseError | DataError)
+    return refusal(status, told_outside(error) if inside else str(error))
 
 
 def header_of(request: Request, name: bytes) -> str:

@@ -16,7 +16,8 @@ import msgspec
 
 from riskroute.errors import DataError, RiskrouteError, StateError, one_line_error
 from riskroute.live.children import context_of, report_of
-from riskroute.live.orders import Accepted, AnyEvent, Declined, Outcome, ParentOrder, Planned, Shadowed
+from riskroute.live.orders import Accepted, AnyEvent, Declined, Outcome, ParentOrder, Planned, Seen, Shadowed
+from riskroute.live.public import public_of
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.validation import whole_number
@@ -28,11 +29,17 @@ Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
 Waiting = list[tuple[int, Outcome]]
 """Settled orders that are not learned yet, each with the number of the event that settled it."""
 
+Shown = list[tuple[int, Seen]]
+"""Public data that is not learned yet, each with the number of its event."""
+
 SLOW = "the router took longer than"
 """How the reason begins for which a router that is too slow is not asked any more."""
 
 
-_NOTED = frozenset((Planned, Accepted, Shadowed, Declined))
+FEW = 5
+"""So many decisions at most are told to a router while everybody waits for it."""
+
+_NOTED = frozenset((Planned, Accepted, Shadowed, Declined, Seen))
 
 OWN = " (ours)"
 """What is added to the key of an order that another router executes, when our router is asked about it."""
@@ -49,11 +56,14 @@ class _Saved(msgspec.Struct):
     followed: list[Followed]
     waiting: list[tuple[int, Outcome]]
     out: str
+    shown: list[tuple[int, Seen]] = []
 
 
 def _is_forgetful(kind: type[Router]) -> bool:
     """Whether routers of a kind remember nothing of an order but that there was one."""
-    ours = all(getattr(kind, name) is getattr(Router, name) for name in ("note", "absorb", "state", "prepare", "learn"))
+    ours = all(
+        getattr(kind, name) is getattr(Router, name) for name in ("note", "absorb", "see", "state", "prepare", "learn")
+    )
     return ours and not kind.memory
 
 
@@ -67,13 +77,17 @@ def router_from(kind: type[Router], body: bytes) -> Router:
     return kind.restore(json.loads(body))
 
 
-def refitted(kind: type[Router], body: bytes, followed: list[Followed], waiting: Waiting) -> bytes:
-    """Learn from settled orders: the work of a worker, which may be another process."""
+def refitted(kind: type[Router], body: bytes, followed: list[Followed], waiting: Waiting, shown: Shown) -> bytes:
+    """Learn from settled orders and public data: the work of a worker, which may be another process."""
     router = router_from(kind, body)
     for _, order, plan, at, dropped in followed:
         follow_quietly(router, order, plan, at, dropped=dropped)
-    for _, outcome in waiting:
-        learn_quietly(router, outcome)
+    told: list[tuple[int, Outcome | Seen]] = [*waiting, *shown]
+    for _, one in sorted(told, key=lambda pair: pair[0]):
+        if isinstance(one, Seen):
+            see_quietly(router, one)
+        else:
+            learn_quietly(router, one)
     router.prepare()
     return router_bytes(router)
 
@@ -103,6 +117,15 @@ def learn_quietly(router: Router, outcome: Outcome, *, prepare: bool = False) ->
     return ""
 
 
+def see_quietly(router: Router, event: Seen) -> str:
+    """Let a router learn from public data; return what it raised."""
+    try:
+        router.see(public_of(event))
+    except Exception as error:  # as above
+        return one_line_error(error) or type(error).__name__
+    return ""
+
+
 class Learner:
     """A router, and what it has not learned yet.
 
@@ -124,7 +147,9 @@ class Learner:
         self.planned = b""
         self.followed: list[Followed] = []
         self.waiting: list[tuple[int, Outcome]] = []
+        self.shown: Shown = []
         self._reading = False
+        self._ready: tuple[bytes, Router, int] | None = None
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -189,6 +214,8 @@ class Learner:
             self._follow((number, event.order, event.theirs, event.decision.at, False), False)
         elif isinstance(event, Declined):
             self._follow((number, event.order, event.plan, event.at, True), live)
+        elif isinstance(event, Seen):
+            self._see(number, event)
 
     def _follow(self, decision: Followed, live: bool) -> None:
         _, order, plan, at, dropped = decision
@@ -212,31 +239,65 @@ class Learner:
         elif not self.out and (failed := learn_quietly(self.router, outcome, prepare=True)):
             self.out = f"{self.router.name} failed to learn: {failed}"
 
+    def _see(self, number: int, event: Seen) -> None:
+        """Learn from public data, or keep it for the worker."""
+        if self.refit_every:
+            self.shown.append((number, event))
+        elif not self.out and (failed := see_quietly(self.router, event)):
+            self.out = f"{self.router.name} failed to learn from public data: {failed}"
+
+    @property
+    def wants_public(self) -> bool:
+        """Whether the router learns from public data."""
+        return self.kind.feedback == "F3"
+
     def _adopt(self, event: Planned) -> None:
         self.belief, self.planned, self.out = event.belief, event.state, ""
         self.followed = [one for one in self.followed if one[0] > event.after]
         self.waiting = [one for one in self.waiting if one[0] > event.after]
+        self.shown = [one for one in self.shown if one[0] > event.after]
         if not self._reading:
             self._restore()
 
+    def make_ready(self, state: bytes, after: int) -> None:
+        """Make the router of a belief that will soon be adopted, and tell it of what was decided meanwhile.
+
+        Any thread may do so, while others decide and book: there may be a thousand decisions to tell it of.
+        """
+        with suppress(RiskrouteError, ValueError):  # said when it is adopted
+            router, told = router_from(self.kind, state), after
+            while (some := [one for one in list(self.followed) if one[0] > told]) and len(some) > FEW:
+                for _, order, plan, at, dropped in some:
+                    follow_quietly(router, order, plan, at, dropped=dropped)
+                told = some[-1][0]
+            self._ready = state, router, told
+
     def _restore(self) -> None:
         """Make the router of the last belief, and tell it of what was decided since."""
-        try:
-            self.router = router_from(self.kind, self.planned)
-        except (RiskrouteError, ValueError) as error:
-            raise DataError(f"the log has a belief that {self.kind.name} cannot restore: {error}") from error
-        for _, order, plan, at, dropped in self.followed:
-            follow_quietly(self.router, order, plan, at, dropped=dropped)
+        ready, self._ready = self._ready, None
+        if ready is not None and ready[0] == self.planned:
+            _, self.router, told = ready
+        else:
+            told = -1
+            try:
+                self.router = router_from(self.kind, self.planned)
+            except (RiskrouteError, ValueError) as error:
+                raise DataError(f"the log has a belief that {self.kind.name} cannot restore: {error}") from error
+        for number, order, plan, at, dropped in self.followed:
+            if number > told:
+                follow_quietly(self.router, order, plan, at, dropped=dropped)
 
     def job(self) -> tuple[Callable[[], bytes] | None, int]:
         """Return the work to do now, and from how many orders it learns; None while too few are settled."""
         if not self.refit_every or len(self.waiting) < self.refit_every:
             return None, 0
-        return Refit(self.kind, self.planned, list(self.followed), list(self.waiting)), len(self.waiting)
+        work = Refit(self.kind, self.planned, list(self.followed), list(self.waiting), list(self.shown))
+        return work, len(self.waiting)
 
     def state(self) -> bytes:
         """Everything, as bytes."""
-        saved = _Saved(self.belief, self.planned, router_bytes(self.router), self.followed, self.waiting, self.out)
+        router = router_bytes(self.router)
+        saved = _Saved(self.belief, self.planned, router, self.followed, self.waiting, self.out, self.shown)
         return msgspec.msgpack.encode(saved)
 
     def restore(self, body: bytes) -> None:
@@ -244,16 +305,16 @@ class Learner:
         saved = msgspec.msgpack.decode(body, type=_Saved)
         self.belief, self.planned, self.out = saved.belief, saved.planned, saved.out
         self.router = router_from(self.kind, saved.router)
-        self.followed, self.waiting = saved.followed, saved.waiting
+        self.followed, self.waiting, self.shown = saved.followed, saved.waiting, saved.shown
 
 
 class Refit:
     """A refit that a thread or another process can run."""
 
     def __init__(
-        self, kind: type[Router], body: bytes, followed: list[Followed], waiting: list[tuple[int, Outcome]]
+        self, kind: type[Router], body: bytes, followed: list[Followed], waiting: Waiting, shown: Shown
     ) -> None:
-        self.parts = kind, body, followed, waiting
+        self.parts = kind, body, followed, waiting, shown
 
     def __call__(self) -> bytes:
         return refitted(*self.parts)
@@ -275,3 +336,11 @@ def _is_plain(value: object) -> bool:
     if type(value) is not dict:
         return type(value) in _PLAIN
     return all(type(key) is str and type(item) in _PLAIN for key, item in value.items())
+
+
+def plan_probability(router: Router) -> float | msgspec.UnsetType:
+    """How likely a router was to decide as it did: certain if it draws nothing, and not known otherwise.
+
+    Routers that draw have a seed. They draw beliefs, not plans, and nobody works out how many beliefs lead to a plan.
+    """
+    return msgspec.UNSET if "seed" in router.parameters else 1.0

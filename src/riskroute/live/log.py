@@ -62,11 +62,21 @@ class WriteError(StateError):
     """The store could not write, because the disk is full, say.
 
     ``definite`` says whether it is certain that nothing was written. If it is not, only reading the log again tells.
+    ``cause`` says in a few words why, and nothing of paths, hosts or users: clients may be told.
     """
 
-    def __init__(self, message: str, *, definite: bool) -> None:
+    def __init__(self, message: str, *, definite: bool, cause: str = "its store failed") -> None:
         super().__init__(message)
-        self.definite = definite
+        self.definite, self.cause = definite, cause
+
+
+def told_outside(error: BaseException) -> str:
+    """What clients are told of an error of a log: no paths, no hosts, no users."""
+    if isinstance(error, WriteError):
+        return f"the log cannot be written: {error.cause}"
+    if isinstance(error, LeaseError):
+        return "the log cannot be written: another router writes it"
+    return "the log cannot be written or read"
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

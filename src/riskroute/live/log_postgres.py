@@ -144,7 +144,11 @@ class PostgresLog(GroupCommitLog):
         except psycopg.ProgrammingError as error:
             raise InputError(f"database must be what libpq takes, but: {one_line_error(error)}") from None
         except psycopg.Error as error:
-            raise WriteError(f"the database cannot be reached: {one_line_error(error)}", definite=True) from None
+            raise WriteError(
+                f"the database cannot be reached: {one_line_error(error)}",
+                definite=True,
+                cause="the database cannot be reached",
+            ) from None
         return connection
 
     def _set_up(self) -> None:
@@ -383,4 +387,6 @@ def _as_tuple(row: Row) -> tuple[int, int, str, str, bytes, bytes]:
 
 
 def _not_written(error: Exception, *, definite: bool) -> WriteError:
-    return WriteError(f"the database cannot be written: {one_line_error(error)}", definite=definite)
+    return WriteError(
+        f"the database cannot be written: {one_line_error(error)}", definite=definite, cause="the database failed"
+    )

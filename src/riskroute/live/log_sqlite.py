@@ -114,7 +114,7 @@ class SqliteLog(GroupCommitLog):
 
     def _make_file(self, create: bool) -> None:
         if not create and not self.path.is_file():
-            raise InputError(f"path must be the file of a log, was {str(self.path)!r}")
+            raise InputError(f"path must be the file of a log, was {str(self.path)!r}, where there is none")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -268,7 +268,9 @@ class SqliteLog(GroupCommitLog):
             if code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise DataError(f"{self.path} cannot be read: {one_line_error(error)}") from error
             definite = undone and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
-            raise WriteError(f"{self.path} cannot be written: {one_line_error(error)}", definite=definite) from error
+            cause = "the disk is full" if code & 0xFF == sqlite3.SQLITE_FULL else "the disk failed"
+            said = f"{self.path} cannot be written: {one_line_error(error)}"
+            raise WriteError(said, definite=definite, cause=cause) from error
 
     def _undone(self) -> bool:
         """Undo a transaction; whether none is open any more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from riskroute.errors import InputError, one_line_error, shown
-from riskroute.live.orders import NANO, ParentOrder
+from riskroute.live.orders import NANO, ParentOrder, VenueQuote, touch_prices
 
 LARGEST_QUANTITY = 10**9
 """Shares of an order, at most, whatever the limits say."""
@@ -46,7 +46,15 @@ def checked_order(order: ParentOrder) -> ParentOrder:
     names = [quote.venue for quote in order.quotes] + [pool.pool for pool in order.pools]
     if not order.quotes or len(set(names)) < len(names):
         raise InputError(f"quotes and pools must be of one or more places, each named once, was {shown(names)}")
-    for quote in order.quotes:
+    checked_quotes(order.quotes)
+    if not all(touch_prices(order.quotes)):
+        raise InputError("quotes must show a bid and an ask at some venue, did not")
+    return order
+
+
+def checked_quotes(quotes: tuple[VenueQuote, ...]) -> None:
+    """Raise `InputError` for books that cannot be."""
+    for quote in quotes:
         for side, sign, levels in (("bids", -1, quote.bids), ("asks", 1, quote.asks)):
             prices = [sign * price for price, _ in levels]
             if prices != sorted(prices):
@@ -54,6 +62,8 @@ def checked_order(order: ParentOrder) -> ParentOrder:
             for price, size in levels:
                 if not (0 < price <= LARGEST_PRICE and 0 <= size <= 10**12):
                     raise InputError(f"{side} of {quote.venue} must be prices and sizes, was {(price, size)}")
-    if not (any(quote.bids for quote in order.quotes) and any(quote.asks for quote in order.quotes)):
-        raise InputError("quotes must show a bid and an ask at some venue, did not")
-    return order
+        bid, ask = touch_prices((quote,))
+        if bid and ask and bid >= ask:
+            raise InputError(f"bids of {quote.venue} must be below its asks, was {bid} against {ask}")
+        if quote.at <= 0:
+            raise InputError(f"at of {quote.venue} must be a time since 1970, was {quote.at}")

@@ -6,9 +6,6 @@ in UTC. All records are frozen, and become bytes and back without loss.
 
 from __future__ import annotations
 
-from base64 import b32encode
-from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, Literal
 
 import msgspec
@@ -34,6 +31,17 @@ class VenueQuote(Record, frozen=True):
     at: int = 0
 
 
+class MarketTrade(Record, frozen=True):
+    """A trade that everybody saw: ``side`` is that of the order that rested, ``displayed`` its shares at that price."""
+
+    venue: str
+    side: Literal["bid", "ask"]
+    price: int
+    shares: int
+    at: int
+    displayed: int = 0
+
+
 class PoolQuote(Record, frozen=True):
     """A dark pool: its fee a share, and in half-spreads how far from the mid it trades, in favour of the order."""
 
@@ -43,10 +51,7 @@ class PoolQuote(Record, frozen=True):
 
 
 class ParentOrder(Record, frozen=True):
-    """An order as it came: ``key`` is the client's, and the same key is the same order.
-
-    ``limit`` is the worst price allowed, None for any; ``deadline`` is when the whole order must be done.
-    """
+    """An order, to be done by its deadline, at no worse than ``limit``; the same key is the same order."""
 
     key: str
     symbol: str
@@ -71,7 +76,7 @@ class Decision(Record, frozen=True):
     """How an order is split: by which router, with which belief, as which ticket, and how likely that was.
 
     ``safe`` says why the safe router was used instead, and is empty otherwise; ``consulted`` is whether the router was
-    asked nevertheless.
+    asked nevertheless. ``probability`` is left out where it is not known: of plans that follow from a drawn belief.
     """
 
     parent: str
@@ -80,7 +85,7 @@ class Decision(Record, frozen=True):
     ticket: int
     plan: dict[str, Any]
     at: int
-    probability: float | None = None
+    probability: float | msgspec.UnsetType | None = msgspec.UNSET
     seed: int | None = None
     safe: str = ""
     consulted: bool = True
@@ -110,8 +115,6 @@ class ChildOrder(Record, frozen=True):
 ReportKind = Literal[
     "acknowledged", "filled", "cancelled", "rejected", "expired", "busted", "corrected", "cancel_rejected", "not_known"
 ]
-ENDS = frozenset(("cancelled", "rejected", "expired"))
-"""Reports after which a child is not at the venue any more."""
 
 
 class ExecutionReport(Record, frozen=True):
@@ -270,7 +273,7 @@ class Marked(Event, frozen=True):
 
 
 class Settled(Event, frozen=True):
-    """The outcome of an order, written down; what is booked does not depend on it: that follows from the reports.
+    """The outcome of an order, written down; what is booked follows from the reports alone.
 
     ``yardstick`` is what the order is estimated to have cost with ``dark-first+sweep``, with ``guessed`` shares whose
     fate is not known, and ``explored`` how much more it cost than with the plan that seemed best, where that was asked.
@@ -296,6 +299,26 @@ class Shadowed(Event, frozen=True):
     estimate: int
     guessed: int
     digest: bytes
+
+
+class Quoted(Event, frozen=True):
+    """Books and trades of a symbol, as somebody told us."""
+
+    symbol: str
+    quotes: tuple[VenueQuote, ...]
+    trades: tuple[MarketTrade, ...] = ()
+
+
+class Seen(Event, frozen=True):
+    """What everybody could see until the deadline of an order: price, shares ahead and outflow of queues by venue.
+
+    ``closing`` are the books at the deadline, ``trades`` those since the last such event.
+    """
+
+    order: ParentOrder
+    queues: dict[str, tuple[int, int, int]]
+    closing: tuple[VenueQuote, ...]
+    trades: tuple[MarketTrade, ...] = ()
 
 
 class Planned(Event, frozen=True):
@@ -334,6 +357,8 @@ AnyEvent = (
     | Marked
     | Settled
     | Shadowed
+    | Quoted
+    | Seen
     | Planned
     | Halted
     | Resumed
@@ -362,12 +387,6 @@ def decode_event(body: bytes) -> AnyEvent:
         raise DataError(f"an event must be one that encode_event returned: {one_line_error(error)}") from None
 
 
-def order_digest(order: ParentOrder) -> bytes:
-    """Hash of what the client wants done. What the market was like is not part of it: a retry may bring newer books."""
-    wanted = order.symbol, order.side, order.quantity, order.limit, order.deadline, order.lot, order.tick
-    return blake2b(_ENCODER.encode(wanted), digest_size=12).digest()
-
-
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
     """The best bid and the best ask of all venues; 0 where there is none."""
     bid = ask = 0
@@ -379,20 +398,3 @@ def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
             if size > 0 and (price < ask or not ask):
                 ask = price
     return bid, ask
-
-
-def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:
-    """The id of a child: the same after a crash, and of no other child.
-
-    Examples
-    --------
-    >>> child_id("main", "A-17", 2, 0)
-    'QWDU4QQC322WBCGN-2-0'
-    """
-    return f"{_id_of_parent(stream, parent)}-{slot}-{attempt}"
-
-
-@lru_cache(4096)
-def _id_of_parent(stream: str, parent: str) -> str:
-    """What the ids of all children of an order begin with."""
-    return b32encode(blake2b(f"{stream}\x1f{parent}".encode(), digest_size=10).digest()).decode()

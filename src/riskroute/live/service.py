@@ -17,17 +17,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from riskroute.errors import InputError, StateError
-from riskroute.live.board import QuoteBoard
 from riskroute.live.book_state import BookState
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import Engine, RefusedError
 from riskroute.live.learner import Refit, router_bytes
 from riskroute.live.log import LeaseError, Log
 from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.order_checks import checked_quotes
 from riskroute.live.orders import Accepted, Decision, ParentOrder, Settled, Shadowed
 from riskroute.live.recovery import events_after
 from riskroute.live.refit_worker import RefitWorker
 from riskroute.live.shadow import Judged, ShadowEngine
+from riskroute.live.tape import Tape
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.served import FeeMarket, JournalledVenue, ServedVenue
 from riskroute.live.warm_up import warm_up
@@ -38,10 +39,12 @@ from riskroute.live.wire import (
     checked_parent,
     checked_times,
     instrument_of,
+    market_trades,
     nano,
     parent_order,
     venue_quotes,
 )
+from riskroute.names import in_file_name
 from riskroute.routers.registry import make_router, restore_router, router_parameters
 from riskroute.routers.router import Router
 
@@ -95,7 +98,7 @@ def _read_state(path: Path) -> Any:
         raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is none") from None
 
 
-def configured_venues(config: LiveConfig, board: QuoteBoard, clock: Callable[[], int]) -> dict[str, Gateway]:
+def configured_venues(config: LiveConfig, board: Tape, clock: Callable[[], int]) -> dict[str, Gateway]:
     """The venues and pools of a configuration; none in shadow mode, which sends nothing."""
     if config.mode == "shadow":
         return {}
@@ -113,7 +116,7 @@ def configured_venues(config: LiveConfig, board: QuoteBoard, clock: Callable[[],
             latency=one.latency_ms / 1000,
             faults=one.faults,
             seed=one.seed,
-            journal=folder / f"{stem}-venue-{name}.jsonl",
+            journal=folder / f"{stem}-venue-{in_file_name(name)}.jsonl",
         )
         made[name] = ServedVenue(venue)
     return made
@@ -133,7 +136,7 @@ class Service:
     """
 
     def __init__(self, config: LiveConfig, *, log: Log | None = None, clock: Callable[[], int] = time.time_ns) -> None:
-        self.config, self.clock, self.board = config, clock, QuoteBoard()
+        self.config, self.clock, self.board = config, clock, Tape(keep=config.mode == "shadow")
         router = configured_router(config)
         self._worker: Executor | None = None
         if config.router.refit_every:
@@ -154,6 +157,7 @@ class Service:
             owner=f"{socket.gethostname()}:{os.getpid()}"[-64:],
             lease_seconds=config.lease_seconds,
             reopen=(lambda: open_log(config)) if log is None else None,
+            tape=self.board,
         )
         self.engine.on_recovered = self._show_books
         self.began = clock()
@@ -173,7 +177,7 @@ class Service:
         router = self.engine.learner.router
         warm_up(self.config, router)
         if self._worker is not None:
-            self._worker.submit(Refit(type(router), router_bytes(router), [], []))
+            self._worker.submit(Refit(type(router), router_bytes(router), [], [], []))
 
     def _begin(self) -> None:
         self.engine.start()
@@ -239,6 +243,16 @@ class Service:
         """Hand an order that another router has executed to the desk's thread."""
         return self._at_the_desk(lambda: self._watched(given))
 
+    def told(self, quotes: QuotesIn) -> Future[int]:
+        """Hand books and trades to the desk's thread, which takes them before the orders that come after them."""
+
+        def taken() -> Future[int]:
+            done: Future[int] = Future()
+            done.set_result(self.quote(quotes))
+            return done
+
+        return self._at_the_desk(taken)
+
     def _at_the_desk(self, door: Callable[[], Future[Value]]) -> Future[Value]:
         answer: Future[Value] = Future()
 
@@ -260,7 +274,7 @@ class Service:
         if self.config.mode == "shadow":
             raise StateError("mode must be live for orders, was shadow: send what was done to /shadow/orders")
         engine = self.engine
-        made = parent_order(self.config, order, self.board(order.symbol))
+        made = self._with_flows(parent_order(self.config, order, self.board(order.symbol)), self.clock())
         if (known := engine.known(made)) is not None:
             return known
         checked_parent(self.config, made, self.clock())
@@ -273,18 +287,25 @@ class Service:
             self.board.put(made.symbol, made.quotes)
         return answer
 
+    def _with_flows(self, order: ParentOrder, now: int) -> ParentOrder:
+        """The order with what traded lately at the venues, as routers know it from backtests; what it brings counts."""
+        flows = self.board.outflows(order.symbol, [quote.venue for quote in order.quotes], order.sign, now)
+        return msgspec.structs.replace(order, features=flows | order.features) if flows else order
+
     def _watched(self, given: ShadowIn) -> Future[Judged | None]:
         if not isinstance(self.engine, ShadowEngine):
             raise StateError("mode must be shadow for orders of another router, was live")
         order = msgspec.structs.replace(parent_order(self.config, given.order), received=given.arrived)
+        order = self._with_flows(order, order.received)
         checked_times(self.config, order, self.clock())
         return self.engine.shadow(order, given.children)
 
     def quote(self, quotes: QuotesIn) -> int:
-        """Take books; returns for how many venues."""
+        """Take books and trades; returns for how many venues there were books."""
         instrument_of(self.config, quotes.symbol)
         made = venue_quotes(self.config, quotes.quotes)
-        if not made:
+        checked_quotes(made)
+        if not made and quotes.trades is None:
             raise InputError("quotes must be of at least one venue, were of none")
         now, limits = self.clock(), self.engine.limits
         for quote in made:
@@ -292,7 +313,13 @@ class Service:
                 raise InputError(
                     f"at of {quote.venue} must not be in the future, was {(quote.at - now) / 1e9:g} s ahead"
                 )
+        trades = () if quotes.trades is None else market_trades(self.config, quotes.trades, now + limits.clock_jump)
+        if quotes.trades is not None:
+            newest = max([quote.at for quote in made] + [trade.at for trade in trades], default=now)
+            trades = self.board.trade(quotes.symbol, trades, min(newest, now))
         self.board.put(quotes.symbol, made)
+        if self.config.log.quotes:
+            self.engine.quoted(quotes.symbol, made, trades)
         return len(made)
 
     def halt(self, reason: str, by: str) -> Future[list[int]]:
@@ -302,7 +329,7 @@ class Service:
     def resume(self, by: str) -> Future[list[int]]:
         """Resume trading, unless the halt file is there."""
         if self._halt_file_there():
-            raise StateError(f"{self.config.halt_file} must be removed before trading is resumed, was there")
+            raise StateError(f"the halt file {self._halt_name} must be removed before trading is resumed, was there")
         return self.engine.resume(by)
 
     @property
@@ -343,6 +370,11 @@ class Service:
     def _halt_file_there(self) -> bool:
         return self.config.halt_file is not None and self.config.halt_file.exists()
 
+    @property
+    def _halt_name(self) -> str:
+        """The name of the halt file; clients are not told where it is."""
+        return "" if self.config.halt_file is None else self.config.halt_file.name
+
     # threads
 
     def _work(self) -> None:
@@ -352,7 +384,7 @@ class Service:
     def _watch_halt_file(self) -> None:
         while not self._closing.wait(HALT_FILE_SECONDS):
             if self._halt_file_there() and not self.engine.state.halted and not self.engine.failed:
-                self.engine.halt(f"the file {self.config.halt_file} is there", "file")
+                self.engine.halt(f"the file {self._halt_name} is there", "file")
 
 
 def _pass_on(done: Future[Value], answer: Future[Value]) -> None:

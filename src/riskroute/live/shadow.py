@@ -16,15 +16,15 @@ import msgspec
 from riskroute.errors import InputError, shown
 from riskroute.live.children import context_of
 from riskroute.live.engine import Engine, KeyUsedError
-from riskroute.live.learner import RouterError, plain_plan
+from riskroute.live.learner import RouterError, plain_plan, plan_probability
 from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
+from riskroute.live.order_ids import order_digest
 from riskroute.live.orders import (
     Decision,
     Outcome,
     ParentOrder,
     Shadowed,
     SlotOutcome,
-    order_digest,
     touch_prices,
 )
 from riskroute.live.settlement import BEYOND, given_up
@@ -157,7 +157,8 @@ class ShadowEngine(Engine):
                 answer.set_result(None)
                 return answer
             decision = self._own(order)
-            estimate = self.desk.yardstick.cost(order, Plan.from_json(decision.plan), outcome.slots)
+            market = None if self.tape is None else self.tape.market(order)
+            estimate = self.desk.yardstick.cost(order, Plan.from_json(decision.plan), outcome.slots, market)
             event = Shadowed(
                 at=self.clock(),
                 order=order,
@@ -169,6 +170,7 @@ class ShadowEngine(Engine):
                 digest=digest,
             )
             done = self._put(event)
+            self._await_public(order)
         judged = Judged(
             key=order.key,
             router=decision.router,
@@ -210,6 +212,7 @@ class ShadowEngine(Engine):
             ticket=self.state.decisions,
             plan=plan.to_json(),
             at=now,
+            probability=plan_probability(self.desk.safe if reason else learner.router),
             seed=None if reason else learner.router.parameters.get("seed"),
             safe=reason,
             consulted=consulted,

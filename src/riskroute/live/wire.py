@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from typing import Annotated, Literal, TypeVar
+from functools import lru_cache
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from riskroute.errors import InputError, one_line_error, shown
 from riskroute.live.config import InstrumentConfig, LiveConfig
-from riskroute.live.order_checks import checked_order
-from riskroute.live.orders import NANO, ParentOrder, PoolQuote, Record, VenueQuote
+from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
+from riskroute.live.orders import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
 
 MOST_FEATURES, MOST_LEVELS = 100, 100
 """Features of an order and levels of a side of a book, at most."""
+
+LONGEST_NAME = 100
+"""Characters of the name of a feature, at most."""
 
 LARGEST_FEE = 10 * NANO
 """A fee a share above this, either way, is taken for one in other units."""
@@ -76,11 +81,22 @@ class ShadowIn(Record, frozen=True):
     children: tuple[ChildIn, ...]
 
 
+class TradeIn(Record, frozen=True):
+    """A trade that everybody saw: price in 1e-9 dollars, time in ns since 1970, side of the order that rested."""
+
+    venue: str
+    side: Literal["bid", "ask"]
+    price: Int
+    shares: Int
+    at: Int
+
+
 class QuotesIn(Record, frozen=True):
-    """Books of a symbol."""
+    """Books of a symbol, and all its trades since the last post with trades: an empty list says there were none."""
 
     symbol: str
-    quotes: tuple[QuoteIn, ...]
+    quotes: tuple[QuoteIn, ...] = ()
+    trades: tuple[TradeIn, ...] | None = None
 
 
 class HaltIn(Record, frozen=True):
@@ -91,15 +107,52 @@ class HaltIn(Record, frozen=True):
 
 Kind = TypeVar("Kind")
 
+_VALUES = {
+    "side": "buy or sell",
+    "order.side": "buy or sell",
+    "trades.side": "bid or ask",
+    "children.kind": "dark, dark_rest, limit, take or sweep",
+}
+"""What fields with a few values may be; those of lists without their numbers."""
+
+
+def _place(field: str) -> str:
+    return re.sub(r"\.(\d+|\.\.\.)(?=\.)", "", field)
+
 
 def read_json(body: bytes, kind: type[Kind], what: str) -> Kind:
     """Read JSON into a record; `MalformedError` says in one sentence why it is none."""
     try:
-        return msgspec.json.decode(body, type=kind)
+        decoded = msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise MalformedError(_explained(str(error), what)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"{what} must be JSON, was not: {one_line_error(error)}") from None
+    _no_field_twice(body, kind)
+    return decoded
+
+
+@lru_cache
+def _quoted(names: tuple[str, ...]) -> tuple[bytes, ...]:
+    return tuple(f'"{name}"'.encode() for name in names)
+
+
+def _no_field_twice(body: bytes, kind: type[Any]) -> None:
+    """Raise `MalformedError` if a field is there twice: who sent it may have meant the other one.
+
+    The body is read once more only if it looks so, since that takes longer than the order itself.
+    """
+    if b"\\u" not in body and all(body.count(name) < 2 for name in _quoted(kind.__struct_fields__)):
+        return
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            again = next(name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1)
+            raise MalformedError(f"{one_line_error(again, 60)} must be given once, was given twice")
+        return fields
+
+    json.loads(body, object_pairs_hook=once)
 
 
 def _explained(said: str, what: str) -> str:
@@ -115,7 +168,9 @@ def _explained(said: str, what: str) -> str:
     if found := re.fullmatch(r"Object contains unknown field `(.+)`", text):
         return f"{one_line_error(found[1], 60)} must be left out of {field}: it has no such field"
     if found := re.fullmatch(r"Invalid enum value (.+)", text):
-        return f"{field} must be one of its values, was {one_line_error(found[1], 60)}"
+        return f"{field} must be {_VALUES.get(_place(field), 'one of its values')}, was {one_line_error(found[1], 60)}"
+    if found := re.fullmatch(r"Expected `array` of length (\d+)(, got \d+)?", text):
+        return f"{field} must be a list of {found[1]} values, was not"
     return f"{field} is not as expected: {one_line_error(text)}"
 
 
@@ -141,6 +196,21 @@ def venue_quotes(config: LiveConfig, quotes: tuple[QuoteIn, ...]) -> tuple[Venue
             )
         )
     return tuple(made)
+
+
+def market_trades(config: LiveConfig, trades: tuple[TradeIn, ...], latest: int) -> tuple[MarketTrade, ...]:
+    """Trades for the tape; `InputError` for a trade that makes no sense."""
+    for one in trades:
+        if one.venue not in config.venues:
+            raise InputError(f"venue must be one of {', '.join(config.venues)}, was {shown(one.venue)}")
+        for name, value, most in (("price", one.price, LARGEST_PRICE), ("shares", one.shares, LARGEST_QUANTITY)):
+            if not 0 < value <= most:
+                raise InputError(f"{name} of a trade must be from 1 to {most}, was {value}")
+        if not 0 < one.at <= latest:
+            raise InputError(f"at of a trade must be a time in the past, was {one.at}")
+    return tuple(
+        MarketTrade(venue=one.venue, side=one.side, price=one.price, shares=one.shares, at=one.at) for one in trades
+    )
 
 
 def parent_order(config: LiveConfig, order: OrderIn, known: tuple[VenueQuote, ...] = ()) -> ParentOrder:
@@ -170,6 +240,8 @@ def checked_parent(config: LiveConfig, order: ParentOrder, now: int) -> ParentOr
         raise InputError("quotes must be given with the order, or sent to /quotes before, were not")
     if len(order.features) > MOST_FEATURES or not all(map(math.isfinite, order.features.values())):
         raise InputError(f"features must be at most {MOST_FEATURES} finite numbers, were not")
+    if any(len(name) > LONGEST_NAME or not name.isprintable() for name in order.features):
+        raise InputError(f"names of features must be at most {LONGEST_NAME} printable characters, were not")
     checked_order(order)
     if order.deadline - now > config.longest_seconds * NANO:
         raise InputError(

@@ -4,9 +4,12 @@ Nobody knows for certain: the other plan was not sent. What is known is used fir
 
 - Shares taken at once pay the displayed prices, and for each as much more or less as those that were really taken.
 - A pool, or a queue, that left some of what it was sent has nothing more to give: a smaller or larger order would have
-  got the same, or all of it. One that filled everything has at least that.
+  got the same, or all of it. One that filled everything has at least that. A child that rests in a pool finds no less
+  there than one that does not wait.
+- Where all trades of the market were told, they say what a queue would have filled (`riskroute.live.tape`).
 - What was not tried is expected to fill as it did in other orders: hazards by size (`riskroute.learning.hazards`).
-- The remainder at the deadline pays what others paid then, if anybody did, and the displayed prices otherwise.
+- The remainder at the deadline pays the prices of the books then; where they were not told, what others paid then, if
+  anybody did, and the displayed prices of the arrival otherwise.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from riskroute.arrays import Vector
 from riskroute.learning.hazards import Hazards
 from riskroute.live.orders import ParentOrder, SlotOutcome, touch_prices
+from riskroute.live.tape import Market
 from riskroute.routers.dark_belief import EDGES
 from riskroute.routers.moment import horizon_class
 from riskroute.routers.plan import Plan
@@ -31,6 +36,9 @@ SHOWN = (1, 100, 1000)
 
 MOST = 100_000
 """A child counts as one of so many shares at most."""
+
+AT_ONCE = 10**7
+"""A resting child that was filled within so many nanoseconds found all of it when it came."""
 
 _STRENGTH = 2.0  # trials that the first guess is worth
 
@@ -99,8 +107,11 @@ class Fills:
 
 
 def _first_guess(kind: str) -> Hazards:
-    """Half of the pools hold something at once, and most orders that rest meet somebody; less for larger orders."""
-    some, factor = (0.5, 0.85) if kind == "dark" else (0.85, 0.92)
+    """Few pools hold something at once, and half of the orders that rest meet somebody; less for larger orders.
+
+    It is careful: what nobody has tried should not be counted as saved.
+    """
+    some, factor = (0.3, 0.8) if kind == "dark" else (0.5, 0.85)
     return Hazards.from_tails(EDGES, [some * factor**k for k in range(len(EDGES))], _STRENGTH)
 
 
@@ -114,9 +125,11 @@ class Yardstick:
     def __init__(self) -> None:
         self.fills = Fills()
 
-    def cost(self, order: ParentOrder, plan: Plan, seen: Sequence[SlotOutcome]) -> Estimate:
-        """What an order would have cost with a plan, given what became of its children."""
-        return _Imagined(self.fills, order, plan, seen).run()
+    def cost(
+        self, order: ParentOrder, plan: Plan, seen: Sequence[SlotOutcome], market: Market | None = None
+    ) -> Estimate:
+        """What an order would have cost with a plan, given what became of its children, and of the market."""
+        return _Imagined(self.fills, order, plan, seen, market or Market({}, ())).run()
 
     def learn(self, order: ParentOrder, seen: Sequence[SlotOutcome]) -> None:
         """Learn from the children of an order."""
@@ -147,11 +160,11 @@ class Taken(NamedTuple):
 
 
 class Book:
-    """The displayed side that an order takes from; what is taken is gone."""
+    """The displayed side that an order takes from; what is taken is gone. Costs are against the mid of the books."""
 
-    def __init__(self, order: ParentOrder) -> None:
+    def __init__(self, order: ParentOrder, mid: int | None = None) -> None:
         bid, ask = touch_prices(order.quotes)
-        self.mid, self.sign = (bid + ask) // 2, order.sign
+        self.mid, self.sign = (bid + ask) // 2 if mid is None else mid, order.sign
         rows = []
         for quote in order.quotes:
             for price, size in quote.asks if order.sign > 0 else quote.bids:
@@ -182,8 +195,10 @@ class Book:
 class _Imagined:
     """One order with one plan."""
 
-    def __init__(self, fills: Fills, order: ParentOrder, plan: Plan, seen: Sequence[SlotOutcome]) -> None:
-        self.fills, self.order, self.plan, self.seen = fills, order, plan, seen
+    def __init__(
+        self, fills: Fills, order: ParentOrder, plan: Plan, seen: Sequence[SlotOutcome], market: Market
+    ) -> None:
+        self.fills, self.order, self.plan, self.seen, self.market = fills, order, plan, seen, market
         self.book, self.horizon = Book(order), _horizon(order)
         self.cost = self.guessed = self.lit = 0.0
         bid, ask = touch_prices(order.quotes)
@@ -227,15 +242,33 @@ class _Imagined:
             return 0.0
         mine = [slot for slot in self.seen if slot.kind == kind and slot.place == place]
         sent, filled = sum(slot.sent for slot in mine), sum(max(slot.filled, 0) for slot in mine)
-        if sent and filled < sent:
+        if kind == "limit" and place in self.market.queues:
+            _, ahead, outflow = self.market.queues[place]
+            known, more = min(shares, max(outflow - ahead, filled, 0)), 0.0
+        elif sent and filled < sent:
             known, more = min(shares, filled), 0.0
         else:
-            known = min(shares, sent)
+            least, most = self._bounds(kind, place)
+            known = min(shares, max(sent, least))
             more = self.fills.more(kind, place, self.horizon, min(round(shares), MOST), min(round(known), MOST))
-            self.guessed += shares - known
+            more = max(min(more, most - known), 0.0)
+            self.guessed += max(min(shares, most) - known, 0)
         money = sum(slot.money for slot in mine) / filled if filled > 0 else self._own_price(kind, place)
         self.cost += (known + more) * (money + self._fee(kind, place))
         return known + more
+
+    def _bounds(self, kind: str, place: str) -> tuple[float, float]:
+        """Shares that a pool gives at least and at most, from what it gave to children of the other kind.
+
+        One that rests finds what one that does not wait finds, and perhaps more later.
+        """
+        other = {"dark": "dark_rest", "dark_rest": "dark"}.get(kind)
+        theirs = [slot for slot in self.seen if slot.kind == other and slot.place == place]
+        filled, sent = sum(max(slot.filled, 0) for slot in theirs), sum(slot.sent for slot in theirs)
+        if kind == "dark_rest":
+            return filled, np.inf
+        at_once = all(slot.last_fill - slot.sent_at < AT_ONCE for slot in theirs if slot.filled > 0)
+        return (filled if theirs and at_once else 0.0), (filled if sent > 0 and filled < sent else np.inf)
 
     def _own_price(self, kind: str, place: str) -> float:
         """Cost a share against the mid of what rests or trades in the dark, without fees."""
@@ -256,6 +289,10 @@ class _Imagined:
     def _late(self, shares: float) -> None:
         """Pay for the remainder at the deadline."""
         if shares <= 0:
+            return
+        if self.market.closing:
+            later = msgspec.structs.replace(self.order, quotes=self.market.closing)
+            self.cost += Book(later, self.book.mid).sweep(shares).cost
             return
         late = [slot for slot in self.seen if slot.kind == "sweep" and slot.filled > 0 and self._is_late(slot)]
         if late:

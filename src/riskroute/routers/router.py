@@ -81,6 +81,21 @@ class Public:
     trades: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]] = field(default_factory=dict)
 
 
+def outcome_sizes(shares: int, lot: int) -> list[int]:
+    """Return the sizes to give outcomes for: one lot, two, four and so on, up to that of the order.
+
+    Examples
+    --------
+    >>> outcome_sizes(1000, 100)
+    [100, 200, 400, 800]
+    """
+    sizes, size = [], lot
+    while size <= shares:
+        sizes.append(size)
+        size *= 2
+    return sizes or [shares]
+
+
 @dataclass
 class Router(ABC):
     """Base class of all routers.

@@ -10,24 +10,9 @@ import numpy as np
 from riskroute.arrays import Floats
 from riskroute.market.clock import SECOND
 from riskroute.routers.context import Context
-from riskroute.routers.router import Later, Public, QueueOutcome
+from riskroute.routers.router import Later, Public, QueueOutcome, outcome_sizes
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.exchange import Exchange
-
-
-def outcome_sizes(shares: int, lot: int) -> list[int]:
-    """Return the sizes to give outcomes for: one lot, two, four and so on, up to that of the order.
-
-    Examples
-    --------
-    >>> outcome_sizes(1000, 100)
-    [100, 200, 400, 800]
-    """
-    sizes, size = [], lot
-    while size <= shares:
-        sizes.append(size)
-        size *= 2
-    return sizes or [shares]
 
 
 def public_outcomes(exchange: Exchange, context: Context) -> Public:

@@ -1,0 +1,220 @@
+"""The tape: books and trades of the market as clients tell them, and what can be worked out from them afterwards.
+
+Some routers learn from what everybody could see (class F3): what became of the queues that an order could have joined,
+and what the market was like at its deadline. A backtest reads both from recorded events. Here they follow from the
+books and trades that came in the meantime:
+
+- Everything that traded at the price of the queue, or at a worse one, has left it.
+- So has whatever is missing from the displayed size beyond that: it was cancelled. Shares that joined the queue later
+  hide cancellations, so that an outflow may be too small, never too large.
+
+A queue is known only if all trades of the symbol were told from before the order's arrival until its deadline.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from riskroute.live.board import QuoteBoard
+from riskroute.live.orders import NANO, MarketTrade, ParentOrder, Seen, VenueQuote
+
+OUTFLOW_SECONDS = 300
+"""Trades of so many seconds make the outflow of a queue, as in a backtest."""
+
+MOST_QUOTES, MOST_TRADES = 2_000, 10_000
+"""Books and trades of a symbol at a venue that are kept at least."""
+
+Dated = TypeVar("Dated", VenueQuote, MarketTrade)
+
+
+class History(Generic[Dated]):
+    """The newest things by time; ``lost`` is the time until which there may be gaps."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.lost = most, 0
+        self.items: list[Dated] = []
+
+    def add(self, item: Dated) -> None:
+        """Keep one more, and drop the oldest if there are too many."""
+        insort(self.items, item, key=_time)
+        if len(self.items) >= 2 * self.most:
+            self.lost = self.items[self.most - 1].at
+            del self.items[: self.most]
+
+    def between(self, after: int, end: int) -> list[Dated]:
+        """What is after one time, and not after another."""
+        return self.items[bisect_right(self.items, after, key=_time) : bisect_right(self.items, end, key=_time)]
+
+
+def _time(item: VenueQuote | MarketTrade) -> int:
+    return item.at
+
+
+class Market(NamedTuple):
+    """Price, shares ahead and outflow of queues by venue, and the books at a deadline; empty where it is not known."""
+
+    queues: dict[str, tuple[int, int, int]]
+    closing: tuple[VenueQuote, ...]
+
+
+class Tape(QuoteBoard):
+    """The newest books, and books and trades before.
+
+    Parameters
+    ----------
+    keep : bool
+        Whether all books are kept for a while, for orders that are told of when they are done; else they are kept from
+        an order that is expected (`expect`) until it was `seen`.
+    stale : int
+        Age in nanoseconds from which on a book says nothing of the market at a deadline.
+    """
+
+    def __init__(self, *, keep: bool = False, stale: int = 60 * NANO) -> None:
+        super().__init__()
+        self.keep, self.stale = keep, stale
+        self._expected: Counter[str] = Counter()
+        """Orders by symbol that will be asked about."""
+        self._quotes: dict[tuple[str, str], History[VenueQuote]] = defaultdict(lambda: History(MOST_QUOTES))
+        self._trades: dict[tuple[str, str], History[MarketTrade]] = defaultdict(lambda: History(MOST_TRADES))
+        self._since: dict[str, int] = {}
+        """By symbol, since when all trades are told."""
+        self._untold: dict[str, list[MarketTrade]] = {}
+        """By symbol, trades that were in no `Seen` yet."""
+
+    def put(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
+        quotes = tuple(quotes)
+        super().put(symbol, quotes)
+        with self._lock:
+            if self.keep or self._expected[symbol]:
+                for quote in quotes:
+                    self._quotes[symbol, quote.venue].add(quote)
+
+    def expect(self, order: ParentOrder) -> None:
+        """Keep books from now on, until the order was `seen`."""
+        with self._lock:
+            if not (self.keep or self._expected[order.symbol]):
+                for quote in order.quotes:
+                    self._quotes[order.symbol, quote.venue].lost = order.received
+            self._expected[order.symbol] += 1
+
+    def trade(self, symbol: str, trades: Sequence[MarketTrade], since: int) -> tuple[MarketTrade, ...]:
+        """Take the trades of a symbol, all that there were since the last call; returns them with displayed sizes.
+
+        ``since`` is from when on trades are told, if this is the first call.
+        """
+        books = {quote.venue: quote for quote in self(symbol)}
+        made = tuple(msgspec.structs.replace(one, displayed=_displayed(books.get(one.venue), one)) for one in trades)
+        with self._lock:
+            self._since.setdefault(symbol, since)
+            untold = self._untold.setdefault(symbol, [])
+            for one in made:
+                self._trades[symbol, one.venue].add(one)
+                untold.append(one)
+            del untold[:-MOST_TRADES]
+        return made
+
+    def outflows(self, symbol: str, venues: Iterable[str], sign: int, now: int) -> dict[str, float]:
+        """Shares a second that traded with orders of our side at each venue lately, as features; empty if not told."""
+        with self._lock:
+            if symbol not in self._since:
+                return {}
+            side, begin = "bid" if sign > 0 else "ask", now - OUTFLOW_SECONDS * NANO
+            found = {}
+            for venue in venues:
+                trades = self._trades[symbol, venue].between(begin, now)
+                found[f"outflow {venue}"] = sum(one.shares for one in trades if one.side == side) / OUTFLOW_SECONDS
+            return found
+
+    def market(self, order: ParentOrder) -> Market:
+        """What became of the queues that an order could have joined, and the books at its deadline, if it is past."""
+        with self._lock:
+            return self._market(order)
+
+    def _market(self, order: ParentOrder) -> Market:
+        closing = self._closing(order)
+        found = {quote.venue: self._queue(order, quote) for quote in order.quotes if closing}
+        return Market({venue: queue for venue, queue in found.items() if queue is not None}, closing)
+
+    def seen(self, order: ParentOrder, at: int) -> Seen | None:
+        """What could be seen from an order's arrival to its deadline; None if that is nothing."""
+        with self._lock:
+            queues, closing = self._market(order)
+            trades = tuple(self._untold.pop(order.symbol, ()))
+            self._expected[order.symbol] -= 1
+            if not self.keep and self._expected[order.symbol] <= 0:
+                for key in [key for key in self._quotes if key[0] == order.symbol]:
+                    del self._quotes[key]
+                del self._expected[order.symbol]
+        if not (closing or trades):
+            return None
+        return Seen(at=at, order=order, queues=queues, closing=closing, trades=trades)
+
+    def _closing(self, order: ParentOrder) -> tuple[VenueQuote, ...]:
+        """The last books until the deadline; none if nothing was heard of any of them since the order came."""
+        later = [
+            self._quotes[order.symbol, quote.venue].between(order.received, order.deadline) for quote in order.quotes
+        ]
+        if not any(later):
+            return ()
+        last = [found[-1] if found else quote for found, quote in zip(later, order.quotes, strict=True)]
+        return tuple(quote for quote in last if order.deadline - quote.at < self.stale)
+
+    def _queue(self, order: ParentOrder, arrival: VenueQuote) -> tuple[int, int, int] | None:
+        key = order.symbol, arrival.venue
+        since = max(self._since.get(order.symbol, order.received + 1), self._trades[key].lost, self._quotes[key].lost)
+        own = arrival.bids if order.sign > 0 else arrival.asks
+        if since > order.received or not own or own[0][1] <= 0:
+            return None
+        window = order.received, order.deadline
+        price, ahead = own[0]
+        outflow = queue_outflow(
+            order.sign, price, ahead, self._quotes[key].between(*window), self._trades[key].between(*window)
+        )
+        return price, ahead, outflow
+
+
+def _displayed(quote: VenueQuote | None, trade: MarketTrade) -> int:
+    """Shares displayed at the price of a trade before it."""
+    levels = () if quote is None else quote.bids if trade.side == "bid" else quote.asks
+    return next((size for price, size in levels if price == trade.price), 0)
+
+
+def queue_outflow(
+    sign: int, price: int, ahead: int, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade]
+) -> int:
+    """Shares that left a queue: all that traded, and those ahead that were cancelled, as far as that shows.
+
+    Examples
+    --------
+    Of 500 shares, 100 traded and 250 are left, so that 150 were cancelled; then 300 traded.
+
+    >>> quote = VenueQuote(venue="A", bids=((100, 250),), at=2)
+    >>> trades = [MarketTrade(venue="A", side="bid", price=100, shares=n, at=t) for n, t in ((100, 1), (300, 3))]
+    >>> queue_outflow(1, 100, 500, [quote], trades)
+    550
+    """
+    side = "bid" if sign > 0 else "ask"
+    ours = [one for one in trades if one.side == side and sign * one.price <= sign * price]
+    traded = cancelled = used = 0
+    for quote in quotes:
+        while used < len(ours) and ours[used].at <= quote.at:
+            traded, used = traded + ours[used].shares, used + 1
+        size = _size_at(quote.bids if sign > 0 else quote.asks, sign, price)
+        if size is not None:
+            cancelled = max(cancelled, ahead - size - traded)
+    return sum(one.shares for one in ours) + cancelled
+
+
+def _size_at(levels: Sequence[tuple[int, int]], sign: int, price: int) -> int | None:
+    """Shares displayed at a price; None if the book does not reach so far."""
+    for level, size in levels:
+        if level == price:
+            return size
+        if sign * level < sign * price:
+            return 0
+    return None if levels else 0

@@ -1,0 +1,80 @@
+"""The process stands still for a while: nobody is blamed for that."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+
+import pytest
+
+from live_engines import World
+from live_orders import child_order, parent_order
+from riskroute.live.book_state import Cancel, Query, Send
+from riskroute.live.orders import NANO, Unanswered, decode_event
+from riskroute.live.venues.simulated import Faults
+
+
+def test_venues_are_not_blamed_for_the_time_in_which_the_engine_did_not_look() -> None:
+    """After a pause of the whole process, reports that came meanwhile are booked before anything counts as unknown."""
+    world = World()
+    engine = world.start()
+    for number in range(30):
+        engine.submit(parent_order(f"o{number}", received=world.clock.now))
+    engine.flush()
+    engine.tick()
+    assert sum(not child.done for child in world.state.children.values()) == 30
+    world.clock.now += NANO  # ten times the patience
+    engine.tick()
+    assert (world.state.unknown, world.state.halted) == ({}, "")
+    for venue in world.venues.values():
+        venue.deliver()
+    world.pass_time(1)
+    assert (len(world.state.unsettled), world.state.halted) == (0, "")
+
+
+def test_a_venue_that_stays_silent_after_a_pause_is_asked_all_the_same() -> None:
+    world = World(faults=Faults(silence=1.0))
+    engine = world.start()
+    engine.submit(parent_order(received=world.clock.now))
+    engine.flush()
+    engine.tick()
+    world.clock.now += NANO
+    engine.tick()
+    assert not world.state.unknown
+    world.pass_time(0.101)
+    assert any(isinstance(decode_event(row.body), Unanswered) for row in world.store.rows[1:])
+
+
+def test_timers_have_their_turn_however_much_there_is_to_send() -> None:
+    """Something to do that always brings something more to do, as under a load that never ends."""
+    world = World()
+    engine = world.start(clock=time.time_ns, monotonic=time.monotonic_ns)
+    ticked = threading.Event()
+
+    def more() -> None:
+        engine._outbox.put([more])
+
+    engine._after(engine.clock(), "child", "nobody")
+    engine._due = lambda *timer: ticked.set()  # type: ignore[method-assign]  # to see that it is called
+    engine._outbox.put([more])
+    engine.serve()
+    try:
+        assert ticked.wait(60)
+    finally:
+        engine.close()
+
+
+def test_who_is_called_back_or_asked_for_does_not_wait_behind_who_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = World().start()
+    order, done = parent_order(), Future[list[int]]()
+    done.set_result([])
+    first, second, third = (child_order(order, slot, 100) for slot in range(3))
+    seen: list[tuple[str, int]] = []
+    monkeypatch.setattr(engine, "_send", lambda children: seen.extend(("send", child.slot) for child in children))
+    monkeypatch.setattr(engine, "_cancel", lambda effect: seen.append(("cancel", effect.child.slot)))
+    monkeypatch.setattr(engine.gateways["A"], "query", lambda child: seen.append(("query", child.slot)))
+    engine._durable(done, [Send(first), Cancel(second)], engine.monotonic(), lambda rows: None)
+    engine._durable(done, [Query(third)], engine.monotonic(), lambda rows: None)
+    engine.pump()
+    assert seen == [("cancel", 1), ("query", 2), ("send", 0)]
