@@ -72,10 +72,10 @@ def main() -> None:
     hazards.add(2, 1)
     hazards.tails(2, hazards.hazards)
     hazards.expected(2)
-    flags, numbers, prices = np.array([True]), np.array([1]), np.ones(1)
+    flags, numbers, values = np.array([True]), np.array([1]), np.ones(1)
     for writeable in (True, False):  # columns of tables are not
-        numbers.flags.writeable = prices.flags.writeable = writeable
-        list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, prices, prices)))
+        numbers.flags.writeable = values.flags.writeable = writeable
+        list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, values, values)))
     one = np.ones(1, dtype=np.int64)
     OrderBook(1).apply(one, one * ord("A"), one * ord("B"), one, one, one)
     with tempfile.TemporaryDirectory() as folder:
