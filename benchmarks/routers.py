@@ -27,7 +27,7 @@ TAPE = os.environ.get("RISKROUTE_TAPE")
 NAMES = sized((*MARKETS, *([TAPE] if TAPE else [])), ("dark",))
 SIZES, WAITS, DAYS, ORDERS = sized(((100, 1000), (0.0, 60.0), 5, 100), ((100,), (0.0,), 1, 6))
 HOURS = sized(None, (dt.time(11), dt.time(11, 5)))
-ROUTERS = sized((ALL,), ("kaplan-meier+sweep", "delay+sweep", "adaptive"))
+ROUTERS = sized((ALL, "contextual:guard_tails=false"), ("kaplan-meier+sweep", "delay+sweep", "adaptive"))
 RULE = "dark-first+sweep"
 LONGEST = 300.0
 """Seconds for all routers on all synthetic markets at 1,000 shares."""

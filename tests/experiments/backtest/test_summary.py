@@ -179,6 +179,7 @@ def test_which_routers_are_played() -> None:
     assert "dark-first+sweep" not in router_names([], pools=False, horizon=0.0)
     assert "rest-even+sweep" in router_names(["spray"], pools=True, horizon=10.0)
     every = router_names(["all"], pools=True, horizon=10.0)
+    assert router_names(["all", "contextual:kappa=0"], pools=True, horizon=10.0) == [*every, "contextual:kappa=0"]
     assert len(every) == len(set(every))
     assert every[-1] == "clairvoyant"
     assert {"adaptive", "static+sweep", "dark-first+post+sweep"} <= set(every)

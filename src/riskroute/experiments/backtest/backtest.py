@@ -170,15 +170,16 @@ def router_names(asked: Sequence[str], *, pools: bool, horizon: float, train: in
     simple = [*DEFAULT_ROUTERS, *(DARK_ROUTERS if pools else ())]
     patient = [name for name in PATIENT_ROUTERS if pools or name != "rest-even+sweep"] if horizon > 0 else []
     fitted = FITTED if train != 0 else ()
-    if list(asked) == [ALL]:
+    others = [text for text in asked if text != ALL]
+    for text in others:
+        one_of("router", text.partition(":")[0], NAMES)
+    if ALL in asked:
         known = [name for name in ROUTERS if name not in (*simple, *patient, *FITTED, PolicyRouter.name)]
         learning = [name for name in POLICIES if name not in YARDSTICKS]
-        return [*simple, *patient, *fitted, *known, *learning, CLAIRVOYANT]
+        return list(dict.fromkeys([*simple, *patient, *fitted, *known, *learning, CLAIRVOYANT, *others]))
     if not asked:
         return [*simple, *patient, *fitted, CLAIRVOYANT]
     bars = ["sweep", *(DARK_ROUTERS if pools else ()), *patient]
-    for text in asked:
-        one_of("router", text.partition(":")[0], NAMES)
     return list(dict.fromkeys([*bars, *asked]))
 
 
