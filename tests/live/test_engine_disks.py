@@ -105,6 +105,7 @@ def test_a_service_on_a_full_disk_comes_back_by_itself_and_halted(quick_folder: 
     with service_on(quick_folder, bad) as (service, client):
         assert client.post("/orders", json=order_json("first")).status_code == 200
         client.settled("first")
+        service.engine.flush()  # nothing of the first order waits to be written
         bad.full = True
         answer = client.post("/orders", json=order_json("second"))
         assert answer.status_code == 503
