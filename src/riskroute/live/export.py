@@ -146,7 +146,7 @@ class LogTables:
             days[_day(quote.at)] = quote.taker, quote.maker
 
     def fee_schedule(self) -> str:
-        """Fees as `riskroute backtest --fees` reads them."""
+        """Fees as a schedule that `riskroute backtest` reads."""
         parts = ["# Fees in dollars a share, as the log has them.\n"]
         for venue, days in self._fees.items():
             for day, (taker, maker) in sorted(days.items()):

@@ -105,7 +105,8 @@ def configured_venues(config: LiveConfig, board: Tape, clock: Callable[[], int])
     fees = {name: (nano(one.taker), nano(one.maker)) for name, one in config.venues.items()}
     fees |= {name: (nano(one.fee), nano(one.fee)) for name, one in config.pools.items()}
     hidden = {name: one.hidden for name, one in config.pools.items()}
-    folder = Path.cwd() if config.log.path is None else config.log.path.parent
+    beside = config.log.path or config.halt_file
+    folder = Path.cwd() if beside is None else beside.parent
     stem = config.stream if config.log.path is None else config.log.path.name
     made: dict[str, Gateway] = {}
     for name, one in {**config.venues, **config.pools}.items():

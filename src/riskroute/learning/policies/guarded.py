@@ -7,7 +7,7 @@
    bounded with probability ``1 - 1/T``. Actions that are worse for certain are out.
 3. *Play.* `adaptive` plays on, with the actions that are left. However it chooses, a round costs at most four times the
    bound on the error.
-4. *Settle.* Changing between actions of different means has a price of its own. When `adaptive` has been away from the
+4. *Settle.* Changing between actions of different means has a cost of its own. When `adaptive` has been away from the
    action it plays most for more rounds than the guarantee allows, that action is played to the end.
 """
 
@@ -81,6 +81,11 @@ class Guarded(Adaptive):
     [342, 342]
     >>> round(policy.regret_bound() / 1e6, 1)
     2.2
+
+    References
+    ----------
+    Vakili and Zhao (2016), `Risk-Averse Multi-Armed Bandit Problems under Mean-Variance Measure
+    <https://arxiv.org/abs/1604.05257>`_: why no policy does better than the power 2/3 on all instances.
     """
 
     name: ClassVar[str] = "guarded"
