@@ -22,7 +22,7 @@ help:
 	@echo "make demo      which router to use for 1,000 shares, then what learning costs, policy by policy; files in out/demo"
 	@echo "make live-demo the running router on simulated venues: killed in the middle, nothing lost; dashboard until Ctrl-C"
 	@echo "make test      lint, types, room rules and tests; make test ROOM=learning runs the tests of one room only"
-	@echo "make thorough  the few tests that start heavy machinery from outside, which make test leaves out"
+	@echo "make thorough  the slowest tests, which make test leaves out: clusters, kills at random, the documentation site"
 	@echo "make coverage  make test, and which lines it reached; takes longer by a quarter"
 	@echo "make crash     kill the live router at every write, cut the power, fill the disk; make test tries a selection"
 	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"
@@ -96,7 +96,7 @@ coverage: test
 crash: $(VENV)/.installed-dev
 	RISKROUTE_CRASH=long $(PYTEST) -m crash tests/live
 
-# Clusters of ray's and dask's, and everything compiled again for a processor without vector units.
+# Clusters, kills at random, the site, and everything compiled again for a processor without vector units.
 thorough: $(VENV)/.installed-dev
 	$(PYTEST) -m thorough tests
 

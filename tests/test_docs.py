@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import importlib.util
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -33,7 +29,6 @@ MARKED = re.compile(r"^<!-- ([\w-]+) -->$.*?^<!-- /\1 -->$", flags=re.DOTALL | r
 """Printouts that a command wrote."""
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-ENVIRONMENT = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
 
 
 def lines_of(text: str) -> list[str]:
@@ -205,51 +200,3 @@ def test_a_picture_is_drawn_the_same_twice(script: ModuleType, tmp_path: Path) -
     said = [list(script.draw_risk(tmp_path / f"{k}.png")) for k in range(2)]
     assert said[0] == said[1]
     assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for library in ("mkdocs", "material", "mkdocstrings", "mkdocstrings_handlers.python"):
-        if importlib.util.find_spec(library.partition(".")[0]) is None:
-            pytest.skip(f"the site needs {library}: pip install 'riskroute[docs]'")
-    folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "WARNING" not in done.stderr
-    return folder
-
-
-def test_the_site_is_whole(site: Path) -> None:
-    assert {path.stem for path in site.glob("*.html")} == {Path(page).stem for page in PAGES} | {"404"}
-    assert (site / "fees.toml").is_file()
-    assert (site / "search" / "search_index.json").is_file()
-    assert not list(site.rglob("*.py"))
-
-
-def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:
-    for page in site.glob("*.html"):
-        text = page.read_text()
-        tags = re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", text)
-        assert tags
-        assert not [tag for tag in tags if re.search(r"(?:src|href)=\"?(?:https?:)?//", tag)]
-
-
-def test_the_api_page_shows_every_name_with_its_docstring(site: Path) -> None:
-    text = (site / "api.html").read_text()
-    for name in PUBLIC:
-        assert f'id="riskroute.{name}"' in text
-    words = " ".join(html.unescape(re.sub(r"<[^>]+>", "", text)).split())
-    assert "Risk-aware explore-then-commit. Parameters: Name Type Description Default mode str practical" in words
-    assert "counts of its eq. (n_a)." in words
-    assert ">>> rise.plan().counts.tolist() [100, 100]" in words
-    assert "The horizon says when exploration no longer pays." in words
-    assert "memory(None" not in words  # what a policy learns is no parameter
-    assert "parameter(" not in words  # the default alone is shown
-    assert "<blockquote>" not in text  # what an example becomes if taken for Markdown

@@ -91,6 +91,7 @@ def test_the_wheel_runs_where_it_is_installed(built: Path, tmp_path: Path) -> No
     assert not list(home.iterdir()), "a command leaves nothing in the home folder"
 
 
+@pytest.mark.thorough  # what it holds is tested above
 def test_the_sdist_installs(built: Path, tmp_path: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     command = _installed(sdist, tmp_path / "environment") / "riskroute"

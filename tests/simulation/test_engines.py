@@ -133,7 +133,9 @@ def some_task(number: int, policy: Policy | None = None) -> Task:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["local", "dask", pytest.param("ray", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "kind", ["local", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("dask", "ray"))]
+)
 def test_a_lost_worker_costs_only_its_tasks(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
@@ -268,8 +270,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(0, 9), pytest.param(20, 4, marks=pytest.mark.thorough), pytest.param(28, 1, marks=pytest.mark.thorough)],
+    [(0, 9), (20, 4), (28, 1)],
 )
+@pytest.mark.thorough  # kills while a table is written, below, are quicker
 def test_killed_at_random_and_resumed_gives_the_same_table(
     tmp_path: Path, undisturbed: bytes, first: int, second: int
 ) -> None:

@@ -234,6 +234,7 @@ def test_the_page_is_legible_on_a_phone(browser: Any) -> None:
         assert max(wide) <= 390
 
 
+@pytest.mark.thorough  # tests/test_machines.py compares one study between processes
 @pytest.mark.usefixtures("untraced")
 def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> None:
     words = [str(study / "study.toml"), "--out", str(tmp_path / "out"), "--workers", "2"]
@@ -314,6 +315,7 @@ policies = ["thompson", "risk-ucb", "uniform"]
 """ + "".join(f"[[dark]]\nname = 'D{k}'\npresence = 0.5\ntail = 1.{k}\nsmallest = {k}0\n" for k in range(1, 7))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("untraced")
 def test_a_thousand_shares_over_twelve_slots(study: Path, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(with_books_of(study, LARGE))

@@ -166,6 +166,7 @@ def several_designs() -> dict[str, tuple[list[list[int]], list[float]]]:
     return {name: (design.actions.tolist(), design.weights.tolist()) for name, design in every.items()}
 
 
+@pytest.mark.thorough  # tests/test_machines.py plays designs on every machine
 @pytest.mark.usefixtures("untraced")
 def test_designs_are_the_same_with_the_linear_algebra_of_an_old_processor() -> None:
     """The same support exactly, and weights up to 1e-8; on other processors the variable changes nothing."""
