@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -17,7 +16,7 @@ from riskroute.routers.contextual_desk import ContextualDesk
 from riskroute.routers.dark_belief import DarkBelief, Use
 from riskroute.routers.dark_first import quickest_venue
 from riskroute.routers.lit_belief import MOST_VENUES, LitBelief
-from riskroute.routers.moment import horizon_class, moment_of
+from riskroute.routers.moment import moment_of, order_class
 from riskroute.routers.patience import PatientPlan
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -129,7 +128,11 @@ take_limits={}, rest='sweep', trade_through=False)
         self._mind_tails(desk, chosen)
         self.routed += 1
         about = {"symbol": context.symbol, "horizon": context.horizon, "time": context.time}
-        guarded = {"kind": self._class(context), "per_bp": desk.per_bp} if self._guards(context) else {}
+        guarded = (
+            {"kind": order_class(context.horizon, context.shares), "per_bp": desk.per_bp}
+            if self._guards(context)
+            else {}
+        )
         self.kept[context.order] = {**about, **guarded, **desk.notes}
         while len(self.kept) > MOST_WAITING:
             self.kept.pop(next(iter(self.kept)))
@@ -146,14 +149,14 @@ take_limits={}, rest='sweep', trade_through=False)
 
     # the price of tails
 
-    def _class(self, context: Context) -> str:
-        return f"{horizon_class(context.horizon)} {round(math.log2(context.shares))}"
-
     def _guards(self, context: Context) -> bool:
         return self.guard_tails and context.horizon > 0
 
     def _guard(self, context: Context) -> TailGuard:
-        return self.tails.setdefault(self._class(context), TailGuard())
+        kind = order_class(context.horizon, context.shares)
+        if kind not in self.tails:
+            self.tails[kind] = TailGuard()
+        return self.tails[kind]
 
     def _price(self, desk: ContextualDesk) -> float:
         """Dollars charged for a squared dollar."""
@@ -224,7 +227,8 @@ take_limits={}, rest='sweep', trade_through=False)
 
     def _see_rule(self, public: Public) -> None:
         """Learn what an order posted as by the simple rule would have cost."""
-        context, guard = public.context, self.tails.get(self._class(public.context))
+        context = public.context
+        guard = self.tails.get(order_class(context.horizon, context.shares))
         venue = quickest_venue(context)
         queue = public.queues.get(venue)
         if guard is None or queue is None or public.later is None:

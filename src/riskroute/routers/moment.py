@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -146,6 +147,18 @@ def horizon_class(seconds: float) -> int:
     [3, 6, 6, 8]
     """
     return round(math.log2(max(seconds, 1e-3)))
+
+
+@lru_cache(maxsize=1024)
+def order_class(seconds: float, shares: int) -> str:
+    """Orders whose tails are kept together: of horizons and of sizes that round to the same powers of two.
+
+    Examples
+    --------
+    >>> order_class(60.0, 1000), order_class(50.0, 900)
+    ('6 10', '6 10')
+    """
+    return f"{horizon_class(seconds)} {round(math.log2(shares))}"
 
 
 def faded(nanoseconds: int, half_life: float) -> float:

@@ -57,10 +57,10 @@ class Calibration:
 
     def expect(self, value: float) -> None:
         """Count something expected; what was counted before fades."""
-        for name, old in asdict(self).items():
-            setattr(self, name, _MEMORY * old)
-        self.expected += value
-        self.looks += 1
+        self.expected = _MEMORY * self.expected + value
+        self.looks = _MEMORY * self.looks + 1
+        self.came *= _MEMORY
+        self.outcomes *= _MEMORY
 
     def learn(self, value: float) -> None:
         """Count something that came."""
