@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import io
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -74,7 +76,10 @@ def test_it_answers_and_writes_what_the_answer_rests_on(studied: Studied) -> Non
 def test_it_writes_a_page_of_the_same_numbers(studied: Studied, tmp_path: Path) -> None:
     found = rr.DeskResult.from_json(json.loads((studied.out / "study.json").read_text()))
     text = (studied.out / "study.html").read_text()
-    assert text == write_study_page(found, tmp_path).read_text()
+    more = ["--out", str(studied.out), "--json", str(studied.out / "again.json")]
+    command = shlex.join(["riskroute", *studied.words, *more])
+    assert text == write_study_page(found, tmp_path, command=command).read_text()
+    assert html.escape(command) in text
     assert f"use {found.cases[0].use}." in text
 
 

@@ -55,7 +55,7 @@ def run(arguments: list[str]) -> int:
     if not arguments:
         arguments = ["--help"]
     try:
-        code = _commands()(arguments, standalone_mode=False)
+        code = _commands()(arguments, standalone_mode=False, obj=tuple(arguments))
     except UsageError as error:
         return _fail(_usage(error, arguments))
     except RiskrouteError as error:

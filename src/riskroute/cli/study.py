@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 def study_command(
+    context: typer.Context,
     config: Annotated[
         Path | None, typer.Argument(help="TOML file, see --init; options say otherwise for one run.")
     ] = None,
@@ -107,7 +109,8 @@ def study_command(
         "seed": seed,
     }
     study = Study(config, **{name: value for name, value in given.items() if value is not None})
-    result, files = run_study(study, out, kept, Engine(engine, workers, address))
+    command = shlex.join(["riskroute", *context.obj])
+    result, files = run_study(study, out, kept, Engine(engine, workers, address), command)
     say(str(result))
     if json is not None:
         files.append(write_json(json, result.to_json()))
@@ -115,7 +118,7 @@ def study_command(
         say(f"wrote {path}")
 
 
-def run_study(study: Study, out: Path, kept: Path, engine: Engine) -> tuple[DeskResult, list[Path]]:
+def run_study(study: Study, out: Path, kept: Path, engine: Engine, command: str = "") -> tuple[DeskResult, list[Path]]:
     """Run a study with progress, and write its files; returns the result and the files."""
     from riskroute.cli.output import track, waiting
     from riskroute.experiments.desk.desk import played_cache, write_study
@@ -131,10 +134,10 @@ def run_study(study: Study, out: Path, kept: Path, engine: Engine) -> tuple[Desk
             result = run_desk_study(days, config, engine=engine, cache=cache, progress=progress)
         with waiting("training the routers to use on all days"):
             files = write_study(result, days, out, engine=engine, cache=cache)
-    return result, [*write_page(result, out), *files]
+    return result, [*write_page(result, out, command), *files]
 
 
-def write_page(result: DeskResult, out: Path) -> list[Path]:
+def write_page(result: DeskResult, out: Path, command: str = "") -> list[Path]:
     """Write the page of a study, where the library for pages is installed; returns the files written."""
     from riskroute.cli.output import say
     from riskroute.extras import extra_is_installed
@@ -146,7 +149,7 @@ def write_page(result: DeskResult, out: Path) -> list[Path]:
         return []
     from riskroute.study_page import write_study_page
 
-    return [write_study_page(result, out)]
+    return [write_study_page(result, out, command=command)]
 
 
 @contextmanager
