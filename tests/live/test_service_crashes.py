@@ -53,7 +53,7 @@ def test_nothing_is_lost_doubled_or_forgotten_when_the_service_is_killed_at_any_
     assert found.keys() == set(routers)
     for one in found.values():
         assert one["wrong"] == []
-        assert one["changes"] > 100
+        assert one["changes"] > 60  # how many appends share a write depends on the machine
         assert one["killed"] >= (300 if LONG else 5)
     killed = sum(one["killed"] for one in found.values())
     survived("kill -9 of the service at a write, a message or an answer", killed)
