@@ -17,7 +17,6 @@ from riskroute.arrays import Integers, Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.policies.adaptive_duel import CAUTION, ENOUGH, AdaptiveDuel
 from riskroute.learning.small_matrices import padded_length
-from riskroute.learning.tally import ActionBatch
 from riskroute.validation import kernel_array
 
 if TYPE_CHECKING:
@@ -29,18 +28,18 @@ _ROOT_OF_TWO_PI, _ROOT_OF_TWO = math.sqrt(2 * math.pi), math.sqrt(2)
 class CompiledDuel(AdaptiveDuel):
     """The leader against its rivals; `AdaptiveDuel` says what is computed and why."""
 
-    def __init__(self, policy: Adaptive, belief: Belief, actions: ActionBatch, loss: float) -> None:
-        self._given = policy, belief, actions, loss
+    def __init__(self, policy: Adaptive, belief: Belief, features: Matrix, loss: float) -> None:
+        self._given = policy, belief, features, loss
 
     def fill(self, rng: np.random.Generator, portions: Integers) -> Integers:
-        policy, belief, actions, loss = self._given
+        policy, belief, features, loss = self._given
         known, ahead = policy.setting, policy.ahead()
-        rho, n, dim = known.risk_tolerance, len(actions), belief.dim
-        counts = np.zeros(n, dtype=np.int64)
+        rho = known.risk_tolerance
+        counts = np.zeros(len(features), dtype=np.int64)
         _fill(
             rng,
             portions,
-            kernel_array("features", known.actions.features(actions), (n, dim)),
+            kernel_array("features", features, (len(counts), belief.dim)),
             belief.score_covariance(rho),
             belief.score(rho),
             belief.mean_coef,
