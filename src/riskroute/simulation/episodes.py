@@ -19,6 +19,8 @@ from riskroute.validation import instance_of
 if TYPE_CHECKING:
     from riskroute.simulation.environments import Environment
 
+_FEW = 8  # so many numbers are drawn sooner one by one than from an array of shapes, and are the same
+
 
 class Noise:
     """Independent standard normal noise."""
@@ -101,8 +103,9 @@ class Run:
             raise InputError("plan must be played round by round where the action set changes, was drawn as a whole")
         stops = np.concatenate([cuts, self._changes]) if len(self._changes) else cuts
         begins, counts, entry = plan_block_cuts(plan.counts, self.time, stops)
-        mean, deviation, gap = self._outcomes(plan.actions[entry], begins)
-        reward_mean, reward_spread = self.draw_blocks(plan.actions[entry], counts, mean, deviation)
+        actions = plan.actions[entry]
+        mean, deviation, gap = self._outcomes(actions, begins)
+        reward_mean, reward_spread = self.draw_blocks(actions, counts, mean, deviation)
         self.time += plan.rounds
         merged = merge_tally_groups(entry, len(plan.counts), counts, reward_mean, reward_spread)
         blocks = RegretBlocks(counts, reward_mean, reward_spread, mean, deviation**2, gap)
@@ -132,12 +135,16 @@ class Run:
     def _at_once(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
         center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
-        if counts.min() > 1:
-            return center, deviation**2 * (2 * self.rng.standard_gamma((counts - 1) / 2))
-        spread = np.zeros(len(counts))
         several = counts > 1
-        spread[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
+        spread = np.zeros(len(counts))
+        spread[several] = 2 * self._gammas((counts[several] - 1) / 2)
         return center, deviation**2 * spread
+
+    def _gammas(self, shapes: Vector) -> Vector:
+        """Draw one standard gamma number per shape."""
+        if len(shapes) > _FEW:
+            return self.rng.standard_gamma(shapes)
+        return np.array([self.rng.standard_gamma(shape) for shape in shapes.tolist()])
 
     def _one_by_one(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of rewards drawn one by one."""
