@@ -19,7 +19,7 @@ from riskroute.validation import instance_of
 if TYPE_CHECKING:
     from riskroute.simulation.environments import Environment
 
-_FEW = 8  # so many numbers are drawn sooner one by one than from an array of shapes, and are the same
+_FEW = 8  # so few gamma numbers are drawn faster one by one than as an array, and are the same
 
 
 class Noise:
@@ -135,16 +135,15 @@ class Run:
     def _at_once(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
         center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
-        several = counts > 1
-        spread = np.zeros(len(counts))
-        spread[several] = 2 * self._gammas((counts[several] - 1) / 2)
-        return center, deviation**2 * spread
+        return center, deviation**2 * self._chi_squares(counts)
 
-    def _gammas(self, shapes: Vector) -> Vector:
-        """Draw one standard gamma number per shape."""
-        if len(shapes) > _FEW:
-            return self.rng.standard_gamma(shapes)
-        return np.array([self.rng.standard_gamma(shape) for shape in shapes.tolist()])
+    def _chi_squares(self, counts: Integers) -> Vector:
+        """Draw a chi-squared number for each of some counts, with one degree of freedom less than the count."""
+        if len(counts) <= _FEW:
+            return np.array([2 * self.rng.standard_gamma((n - 1) / 2) if n > 1 else 0.0 for n in counts.tolist()])
+        drawn, several = np.zeros(len(counts)), counts > 1
+        drawn[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
+        return drawn
 
     def _one_by_one(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of rewards drawn one by one."""
