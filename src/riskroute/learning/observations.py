@@ -82,7 +82,7 @@ class Observations:
         """Return all observations together, with rows of equal features merged."""
         parts = (self, *others)
         return Observations._checked(
-            *joined_rows(
+            *_merged(
                 np.concatenate([part.features for part in parts]),
                 np.concatenate([part.counts for part in parts]),
                 np.concatenate([part.means for part in parts]),
@@ -113,18 +113,17 @@ def joined_rows(
 ) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
     """Merge rows of equal features one by one, and sort by features: compiled `joined_rows_plainly`."""
     features = kernel_array("features", features, (None, None))
-    n, dim = features.shape
-    merged_features, merged = np.empty((n, dim)), np.empty((4, n))
-    size = _joined(
-        features,
-        kernel_array("counts", counts, (n,)),
-        kernel_array("means", means, (n,)),
-        kernel_array("spreads", spreads, (n,)),
-        kernel_array("free", free, (n,)),
-        merged_features,
-        *merged,
-    )
-    return merged_features[:size], merged[0, :size], merged[1, :size], merged[2, :size], merged[3, :size]
+    columns = {"counts": counts, "means": means, "spreads": spreads, "free": free}
+    return _merged(features, *(kernel_array(name, column, (len(features),)) for name, column in columns.items()))
+
+
+def _merged(
+    features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector
+) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
+    """Do what `joined_rows` does, with arrays that were checked."""
+    rows, merged = np.empty(features.shape), np.empty((4, len(features)))
+    size = _joined(features, counts, means, spreads, free, rows, *merged)
+    return rows[:size], merged[0, :size], merged[1, :size], merged[2, :size], merged[3, :size]
 
 
 def joined_rows_plainly(
