@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from crowd import final_regret, geometric_mean, side_by_side
 from riskroute import Belief, Policy, random_routing_problem
+from riskroute.arrays import Matrix
 from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
-from riskroute.learning.tally import ActionBatch
 from riskroute.policies import Adaptive, Greedy, Thompson
 from timing import leave, print_heading, print_table, say, sized
 
@@ -74,9 +74,9 @@ class Variant(Adaptive):
 
     kind: str = ""
 
-    def duel(self, belief: Belief, rivals: ActionBatch, loss: float) -> AdaptiveDuel:
+    def duel(self, belief: Belief, features: Matrix, loss: float) -> AdaptiveDuel:
         """Return the changed duel."""
-        duel = DUELS.get(self.kind, AdaptiveDuel)(self, belief, rivals, loss)
+        duel = DUELS.get(self.kind, AdaptiveDuel)(self, belief, features, loss)
         if self.kind == "gap only":
             duel.costs = duel.behind
         return duel

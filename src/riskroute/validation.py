@@ -172,16 +172,13 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     """
     import numpy as np
 
-    if type(value) is np.ndarray and value.dtype == dtype:
-        if value.shape == shape:
-            return value
-        if value.ndim == len(shape) and all(map(_any_or_equal, shape, value.shape)):
-            return value
+    if type(value) is np.ndarray and value.dtype == dtype and _fits(value.shape, shape):
+        return value
     try:
         given = np.asarray(value)
     except (TypeError, ValueError, OverflowError):
         given = np.asarray(None)
-    right_shape = given.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, given.shape, strict=True))
+    right_shape = _fits(given.shape, shape)
     if right_shape and given.dtype == dtype:
         return given
     words = "numbers" if dtype == np.float64 else "whole numbers"
@@ -195,8 +192,16 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     return given.astype(dtype)
 
 
-def _any_or_equal(wanted: int | None, length: int) -> bool:
-    return wanted is None or wanted == length
+def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
+    """Whether an array's shape is the one wanted, in which None stands for any length."""
+    if found == shape:
+        return True
+    if len(found) != len(shape):
+        return False
+    for length, wanted in zip(found, shape, strict=True):  # noqa: SIM110 - checked very often, and all() takes longer
+        if wanted is not None and length != wanted:
+            return False
+    return True
 
 
 def kernel_array(name: str, value: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
@@ -218,7 +223,7 @@ def kernel_array(name: str, value: Any, shape: tuple[int | None, ...]) -> NDArra
     if (
         type(value) is np.ndarray
         and value.dtype == np.float64
-        and (value.shape == shape or (value.ndim == len(shape) and all(map(_any_or_equal, shape, value.shape))))
+        and _fits(value.shape, shape)
         and value.flags.c_contiguous
     ):
         return value

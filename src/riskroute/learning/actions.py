@@ -257,7 +257,7 @@ class Actions(ActionSet):
         return f"actions:{self.size}x{self.dim}:{self.coordinates}:{self._digest}"
 
     def features(self, actions: ActionBatch) -> Floats:
-        return self.matrix[self.checked_rows(actions)]
+        return self.matrix.take(self.checked_rows(actions), axis=0)
 
     def checked_rows(self, actions: ActionBatch) -> Integers:
         """Rows of the matrix that belong to a batch of handles, all of them rows that exist."""

@@ -71,6 +71,15 @@ class Belief:
             if number is not given:
                 object.__setattr__(self, name, number)
 
+    @classmethod
+    def _fitted(cls, found: BeliefArrays) -> Belief:
+        """Return the belief that a fit has found: its arrays need no check, unlike numbers that may be out of range."""
+        one = object.__new__(cls)
+        one.__dict__.update(found._asdict())
+        for name in ("variance", "rounds"):
+            one.__dict__[name] = real_number(name, one.__dict__[name], minimum=0)
+        return one
+
     @property
     def dim(self) -> int:
         """Length of a coefficient vector."""
@@ -180,7 +189,7 @@ def fit_belief(
         found = fit_belief_arrays(observations, base_variance, vague, before, variance_floor, unit)
     if found is None:
         found = fit_belief_plainly(observations, base_variance, vague, before, variance_floor, unit)
-    return Belief(*found)
+    return Belief._fitted(found)
 
 
 def vague_belief_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:

@@ -35,24 +35,17 @@ def fit_belief_arrays(
     unit: float,
 ) -> BeliefArrays | None:
     """Do what `riskroute.learning.belief_fit.fit_belief_plainly` does; None where a matrix cannot be factored."""
-    one, before = observations, prior
-    n, dim = one.features.shape
-    if before is None:
-        before = BeliefArrays(*_belief_of_zeros(dim), 0.0, 0.0)
+    one, dim = observations, observations.features.shape[1]
+    before = BeliefArrays(*_belief_of_zeros(dim), 0.0, 0.0) if prior is None else _checked(prior, dim)
     found = _belief_of_zeros(dim)
     variance, rounds, fine = _fit(
-        kernel_array("features", one.features, (n, dim)),
-        kernel_array("counts", one.counts, (n,)),
-        kernel_array("means", one.means, (n,)),
-        kernel_array("spreads", one.spreads, (n,)),
-        kernel_array("free", one.free, (n,)),
+        one.features,
+        one.counts,
+        one.means,
+        one.spreads,
+        one.free,
         kernel_array("vague", vague, (dim, dim)),
-        kernel_array("mean_coef of prior", before.mean_coef, (dim,)),
-        kernel_array("mean_precision of prior", before.mean_precision, (dim, dim)),
-        kernel_array("var_coef of prior", before.var_coef, (dim,)),
-        kernel_array("var_precision of prior", before.var_precision, (dim, dim)),
-        before.variance,
-        before.rounds,
+        *before,
         prior is not None,
         base_variance,
         variance_floor,
@@ -60,6 +53,15 @@ def fit_belief_arrays(
         *found,
     )
     return BeliefArrays(*found, variance, rounds) if fine else None
+
+
+def _checked(prior: BeliefArrays, dim: int) -> BeliefArrays:
+    return prior._replace(
+        mean_coef=kernel_array("mean_coef of prior", prior.mean_coef, (dim,)),
+        mean_precision=kernel_array("mean_precision of prior", prior.mean_precision, (dim, dim)),
+        var_coef=kernel_array("var_coef of prior", prior.var_coef, (dim,)),
+        var_precision=kernel_array("var_precision of prior", prior.var_precision, (dim, dim)),
+    )
 
 
 def _belief_of_zeros(dim: int) -> tuple[Vector, Matrix, Vector, Matrix]:

@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Matrix, Vector
-from riskroute.learning.tally import Tallies, are_tally_moments, merge_moments_compiled, merge_tally_groups
+from riskroute.arrays import Floats, Matrix, Vector
+from riskroute.learning.tally import Tallies, merge_moments_compiled, merge_tally_groups
 from riskroute.validation import exact_array, kernel_array
 
 _ROUNDING = 1e-9  # fewer degrees of freedom per reward than this are a rounding error
@@ -43,12 +43,19 @@ class Observations:
     free: Vector = _FROM_COUNTS
 
     def __post_init__(self) -> None:
-        if not (are_tally_moments(self.counts, self.means, self.spreads) and _are_rows(self.features, self.counts)):
-            n = len(exact_array("counts", self.counts, np.float64, (None,)))
-            for name, shape in (("features", (n, None)), ("counts", (n,)), ("means", (n,)), ("spreads", (n,))):
-                object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, shape))
-        free = np.maximum(self.counts - 1, 0.0) if self.free is None else self.free
-        object.__setattr__(self, "free", exact_array("free", free, np.float64, (len(self.counts),)))
+        counts = exact_array("counts", self.counts, np.float64, (None,))
+        free = np.maximum(counts - 1, 0.0) if self.free is None else self.free
+        columns = {"counts": counts, "means": self.means, "spreads": self.spreads, "free": free}
+        object.__setattr__(self, "features", _in_rows("features", self.features, (len(counts), None)))
+        for name, column in columns.items():
+            object.__setattr__(self, name, _in_rows(name, column, counts.shape))
+
+    @classmethod
+    def _checked(cls, features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector) -> Observations:
+        """Observations of arrays that need not be checked, since they are what `__post_init__` makes of others."""
+        one = object.__new__(cls)
+        one.__dict__.update(features=features, counts=counts, means=means, spreads=spreads, free=free)
+        return one
 
     @classmethod
     def none(cls, dim: int) -> Observations:
@@ -58,7 +65,10 @@ class Observations:
     @classmethod
     def of(cls, features: Matrix, tallies: Tallies) -> Observations:
         """Rewards of some actions with the given features, ``(n, dim)``."""
-        return cls(features, tallies.counts.astype(np.float64), tallies.means, tallies.spreads)
+        features = _in_rows("features", features, (len(tallies), None))
+        counts = tallies.counts.astype(np.float64)
+        means, spreads = np.ascontiguousarray(tallies.means), np.ascontiguousarray(tallies.spreads)
+        return cls._checked(features, counts, means, spreads, np.maximum(counts - 1, 0.0))
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -71,8 +81,8 @@ class Observations:
     def joined(self, *others: Observations) -> Observations:
         """Return all observations together, with rows of equal features merged."""
         parts = (self, *others)
-        return Observations(
-            *joined_rows(
+        return Observations._checked(
+            *_merged(
                 np.concatenate([part.features for part in parts]),
                 np.concatenate([part.counts for part in parts]),
                 np.concatenate([part.means for part in parts]),
@@ -84,7 +94,7 @@ class Observations:
     def faded(self, factor: float, least: float = 1e-3) -> Observations:
         """Count every reward ``factor`` times; rows that then count less than ``least`` rewards are dropped."""
         kept = self.counts * factor > least
-        return Observations(
+        return Observations._checked(
             self.features[kept],
             self.counts[kept] * factor,
             self.means[kept],
@@ -93,13 +103,9 @@ class Observations:
         )
 
 
-def _are_rows(features: Matrix, counts: Vector) -> bool:
-    return (
-        type(features) is np.ndarray
-        and features.dtype == counts.dtype == np.float64
-        and features.ndim == 2
-        and len(features) == len(counts)
-    )
+def _in_rows(name: str, value: Any, shape: tuple[int | None, ...]) -> Floats:
+    """Return an array of real numbers, row after row in memory: what kernels take."""
+    return np.ascontiguousarray(exact_array(name, value, np.float64, shape))
 
 
 def joined_rows(
@@ -107,18 +113,17 @@ def joined_rows(
 ) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
     """Merge rows of equal features one by one, and sort by features: compiled `joined_rows_plainly`."""
     features = kernel_array("features", features, (None, None))
-    n, dim = features.shape
-    merged_features, merged = np.empty((n, dim)), np.empty((4, n))
-    size = _joined(
-        features,
-        kernel_array("counts", counts, (n,)),
-        kernel_array("means", means, (n,)),
-        kernel_array("spreads", spreads, (n,)),
-        kernel_array("free", free, (n,)),
-        merged_features,
-        *merged,
-    )
-    return merged_features[:size], merged[0, :size], merged[1, :size], merged[2, :size], merged[3, :size]
+    columns = {"counts": counts, "means": means, "spreads": spreads, "free": free}
+    return _merged(features, *(kernel_array(name, column, (len(features),)) for name, column in columns.items()))
+
+
+def _merged(
+    features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector
+) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
+    """Do what `joined_rows` does, with arrays that were checked."""
+    rows, merged = np.empty(features.shape), np.empty((4, len(features)))
+    size = _joined(features, counts, means, spreads, free, rows, *merged)
+    return rows[:size], merged[0, :size], merged[1, :size], merged[2, :size], merged[3, :size]
 
 
 def joined_rows_plainly(

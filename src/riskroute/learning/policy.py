@@ -191,7 +191,7 @@ class Policy(ABC):
             self.pending = None
             return
         instance_of("tallies", tallies, Tallies, "Tallies")
-        rounds = int(tallies.counts.sum()) if len(tallies) and tallies.counts.min() > 0 else 0
+        rounds = tallies.rounds if len(tallies) and tallies.counts.min() > 0 else 0
         if not 1 <= rounds <= self.remaining:
             raise InputError(f"rounds of tallies must be from 1 to {self.remaining}, was {rounds}")
         if not self.setting.actions.contains(tallies.actions).all():
@@ -199,7 +199,7 @@ class Policy(ABC):
         self._finish(tallies)
 
     def _finish(self, tallies: Tallies) -> None:
-        self.played += int(tallies.counts.sum())
+        self.played += tallies.rounds
         self.pending = None
         self.partial = []
         self.observe(tallies)

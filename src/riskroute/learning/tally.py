@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -106,6 +107,11 @@ class Tallies:
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    @cached_property
+    def rounds(self) -> int:
+        """Number of rewards."""
+        return int(self.counts.sum())
 
     @classmethod
     def of(cls, actions: ActionBatch, tallies: Iterable[Tally]) -> Tallies:

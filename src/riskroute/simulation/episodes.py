@@ -19,6 +19,8 @@ from riskroute.validation import instance_of
 if TYPE_CHECKING:
     from riskroute.simulation.environments import Environment
 
+_FEW = 8  # so few gamma numbers are drawn faster one by one than as an array, and are the same
+
 
 class Noise:
     """Independent standard normal noise."""
@@ -101,8 +103,9 @@ class Run:
             raise InputError("plan must be played round by round where the action set changes, was drawn as a whole")
         stops = np.concatenate([cuts, self._changes]) if len(self._changes) else cuts
         begins, counts, entry = plan_block_cuts(plan.counts, self.time, stops)
-        mean, deviation, gap = self._outcomes(plan.actions[entry], begins)
-        reward_mean, reward_spread = self.draw_blocks(plan.actions[entry], counts, mean, deviation)
+        actions = plan.actions[entry]
+        mean, deviation, gap = self._outcomes(actions, begins)
+        reward_mean, reward_spread = self.draw_blocks(actions, counts, mean, deviation)
         self.time += plan.rounds
         merged = merge_tally_groups(entry, len(plan.counts), counts, reward_mean, reward_spread)
         blocks = RegretBlocks(counts, reward_mean, reward_spread, mean, deviation**2, gap)
@@ -132,12 +135,15 @@ class Run:
     def _at_once(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
         center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
-        if counts.min() > 1:
-            return center, deviation**2 * (2 * self.rng.standard_gamma((counts - 1) / 2))
-        spread = np.zeros(len(counts))
-        several = counts > 1
-        spread[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
-        return center, deviation**2 * spread
+        return center, deviation**2 * self._chi_squares(counts)
+
+    def _chi_squares(self, counts: Integers) -> Vector:
+        """Draw a chi-squared number for each of some counts, with one degree of freedom less than the count."""
+        if len(counts) <= _FEW:
+            return np.array([2 * self.rng.standard_gamma((n - 1) / 2) if n > 1 else 0.0 for n in counts.tolist()])
+        drawn, several = np.zeros(len(counts)), counts > 1
+        drawn[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
+        return drawn
 
     def _one_by_one(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Tallies of rewards drawn one by one."""

@@ -51,7 +51,7 @@ def duel(seed: int, loss: float = 0.02, firmness: float = 30.0, count: int = 12,
     """A random duel; the leader comes first."""
     policy, belief = some_policy(**parameters), some_belief(seed, 4, firmness)
     order = np.argsort(policy.setting.actions.listed().scores(belief.score(2.0)), kind="stable")
-    return AdaptiveDuel(policy, belief, order[:count], loss)
+    return AdaptiveDuel(policy, belief, policy.setting.actions.features(order[:count]), loss)
 
 
 def squared_deviations(fight: AdaptiveDuel) -> Vector:
@@ -75,7 +75,7 @@ def duel_of_arms(seed: int, loss: float, patience: float) -> AdaptiveDuel:
     firmness = np.diag(np.exp(rng.uniform(math.log(5), math.log(2000), 8)))
     belief = Belief(rng.uniform(0, 0.2, 8), firmness, rng.uniform(-0.1, 0.1, 8), firmness / 2, 1.0, 4000.0)
     policy = Adaptive(patience=patience).start(Setting(actions=Actions(np.eye(8)), horizon=10_000))
-    return AdaptiveDuel(policy, belief, np.argsort(belief.score(2.0)), loss)
+    return AdaptiveDuel(policy, belief, np.eye(8)[np.argsort(belief.score(2.0))], loss)
 
 
 CASES = [(seed, loss, patience) for seed in range(12) for loss in (1e-4, 0.02, 0.06, 0.3) for patience in (1e-4, 0.1)]
@@ -167,7 +167,7 @@ def test_a_portion_explores_no_longer_than_it_teaches(kind: type[AdaptiveDuel], 
     belief = Belief(mean, firmness, var, firmness / 2, 1.0, 4000.0)
     policy = Adaptive().start(Setting(actions=Actions(np.eye(6)), horizon=10**6))
     order = np.argsort(belief.score(2.0), kind="stable")
-    counts = kind(policy, belief, order, 5.0).fill(rng, np.array([1000]))
+    counts = kind(policy, belief, np.eye(6)[order], 5.0).fill(rng, np.array([1000]))
     (rival,) = np.flatnonzero(counts[1:]) + 1
     variance = 1 + belief.var_coef[order[rival]]
     known = belief.score_covariance(2.0)[order[rival], order[rival]]
@@ -266,7 +266,8 @@ def test_without_a_horizon_as_many_rounds_are_ahead_as_were_played() -> None:
 
 def test_rivals_are_the_best_actions_of_draws_with_the_leader_first() -> None:
     policy, belief = some_policy(draws=4000), some_belief(5, 4)
-    rivals, loss = policy._rivals(belief)
+    rivals, features, loss = policy._rivals(belief)
+    np.testing.assert_array_equal(features, policy.setting.actions.features(rivals))
     assert rivals[0] == policy.setting.actions.best(belief.score(2.0))
     assert len(set(rivals.tolist())) == len(rivals)
     rows = policy.setting.actions.listed().matrix

@@ -48,7 +48,7 @@ def test_compiled_duels_fill_plans_alike(dim: int, budget: float | None) -> None
         policy = Adaptive(budget=budget, patience=30.0).start(Setting(actions=actions, horizon=20_000), seed=1)
         order = np.argsort(actions.scores(belief.score(2.0)), kind="stable")
         for count, loss in ((1, 0.0), (5, 1e-3), (17, 0.02), (48, 0.1)):
-            given = (policy, belief, order[:count], loss)
+            given = (policy, belief, actions.features(order[:count]), loss)
             portions = round_even_counts(int(rng.integers(1, 500)), 8)
             plain = AdaptiveDuel(*given).fill(np.random.default_rng(7), portions)
             compiled = CompiledDuel(*given).fill(np.random.default_rng(7), portions)

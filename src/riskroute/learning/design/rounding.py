@@ -81,6 +81,5 @@ def round_even_counts(rounds: int, parts: int) -> Integers:
     ([3, 2, 2], [1, 1])
     """
     parts = min(rounds, parts)
-    counts = np.full(parts, rounds // parts, dtype=np.int64)
-    counts[: rounds % parts] += 1
-    return counts
+    each, left = divmod(rounds, parts)
+    return np.array([each + 1] * left + [each] * (parts - left), dtype=np.int64)

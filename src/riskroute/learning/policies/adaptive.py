@@ -25,6 +25,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from riskroute.arrays import Matrix
 from riskroute.learning.belief import Belief, draw_belief
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.handles import different_handles
@@ -96,8 +97,8 @@ class Adaptive(LinearPolicy):
         return dataclasses.replace(super().in_units(factor), budget=budget)
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
-        rivals, loss = self._rivals(belief)  # steps 1 and 2
-        duel = self.duel(belief, rivals, loss)  # steps 3 and 4
+        rivals, features, loss = self._rivals(belief)  # steps 1 and 2
+        duel = self.duel(belief, features, loss)  # steps 3 and 4
         counts = duel.fill(self.rng, round_even_counts(rounds, self.portions))
         explored = int(counts.sum())
         self.calm = explored == 0
@@ -109,18 +110,21 @@ class Adaptive(LinearPolicy):
     def due(self) -> int:
         return super().due * (_CALM if self.calm else 1)
 
-    def duel(self, belief: Belief, rivals: ActionBatch, loss: float) -> AdaptiveDuel:
-        """Return what decides between the leader and its rivals."""
-        return CompiledDuel(self, belief, rivals, loss)
+    def duel(self, belief: Belief, features: Matrix, loss: float) -> AdaptiveDuel:
+        """Return what decides between the leader and its rivals, whose features are ``(n, dim)``, the leader first."""
+        return CompiledDuel(self, belief, features, loss)
 
     def ahead(self) -> int:
         """Rounds in which exploration can still pay off."""
         return self.played if self.setting.horizon is None else self.remaining
 
-    def _rivals(self, belief: Belief) -> tuple[ActionBatch, float]:
-        """Return the leader and its rivals, the leader first, and the loss of settling on it, averaged over draws."""
-        score, covariance = self.objective(belief)
+    def _rivals(self, belief: Belief) -> tuple[ActionBatch, Matrix, float]:
+        """Return the leader and its rivals, the leader first, their features, and the loss of settling on the leader.
+
+        The loss is averaged over draws.
+        """
+        actions, (score, covariance) = self.setting.actions, self.objective(belief)
         drawn = draw_belief(self.rng, score, covariance, self.draws)
-        best = self.setting.actions.best_each(rival_scores(score, drawn))
-        rivals, place = different_handles(best)
-        return rivals, leader_loss(drawn, self.setting.actions.features(rivals), place[1 : len(drawn) + 1])
+        rivals, place = different_handles(actions.best_each(rival_scores(score, drawn)))
+        features = actions.features(rivals)
+        return rivals, features, leader_loss(drawn, features, place[1 : len(drawn) + 1])

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 
-from riskroute.arrays import Integers, Vector
+from riskroute.arrays import Integers, Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.plan import LONGEST_HORIZON
-from riskroute.learning.tally import ActionBatch
 
 if TYPE_CHECKING:
     from riskroute.learning.policies.adaptive import Adaptive
@@ -42,10 +41,10 @@ class AdaptiveDuel:
     leader plays the others.
     """
 
-    def __init__(self, policy: Adaptive, belief: Belief, actions: ActionBatch, loss: float) -> None:
+    def __init__(self, policy: Adaptive, belief: Belief, features: Matrix, loss: float) -> None:
         known = policy.setting
         rho = known.risk_tolerance
-        self.features = known.actions.features(actions)
+        self.features = features
         self.apart = self.features - self.features[0]
         self.behind = np.maximum(self.apart @ belief.score(rho), 0.0)
         self.costs = self.behind + (self.apart @ belief.mean_coef) ** 2
@@ -55,7 +54,7 @@ class AdaptiveDuel:
         self.covariance = belief.score_covariance(rho)
         self.rounds = policy.patience * policy.ahead()
         self.caution = CAUTION * math.log(max(policy.ahead(), 2))
-        self.allowed = np.ones(len(actions), dtype=bool) if policy.budget is None else self.behind <= policy.budget
+        self.allowed = np.ones(len(features), dtype=bool) if policy.budget is None else self.behind <= policy.budget
         self.allowed[0] = False
         self.overlap = 1.0
         single = self._losses(*self._apart())

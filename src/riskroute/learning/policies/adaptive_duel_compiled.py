@@ -17,7 +17,6 @@ from riskroute.arrays import Integers, Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.policies.adaptive_duel import CAUTION, ENOUGH, AdaptiveDuel
 from riskroute.learning.small_matrices import padded_length
-from riskroute.learning.tally import ActionBatch
 from riskroute.validation import kernel_array
 
 if TYPE_CHECKING:
@@ -29,18 +28,18 @@ _ROOT_OF_TWO_PI, _ROOT_OF_TWO = math.sqrt(2 * math.pi), math.sqrt(2)
 class CompiledDuel(AdaptiveDuel):
     """The leader against its rivals; `AdaptiveDuel` says what is computed and why."""
 
-    def __init__(self, policy: Adaptive, belief: Belief, actions: ActionBatch, loss: float) -> None:
-        self._given = policy, belief, actions, loss
+    def __init__(self, policy: Adaptive, belief: Belief, features: Matrix, loss: float) -> None:
+        self._given = policy, belief, features, loss
 
     def fill(self, rng: np.random.Generator, portions: Integers) -> Integers:
-        policy, belief, actions, loss = self._given
+        policy, belief, features, loss = self._given
         known, ahead = policy.setting, policy.ahead()
-        rho, n, dim = known.risk_tolerance, len(actions), belief.dim
-        counts = np.zeros(n, dtype=np.int64)
+        rho = known.risk_tolerance
+        counts = np.zeros(len(features), dtype=np.int64)
         _fill(
             rng,
             portions,
-            kernel_array("features", known.actions.features(actions), (n, dim)),
+            kernel_array("features", features, (len(counts), belief.dim)),
             belief.score_covariance(rho),
             belief.score(rho),
             belief.mean_coef,
@@ -58,29 +57,39 @@ class CompiledDuel(AdaptiveDuel):
 
 
 # Rows of the table: by action, what is believed of it, and sums over rivals of what observing it would teach.
-_BEHIND, _COST, _NOISE, _SQUARED, _LEVER, _LOSS, _SLOPE, _MEAN_SLOPE, _FAST, _SLOW, _SEEN, _SEEN_APART = range(12)
-_ROWS = 12
+_BEHIND, _COST, _NOISE, _SQUARED, _LEVER, _DEVIATION, _LOSS, _SLOPE, _MEAN_SLOPE, _FAST, _SLOW = range(11)
+_ROWS = 11
 
 
 @register_jitable(error_model="numpy")
 def _update_losses(table: Matrix, n: int, caution: float) -> None:
     """Write what each rival alone adds to the loss, and how fast that falls: now, and on average until it is gone."""
-    for k in range(1, n):
+    for k in range(1, n):  # square roots and quotients in loops of their own become vector instructions
         squared = table[_SQUARED, k]
         squared = squared * (1 + caution * squared / table[_NOISE, k])
-        deviation = math.sqrt(max(squared, 1e-300))
+        table[_DEVIATION, k] = math.sqrt(max(squared, 1e-300))
+    for k in range(1, n):
+        deviation = table[_DEVIATION, k]
         z = table[_BEHIND, k] / deviation
         density = math.exp(-(z * z) / 2) / _ROOT_OF_TWO_PI
-        loss = deviation * density - table[_BEHIND, k] * (0.5 * math.erfc(z / _ROOT_OF_TWO))
-        table[_LOSS, k] = loss
-        table[_SLOPE, k] = density / (2 * deviation)
-        table[_MEAN_SLOPE, k] = loss / (deviation * deviation)
+        table[_LOSS, k] = deviation * density - table[_BEHIND, k] * (0.5 * math.erfc(z / _ROOT_OF_TWO))
+        table[_SLOPE, k] = density
+    for k in range(1, n):
+        deviation = table[_DEVIATION, k]
+        table[_SLOPE, k] = table[_SLOPE, k] / (2 * deviation)
+        table[_MEAN_SLOPE, k] = table[_LOSS, k] / (deviation * deviation)
 
 
 @register_jitable(error_model="numpy")
 def _add_product(target: Vector, source: Vector, factor: float) -> None:
     for k in range(len(target)):
         target[k] += source[k] * factor
+
+
+@register_jitable(error_model="numpy")
+def _add_products(target: Vector, first: Vector, first_factor: float, second: Vector, second_factor: float) -> None:
+    for k in range(len(target)):
+        target[k] = target[k] + first[k] * first_factor + second[k] * second_factor
 
 
 @register_jitable(error_model="numpy")
@@ -126,17 +135,21 @@ def _begin(
         table[_BEHIND, k] = max(behind, 0.0)
         table[_COST, k] = max(behind, 0.0) + cost * cost
         table[_NOISE, k] = 2 * (variance * variance) + risk_tolerance**2 * variance
-    blurred, along = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
+    blurred, along = np.zeros((dim, columns.shape[1])), np.zeros(columns.shape[1])
     for a in range(dim):
-        for k in range(len(blurred)):
-            blurred[k], along[k] = 0.0, 0.0
+        for k in range(len(along)):
+            along[k] = 0.0
         for b in range(dim):
-            _add_product(blurred, columns[b], covariance[a, b])
+            _add_product(blurred[a], columns[b], covariance[a, b])
             _add_product(along, columns[dim + b], covariance[a, b])
         for k in range(n):
-            table[_LEVER, k] += blurred[k] * columns[a, k]
+            table[_LEVER, k] += blurred[a, k] * columns[a, k]
             table[_SQUARED, k] += along[k] * columns[dim + a, k]
-            _add_product(products[k], blurred, columns[dim + a, k])
+    for k in range(n):
+        for a in range(0, dim - 1, 2):
+            _add_products(products[k], blurred[a], columns[dim + a, k], blurred[a + 1], columns[dim + a + 1, k])
+        if dim % 2:
+            _add_product(products[k], blurred[dim - 1], columns[2 * dim - 1, k])
     _update_losses(table, n, caution)
     total = 0.0
     for k in range(n):
@@ -148,26 +161,29 @@ def _begin(
 
 @register_jitable(error_model="numpy")
 def _imagine(
-    features: Matrix, covariance: Matrix, columns: Matrix, table: Matrix, products: Matrix, chosen: int, rounds: int
+    features: Matrix, covariance: Matrix, columns: Matrix, table: Matrix, chosen: int, rounds: int, seen: Matrix
 ) -> None:
-    """Update the covariance, and what depends on it, as if an action had been observed."""
+    """Update the covariance, and sums that depend on it, as if an action had been observed.
+
+    Each row of the products becomes less by a multiple of ``seen[0]``, and ``seen[1]`` holds by how much.
+    """
     n, dim = features.shape
-    blur, seen, seen_apart = np.zeros(dim), table[_SEEN], table[_SEEN_APART]
-    for k in range(len(seen)):
-        seen[k], seen_apart[k] = 0.0, 0.0
+    blur, along, apart = np.zeros(dim), seen[0], seen[1]
+    for k in range(len(along)):
+        along[k], apart[k] = 0.0, 0.0
     for a in range(dim):
         for b in range(dim):
             blur[a] += covariance[a, b] * features[chosen, b]
-        _add_product(seen, columns[a], blur[a])
-        _add_product(seen_apart, columns[dim + a], blur[a])
-    factor = rounds / (table[_NOISE, chosen] + rounds * seen[chosen])
+        _add_product(along, columns[a], blur[a])
+        _add_product(apart, columns[dim + a], blur[a])
+    factor = rounds / (table[_NOISE, chosen] + rounds * along[chosen])
     for a in range(dim):
         for b in range(dim):
             covariance[a, b] -= blur[a] * blur[b] * factor
     for k in range(n):
-        table[_SQUARED, k] -= seen_apart[k] * seen_apart[k] * factor
-        table[_LEVER, k] -= seen[k] * seen[k] * factor
-        _add_product(products[k], seen, -seen_apart[k] * factor)
+        table[_SQUARED, k] -= apart[k] * apart[k] * factor
+        table[_LEVER, k] -= along[k] * along[k] * factor
+        apart[k] = -apart[k] * factor
 
 
 @njit(cache=True, error_model="numpy")
@@ -190,36 +206,45 @@ def _fill(
 ) -> None:
     """Write the rounds of each action, portion by portion."""
     n, dim = features.shape
-    columns, table = np.zeros((2 * dim, padded_length(n))), np.zeros((_ROWS, padded_length(n)))
-    products = np.zeros((n, padded_length(n)))
+    width = padded_length(n)
+    columns, table, products = np.zeros((2 * dim, width)), np.zeros((_ROWS, width)), np.zeros((n, width))
+    rival_seen, leader_seen = np.zeros((2, width)), np.zeros((2, width))
     believed = score, mean_coef, var_coef, risk_tolerance, base_variance, least_variance
     loss, overlap = _begin(features, covariance, *believed, caution, loss, columns, table, products)
-    for portion in portions:
-        rival, part = _mixture(table, products, n, overlap, loss, rounds, budget)
+    rival, some = 0, 0
+    for number in range(len(portions)):
+        if number > 0:  # as if the portion before had been observed
+            _imagine(features, covariance, columns, table, rival, some, rival_seen)
+            _imagine(features, covariance, columns, table, 0, portions[number - 1] - some, leader_seen)
+            _update_losses(table, n, caution)
+        _sum_lessons(table, products, n, rival_seen, leader_seen)
+        rival, part = _mixture(table, n, overlap, loss, rounds, budget)
         if rival == 0:  # none is worth its cost
             return
-        some = rng.binomial(portion, part)
+        some = rng.binomial(portions[number], part)
         lever, noise = table[_LEVER, rival], ENOUGH * table[_NOISE, rival]
         if some * lever > noise:  # so many rounds would tell no more
             some = min(some, math.ceil(noise / lever))
         counts[rival] += some
-        counts[0] += portion - some
-        _imagine(features, covariance, columns, table, products, rival, some)
-        _imagine(features, covariance, columns, table, products, 0, portion - some)
-        _update_losses(table, n, caution)
+        counts[0] += portions[number] - some
 
 
 @register_jitable(error_model="numpy")
-def _mixture(
-    table: Matrix, products: Matrix, n: int, overlap: float, loss: float, rounds: float, budget: float
-) -> tuple[int, float]:
-    """Return the rival of the next portion and its fraction of the rounds; 0 and 0 if none is worth it."""
+def _sum_lessons(table: Matrix, products: Matrix, n: int, rival_seen: Matrix, leader_seen: Matrix) -> None:
+    """Bring the products up to date with what was seen, and sum over rivals what observing each action would teach."""
     fast, slow = table[_FAST], table[_SLOW]
     for k in range(len(fast)):
         fast[k], slow[k] = 0.0, 0.0
-    for k in range(1, n):
+    for k in range(1, n):  # nobody asks for differences between the leader and itself
+        _add_products(products[k], rival_seen[0], rival_seen[1, k], leader_seen[0], leader_seen[1, k])
         if table[_SLOPE, k] != 0 or table[_MEAN_SLOPE, k] != 0:
             _add_squares(fast, slow, products[k], table[_SLOPE, k], table[_MEAN_SLOPE, k])
+
+
+@register_jitable(error_model="numpy")
+def _mixture(table: Matrix, n: int, overlap: float, loss: float, rounds: float, budget: float) -> tuple[int, float]:
+    """Return the rival of the next portion and its fraction of the rounds; 0 and 0 if none is worth it."""
+    fast, slow = table[_FAST], table[_SLOW]
     best, best_part, smallest = 0, 0.0, np.inf
     leader = overlap * fast[0] / (table[_NOISE, 0] + table[_LEVER, 0])
     for k in range(1, n):

@@ -116,7 +116,7 @@ class LinearPolicy(Policy):
 
     def observe(self, tallies: Tallies) -> None:
         self.remember(Observations.of(self.setting.actions.features(tallies.actions), tallies))
-        self.fresh += float(tallies.counts.sum())
+        self.fresh += tallies.rounds
         if self.belief is None or self.fresh >= self.due:
             self.refresh()
 
