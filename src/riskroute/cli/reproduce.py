@@ -48,7 +48,7 @@ def reproduce_command(
     preset: Annotated[
         str,
         typer.Option(
-            help="What the paper leaves open: default is our choice, closest the one in which most of its statements hold."
+            help="What the paper leaves open: default (ours), or closest, in which most of its statements hold."
         ),
     ] = "default",
     seed: Annotated[int, typer.Option(help="Seed of the rewards and the policies' own draws.")] = 0,
