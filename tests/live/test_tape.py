@@ -219,9 +219,7 @@ def test_books_and_trades_that_are_posted_are_written_down_and_known(tmp_path: P
 
 
 def test_posted_books_are_not_written_down_if_nobody_wants_them(tmp_path: Path) -> None:
-    with running(
-        service_config(tmp_path, log={"path": str(tmp_path / "unused"), "quotes": False}), MemoryStore()
-    ) as up:
+    with running(service_config(tmp_path, log={"path": str(tmp_path / "unused"), "quotes": False}), MemoryStore()) as up:
         rows, now = up.rows, up.service.clock()
         book = {"venue": "A", "at": now, "bids": [[10 * NANO, 500]], "asks": [[10 * NANO + CENT, 500]]}
         assert up.client.post("/quotes", json={"symbol": "DEMO", "quotes": [book]}).status_code == 200
