@@ -3,7 +3,8 @@
 In stages, each with what the one before found best: (1) the constants of RISE++ and RiskUCB, on a few instances;
 (2) every other choice, one at a time; (3) figure 4 alone, on a whole grid, as it has no instance to choose; (4) the
 instances; (5) the best of them once more with the paper's 50 runs. The setting is one for all experiments, with one
-instance number for the four panels of figure 2. Ends with status 1 if ``--preset closest`` is not what was found.
+instance number for the four panels of figure 2. Ends with status 1 if ``--preset closest`` is not what was found. ``--workers N`` sets the number of
+processes.
 """
 
 from __future__ import annotations
@@ -215,7 +216,7 @@ def print_statements(trials: Sequence[Trial], joint: JointTrial) -> None:
 
 def spread(values: Sequence[Any], name: str) -> str:
     """A few values as a list."""
-    return ", ".join("theory's" if value is None else f"{value}" for value in values)
+    return ", ".join("ours" if value is None else f"{value}" for value in values)
 
 
 def print_best(seek: Search, joint: JointTrial) -> tuple[int, int]:
@@ -245,8 +246,9 @@ def print_best(seek: Search, joint: JointTrial) -> tuple[int, int]:
     for experiment in DEPENDS:
         for statement in statements_about(experiment):
             if statement not in joint.held:
-                there = sum(statement in one.held for one in seek.trials)
-                say(f"  {': '.join(statement)}: held in {there} trials")
+                tried = [one for one in seek.trials if one.experiment == experiment]
+                there = sum(statement in one.held for one in tried)
+                say(f"  {': '.join(statement)}: held in {there} of {len(tried)} trials")
     return len(joint.held) + books, everything
 
 
