@@ -3,8 +3,8 @@
 In stages, each with what the one before found best: (1) the constants of RISE++ and RiskUCB, on a few instances;
 (2) every other choice, one at a time; (3) figure 4 alone, on a whole grid, as it has no instance to choose; (4) the
 instances; (5) the best of them once more with the paper's 50 runs. The setting is one for all experiments, with one
-instance number for the four panels of figure 2. Ends with status 1 if ``--preset closest`` is not what was found. ``--workers N`` sets the number of
-processes.
+instance number for the four panels of figure 2. Ends with status 1 if ``--preset closest`` is not what was found.
+``--workers N`` sets the number of processes.
 """
 
 from __future__ import annotations
