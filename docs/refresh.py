@@ -1,10 +1,11 @@
 """Write real output into the documentation, by one word after `python docs/refresh.py`.
 
-    readme | study | guide | literature | reproduction FOLDER | benchmarks [NAME...] | evidence [NAME...] | reference
+    readme | study | guide | literature | reproduction FOLDER | closest FOLDER | benchmarks [NAME...] |
+    evidence [NAME...] | reference
 
-``make readme`` and ``make reproduction`` run what they write down; ``make evidence`` ends with it. After a complete
-``make bench``, ``benchmarks`` copies its printouts from ``out/bench``. ``make reference`` writes the pages of commands
-and configuration files from the code.
+``make readme`` and ``make reproduction`` run what they write down; ``make evidence`` and ``make closest`` end with it.
+After a complete ``make bench``, ``benchmarks`` copies its printouts from ``out/bench``. ``make reference`` writes the
+pages of commands and configuration files from the code.
 """
 
 from __future__ import annotations
@@ -147,6 +148,12 @@ def reproduction(folder: Path) -> None:
         shutil.copy(folder / name / f"{name}.png", IMAGES / f"{name}.png")
 
 
+def closest(folder: Path) -> None:
+    """Copy what the search for the closest setting printed, and what `--preset closest` wrote, into their page."""
+    printouts("reproduction.md", "closest")
+    between_markers(ROOT / "docs" / "reproduction.md", "closest-claims", (folder / "claims.md").read_text().strip())
+
+
 def reference() -> None:
     """Write the pages that are made from the code alone."""
     from reference import cli_page, configuration_page
@@ -177,6 +184,8 @@ if __name__ == "__main__":
             readme()
         case ["reproduction", folder]:
             reproduction(Path(folder))
+        case ["closest", folder]:
+            closest(Path(folder))
         case ["study"]:
             study_page()
         case ["guide"]:

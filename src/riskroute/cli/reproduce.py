@@ -45,6 +45,12 @@ def reproduce_command(
         int | None, typer.Option(help="Runs per policy; if left out 50, fewer of ours, and 1 per instance.")
     ] = None,
     horizon: Annotated[int | None, typer.Option(help="Rounds per run; 100,000 if left out.")] = None,
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="What the paper leaves open: default (ours), or closest, in which most of its statements hold."
+        ),
+    ] = "default",
     seed: Annotated[int, typer.Option(help="Seed of the rewards and the policies' own draws.")] = 0,
     policy: Annotated[
         list[str] | None,
@@ -76,7 +82,8 @@ def reproduce_command(
 
     check_outputs({"--out": out / "tasks" / "x"})
     one_of("experiment", experiment, (*BOOKS, *PLAYED, "all", LITERATURE))
-    played = {"--panel": panel, "--runs": runs, "--horizon": horizon, "--policy": policy}
+    chosen = None if preset == "default" else preset
+    played = {"--panel": panel, "--runs": runs, "--horizon": horizon, "--preset": chosen, "--policy": policy}
     read = {"--data": data, "--symbol": symbol, "--date": date}
     for options, elsewhere in ((played, BOOKS), (read, PLAYED)):
         for option, value in options.items():
@@ -92,15 +99,17 @@ def reproduce_command(
         from riskroute.simulation.engines import Engine
 
         where = Engine(engine, workers, address)
-        rounds = {"horizon": horizon} if horizon is not None else {}
-        plans = plan_experiments(experiment, panel=panel, runs=runs, seed=seed, policies=policy, **rounds)
+        plans = plan_experiments(
+            experiment, panel=panel, runs=runs, horizon=horizon, seed=seed, policies=policy, preset=preset
+        )
     if experiment in (*BOOKS, "all"):
         names = list(BOOKS) if experiment == "all" else [experiment]
         summaries |= _from_books(names, data, symbol, date, out, seed)
     if experiment not in BOOKS:
         summaries |= _from_play(plans, where, out, resume)
     if summaries:
-        _compare_with_paper(summaries, (out if experiment == "all" else out / experiment) / "claims.md")
+        where_to = (out if experiment == "all" else out / experiment) / "claims.md"
+        _compare_with_paper(summaries, where_to, remarks=preset == "default")
 
 
 def _remake_literature(options: dict[str, Any], out: Path, seed: int) -> None:
@@ -234,8 +243,8 @@ def _draw_books(done: OrderBookFigure) -> None:
         say(f"wrote {path}")
 
 
-def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path) -> None:
-    """Write down which of the paper's statements hold here."""
+def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, remarks: bool) -> None:
+    """Write down which of the paper's statements hold here; remarks are about our own choices."""
     from riskroute.cli.output import say
     from riskroute.experiments.paper.claims import claims_markdown, judge_claims
     from riskroute.files import write_whole
@@ -244,7 +253,7 @@ def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path) -> Non
     if not verdicts:
         return
     agree = sum(verdict.agrees for verdict in verdicts)
-    write_whole(path, lambda beside: beside.write_text(claims_markdown(verdicts)))
+    write_whole(path, lambda beside: beside.write_text(claims_markdown(verdicts, remarks=remarks)))
     say(f"\n{agree} of the paper's {len(verdicts)} statements about these experiments hold here; wrote {path}")
 
 

@@ -20,7 +20,9 @@ VENUES = (
 )
 
 
-def paper_table(units: str = "money", *, shares: int = SHARES, risk_tolerance: float = 2.0) -> Problem:
+def paper_table(
+    units: str = "money", *, shares: int = SHARES, risk_tolerance: float = 2.0, base_variance: float = 1.0
+) -> Problem:
     """The table as a problem: in the table's own ``money`` units, or with coefficients scaled down to ``norm-1``.
 
     Examples
@@ -28,4 +30,4 @@ def paper_table(units: str = "money", *, shares: int = SHARES, risk_tolerance: f
     >>> paper_table().actions
     ListedAllocations(10 shares over 5 slots, 1,001 allocations)
     """
-    return venue_problem(VENUES, shares, units=units, risk_tolerance=risk_tolerance)
+    return venue_problem(VENUES, shares, units=units, risk_tolerance=risk_tolerance, base_variance=base_variance)

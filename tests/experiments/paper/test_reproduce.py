@@ -25,7 +25,7 @@ from riskroute.simulation import tasks
 from riskroute.simulation.engines import Engine
 from riskroute.simulation.runner import _play_blocks
 
-SMALL = {"runs": 2, "horizon": 600}
+SMALL: dict[str, Any] = {"runs": 2, "horizon": 600}
 
 
 def test_all_is_every_experiment_in_the_papers_sizes() -> None:

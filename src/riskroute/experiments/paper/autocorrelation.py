@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from riskroute.experiments.comparison import COMPARED
 from riskroute.experiments.panels import Panel, PanelSize
+from riskroute.experiments.paper.presets import DEFAULT, PaperChoices
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation.environments import Autocorrelated
 
-SLOTS, SHARES, INSTANCE = 5, 6, 0
+SLOTS, SHARES = 5, 6
 
 CORRELATIONS = {"a": -0.6, "b": -0.2, "c": 0.2, "d": 0.6, "e": 0.0}
 """Per panel, in the paper's order."""
@@ -18,20 +19,22 @@ NOISES = ("deviation", "variance")
 """What multiplies the noise: as the model has it, and as the paper prints it."""
 
 
-def autocorrelation_panels(run_size: PanelSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
+def autocorrelation_panels(
+    run_size: PanelSize, policies: Sequence[str] = COMPARED, choices: PaperChoices = DEFAULT
+) -> list[Panel]:
     """Five panels per reading of the noise."""
-    problem = random_routing_problem(SHARES, SLOTS, INSTANCE)
+    problem = random_routing_problem(SHARES, SLOTS, choices.correlated_instance)
     return [
         Panel(
             f"{name}-{noise}",
             f"({name}) correlation {correlation:+.1f}, noise times {noise}",
             Autocorrelated(problem, correlation, scale=noise),
-            tuple(policies),
+            choices.policies(policies, SLOTS),
             {
                 "panel": name,
                 "slots": SLOTS,
                 "shares": SHARES,
-                "instance": INSTANCE,
+                "instance": choices.correlated_instance,
                 "correlation": correlation,
                 "noise": noise,
             },

@@ -36,10 +36,12 @@ def judge_claims(summaries: Summaries) -> list[ClaimVerdict]:
     return found
 
 
-def claims_markdown(verdicts: list[ClaimVerdict]) -> str:
-    """One table row per claim."""
-    lines = ["| where | the paper says | measured | agrees | remark |", "|---|---|---|---|---|"]
+def claims_markdown(verdicts: list[ClaimVerdict], *, remarks: bool = True) -> str:
+    """One table row per claim, with or without what is remarked on our own choices."""
+    columns = ["where", "the paper says", "measured", "agrees", *["remark"] * remarks]
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for v in verdicts:
         measured, agrees = in_markdown_cell(v.measured), "yes" if v.agrees else "**no**"
-        lines.append(f"| {v.claim.where} | {v.claim.text} | {measured} | {agrees} | {v.claim.remark} |")
+        cells = [v.claim.where, v.claim.text, measured, agrees, *[v.claim.remark] * remarks]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

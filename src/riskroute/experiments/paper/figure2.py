@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from riskroute.experiments.comparison import COMPARED
 from riskroute.experiments.panels import Panel, PanelSize
+from riskroute.experiments.paper.presets import DEFAULT, PaperChoices
 from riskroute.routing.instances import random_routing_problem
 from riskroute.routing.splits import count_splits
 from riskroute.simulation.environments import Environment
@@ -16,27 +17,42 @@ SIZES = {"a": (4, 4), "b": (5, 4), "c": (6, 6), "d": (6, 8)}
 INSTANCES = 30
 
 
-def figure2_panels(run_size: PanelSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
-    """The four panels, on instance 0."""
-    return [_panel(size, size, 0, run_size, policies) for size in SIZES]
+def figure2_panels(
+    run_size: PanelSize, policies: Sequence[str] = COMPARED, choices: PaperChoices = DEFAULT
+) -> list[Panel]:
+    """The four panels, all on the chosen instance."""
+    return [_panel(size, size, choices.instance, run_size, policies, choices) for size in SIZES]
 
 
-def figure2_instances(run_size: PanelSize, policies: Sequence[str] = COMPARED, count: int = INSTANCES) -> list[Panel]:
+def figure2_instances(
+    run_size: PanelSize,
+    policies: Sequence[str] = COMPARED,
+    choices: PaperChoices = DEFAULT,
+    count: int = INSTANCES,
+) -> list[Panel]:
     """The four problems with ``count`` random instances each; only the end of every run is recorded."""
     return [
-        _panel(f"{size}-{k:02d}", size, k, run_size, policies, checkpoints=1) for size in SIZES for k in range(count)
+        _panel(f"{size}-{k:02d}", size, k, run_size, policies, choices, checkpoints=1)
+        for size in SIZES
+        for k in range(count)
     ]
 
 
 def _panel(
-    name: str, size: str, instance: int, run_size: PanelSize, policies: Sequence[str], checkpoints: int = 100
+    name: str,
+    size: str,
+    instance: int,
+    run_size: PanelSize,
+    policies: Sequence[str],
+    choices: PaperChoices,
+    checkpoints: int = 100,
 ) -> Panel:
     slots, shares = SIZES[size]
     return Panel(
         name,
         f"({size}) {slots} slots, {shares} shares: {count_splits(shares, slots):,} splits",
         Environment(random_routing_problem(shares, slots, instance)),
-        tuple(policies),
+        choices.policies(policies, slots),
         {"panel": size, "slots": slots, "shares": shares, "instance": instance},
         run_size,
         checkpoints,

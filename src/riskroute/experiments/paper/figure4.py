@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from riskroute.experiments.comparison import COMPARED
 from riskroute.experiments.panels import Panel, PanelSize
+from riskroute.experiments.paper.presets import DEFAULT, PaperChoices
 from riskroute.routing.paper_table import SHARES, VENUES, paper_table
 from riskroute.simulation.environments import Environment
 
@@ -13,14 +14,16 @@ READINGS = {"a": "norm-1", "b": "money"}
 """Units per panel: the paper does not say which it used."""
 
 
-def figure4_panels(run_size: PanelSize, policies: Sequence[str] = COMPARED) -> list[Panel]:
+def figure4_panels(
+    run_size: PanelSize, policies: Sequence[str] = COMPARED, choices: PaperChoices = DEFAULT
+) -> list[Panel]:
     """One panel per reading of the table."""
     return [
         Panel(
             name,
             f"({name}) the paper's venues, {SHARES} shares, {units} units",
-            Environment(paper_table(units)),
-            tuple(policies),
+            Environment(paper_table(units, base_variance=choices.table_base_variance)),
+            choices.policies(policies, len(VENUES)),
             {"panel": name, "slots": len(VENUES), "shares": SHARES, "units": units},
             run_size,
         )

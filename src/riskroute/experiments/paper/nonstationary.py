@@ -9,6 +9,7 @@ import numpy as np
 
 from riskroute.arrays import Floats, Integers
 from riskroute.experiments.panels import Panel, PanelSize
+from riskroute.experiments.paper.presets import DEFAULT, PaperChoices
 from riskroute.learning.policies.restart_gse import RestartGse
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
@@ -17,8 +18,11 @@ from riskroute.routing.instances import routing_actions
 from riskroute.seeding import seed_stream
 from riskroute.simulation.environments import PiecewiseStationary, random_changes
 
-SLOTS, SHARES, CHANGES = 4, 4, 5
-"""The paper states none of these; the smallest of its synthetic problems, and a handful of changes."""
+SLOTS, SHARES = 4, 4
+"""The paper states neither; the smallest of its synthetic problems."""
+
+APART = 1000
+"""The pieces of one instance are numbered from this many times its number, so that no two instances share one."""
 
 EXPLORED = 500
 """Rounds of exploration per cycle of `restart-gse`; the paper's rate, T^(2/9), is 12 rounds of 100,000."""
@@ -32,31 +36,37 @@ STORIES = {"restart-gse": EXPLORED, "restart-gse short": None}
 CHECKPOINTS = 1000
 
 
-def nonstationary_environment(horizon: int) -> PiecewiseStationary:
+def nonstationary_environment(horizon: int, choices: PaperChoices = DEFAULT) -> PiecewiseStationary:
     """Coefficients drawn anew at every change."""
-    actions = routing_actions(SHARES, SLOTS)
-    changes = random_changes(horizon, min(CHANGES, horizon - 1), seed=0)
-    return PiecewiseStationary([random_problem(actions, seed) for seed in range(len(changes) + 1)], changes)
+    actions, number = routing_actions(SHARES, SLOTS), choices.changing_instance
+    changes = random_changes(horizon, min(choices.changes, horizon - 1), seed=number)
+    problems = [random_problem(actions, APART * number + piece) for piece in range(len(changes) + 1)]
+    return PiecewiseStationary(problems, changes)
 
 
-def nonstationary_panels(run_size: PanelSize, policies: Sequence[str] = POLICIES) -> list[Panel]:
+def nonstationary_panels(
+    run_size: PanelSize, policies: Sequence[str] = POLICIES, choices: PaperChoices = DEFAULT
+) -> list[Panel]:
     """One set of runs, for both panels of the paper's figure."""
-    world = nonstationary_environment(run_size.horizon)
+    world = nonstationary_environment(run_size.horizon, choices)
     facts = {"panel": "ab", "slots": SLOTS, "shares": SHARES, "changes": list(world.starts[1:])}
     title = f"{SLOTS} slots, {SHARES} shares, {len(world.starts) - 1} changes"
-    chosen: dict[str, str | Policy] = {name: name for name in policies}
+    played = choices.policies(policies, SLOTS)
+    chosen: dict[str, str | Policy] = dict(played) if isinstance(played, dict) else {name: name for name in played}
     if "restart-gse" in chosen:
         chosen["restart-gse"] = RestartGse(budget=EXPLORED)
     return [Panel("a", title, world, chosen, facts, run_size, CHECKPOINTS, "linear")]
 
 
-def nonstationary_story(run_size: PanelSize, label: str = "restart-gse", run: int = 0) -> dict[str, Any]:
+def nonstationary_story(
+    run_size: PanelSize, label: str = "restart-gse", run: int = 0, choices: PaperChoices = DEFAULT
+) -> dict[str, Any]:
     """One run of the paper's policy, segment by segment: where it restarts and explores, and the gap of its rounds.
 
     Returns ``changes``, ``restarts``, ``windows`` of exploration, ``gap_rounds`` (where segments begin, and the end),
     ``gaps``, and how the positive gaps divide, see `_concentration`.
     """
-    world = nonstationary_environment(run_size.horizon)
+    world = nonstationary_environment(run_size.horizon, choices)
     instance = world.stream_name
     policy = RestartGse(budget=STORIES[label]).start(
         world.setting(run_size.horizon), seed_stream(run_size.seed, instance, label, run, "policy")

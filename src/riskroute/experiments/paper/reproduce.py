@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,13 @@ from riskroute.errors import InputError
 from riskroute.experiments.comparison import COMPARED
 from riskroute.experiments.panels import Final, Panel, PanelSize, PanelWriter, panel_average, play_panels
 from riskroute.experiments.paper import autocorrelation, figure2, figure4, nonstationary
+from riskroute.experiments.paper.presets import DEFAULT, PRESETS, PaperChoices
 from riskroute.files import write_json
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
 from riskroute.paper_results import PaperChangeStory, PaperFigureResult
 from riskroute.provenance import provenance_versions
-from riskroute.records import record_from_plain
+from riskroute.records import record_from_plain, record_to_plain
 from riskroute.results import RegretCurve
 from riskroute.simulation.engines import Engine, Finished
 from riskroute.simulation.tasks import TaskCache
@@ -47,6 +48,7 @@ class Experiment:
     panel: str | None
     panels: list[Panel]
     whole: bool
+    choices: PaperChoices = DEFAULT
 
     @property
     def stem(self) -> str:
@@ -103,9 +105,10 @@ def plan_experiments(
     *,
     panel: str | None = None,
     runs: int | None = None,
-    horizon: int = 100_000,
+    horizon: int | None = None,
     seed: int = 0,
     policies: Sequence[str] | None = None,
+    preset: str | PaperChoices = "default",
 ) -> list[Experiment]:
     """Say what is to be played.
 
@@ -117,9 +120,15 @@ def plan_experiments(
         One panel of the paper's figure only, ``a`` to ``e``.
     runs : int, optional
         Runs per policy; if None, 50 for the paper's, fewer for ours (`EXTRA_LINES`), and 1 per instance.
+    horizon : int, optional
+        Rounds per run; those of the preset if None.
     policies : Sequence[str], optional
         Instead of the paper's four and the recommended one.
+    preset : str or PaperChoices
+        What the paper leaves open: one of `PRESETS`, or choices of your own.
     """
+    choices = preset if isinstance(preset, PaperChoices) else PRESETS[one_of("preset", preset, tuple(PRESETS))]
+    horizon = choices.horizon if horizon is None else horizon
     names = list(TITLES) if one_of("experiment", name, (*TITLES, "all")) == "all" else [name]
     whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
     whole_number("seed", seed, minimum=0)
@@ -134,24 +143,24 @@ def plan_experiments(
         run_size = PanelSize(horizon, USUAL_RUNS.get(each, 50), seed, EXTRA_LINES)
         if runs is not None:
             run_size = PanelSize(horizon, runs, seed)
-        panels = _panels(each, run_size, tuple(dict.fromkeys(policies)) if policies else None)
+        panels = _panels(each, run_size, tuple(dict.fromkeys(policies)) if policies else None, choices)
         if panel is not None:
             one_of("panel", panel, tuple(dict.fromkeys("".join(str(one.facts["panel"]) for one in panels))))
             panels = [one for one in panels if panel in str(one.facts["panel"])]
-        found.append(Experiment(each, panel, panels, whole=panel is None and not policies))
+        found.append(Experiment(each, panel, panels, whole=panel is None and not policies, choices=choices))
     return found
 
 
-def _panels(name: str, run_size: PanelSize, policies: tuple[str, ...] | None) -> list[Panel]:
+def _panels(name: str, run_size: PanelSize, policies: tuple[str, ...] | None, choices: PaperChoices) -> list[Panel]:
     if name == "nonstationary":
-        return nonstationary.nonstationary_panels(run_size, policies or nonstationary.POLICIES)
+        return nonstationary.nonstationary_panels(run_size, policies or nonstationary.POLICIES, choices)
     make: dict[str, Callable[..., list[Panel]]] = {
         "figure2": figure2.figure2_panels,
         "figure4": figure4.figure4_panels,
         "autocorrelation": autocorrelation.autocorrelation_panels,
         "instances": figure2.figure2_instances,
     }
-    return make[name](run_size, policies or COMPARED)
+    return make[name](run_size, policies or COMPARED, choices)
 
 
 def reproduce(
@@ -179,20 +188,31 @@ def reproduce(
         yield _write(experiment, digests, configs, table)
 
 
-def _write(
-    experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: PanelWriter
-) -> ExperimentResult:
-    run_size, stem = experiment.panels[0].size, table.target.with_suffix("")
+def experiment_summary(experiment: Experiment, digests: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what is known about a played experiment, as in its JSON file, from the digests of its panels."""
+    run_size, choices = experiment.panels[0].size, experiment.choices
     extra = {}
     if experiment.name == "nonstationary":
         labels = nonstationary.STORIES if "restart-gse" in experiment.panels[0].policies else ()
-        extra = {"stories": {label: nonstationary.nonstationary_story(run_size, label) for label in labels}}
-    summary = {"experiment": experiment.name, "title": TITLES[experiment.name]}
+        stories = {label: nonstationary.nonstationary_story(run_size, label, choices=choices) for label in labels}
+        extra = {"stories": stories}
     facts = {panel.name: {"title": panel.title, **panel.facts} for panel in experiment.panels}
-    panels = {name: facts[name] | digest for name, digest in digests.items()}
+    panels = {name: facts[name] | choices.shown(digest) for name, digest in digests.items()}
+    return _heading(experiment) | extra | {"panels": panels}
+
+
+def _heading(experiment: Experiment) -> dict[str, Any]:
+    return {"experiment": experiment.name, "title": TITLES[experiment.name]}
+
+
+def _write(
+    experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: PanelWriter
+) -> ExperimentResult:
+    stem, choices = table.target.with_suffix(""), experiment.choices
+    left_open = {} if choices == DEFAULT else {"choices": record_to_plain(choices)}
     contents = {
-        "json": summary | extra | {"panels": panels},
-        "config.json": summary | {"versions": provenance_versions(), "panels": configs},
+        "json": experiment_summary(experiment, digests),
+        "config.json": _heading(experiment) | {"versions": provenance_versions()} | left_open | {"panels": configs},
     }
     written = [write_json(stem.with_name(f"{stem.name}.{ending}"), content) for ending, content in contents.items()]
     files = [table.close(), *written]

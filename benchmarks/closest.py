@@ -1,0 +1,268 @@
+"""What the paper must have chosen: a search over everything it leaves open for the most statements that hold.
+
+In stages, each with what the one before found best: (1) the constants of RISE++ and RiskUCB, on a few instances;
+(2) every other choice, one at a time; (3) figure 4 alone, on a whole grid, as it has no instance to choose; (4) the
+instances; (5) the best of them once more with the paper's 50 runs. The setting is one for all experiments, with one
+instance number for the four panels of figure 2. Ends with status 1 if ``--preset closest`` is not what was found.
+``--workers N`` sets the number of processes.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from riskroute.experiments.paper.claims import CLAIMS
+from riskroute.experiments.paper.closest import (
+    DEPENDS,
+    JointTrial,
+    Trial,
+    TrialRunner,
+    as_choices,
+    best_joint_trial,
+    choice_values,
+    statements_about,
+)
+from riskroute.experiments.paper.presets import DEFAULT, PRESETS, REGRETS, PaperChoices
+from riskroute.simulation.engines import Engine
+from timing import leave, print_heading, print_table, progress, quick, say, sized, verdict
+
+HORIZON = sized(100_000, 300)
+FULL_RUNS = sized(50, 2)
+CONSTANT, DELTA = sized((0.01, 0.015, 0.02, 0.025), (0.02,)), sized((None, 0.01, 0.05, 0.1), (0.01,))
+FIRST = {"figure2": range(sized(12, 1)), "autocorrelation": range(sized(4, 1))}
+"""Instances on which the constants are chosen."""
+
+SOME = {"figure2": range(sized(4, 1)), "autocorrelation": range(sized(2, 1))}
+"""Instances on which the other choices are."""
+
+ALL = {"figure2": range(sized(60, 1)), "autocorrelation": range(sized(30, 1)), "nonstationary": range(sized(25, 1))}
+"""Instances among which those of the figures are looked for."""
+
+SCREENED = {"figure2": sized(3, 1), "figure4": sized(5, 1), "autocorrelation": sized(2, 1), "nonstationary": 1}
+"""Runs of a trial before the last stage."""
+
+ONE_AT_A_TIME: dict[str, Sequence[Any]] = {
+    "horizon": sized((30_000, 300_000), ()),
+    "ridge": (1.0,),
+    "explored": (2.0,),
+}
+TABLE: dict[str, Sequence[Any]] = {
+    "horizon": sized((10_000, 30_000, 100_000, 300_000, 1_000_000), (300,)),
+    "delta": sized((None, 0.001, 0.01, 0.1), (0.01,)),
+    "constant": sized((0.005, 0.01, 0.015, 0.02, 0.03), (0.02,)),
+    "table_base_variance": sized((0.1, 1.0, 10.0), (1.0,)),
+}
+CHANGES, FEWER = sized((3, 10), ()), 8
+"""Other numbers of changes, on so many instances."""
+
+CONFIRMED = {"figure2": 5, "autocorrelation": 2, "nonstationary": 2}
+"""Instances that are played with all runs."""
+
+BOOKS = sorted({claim.experiment for claim in CLAIMS} - set(DEPENDS))
+OWN = {"figure2": "instance", "autocorrelation": "correlated_instance", "nonstationary": "changing_instance"}
+NAMES = {
+    "horizon": "rounds of a run",
+    "regret": "regret of a path, or steady: without the noise of its rewards",
+    "constant": "C-hat of RISE++",
+    "ridge": "lambda of RISE++",
+    "delta": "delta of RISE++ and RiskUCB",
+    "explored": "RISE explores so many times slots T^(2/3) rounds",
+    "instance": "instance of figure 2, all panels",
+    "correlated_instance": "instance of the autocorrelation check",
+    "changing_instance": "instance of the changing coefficients",
+    "changes": "number of changes",
+    "table_base_variance": "omega of figure 4",
+}
+
+
+class Search:
+    """The trials so far, and what is best in them."""
+
+    def __init__(self, runner: TrialRunner) -> None:
+        self.runner = runner
+        self.trials: list[Trial] = []
+        self.began = time.perf_counter()
+
+    def add(self, experiment: str, settings: Iterable[PaperChoices], runs: int) -> list[Trial]:
+        """Try an experiment under some settings, with both kinds of regret where they differ."""
+        both = [replace(one, regret=regret) for one in dict.fromkeys(settings) for regret in REGRETS]
+        wanted = both if experiment != "nonstationary" else list(dict.fromkeys(settings))
+        new = self.runner.run(experiment, wanted, runs)
+        self.trials += new
+        seconds = time.perf_counter() - self.began
+        progress(f"{seconds:.0f} s: {len(new)} trials of {experiment}, best {max(len(one.held) for one in new)}")
+        return new
+
+    def screen(self, settings: Sequence[PaperChoices], instances: dict[str, range]) -> list[Trial]:
+        """Try figures 2 and 4 and the autocorrelation under some settings, on some instances."""
+        found = self.add("figure4", settings, SCREENED["figure4"])
+        for name, numbers in instances.items():
+            each = [with_choice(one, OWN[name], number) for one in settings for number in numbers]
+            found += self.add(name, each, SCREENED[name])
+        return found
+
+
+def distinct(trials: Iterable[Trial], names: Sequence[str]) -> dict[tuple[Any, ...], list[Trial]]:
+    """Trials by their values of some choices."""
+    groups: dict[tuple[Any, ...], list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(tuple(trial.choices[name] for name in names), []).append(trial)
+    return groups
+
+
+def best_constants(trials: Sequence[Trial], count: int) -> list[PaperChoices]:
+    """Settings of the shared choices: most statements on the better third of the instances; one kind of regret each."""
+    shared = DEPENDS["instances"]
+
+    def merit(group: Sequence[Trial]) -> float:
+        counts = [
+            sorted((len(one.held) for one in some), reverse=True) for some in distinct_experiments(group).values()
+        ]
+        return sum(statistics.mean(some[: max(len(some) // 3, 1)]) for some in counts)
+
+    groups = distinct(trials, shared)
+    ranked = sorted(groups, key=lambda key: merit(groups[key]), reverse=True)
+    settings = [as_choices(dict(zip(shared, key, strict=True))) for key in ranked]
+    return list({replace(one, regret=DEFAULT.regret): one for one in reversed(settings)}.values())[::-1][:count]
+
+
+def distinct_experiments(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    """Trials by experiment."""
+    parts: dict[str, list[Trial]] = {}
+    for trial in trials:
+        parts.setdefault(trial.experiment, []).append(trial)
+    return parts
+
+
+def search(runner: TrialRunner) -> tuple[Search, JointTrial]:
+    """Return everything tried, and the best setting among those played with all runs."""
+    seek = Search(runner)
+    start = replace(DEFAULT, horizon=HORIZON)
+    grid = [replace(start, constant=constant, delta=delta) for constant, delta in product(CONSTANT, DELTA)]
+    found = seek.screen([start, *grid], FIRST)
+    leaders = best_constants(found, sized(2, 1))
+    others = [with_choice(leaders[0], name, value) for name, values in ONE_AT_A_TIME.items() for value in values]
+    again = seek.screen([leaders[0], *others], SOME)
+    leaders = list(dict.fromkeys([*leaders, *best_constants(again, 1)]))
+    progress(f"best constants: {leaders}")
+    seek.add("figure4", [with_choices(start, dict(zip(TABLE, v, strict=True))) for v in product(*TABLE.values())], 2)
+    screened = {name: seek.add(name, on_instances(name, leaders), SCREENED[name]) for name in OWN}
+    tried = [trial for some in screened.values() for trial in some]
+    leader = as_choices(best_joint_trial(tried).choices)
+    last = seek.add("instances", [leader], 1) + seek.add("figure4", [leader], FULL_RUNS)
+    for name in OWN:
+        last += seek.add(name, leading_instances(name, screened[name], leader), FULL_RUNS)
+    return seek, best_joint_trial(last)
+
+
+def on_instances(name: str, leaders: Sequence[PaperChoices]) -> list[PaperChoices]:
+    """Return the leading settings on every instance of an experiment, without repeating what is the same to it."""
+    plain = [as_choices({field: getattr(one, field) for field in DEPENDS[name]}) for one in leaders]
+    found = [with_choice(one, OWN[name], number) for one in dict.fromkeys(plain) for number in ALL[name]]
+    if name == "nonstationary":
+        found += [replace(one, changes=count) for count in CHANGES for one in found[:FEWER]]
+    return found
+
+
+def with_choice(choices: PaperChoices, name: str, value: Any) -> PaperChoices:
+    """Return a setting with one choice made otherwise."""
+    return with_choices(choices, {name: value})
+
+
+def with_choices(choices: PaperChoices, changed: dict[str, Any]) -> PaperChoices:
+    """Return a setting with some choices made otherwise."""
+    return replace(choices, **changed)
+
+
+def leading_instances(name: str, trials: Sequence[Trial], leader: PaperChoices) -> list[PaperChoices]:
+    """Return a setting on those instances on which most statements held."""
+    shared = [field for field in DEPENDS[name] if field in DEPENDS["instances"]]
+    fitting = [one for one in trials if all(one.choices[field] == getattr(leader, field) for field in shared)]
+    ranked = sorted(fitting, key=lambda one: len(one.held), reverse=True)
+    return [as_choices(one.choices) for one in ranked[: CONFIRMED[name]]]
+
+
+def print_statements(trials: Sequence[Trial], joint: JointTrial) -> None:
+    """Print, for every statement, under which choices it held in how many trials."""
+    say("Where each statement held: of how many settings tried, and with which values")
+    for experiment in DEPENDS:
+        tried = [one for one in trials if one.experiment == experiment]
+        values = choice_values(tried)
+        say(f"\n{experiment}: {len(tried)} settings of {', '.join(name for name in values if len(values[name]) > 1)}")
+        for statement in statements_about(experiment):
+            there = [one for one in tried if statement in one.held]
+            mark = "+" if statement in joint.held else "-"
+            say(f"  {mark} {': '.join(statement)}: {len(there)} of {len(tried)}")
+            if 0 < len(there) < len(tried):
+                held = choice_values(there)
+                words = [
+                    f"{name} {spread(held[name], name)}"
+                    for name in held
+                    if name not in OWN.values() and held[name] != values[name]
+                ]
+                words += [
+                    f"{len(held[name])} of {len(values[name])} instances" for name in held if name in OWN.values()
+                ]
+                if words:
+                    say(f"      only with {'; '.join(words)}" if len(words) > 1 else f"      {words[0]}")
+    say("")
+
+
+def spread(values: Sequence[Any], name: str) -> str:
+    """A few values as a list."""
+    return ", ".join("ours" if value is None else f"{value}" for value in values)
+
+
+def print_best(seek: Search, joint: JointTrial) -> tuple[int, int]:
+    """Print the best setting, how rare its instances are, and what fails; returns how many statements hold of all."""
+    choices = joint.choices
+    rows = [[NAMES[name], name, f"{getattr(DEFAULT, name)}", f"{value}"] for name, value in choices.items()]
+    say("The setting in which most statements hold")
+    print_table(["choice", "name", "ours", "closest"], rows, left=2)
+    for experiment, own in OWN.items():
+        best = next(one for one in joint.trials if one.experiment == experiment)
+        alike = [
+            one
+            for one in seek.trials
+            if one.experiment == experiment
+            and one.runs == SCREENED[experiment]
+            and all(one.choices[n] == best.choices[n] for n in best.choices if n != own)
+        ]
+        enough = {one.choices[own] for one in alike if len(one.held) >= len(best.held)}
+        asked = {one.choices[own] for one in alike}
+        all_of, runs = len(statements_about(experiment)), SCREENED[experiment]
+        rare = f"{len(enough)} of {len(asked)} instances reach that in {runs} run{'s' * (runs > 1)}"
+        say(f"{experiment}: {len(best.held)} of {all_of} statements in {best.runs} runs; {rare}")
+    books = sum(len(statements_about(name)) for name in BOOKS)
+    everything = sum(len(statements_about(name)) for name in DEPENDS) + books
+    say(f"order books: {books} of {books} statements, whatever is chosen\n")
+    say("Statements that fail in it")
+    for experiment in DEPENDS:
+        for statement in statements_about(experiment):
+            if statement not in joint.held:
+                tried = [one for one in seek.trials if one.experiment == experiment]
+                there = sum(statement in one.held for one in tried)
+                say(f"  {': '.join(statement)}: held in {there} of {len(tried)} trials")
+    return len(joint.held) + books, everything
+
+
+def main() -> None:
+    """Search, and compare with the preset."""
+    print_heading("The paper's open choices", ["riskroute", "numpy", "scipy", "numba"])
+    workers = int(sys.argv[sys.argv.index("--workers") + 1]) if "--workers" in sys.argv else None
+    seek, joint = search(TrialRunner(Engine(workers=1 if quick() else workers)))
+    print_statements(seek.trials, joint)
+    held, everything = print_best(seek, joint)
+    same = as_choices(joint.choices) == PRESETS["closest"]
+    say(f"\n{held} of {everything} statements hold; riskroute reproduce all --preset closest is this: {verdict(same)}")
+    leave([], [same])
+
+
+if __name__ == "__main__":
+    main()
