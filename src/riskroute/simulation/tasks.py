@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from riskroute._version import __version__
 from riskroute.files import write_whole
@@ -93,7 +93,7 @@ class Task:
         comparator = self.environment.expected_comparator(rounds)
         episodes: list[Episode] = []
         try:
-            with threadpool_limits(1, "blas"):  # matrices are tiny: threads only wait for each other
+            with _linear_algebra().limit(limits=1):  # matrices are tiny: threads only wait for each other
                 for run in range(self.first, self.last):
                     identity = self.seed, self.label, run
                     one = play_runs(
@@ -106,6 +106,14 @@ class Task:
             if after_run is None or not episodes:
                 raise
         return gather_runs(rounds, episodes, time.perf_counter() - began)
+
+
+@functools.cache
+def _linear_algebra() -> ThreadpoolController:
+    """The libraries that multiply matrices. To look for them takes milliseconds, so that is done once for all tasks."""
+    import scipy.linalg  # noqa: F401  # has a library of its own, which must be loaded by then
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 def split_into_tasks(task: Task) -> list[Task]:
