@@ -178,6 +178,8 @@ def _command(path: str, function: Any) -> str:
     hints = typing.get_type_hints(function, include_extras=True)
     arguments, options = [], []
     for name, parameter in inspect.signature(function).parameters.items():
+        if hints[name] is typer.Context:  # nothing that a user gives
+            continue
         kind, about = typing.get_args(hints[name])
         required = parameter.default is parameter.empty
         row = [_type_words(kind), "required" if required else _typed(parameter.default), about.help]
