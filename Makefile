@@ -16,7 +16,7 @@ export MPLCONFIGDIR    := $(CACHE)/matplotlib
 export DASK_CONFIG     := $(CACHE)/dask
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo live-demo browser check test thorough coverage crash bench evidence reproduction closest reference docs readme clean
+.PHONY: help demo live-demo browser check check-and-collect test thorough coverage crash bench evidence reproduction closest reference docs readme clean
 .DEFAULT_GOAL := help
 
 help:
@@ -74,9 +74,9 @@ test: $(VENV)/.installed-dev
 	$(PYTEST) tests/$(ROOM) src/riskroute/$(ROOM)
 endif
 else
-# Kernels are compiled beside the checks that read the code, so that workers do not all compile them.
+# Kernels and assertions are compiled beside the checks that read the code, so that workers do not all compile them.
 test: $(VENV)/.installed-dev
-	@$(MAKE) --no-print-directory -j 2 check $(COMPILED)
+	@$(MAKE) --no-print-directory -j 2 check-and-collect $(COMPILED)
 	$(PYTEST) $(PYTESTFLAGS)
 endif
 
@@ -85,6 +85,16 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Not side by side: the two together take as long as compiling.
+check-and-collect: check
+	@$(MAKE) --no-print-directory $(COLLECTED)
+
+COLLECTED := $(CACHE)/.collected
+$(COLLECTED): $(shell find src tests benchmarks -name '*.py') $(VENV)/.installed-dev
+	@mkdir -p $(CACHE)
+	@$(BIN)/python -m pytest --collect-only -q > $(CACHE)/collected.txt || { cat $(CACHE)/collected.txt; exit 1; }
+	@touch $@
 
 COMPILED := $(NUMBA_CACHE_DIR)/.compiled
 $(COMPILED): $(shell find src tests/support/compile_kernels.py -name '*.py') $(VENV)/.installed-dev

@@ -173,7 +173,9 @@ def test_the_concepts_show_every_picture(script: ModuleType) -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-@pytest.mark.parametrize("picture", ["concept-risk.png", "concept-market.png"])
+@pytest.mark.parametrize(
+    "picture", ["concept-risk.png", pytest.param("concept-market.png", marks=pytest.mark.thorough)]
+)
 def test_pictures_are_what_their_script_draws(script: ModuleType, picture: str, tmp_path: Path) -> None:
     """All but one pixel in a thousand agree: one split or line that moves is several times that."""
     from matplotlib.image import imread

@@ -77,6 +77,7 @@ def test_the_sdist_holds_what_the_tests_need(built: Path) -> None:
     assert not [name for name in names if "__pycache__" in name or name.startswith(("out/", ".cache/", ".venv/"))]
 
 
+@pytest.mark.thorough
 def test_the_wheel_runs_where_it_is_installed(built: Path, tmp_path: Path) -> None:
     """Kernels are not compiled, which would take most of a minute; that they give the same is tested elsewhere."""
     (wheel,) = built.glob("*.whl")

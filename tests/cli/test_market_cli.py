@@ -220,7 +220,9 @@ def test_helps_teach(capsys: pytest.CaptureFixture[str]) -> None:
         assert "Example" in said(capsys, name, "--help")
 
 
-@pytest.mark.parametrize("name", ["figure1", "figure3", "figure5", "table"])
+@pytest.mark.parametrize(
+    "name", ["figure3", "table", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("figure1", "figure5"))]
+)
 def test_figures_are_made_from_given_books(
     name: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

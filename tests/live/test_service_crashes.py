@@ -84,6 +84,7 @@ def test_a_router_learns_the_same_whatever_goes_wrong(quick_folder: Path, surviv
     survived("kill -9 of a router that learns, with bad reports", kills)
 
 
+@pytest.mark.thorough  # tests/cli/test_live_demo.py kills the real command too, between orders
 def test_the_real_command_is_killed_from_outside_and_goes_on(tmp_path: Path, survived: Survived) -> None:
     """`riskroute live serve`, killed at its k-th system call that writes, and started again."""
     strace = shutil.which("strace")

@@ -68,6 +68,7 @@ def order(key: str) -> dict[str, object]:
     return made
 
 
+@pytest.mark.thorough  # tests/cli/test_live_demo.py kills the same command, and test_service_crashes.py at every write
 def test_nothing_answered_is_lost_when_the_service_is_killed(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     answers = {}

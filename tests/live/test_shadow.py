@@ -98,7 +98,7 @@ def waited(dark_days: list[MarketDay]) -> BacktestResult:
     return run_backtest("dark", dark_days[:1], config, engine=HERE)
 
 
-@pytest.mark.parametrize("router", WAITING)
+@pytest.mark.parametrize("router", [pytest.param(WAITING[0], marks=pytest.mark.thorough), WAITING[1]])
 def test_shadow_mode_reports_the_saving_of_the_backtest_for_orders_that_wait_too(
     waited: BacktestResult, router: str
 ) -> None:

@@ -20,7 +20,10 @@ from riskroute.live.orders import NANO
 from riskroute.live.recovery import replay
 from service_processes import ServiceProcess, write_config
 
-pytestmark = pytest.mark.crash
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.thorough,  # four processes; what it rests on is tried on the log itself, in test_log_postgres.py
+]
 
 Survived = Callable[[str, int], None]
 LEASE_SECONDS = 2.0

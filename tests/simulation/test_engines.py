@@ -336,6 +336,7 @@ def test_an_interrupt_leaves_finished_tasks_and_a_hint(tmp_path: Path) -> None:
     assert finished(tmp_path) > 0
 
 
+@pytest.mark.thorough  # the interrupt above goes the same way, a second later
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_workers_start_is_as_quiet(tmp_path: Path) -> None:
     process = reproduced(tmp_path, *SLOW)

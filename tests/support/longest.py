@@ -10,7 +10,6 @@ LONGEST = (
     "test_service_crashes.py",
     "test_readme.py",
     "test_public_calls.py",
-    "test_takeover.py",
     "test_many_slots.py",
     "test_policies.py",
     "test_fuzz_market.py",

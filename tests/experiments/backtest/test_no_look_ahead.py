@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,6 +67,18 @@ def plans_and_costs(name: str, day: TradingDay) -> tuple[list[dict[str, Any]], l
     return plans, [done.cost for done in play_day(router, day).executed]
 
 
+@pytest.fixture(scope="module")
+def twice(dark_days: list[MarketDay]) -> Callable[[float], tuple[TradingDay, TradingDay]]:
+    """The day as it was and as it might have gone on, for orders of a horizon: made once for all routers."""
+
+    @cache
+    def make(horizon: float) -> tuple[TradingDay, TradingDay]:
+        day = quiet(dark_days[0], horizon)
+        return day, garbled(day, int(day.orders.times[LAST]))
+
+    return make
+
+
 @pytest.mark.parametrize(
     ("name", "horizon"),
     [
@@ -73,11 +87,11 @@ def plans_and_costs(name: str, day: TradingDay) -> tuple[list[dict[str, Any]], l
     ],
 )
 def test_what_comes_after_a_decision_changes_no_plan_up_to_it(
-    name: str, horizon: float, dark_days: list[MarketDay]
+    name: str, horizon: float, twice: Callable[[float], tuple[TradingDay, TradingDay]]
 ) -> None:
-    day = quiet(dark_days[0], horizon)
+    day, changed = twice(horizon)
     plans, costs = plans_and_costs(name, day)
-    others, other_costs = plans_and_costs(name, garbled(day, int(day.orders.times[LAST])))
+    others, other_costs = plans_and_costs(name, changed)
     assert plans[: LAST + 1] == others[: LAST + 1]
     assert costs[-10:] != other_costs[-10:]  # it did change
 
