@@ -36,6 +36,8 @@ def whole_number(name: str, value: Any, *, minimum: int = 1, maximum: int | None
     ...
     riskroute.errors.InputError: shares must be a positive integer, was -3
     """
+    if type(value) is int and value >= minimum and (maximum is None or value <= maximum):
+        return value
     expected = {0: "a non-negative integer", 1: "a positive integer"}.get(minimum, f"an integer of at least {minimum}")
     try:
         number = operator.index(value)
