@@ -198,8 +198,8 @@ class Engine(EngineThread):
         self._pump_here()
         return answer
 
-    def report(self, *reports: ExecutionReport) -> None:
-        """Book what a venue says."""
+    def book(self, reports: list[ExecutionReport]) -> None:
+        """Book what venues say."""
         with self._lock:
             if self._closed or self.failed:
                 return  # it will be asked for again

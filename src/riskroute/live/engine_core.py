@@ -24,6 +24,7 @@ from riskroute.live.orders import (
     Accepted,
     AnyEvent,
     ChildOrder,
+    ExecutionReport,
     Halted,
     ParentOrder,
     Planned,
@@ -90,7 +91,8 @@ class EngineCore:
         self._started = self._closed = False
         self._last: Future[list[int]] | None = None
         self._thread: threading.Thread | None = None
-        self._wake = threading.Event()
+        self._inbox: queue.SimpleQueue[Callable[[], None] | Sequence[ExecutionReport]] = queue.SimpleQueue()
+        """What wakes the thread that serves: calls to make, and reports, which may be none."""
         self._worker: Executor | None = None
         self._refitting = False
         self._snapshot_at = 0
@@ -177,7 +179,7 @@ class EngineCore:
         if sends:
             self._outbox.put(sends)
         if outside:
-            self._wake.set()
+            self._wake()
 
     def _halt_slow(self) -> None:
         with self._lock:
@@ -195,7 +197,7 @@ class EngineCore:
         while not self.failed:
             if until is not None and self.monotonic() >= until:
                 self._send(children)
-                self._wake.set()
+                self._wake()
                 return
             try:
                 some = self._outbox.get_nowait() if self._urgent.empty() else self._urgent.get_nowait()
@@ -353,7 +355,11 @@ class EngineCore:
     def _wake_up(self) -> None:
         """Do what there is to do: here, or in the thread that serves."""
         self._pump_here()
-        self._wake.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake the thread that serves."""
+        self._inbox.put(())
 
 
 def _nobody(written: Future[list[int]]) -> None:

@@ -1,16 +1,25 @@
-"""The thread of an engine: it does what is durable, looks at the clock, and brings a log that failed back to life."""
+"""The thread of an engine: orders, reports and what is durable have their turns in it, and the clock between them.
+
+One thread does nearly all there is to do, so that threads seldom wait for each other. What came in since its last turn
+it takes together.
+"""
 
 from __future__ import annotations
 
+import queue
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from riskroute.live.engine_core import LOGGER
 from riskroute.live.engine_life import EngineLife
-from riskroute.live.orders import NANO
+from riskroute.live.orders import NANO, ExecutionReport
 
 REVIVE_SECONDS = 0.5
 """A log that could not be written is tried again so often."""
+
+TURN = NANO // 200
+"""Calls that wait are made for so many nanoseconds, before reports are booked and children sent."""
 
 
 class EngineThread(EngineLife, ABC):
@@ -20,15 +29,29 @@ class EngineThread(EngineLife, ABC):
     def tick(self) -> None:
         """Do what is due by the clock."""
 
+    @abstractmethod
+    def book(self, reports: list[ExecutionReport]) -> None:
+        """Book what venues say."""
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Let the thread that serves make a call, after those that it was given before; it must not raise."""
+        self._inbox.put(call)
+
+    def report(self, *reports: ExecutionReport) -> None:
+        """Book what a venue says: at once, or in the next turn of the thread that serves."""
+        if self._thread is None:
+            self.book(list(reports))
+        else:
+            self._inbox.put(reports)
+
     def serve(self, every: float = 0.02) -> None:
-        """Pump and tick in a thread of its own, until `close`."""
+        """Do everything in a thread of its own, until `close`."""
 
         def run() -> None:
             tried = self.monotonic()
             while not self._closed:
-                self._wake.wait(every)
-                self._wake.clear()
                 try:
+                    self._take(every)
                     self._renew()
                     self.pump()
                     self.tick()
@@ -42,10 +65,29 @@ class EngineThread(EngineLife, ABC):
         self._thread = threading.Thread(target=run, name="riskroute engine", daemon=True)
         self._thread.start()
 
+    def _take(self, seconds: float) -> None:
+        """Wait for something to do; make the calls that came, and book all reports that came at once."""
+        reports: list[ExecutionReport] = []
+        try:
+            one = self._inbox.get(timeout=seconds)
+            until = self.monotonic() + TURN
+            while True:
+                if callable(one):
+                    one()
+                else:
+                    reports += one
+                if self.monotonic() >= until or not self._urgent.empty():
+                    break
+                one = self._inbox.get_nowait()
+        except queue.Empty:
+            pass
+        if reports:
+            self.book(reports)
+
     def close(self) -> None:
         """Stop; open children stay where they are, and are asked for at the next start."""
         self._closed = True
-        self._wake.set()
+        self._wake()
         if self._thread is not None:
             self._thread.join()
         for gateway in self.gateways.values():
