@@ -43,6 +43,9 @@ PUMP = NANO // 20
 
 LOGGER = logging.getLogger("riskroute.live")
 
+OVERDUE = 10
+"""A snapshot waits for a quiet moment, until it is due so many times over."""
+
 MOST_SENDS = 64
 """Children that are handed to their venues together, at most."""
 
@@ -334,8 +337,10 @@ class EngineCore:
         else:
             self._worker.submit(job).add_done_callback(came)
 
-    def _snapshot(self) -> None:
-        if self._last is None or not self.snapshot_every or self.state.events - self._snapshot_at < self.snapshot_every:
+    def _snapshot(self, *, quiet: bool) -> None:
+        """Take a snapshot if one is due: it holds all orders of two days, and nothing is written while it is saved."""
+        every = self.snapshot_every if quiet else OVERDUE * self.snapshot_every
+        if self._last is None or not every or self.state.events - self._snapshot_at < every:
             return
         self._snapshot_at = self.state.events
         save = snapshot_saver(self.log, self.state, self.learner, self._last)

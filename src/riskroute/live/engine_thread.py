@@ -26,8 +26,8 @@ class EngineThread(EngineLife, ABC):
     """An engine that may be served by a thread of its own."""
 
     @abstractmethod
-    def tick(self) -> None:
-        """Do what is due by the clock."""
+    def tick(self, *, quiet: bool = True) -> None:
+        """Do what is due by the clock; ``quiet`` says that there is nothing else to do."""
 
     @abstractmethod
     def book(self, reports: list[ExecutionReport]) -> None:
@@ -51,10 +51,10 @@ class EngineThread(EngineLife, ABC):
             tried = self.monotonic()
             while not self._closed:
                 try:
-                    self._take(every)
+                    busy = self._take(every)
                     self._renew()
                     self.pump()
-                    self.tick()
+                    self.tick(quiet=not busy)
                     if self.failed and self.monotonic() >= tried + REVIVE_SECONDS * NANO:
                         self.revive()
                         tried = self.monotonic()
@@ -65,24 +65,31 @@ class EngineThread(EngineLife, ABC):
         self._thread = threading.Thread(target=run, name="riskroute engine", daemon=True)
         self._thread.start()
 
-    def _take(self, seconds: float) -> None:
-        """Wait for something to do; make the calls that came, and book all reports that came at once."""
-        reports: list[ExecutionReport] = []
+    def _take(self, seconds: float) -> bool:
+        """Wait for something to do; make the calls that came, and book all reports that came at once.
+
+        Returns whether anything came.
+        """
         try:
             one = self._inbox.get(timeout=seconds)
-            until = self.monotonic() + TURN
-            while True:
-                if callable(one):
-                    one()
-                else:
-                    reports += one
-                if self.monotonic() >= until or not self._urgent.empty():
-                    break
-                one = self._inbox.get_nowait()
         except queue.Empty:
-            pass
+            return False
+        reports: list[ExecutionReport] = []
+        until = self.monotonic() + TURN
+        while True:
+            if callable(one):
+                one()
+            else:
+                reports += one
+            if self.monotonic() >= until or not self._urgent.empty():
+                break
+            try:
+                one = self._inbox.get_nowait()
+            except queue.Empty:
+                break
         if reports:
             self.book(reports)
+        return True
 
     def close(self) -> None:
         """Stop; open children stay where they are, and are asked for at the next start."""
