@@ -264,9 +264,11 @@ def true_or_false(name: str, value: Any) -> bool:
     ...
     riskroute.errors.InputError: corrected must be True or False, was 1
     """
+    if value is True or value is False:
+        return value
     import numpy as np
 
-    if not isinstance(value, bool | np.bool):
+    if not isinstance(value, np.bool):
         raise InputError(f"{name} must be True or False, was {described(value)}")
     return bool(value)
 
