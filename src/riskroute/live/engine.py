@@ -159,9 +159,10 @@ class Engine(EngineThread):
 
     # doors
 
-    def submit(self, order: ParentOrder) -> Future[Decision]:
+    def submit(self, order: ParentOrder, answer: Future[Decision] | None = None) -> Future[Decision]:
         """Accept an order; its decision comes once it is durable. The same order again gets the same decision.
 
+        A new order is answered by the future that is given, if one is.
         Raises `InputError` for an order that makes no sense or has the key of another, and `RefusedError` for one that
         is not accepted now.
         """
@@ -187,7 +188,7 @@ class Engine(EngineThread):
                 if decision.consulted:
                     self._put(Declined(at=now, order=order, plan=decision.plan, reason=refusal))
                 raise RefusedError(refusal)
-            answer: Future[Decision] = Future()
+            answer = answer or Future()
             self._answers[order.key] = answer
             self._put(
                 Accepted(at=now, order=order, decision=decision, children=children, digest=digest),

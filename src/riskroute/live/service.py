@@ -236,32 +236,33 @@ class Service:
 
     def submit(self, order: OrderIn) -> Future[Decision]:
         """Hand an order to the engine's thread; the decision, or the reason why there is none, comes later."""
-        return self._at_the_desk(lambda: self._accepted(order))
+        return self._in_turn(lambda answer: self._accepted(order, answer))
 
     def shadow(self, given: ShadowIn) -> Future[Judged | None]:
         """Hand an order that another router has executed to the engine's thread."""
-        return self._at_the_desk(lambda: self._watched(given))
+        return self._in_turn(lambda _: self._watched(given))
 
     def told(self, quotes: QuotesIn) -> Future[int]:
         """Hand books and trades to the engine's thread, which takes them before the orders that come after them."""
 
-        def taken() -> Future[int]:
-            done: Future[int] = Future()
+        def taken(done: Future[int]) -> Future[int]:
             done.set_result(self.quote(quotes))
             return done
 
-        return self._at_the_desk(taken)
+        return self._in_turn(taken)
 
-    def _at_the_desk(self, door: Callable[[], Future[Value]]) -> Future[Value]:
+    def _in_turn(self, door: Callable[[Future[Value]], Future[Value]]) -> Future[Value]:
+        """What a door returns that the engine's thread goes through; it may answer by the future that it is given."""
         answer: Future[Value] = Future()
 
         def work() -> None:
             try:
-                given = door()
+                given = door(answer)
             except Exception as error:  # whatever it is, somebody waits for it
                 answer.set_exception(error)
             else:
-                given.add_done_callback(lambda done: _pass_on(done, answer))
+                if given is not answer:
+                    given.add_done_callback(lambda done: _pass_on(done, answer))
 
         if self._closing.is_set():
             answer.set_exception(HaltedError("the service must be running, is about to stop"))
@@ -269,7 +270,7 @@ class Service:
             self.engine.call_soon(work)
         return answer
 
-    def _accepted(self, order: OrderIn) -> Future[Decision]:
+    def _accepted(self, order: OrderIn, answer: Future[Decision]) -> Future[Decision]:
         if self.config.mode == "shadow":
             raise StateError("mode must be live for orders, was shadow: send what was done to /shadow/orders")
         engine = self.engine
@@ -281,10 +282,10 @@ class Service:
             raise HaltedError(f"trading is halted: {engine.state.halted}")
         if not engine.ready:
             raise HaltedError(f"the router is not ready: {engine.failed or 'venues are being asked for old children'}")
-        answer = engine.submit(made)
+        given = engine.submit(made, answer)
         if order.quotes:
             self.board.put(made.symbol, made.quotes)
-        return answer
+        return given
 
     def _with_flows(self, order: ParentOrder, now: int) -> ParentOrder:
         """The order with what traded lately at the venues, as routers know it from backtests; what it brings counts."""
