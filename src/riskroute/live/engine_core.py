@@ -26,6 +26,7 @@ from riskroute.live.orders import (
     ChildOrder,
     ExecutionReport,
     Halted,
+    Intended,
     ParentOrder,
     Planned,
     Reported,
@@ -59,6 +60,9 @@ _KINDS: dict[type, str] = {kind: kind.__name__.lower() for kind in get_args(AnyE
 _OUTSIDE = frozenset((Send, Cancel, Query))
 _AWAITED_BY_NOBODY = frozenset((Sent, Withheld, Reported, Settled))
 """Events that may be written a little later: venues are asked for what a crash takes of them."""
+
+_HARMLESS = frozenset((Accepted, Intended, Sent, Settled))
+"""Events that change nothing for which trading is halted: the day's cost, rejects, unknown children."""
 
 
 class EngineCore:
@@ -144,7 +148,7 @@ class EngineCore:
                     self.learner.settle(self.state.events, effect.outcome)
                 elif isinstance(effect, Alert) and not self.state.halted:
                     todo.append(Halted(at=event.at, reason=effect.reason, by="book"))
-            if not self.state.halted and (reason := automatic_halt(self.limits, self.state)):
+            if kind not in _HARMLESS and not self.state.halted and (reason := automatic_halt(self.limits, self.state)):
                 todo.append(Halted(at=event.at, reason=reason, by="limits"))
             if isinstance(event, Halted):
                 todo.extend(Next(key) for key in self.state.unsettled)
@@ -373,6 +377,8 @@ def _nobody(written: Future[list[int]]) -> None:
 
 def _key(event: AnyEvent) -> str:
     """What must not be in the log twice."""
-    if isinstance(event, Accepted | Shadowed):
+    if isinstance(event, Accepted):
         return event.order.key
-    return event.outcome.parent if isinstance(event, Settled) else ""
+    if isinstance(event, Settled):
+        return event.outcome.parent
+    return event.order.key if isinstance(event, Shadowed) else ""
