@@ -21,6 +21,9 @@ REVIVE_SECONDS = 0.5
 TURN = NANO // 200
 """Calls that wait are made for so many nanoseconds, before reports are booked and children sent."""
 
+TICK = NANO // 500
+"""While there is something to do, the clock is looked at after so many nanoseconds."""
+
 
 class EngineThread(EngineLife, ABC):
     """An engine that may be served by a thread of its own."""
@@ -48,14 +51,17 @@ class EngineThread(EngineLife, ABC):
         """Do everything in a thread of its own, until `close`."""
 
         def run() -> None:
-            tried = self.monotonic()
+            tried = ticked = self.monotonic()
             while not self._closed:
                 try:
                     busy = self._take(every)
-                    self._renew()
                     self.pump()
+                    if busy and self.monotonic() < ticked + TICK:
+                        continue
+                    self._renew()
                     self.tick(quiet=not busy)
-                    if self.failed and self.monotonic() >= tried + REVIVE_SECONDS * NANO:
+                    ticked = self.monotonic()
+                    if self.failed and ticked >= tried + REVIVE_SECONDS * NANO:
                         self.revive()
                         tried = self.monotonic()
                 except Exception as error:  # nothing may go on if this thread does not
