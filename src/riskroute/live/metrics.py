@@ -12,24 +12,25 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from riskroute.live.orders import NANO
 from riskroute.live.service import Service
 
-_BUCKETS = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)
+BUCKETS = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)
+"""Seconds up to which times are counted together."""
 
 
 class Times:
     """Counts times by how long they were; one thread counts, which takes a tenth of what it takes if any may."""
 
     def __init__(self) -> None:
-        self._counts = [0] * (len(_BUCKETS) + 1)
+        self._counts = [0] * (len(BUCKETS) + 1)
         self._total = 0.0
 
     def observe(self, seconds: float) -> None:
         """Count a time."""
-        self._counts[bisect_left(_BUCKETS, seconds)] += 1
+        self._counts[bisect_left(BUCKETS, seconds)] += 1
         self._total += seconds
 
     def family(self, name: str, text: str) -> Metric:
         """All of them, as Prometheus counts: those of at most so many seconds."""
-        buckets = zip((*map(str, _BUCKETS), "+Inf"), accumulate(self._counts), strict=True)
+        buckets = zip((*map(str, BUCKETS), "+Inf"), accumulate(self._counts), strict=True)
         return HistogramMetricFamily(name, text, buckets=list(buckets), sum_value=self._total)
 
 

@@ -22,7 +22,7 @@ COLLECT_AFTER = (100_000, 20, 100)
 
 
 @contextmanager
-def _rare_collection() -> Iterator[None]:
+def rare_collection() -> Iterator[None]:
     """Search for cycles rarely, and not in what is there already.
 
     Records have none, and there are many: looking through them all the time took a third of the processor.
@@ -82,7 +82,7 @@ def serve(service: Service, on_started: Callable[[], None]) -> bool:
     )
     server = _Server(config, service, on_started)
     try:
-        with _rare_collection():
+        with rare_collection():
             server.run()
     except SystemExit:
         return False
