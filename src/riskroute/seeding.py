@@ -34,7 +34,7 @@ def seed_stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
 
 
 def seeded_uniform(seed: int, *identity: str | int) -> float:
-    """One draw from the uniform distribution on (0, 1] for ``identity``: a stream takes thirty times as long to begin.
+    """One draw from the uniform distribution on (0, 1] for ``identity``: quicker than a stream, where one is enough.
 
     Examples
     --------

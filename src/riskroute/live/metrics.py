@@ -17,7 +17,7 @@ BUCKETS = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)
 
 
 class Times:
-    """Counts times by how long they were; one thread counts, which takes a tenth of what it takes if any may."""
+    """Counts times by how long they were; one thread at a time counts, so that no lock is needed for every order."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(BUCKETS) + 1)

@@ -25,7 +25,7 @@ COLLECT_AFTER = (100_000, 20, 100)
 def rare_collection() -> Iterator[None]:
     """Search for cycles rarely, and not in what is there already.
 
-    Records have none, and there are many: looking through them all the time took a third of the processor.
+    Records have none, and there are many: looking through them all the time takes a large part of every order's time.
     """
     before = gc.get_threshold()
     gc.collect()
