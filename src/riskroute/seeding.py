@@ -29,10 +29,24 @@ def seed_stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
     >>> bool((a.generate_state(2) == b.generate_state(2)).any())
     False
     """
-    text = "\x1f".join(f"{type(part).__name__}:{part}" for part in identity)
-    digest = hashlib.sha256(text.encode()).digest()
-    key = tuple(int(word) for word in np.frombuffer(digest[:16], dtype="<u4"))
+    key = tuple(int(word) for word in np.frombuffer(_digest(identity)[:16], dtype="<u4"))
     return np.random.SeedSequence(whole_number("seed", seed, minimum=0), spawn_key=key)
+
+
+def seeded_uniform(seed: int, *identity: str | int) -> float:
+    """One draw from the uniform distribution on (0, 1] for ``identity``: quicker than a stream, where one is enough.
+
+    Examples
+    --------
+    >>> round(seeded_uniform(1, "pool", 7), 4), round(seeded_uniform(2, "pool", 7), 4)
+    (0.3716, 0.459)
+    """
+    return (int.from_bytes(_digest((seed, *identity))[:8]) + 1) / 2.0**64
+
+
+def _digest(identity: tuple[str | int, ...]) -> bytes:
+    """Hash of an identity; 7 and "7" are two."""
+    return hashlib.sha256("\x1f".join([f"{type(part).__name__}:{part}" for part in identity]).encode()).digest()
 
 
 def checked_seed(rng: np.random.Generator) -> np.random.Generator:

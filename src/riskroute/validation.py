@@ -36,6 +36,8 @@ def whole_number(name: str, value: Any, *, minimum: int = 1, maximum: int | None
     ...
     riskroute.errors.InputError: shares must be a positive integer, was -3
     """
+    if type(value) is int and value >= minimum and (maximum is None or value <= maximum):
+        return value
     expected = {0: "a non-negative integer", 1: "a positive integer"}.get(minimum, f"an integer of at least {minimum}")
     try:
         number = operator.index(value)
@@ -262,9 +264,11 @@ def true_or_false(name: str, value: Any) -> bool:
     ...
     riskroute.errors.InputError: corrected must be True or False, was 1
     """
+    if value is True or value is False:
+        return value
     import numpy as np
 
-    if not isinstance(value, bool | np.bool):
+    if not isinstance(value, np.bool):
         raise InputError(f"{name} must be True or False, was {described(value)}")
     return bool(value)
 

@@ -117,10 +117,10 @@ class Hazards:
 
         A trial that reached everything was cut off: no end was seen. Units beyond the last edge are left out.
         """
-        events, passed = trial_exposure(self.edges, tried, reached)
+        tried = whole_number("tried", tried, minimum=0)
+        reached = whole_number("reached", reached, minimum=0, maximum=tried)
         weight = real_number("weight", weight, minimum=0)
-        self.events += weight * events
-        self.at_risk += weight * passed
+        _expose(self.edges, tried, reached, weight, self.events, self.at_risk)
         self.trials += weight
 
     def discount(self, factor: float) -> None:
@@ -241,7 +241,7 @@ def trial_exposure(edges: Integers, tried: int, reached: int) -> tuple[Vector, V
     tried = whole_number("tried", tried, minimum=0)
     reached = whole_number("reached", reached, minimum=0, maximum=tried)
     events, at_risk = np.zeros(len(edges)), np.zeros(len(edges))
-    _expose(edges, tried, reached, events, at_risk)
+    _expose(edges, tried, reached, 1.0, events, at_risk)
     return events, at_risk
 
 
@@ -299,15 +299,16 @@ def capped_moments(tails: Floats) -> tuple[Floats, Floats]:
 
 
 @njit(cache=True)
-def _expose(edges: Integers, tried: int, reached: int, events: Vector, at_risk: Vector) -> None:
+def _expose(edges: Integers, tried: int, reached: int, weight: float, events: Vector, at_risk: Vector) -> None:
+    """Add a trial, counted ``weight`` times, to the ends seen and the units at risk."""
     last = min(reached + 1, tried)  # the last unit of which something was learned
     below = 0
     for b in range(len(edges)):
         if last <= below:
             break
-        at_risk[b] = min(last, edges[b]) - below
+        at_risk[b] += weight * (min(last, edges[b]) - below)
         if reached < tried and below < last <= edges[b]:
-            events[b] = 1.0
+            events[b] += weight
         below = edges[b]
 
 

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from riskroute.errors import RiskrouteError
-from riskroute.live.http import Answer, Call, answer_json, endpoint, on_error, on_http_error, waited
+from riskroute.live.http import Answer, Call, Endpoint, answer_json, on_http_error, waited
 from riskroute.live.metrics import Metrics
 from riskroute.live.page import page_routes
 from riskroute.live.service import LOGGER, Service
@@ -126,12 +125,12 @@ def make_app(service: Service) -> Starlette:
         return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     routes = [
-        Route(path, endpoint(service, scope, answer), methods=[method])
-        for method, path, scope, answer in (*ADDRESSES, ("GET", "/metrics", "read", get_metrics))
+        Route(path, Endpoint(service, right, answer), methods=[method])
+        for method, path, right, answer in (*ADDRESSES, ("GET", "/metrics", "read", get_metrics))
     ]
-    handlers: dict[Any, Any] = {HTTPException: on_http_error, Exception: on_error}
+    handlers: dict[Any, Any] = {HTTPException: on_http_error}
     app = _App(
-        endpoint(service, "trade", post_order),
+        Endpoint(service, "trade", post_order),
         routes=[*routes, *page_routes(service)],
         lifespan=_life(service, metrics),
         exception_handlers=handlers,
@@ -143,20 +142,15 @@ def make_app(service: Service) -> Starlette:
 class _App(Starlette):
     """An application in which new orders go straight to their address: what others pass through takes as long."""
 
-    def __init__(self, order: Callable[[Request], Awaitable[Response]], **more: Any) -> None:
+    def __init__(self, orders: Endpoint, **more: Any) -> None:
         super().__init__(**more)
-        self._order = order
+        self._orders = orders
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != "/orders" or scope["method"] != "POST":
+        if scope["type"] == "http" and scope["path"] == "/orders" and scope["method"] == "POST":
+            await self._orders(scope, receive, send)
+        else:
             await super().__call__(scope, receive, send)
-            return
-        request = Request(scope, receive)
-        try:
-            response = await self._order(request)
-        except Exception as error:
-            response = await on_error(request, error)
-        await response(scope, receive, send)
 
 
 def _life(service: Service, metrics: Metrics) -> Any:

@@ -28,7 +28,7 @@ class Execution(msgspec.Struct, array_like=True, gc=False):
     counts: bool = True
 
 
-class ChildState(msgspec.Struct, array_like=True):
+class ChildState(msgspec.Struct, array_like=True, gc=False):
     """A child order and what is known of it.
 
     ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` says how it was done.
@@ -57,7 +57,7 @@ class ChildState(msgspec.Struct, array_like=True):
         return self.status == "done"
 
 
-class ParentState(msgspec.Struct, array_like=True):
+class ParentState(msgspec.Struct, array_like=True, gc=False):
     """An order and what is known of it; ``closing`` once it is past its deadline, ``marked`` once it is given up.
 
     Its outcome is kept until it is written down.

@@ -9,6 +9,7 @@ import math
 import os
 import secrets
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -198,8 +199,7 @@ class LiveConfig(_Section):
     @property
     def part(self) -> tuple[int, int]:
         """Which partition this is, from 1 on, and of how many."""
-        one, _, all_of_them = self.partition.partition("/")
-        return int(one), int(all_of_them)
+        return _part(self.partition)
 
     @property
     def stream(self) -> str:
@@ -214,7 +214,14 @@ class LiveConfig(_Section):
 
     def partition_of(self, symbol: str) -> int:
         """Which partition trades a symbol, from 1 on: the same in all processes, for any list of symbols."""
-        return int.from_bytes(hashlib.blake2b(symbol.encode(), digest_size=8).digest()) % self.part[1] + 1
+        parts = self.part[1]
+        return int.from_bytes(hashlib.blake2b(symbol.encode(), digest_size=8).digest()) % parts + 1 if parts > 1 else 1
+
+
+@lru_cache
+def _part(partition: str) -> tuple[int, int]:
+    one, _, all_of_them = partition.partition("/")
+    return int(one), int(all_of_them)
 
 
 def _is_loopback(host: str) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 import math
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
@@ -23,15 +22,13 @@ from riskroute.live.archive import archived_order
 from riskroute.live.book_state import BookState, Next
 from riskroute.live.children import Quotes
 from riskroute.live.desk import Desk
-from riskroute.live.engine_core import LOGGER
-from riskroute.live.engine_life import EngineLife
+from riskroute.live.engine_thread import EngineThread
 from riskroute.live.learner import Learner, router_bytes
 from riskroute.live.limits import Limits, order_refusal, quotes_too_old
 from riskroute.live.log import Log
 from riskroute.live.order_checks import checked_order
 from riskroute.live.order_ids import order_digest
 from riskroute.live.orders import (
-    NANO,
     Accepted,
     Decision,
     Declined,
@@ -52,9 +49,6 @@ from riskroute.live.tape import Tape
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.router import Router
 
-REVIVE_SECONDS = 0.5
-"""A log that could not be written is tried again so often."""
-
 BACKOFF = 5
 """A child of which nothing is heard is asked for after the patience, then after twice that, up to 2^5 times."""
 
@@ -74,7 +68,7 @@ class KeyUsedError(InputError):
     """An order has the key of another one."""
 
 
-class Engine(EngineLife):
+class Engine(EngineThread):
     """A router that trades.
 
     Parameters
@@ -100,7 +94,7 @@ class Engine(EngineLife):
     decision_seconds : float, optional
         The time that a decision of the router may take; one that takes longer is put out of service.
     snapshot_every : int
-        Events between snapshots; 0 takes none.
+        Events between snapshots, ten times as many while there is always something to do; 0 takes none.
     owner : str
         Holder of the lease.
     lease_seconds : float
@@ -163,44 +157,12 @@ class Engine(EngineLife):
         """Whether every child that was open before the start has been answered for."""
         return self._started and not self._closed and not self._asked and not self.failed
 
-    def serve(self, every: float = 0.02) -> None:
-        """Pump and tick in a thread of its own, until `close`."""
-
-        def run() -> None:
-            tried = self.monotonic()
-            while not self._closed:
-                self._wake.wait(every)
-                self._wake.clear()
-                try:
-                    self._renew()
-                    self.pump()
-                    self.tick()
-                    if self.failed and self.monotonic() >= tried + REVIVE_SECONDS * NANO:
-                        self.revive()
-                        tried = self.monotonic()
-                except Exception as error:  # nothing may go on if this thread does not
-                    LOGGER.exception("the engine broke")
-                    self.failed = self.failed or f"the engine broke: {type(error).__name__}"
-
-        self._thread = threading.Thread(target=run, name="riskroute engine", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop; open children stay where they are, and are asked for at the next start."""
-        self._closed = True
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join()
-        for gateway in self.gateways.values():
-            gateway.close()
-        self.desk.close()
-        self.log.close()
-
     # doors
 
-    def submit(self, order: ParentOrder) -> Future[Decision]:
+    def submit(self, order: ParentOrder, answer: Future[Decision] | None = None) -> Future[Decision]:
         """Accept an order; its decision comes once it is durable. The same order again gets the same decision.
 
+        A new order is answered by the future that is given, if one is.
         Raises `InputError` for an order that makes no sense or has the key of another, and `RefusedError` for one that
         is not accepted now.
         """
@@ -226,7 +188,7 @@ class Engine(EngineLife):
                 if decision.consulted:
                     self._put(Declined(at=now, order=order, plan=decision.plan, reason=refusal))
                 raise RefusedError(refusal)
-            answer: Future[Decision] = Future()
+            answer = answer or Future()
             self._answers[order.key] = answer
             self._put(
                 Accepted(at=now, order=order, decision=decision, children=children, digest=digest),
@@ -237,8 +199,8 @@ class Engine(EngineLife):
         self._pump_here()
         return answer
 
-    def report(self, *reports: ExecutionReport) -> None:
-        """Book what a venue says."""
+    def book(self, reports: list[ExecutionReport]) -> None:
+        """Book what venues say."""
         with self._lock:
             if self._closed or self.failed:
                 return  # it will be asked for again
@@ -306,7 +268,7 @@ class Engine(EngineLife):
 
     # time
 
-    def tick(self) -> None:
+    def tick(self, *, quiet: bool = True) -> None:
         """Do what is due by the clock: deadlines, recalls, questions to venues, refits and snapshots."""
         with self._lock:
             if not self._started or self._closed or self.failed:
@@ -318,7 +280,7 @@ class Engine(EngineLife):
                 _, _, kind, name, times = heapq.heappop(self._timers)
                 self._due(now, kind, name, times)
             self._refit()
-            self._snapshot()
+            self._snapshot(quiet=quiet)
         self.pump()
 
     def _due(self, now: int, kind: str, name: str, times: int) -> None:

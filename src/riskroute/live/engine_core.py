@@ -24,7 +24,9 @@ from riskroute.live.orders import (
     Accepted,
     AnyEvent,
     ChildOrder,
+    ExecutionReport,
     Halted,
+    Intended,
     ParentOrder,
     Planned,
     Reported,
@@ -42,6 +44,9 @@ PUMP = NANO // 20
 
 LOGGER = logging.getLogger("riskroute.live")
 
+OVERDUE = 10
+"""A snapshot waits for a quiet moment, until it is due so many times over."""
+
 MOST_SENDS = 64
 """Children that are handed to their venues together, at most."""
 
@@ -55,6 +60,9 @@ _KINDS: dict[type, str] = {kind: kind.__name__.lower() for kind in get_args(AnyE
 _OUTSIDE = frozenset((Send, Cancel, Query))
 _AWAITED_BY_NOBODY = frozenset((Sent, Withheld, Reported, Settled))
 """Events that may be written a little later: venues are asked for what a crash takes of them."""
+
+_HARMLESS = frozenset((Accepted, Intended, Sent, Settled))
+"""Events that change nothing for which trading is halted: the day's cost, rejects, unknown children."""
 
 
 class EngineCore:
@@ -90,7 +98,8 @@ class EngineCore:
         self._started = self._closed = False
         self._last: Future[list[int]] | None = None
         self._thread: threading.Thread | None = None
-        self._wake = threading.Event()
+        self._inbox: queue.SimpleQueue[Callable[[], None] | Sequence[ExecutionReport]] = queue.SimpleQueue()
+        """What wakes the thread that serves: calls to make, and reports, which may be none."""
         self._worker: Executor | None = None
         self._refitting = False
         self._snapshot_at = 0
@@ -139,7 +148,7 @@ class EngineCore:
                     self.learner.settle(self.state.events, effect.outcome)
                 elif isinstance(effect, Alert) and not self.state.halted:
                     todo.append(Halted(at=event.at, reason=effect.reason, by="book"))
-            if not self.state.halted and (reason := automatic_halt(self.limits, self.state)):
+            if kind not in _HARMLESS and not self.state.halted and (reason := automatic_halt(self.limits, self.state)):
                 todo.append(Halted(at=event.at, reason=reason, by="limits"))
             if isinstance(event, Halted):
                 todo.extend(Next(key) for key in self.state.unsettled)
@@ -177,7 +186,7 @@ class EngineCore:
         if sends:
             self._outbox.put(sends)
         if outside:
-            self._wake.set()
+            self._wake()
 
     def _halt_slow(self) -> None:
         with self._lock:
@@ -195,7 +204,7 @@ class EngineCore:
         while not self.failed:
             if until is not None and self.monotonic() >= until:
                 self._send(children)
-                self._wake.set()
+                self._wake()
                 return
             try:
                 some = self._outbox.get_nowait() if self._urgent.empty() else self._urgent.get_nowait()
@@ -332,8 +341,10 @@ class EngineCore:
         else:
             self._worker.submit(job).add_done_callback(came)
 
-    def _snapshot(self) -> None:
-        if self._last is None or not self.snapshot_every or self.state.events - self._snapshot_at < self.snapshot_every:
+    def _snapshot(self, *, quiet: bool) -> None:
+        """Take a snapshot if one is due: it holds all orders of two days, and nothing is written while it is saved."""
+        every = self.snapshot_every if quiet else OVERDUE * self.snapshot_every
+        if self._last is None or not every or self.state.events - self._snapshot_at < every:
             return
         self._snapshot_at = self.state.events
         save = snapshot_saver(self.log, self.state, self.learner, self._last)
@@ -353,7 +364,11 @@ class EngineCore:
     def _wake_up(self) -> None:
         """Do what there is to do: here, or in the thread that serves."""
         self._pump_here()
-        self._wake.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake the thread that serves."""
+        self._inbox.put(())
 
 
 def _nobody(written: Future[list[int]]) -> None:
@@ -362,6 +377,8 @@ def _nobody(written: Future[list[int]]) -> None:
 
 def _key(event: AnyEvent) -> str:
     """What must not be in the log twice."""
-    if isinstance(event, Accepted | Shadowed):
+    if isinstance(event, Accepted):
         return event.order.key
-    return event.outcome.parent if isinstance(event, Settled) else ""
+    if isinstance(event, Settled):
+        return event.outcome.parent
+    return event.order.key if isinstance(event, Shadowed) else ""

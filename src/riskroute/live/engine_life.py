@@ -91,8 +91,9 @@ class EngineLife(EngineCore):
             written = self._put(
                 Halted(at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits")
             )
-        if written.exception() is None:
-            self._ask_for_open_children()
+        if written.exception() is not None:
+            return False
+        self._ask_for_open_children()
         return not self.failed
 
     def _renew(self) -> None:

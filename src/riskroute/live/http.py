@@ -12,6 +12,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from riskroute.errors import DataError, InputError, RiskrouteError
 from riskroute.live.config import token_owner
@@ -45,18 +46,24 @@ _STATUS = (
 class Call:
     """A request that may be answered: by whom, with which body."""
 
-    def __init__(self, request: Request, service: Service, by: str) -> None:
-        self.request, self.service, self.by = request, service, by
+    def __init__(self, scope: Scope, receive: Receive, service: Service, by: str) -> None:
+        self.scope, self.service, self.by = scope, service, by
+        self._receive = receive
+
+    @property
+    def request(self) -> Request:
+        """All that a client may say; orders do without, since it takes long to make."""
+        return Request(self.scope, self._receive)
 
     async def body(self) -> bytes:
         """The body, unless it is larger than allowed."""
         most = self.service.config.body_bytes
-        told = header_of(self.request, b"content-length") or "0"
+        told = header_of(self.scope, b"content-length") or "0"
         if not told.isdigit() or int(told) > most:
             raise HTTPException(413, f"the body must have at most {most:,} bytes, had more")
         body, more = b"", True
         while more:
-            message = await self.request.receive()
+            message = await self._receive()
             if message["type"] != "http.request":
                 raise ClientDisconnect
             body += message.get("body", b"")
@@ -76,29 +83,46 @@ def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -
     return Response(msgspec.json.encode({"error": sentence}), status, headers, "application/json")
 
 
-def endpoint(service: Service, scope: str, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-    """An address that wants a token with a scope; with an empty scope, anybody may ask."""
+class Endpoint:
+    """An address, as an ASGI application.
 
-    async def handle(request: Request) -> Response:
+    Parameters
+    ----------
+    service : Service
+        What is asked.
+    right : str
+        Scope that a token must have; if it is empty, anybody may ask.
+    answer : Answer
+        Answers those who may ask.
+    """
+
+    def __init__(self, service: Service, right: str, answer: Answer) -> None:
+        self.service, self.right, self.answer = service, right, answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answered(scope, receive)
+        await response(scope, receive, send)
+
+    async def _answered(self, scope: Scope, receive: Receive) -> Response:
         by = ""
-        if scope:
-            found = _bearer(service, request)
+        if self.right:
+            found = _bearer(self.service, scope)
             if found is None:
                 headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
                 return refusal(401, "a valid token must be sent as Authorization: Bearer TOKEN, was not", headers)
             by, scopes = found
-            if scope not in scopes:
-                return refusal(403, f"the token must have the scope {scope}, has not", {"Connection": "close"})
+            if self.right not in scopes:
+                return refusal(403, f"the token must have the scope {self.right}, has not", {"Connection": "close"})
         try:
-            return await answer(Call(request, service, by))
+            return await self.answer(Call(scope, receive, self.service, by))
         except HTTPException as error:
             return refusal(error.status_code, error.detail, {"Connection": "close"})
         except ClientDisconnect:
             return refusal(400, "the request must be complete, was not")
         except RiskrouteError as error:
             return refused(error)
-
-    return handle
+        except Exception as error:
+            return on_error(scope, error)
 
 
 def refused(error: RiskrouteError) -> Response:
@@ -108,16 +132,16 @@ def refused(error: RiskrouteError) -> Response:
     return refusal(status, told_outside(error) if inside else str(error))
 
 
-def header_of(request: Request, name: bytes) -> str:
+def header_of(scope: Scope, name: bytes) -> str:
     """The first header with a name in small letters; empty if there is none."""
-    for key, value in request.scope["headers"]:
+    for key, value in scope["headers"]:
         if key == name:
             return bytes(value).decode("latin-1")
     return ""
 
 
-def _bearer(service: Service, request: Request) -> tuple[str, frozenset[str]] | None:
-    word, _, token = header_of(request, b"authorization").partition(" ")
+def _bearer(service: Service, scope: Scope) -> tuple[str, frozenset[str]] | None:
+    word, _, token = header_of(scope, b"authorization").partition(" ")
     if word.lower() != "bearer" or not 0 < len(token) <= LONGEST_TOKEN:
         return None
     return token_owner(service.config.tokens, token)
@@ -130,9 +154,9 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     return refusal(status, known.get(status, "the request cannot be answered"))
 
 
-async def on_error(request: Request, error: Exception) -> Response:
+def on_error(scope: Scope, error: Exception) -> Response:
     """A mistake of ours: the client learns that, and no more."""
-    LOGGER.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    LOGGER.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
     return refusal(500, "something went wrong here; the log of the service says more")
 
 

@@ -16,8 +16,8 @@ NANO = 10**9
 """Units of money in a dollar, and nanoseconds in a second."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base class of all records."""
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Base class of all records: they are frozen and hold no cycles, so that nobody needs to look for any in them."""
 
 
 class VenueQuote(Record, frozen=True):
@@ -194,7 +194,7 @@ class Outcome(Record, frozen=True):
     busted: bool = False
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower):
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower, gc=False):
     """Base class of what the log holds; ``at`` is the engine's time."""
 
     at: int

@@ -22,25 +22,35 @@ from riskroute.live.orders import Accepted, AnyEvent, Planned, Shadowed, decode_
 from riskroute.routers.registry import restore_router
 from riskroute.routers.router import Router
 
+_EVENTS: msgspec.msgpack.Decoder[list[AnyEvent]] = msgspec.msgpack.Decoder(list[AnyEvent])
+_LIST = b"\xdd"  # what a list begins with in msgpack, before the number of its items
+
 
 def events_after(log: Log, after: int = 0) -> Iterator[tuple[Row, AnyEvent]]:
     """Rows of the log after a number, with their events."""
+    for page in _pages_after(log, after):
+        yield from zip(page, decode_rows(page), strict=True)
+
+
+def _pages_after(log: Log, after: int) -> Iterator[list[Row]]:
     rows = log.read(after)
     while page := list(islice(rows, PAGE)):
-        yield from zip(page, decode_events(page), strict=True)
+        yield page
 
 
-def decode_events(rows: Sequence[Row]) -> list[AnyEvent]:
-    """The events of rows; `DataError` names the first that has none."""
+def decode_rows(rows: Sequence[Row]) -> list[AnyEvent]:
+    """The events of rows, read as one list; `DataError` names the first row that has none."""
     try:
-        return [decode_event(row.body) for row in rows]
-    except DataError:
-        for row in rows:
-            try:
-                decode_event(row.body)
-            except DataError as error:
-                raise DataError(f"row {row.seq} of the log cannot be read: {error}") from error
-        raise
+        return _EVENTS.decode(b"".join([_LIST, len(rows).to_bytes(4), *[row.body for row in rows]]))
+    except msgspec.MsgspecError:
+        return [_decode_row(row) for row in rows]
+
+
+def _decode_row(row: Row) -> AnyEvent:
+    try:
+        return decode_event(row.body)
+    except DataError as error:
+        raise DataError(f"row {row.seq} of the log cannot be read: {error}") from error
 
 
 def recover(log: Log, learner: Learner) -> BookState:
@@ -54,8 +64,9 @@ def recover(log: Log, learner: Learner) -> BookState:
             restore_archive(state, pieces)
             learner.restore(learned)
         with learner.reading():
-            for _, event in events_after(log, seq):
-                _step(state, learner, event, decided=False)
+            for page in _pages_after(log, seq):
+                for event in decode_rows(page):
+                    _step(state, learner, event, decided=False)
     return state
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,27 @@ from riskroute.live.service import Service
 
 STOP_SECONDS = 3
 """Requests that are under way have so long to end when the service stops."""
+
+
+COLLECT_AFTER = (100_000, 20, 100)
+"""Objects, and searches of the younger generations, after which cycles are searched for."""
+
+
+@contextmanager
+def rare_collection() -> Iterator[None]:
+    """Search for cycles rarely, and not in what is there already.
+
+    Records have none, and there are many: looking through them all the time takes a large part of every order's time.
+    """
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 class _Server(uvicorn.Server):
@@ -60,7 +82,8 @@ def serve(service: Service, on_started: Callable[[], None]) -> bool:
     )
     server = _Server(config, service, on_started)
     try:
-        server.run()
+        with rare_collection():
+            server.run()
     except SystemExit:
         return False
     return server.started

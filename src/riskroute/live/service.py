@@ -1,11 +1,10 @@
-"""A running router, put together from its configuration: log, router, venues, engine, and the thread that submits."""
+"""A running router, put together from its configuration: log, router, venues, and engine."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import queue
 import socket
 import threading
 import time
@@ -164,8 +163,7 @@ class Service:
         self.began = clock()
         self.started = False
         self._believed: tuple[float, int, list[dict[str, Any]]] = (-BELIEF_SECONDS, 0, [])
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._watching: threading.Thread | None = None
         self._closing = threading.Event()
 
     def start(self) -> None:
@@ -184,10 +182,8 @@ class Service:
         self.engine.start()
         self._remember()
         self.engine.serve()
-        for name, target in (("desk", self._work), ("halt file", self._watch_halt_file)):
-            thread = threading.Thread(target=target, name=f"riskroute {name}", daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        self._watching = threading.Thread(target=self._watch_halt_file, name="riskroute halt file", daemon=True)
+        self._watching.start()
 
     def _remember(self) -> None:
         """Let the yardstick learn again what it knew before the start."""
@@ -224,9 +220,11 @@ class Service:
     def close(self) -> None:
         """Stop: orders that wait are answered first, and what was answered is durable."""
         self._closing.set()
-        self._jobs.put(None)
-        for thread in self._threads:
-            thread.join()
+        if self._watching is not None:
+            self._watching.join()
+            self._watching, taken = None, threading.Event()
+            self.engine.call_soon(taken.set)
+            taken.wait()
         try:
             self.engine.flush()
         finally:
@@ -237,41 +235,42 @@ class Service:
     # doors
 
     def submit(self, order: OrderIn) -> Future[Decision]:
-        """Hand an order to the desk's thread; the decision, or the reason why there is none, comes later."""
-        return self._at_the_desk(lambda: self._accepted(order))
+        """Hand an order to the engine's thread; the decision, or the reason why there is none, comes later."""
+        return self._in_turn(lambda answer: self._accepted(order, answer))
 
     def shadow(self, given: ShadowIn) -> Future[Judged | None]:
-        """Hand an order that another router has executed to the desk's thread."""
-        return self._at_the_desk(lambda: self._watched(given))
+        """Hand an order that another router has executed to the engine's thread."""
+        return self._in_turn(lambda _: self._watched(given))
 
     def told(self, quotes: QuotesIn) -> Future[int]:
-        """Hand books and trades to the desk's thread, which takes them before the orders that come after them."""
+        """Hand books and trades to the engine's thread, which takes them before the orders that come after them."""
 
-        def taken() -> Future[int]:
-            done: Future[int] = Future()
+        def taken(done: Future[int]) -> Future[int]:
             done.set_result(self.quote(quotes))
             return done
 
-        return self._at_the_desk(taken)
+        return self._in_turn(taken)
 
-    def _at_the_desk(self, door: Callable[[], Future[Value]]) -> Future[Value]:
+    def _in_turn(self, door: Callable[[Future[Value]], Future[Value]]) -> Future[Value]:
+        """What a door returns that the engine's thread goes through; it may answer by the future that it is given."""
         answer: Future[Value] = Future()
 
         def work() -> None:
             try:
-                given = door()
+                given = door(answer)
             except Exception as error:  # whatever it is, somebody waits for it
                 answer.set_exception(error)
             else:
-                given.add_done_callback(lambda done: _pass_on(done, answer))
+                if given is not answer:
+                    given.add_done_callback(lambda done: _pass_on(done, answer))
 
         if self._closing.is_set():
             answer.set_exception(HaltedError("the service must be running, is about to stop"))
         else:
-            self._jobs.put(work)
+            self.engine.call_soon(work)
         return answer
 
-    def _accepted(self, order: OrderIn) -> Future[Decision]:
+    def _accepted(self, order: OrderIn, answer: Future[Decision]) -> Future[Decision]:
         if self.config.mode == "shadow":
             raise StateError("mode must be live for orders, was shadow: send what was done to /shadow/orders")
         engine = self.engine
@@ -283,10 +282,10 @@ class Service:
             raise HaltedError(f"trading is halted: {engine.state.halted}")
         if not engine.ready:
             raise HaltedError(f"the router is not ready: {engine.failed or 'venues are being asked for old children'}")
-        answer = engine.submit(made)
+        given = engine.submit(made, answer)
         if order.quotes:
             self.board.put(made.symbol, made.quotes)
-        return answer
+        return given
 
     def _with_flows(self, order: ParentOrder, now: int) -> ParentOrder:
         """The order with what traded lately at the venues, as routers know it from backtests; what it brings counts."""
@@ -377,10 +376,6 @@ class Service:
         return "" if self.config.halt_file is None else self.config.halt_file.name
 
     # threads
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
 
     def _watch_halt_file(self) -> None:
         while not self._closing.wait(HALT_FILE_SECONDS):

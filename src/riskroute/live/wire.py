@@ -12,7 +12,7 @@ import msgspec
 
 from riskroute.errors import InputError, one_line_error, shown
 from riskroute.live.config import InstrumentConfig, LiveConfig
-from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
+from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY
 from riskroute.live.orders import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
 
 MOST_FEATURES, MOST_LEVELS = 100, 100
@@ -235,14 +235,13 @@ def parent_order(config: LiveConfig, order: OrderIn, known: tuple[VenueQuote, ..
 
 
 def checked_parent(config: LiveConfig, order: ParentOrder, now: int) -> ParentOrder:
-    """The order, if it makes sense and the configuration allows it; `InputError` otherwise."""
+    """The order, if the configuration allows it; `InputError` otherwise. The engine sees whether it makes sense."""
     if not order.quotes:
         raise InputError("quotes must be given with the order, or sent to /quotes before, were not")
     if len(order.features) > MOST_FEATURES or not all(map(math.isfinite, order.features.values())):
         raise InputError(f"features must be at most {MOST_FEATURES} finite numbers, were not")
     if any(len(name) > LONGEST_NAME or not name.isprintable() for name in order.features):
         raise InputError(f"names of features must be at most {LONGEST_NAME} printable characters, were not")
-    checked_order(order)
     if order.deadline - now > config.longest_seconds * NANO:
         raise InputError(
             f"deadline must be within {config.longest_seconds:g} s, was {(order.deadline - now) / NANO:g} s"

@@ -12,6 +12,8 @@ from riskroute.validation import instance_of, one_of, real_number, true_or_false
 
 RESTS = ("sweep", "touch", "venue:NAME", "post:NAME")
 
+_BY_PLACE = ("dark", "dark_rest", "limit", "take", "take_limits")  # what plans hold for places by name
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -116,7 +118,10 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, which `from_json` turns back into the same plan."""
-        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(self).items()}
+        values = dict(vars(self))
+        for name in _BY_PLACE:
+            values[name] = dict(values[name])
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Plan:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 from riskroute.errors import RiskrouteError, StateError, described
@@ -94,6 +95,11 @@ def outcome_sizes(shares: int, lot: int) -> list[int]:
         sizes.append(size)
         size *= 2
     return sizes or [shares]
+
+
+@cache
+def _parameter_names(kind: type[Router]) -> tuple[str, ...]:
+    return tuple(item.name for item in dataclasses.fields(kind) if item.init)
 
 
 @dataclass
@@ -223,7 +229,7 @@ class Router(ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.init}
+        return {name: getattr(self, name) for name in _parameter_names(type(self))}
 
     def state(self) -> dict[str, Any]:
         """Return everything needed to go on later, as plain values."""

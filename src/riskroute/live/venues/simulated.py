@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import heapq
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ import numpy as np
 
 from riskroute.live.orders import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
 from riskroute.live.venues.gateway import ReportSink
-from riskroute.seeding import seed_stream
+from riskroute.seeding import seed_stream, seeded_uniform
 from riskroute.validation import real_number
 
 _DAY = 86_400 * NANO
@@ -74,22 +75,25 @@ class QuotedMarket:
                     found.append((begin, price, min(shares, size)))
                     shares -= min(shares, size)
             return found
-        if child.kind == "dark" and not self.hidden.get(place, 0):
-            return []
-        rng = np.random.default_rng(seed_stream(self.seed, "market", child.id))
         bid, ask = touch_prices(books)
         price = (limit or bid) if child.kind == "limit" else (bid + ask) // 2
         if limit is not None and sign * price > sign * limit:
             return []
         if child.kind == "dark":
-            held = int(rng.geometric(1 / (1 + self.hidden.get(place, 0)))) - 1
+            held = self._held(child)
             return [(begin, price, min(held, shares))] if held > 0 else []
+        rng = np.random.default_rng(seed_stream(self.seed, "market", child.id))
         time = begin
         while shares > 0 and (time := time + int(rng.exponential(self.come) * NANO) + 1) < end:
             some = min(shares, 100 * int(rng.integers(1, 4)))
             found.append((time, price, some))
             shares -= some
         return found
+
+    def _held(self, child: ChildOrder) -> int:
+        """Shares that a pool holds when a child comes: geometrically distributed."""
+        mean = self.hidden.get(child.place, 0)
+        return int(math.log(seeded_uniform(self.seed, "market", child.id)) / math.log(mean / (1 + mean))) if mean else 0
 
     def fee(self, place: str, kind: str) -> int:
         return 0

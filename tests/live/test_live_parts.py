@@ -1,0 +1,74 @@
+"""Quick forms of things that others define: each gives the same as its definition."""
+
+from __future__ import annotations
+
+import gc
+import math
+from base64 import b32encode
+from hashlib import blake2b
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+
+from live_orders import child_order, parent_order, quotes
+from riskroute.errors import DataError
+from riskroute.live.log import Entry
+from riskroute.live.log_memory import MemoryLog
+from riskroute.live.metrics import BUCKETS, Times
+from riskroute.live.order_ids import child_id
+from riskroute.live.orders import Resumed, encode_event
+from riskroute.live.recovery import events_after
+from riskroute.live.server import COLLECT_AFTER, rare_collection
+from riskroute.live.venues.simulated import QuotedMarket
+
+
+def test_ids_of_children_are_hashes_in_base_32() -> None:
+    for number in range(200):
+        digest = blake2b(f"main\x1forder {number}".encode(), digest_size=10).digest()
+        assert child_id("main", f"order {number}", 3, 1) == f"{b32encode(digest).decode()}-3-1"
+
+
+def test_times_are_counted_as_prometheus_counts_them() -> None:
+    ours, theirs = Times(), CollectorRegistry()
+    histogram = Histogram("seconds", "text", buckets=BUCKETS, registry=theirs)
+    for seconds in (*BUCKETS, *np.random.default_rng(1).exponential(0.001, 300), 5.0):
+        ours.observe(float(seconds))
+        histogram.observe(float(seconds))
+
+    class Ours:
+        def collect(self) -> list[object]:
+            return [ours.family("seconds", "text")]
+
+    registry = CollectorRegistry()
+    registry.register(Ours())  # type: ignore[arg-type]  # all that is asked of it
+    counted = [line for line in generate_latest(theirs).splitlines() if b"_created" not in line]
+    assert generate_latest(registry).splitlines() == counted
+
+
+def test_a_row_that_is_no_event_is_named_among_many() -> None:
+    with MemoryLog() as log:
+        log.lease("test", math.inf)
+        good = Entry("resumed", "", encode_event(Resumed(at=1, by="desk")), 1)
+        log.append([good, good, Entry("resumed", "", b"nothing", 1), good]).result()
+        with pytest.raises(DataError, match="row 3 of the log cannot be read: an event must be one that"):
+            list(events_after(log))
+
+
+def test_what_pools_hold_is_geometric_and_the_same_for_the_same_child() -> None:
+    """Mean and standard deviation of 4,000 draws lie within 4 standard errors: 6.3 shares, and about 9."""
+    market = QuotedMarket(lambda symbol: quotes(), seed=3, hidden={"P": 100})
+    children = [
+        child_order(parent_order(f"{k}", 10**6), 0, 10**6, kind="dark", place="P", until=0) for k in range(4000)
+    ]
+    held = [sum(shares for _, _, shares in market.trades(child, 0, 0)) for child in children]
+    assert abs(np.mean(held) - 100) < 6.4
+    assert abs(np.std(held) - math.sqrt(100 * 101)) < 9
+    assert held[:50] == [sum(shares for _, _, shares in market.trades(child, 0, 0)) for child in children[:50]]
+
+
+def test_cycles_are_searched_for_rarely_while_a_service_runs() -> None:
+    before = gc.get_threshold()
+    with rare_collection():
+        assert gc.get_threshold() == COLLECT_AFTER
+    assert gc.get_threshold() == before
