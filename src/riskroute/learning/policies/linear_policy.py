@@ -94,8 +94,7 @@ class LinearPolicy(Policy):
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
         """Centre and covariance of the coefficients of the score to minimise."""
-        rho = self.setting.risk_tolerance
-        return belief.score(rho), belief.score_covariance(rho)
+        return belief.objective(self.setting.risk_tolerance)
 
     def propose(self) -> Plan:
         if self.belief is None:
