@@ -71,7 +71,7 @@ class _Rules(NamedTuple):
     base_variance: float
     patience: float
     budget: float
-    growth: float
+    pace: float
     draws: int
     portions: int
 
@@ -85,7 +85,7 @@ class _Rules(NamedTuple):
             known.base_variance,
             float(policy.patience),
             math.inf if policy.budget is None else float(policy.budget),
-            float(policy.growth),
+            policy.pace,
             policy.draws,
             policy.portions,
         )
@@ -202,7 +202,7 @@ def _play(
 @register_jitable(error_model="numpy")
 def _due(rules: _Rules, rounds: float, calm: bool) -> int:
     """Number of rewards after which the belief is refreshed."""
-    return max(math.floor(rules.growth * rounds), 1) * (CALM if calm else 1)
+    return max(math.floor(rules.pace * rounds), 1) * (CALM if calm else 1)
 
 
 @register_jitable(error_model="numpy")

@@ -43,6 +43,8 @@ from riskroute.validation import sized_number, whole_number
 CALM = 4
 """A plan is so many times longer after one in which nothing was worth exploring."""
 
+_MANY = 12  # in more dimensions plans are shorter, in proportion: one of them teaches about a few directions only
+
 
 @dataclass(kw_only=True)
 class Adaptive(LinearPolicy):
@@ -63,7 +65,8 @@ class Adaptive(LinearPolicy):
         Once there is a belief, actions whose expected mean-variance exceeds the leader's by more than this are
         not played; None sets no limit. With a `prior` there is a belief from the first round on.
     growth, start_rounds, prior
-        See `LinearPolicy`. After a plan that explored nothing, ``growth`` counts four times.
+        See `LinearPolicy`. After a plan that explored nothing, ``growth`` counts four times; with more than 12
+        coefficients it counts less, in 24 dimensions half.
 
     Examples
     --------
@@ -110,6 +113,10 @@ class Adaptive(LinearPolicy):
     @property
     def due(self) -> int:
         return super().due * (CALM if self.calm else 1)
+
+    @property
+    def pace(self) -> float:
+        return self.growth * min(_MANY / self.setting.actions.dim, 1.0)
 
     def duel(self, belief: Belief, features: Matrix, loss: float) -> AdaptiveDuel:
         """Return what decides between the leader and its rivals, whose features are ``(n, dim)``, the leader first."""
