@@ -87,8 +87,7 @@ class Observations:
         for other in others:
             if other.features.shape[1] != self.features.shape[1]:
                 raise InputError(f"other must have dimension {self.features.shape[1]}, was {other.features.shape[1]}")
-        if not others:
-            return self
+        others = others or (Observations.none(self.features.shape[1]),)
         news = others[0].columns if len(others) == 1 else _together(others)
         return Observations._checked(*_merged(self.columns, news))
 
