@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 ROOMS  := $(patsubst src/riskroute/%/__init__.py,%,$(wildcard src/riskroute/*/__init__.py))
 
 BENCHMARKS := design allocations runner reproduction market fuzz_market peers backtest live_log live
-EVIDENCE   := evidence against_thompson variants slopes guarantee split_study headroom routers contextual
+EVIDENCE   := evidence against_thompson variants slopes in_reach guarantee split_study headroom routers contextual
 SEARCHES   := closest
 
 # What is made once and used again lies in the checkout: compiled kernels, fonts, settings of libraries.

@@ -3,7 +3,7 @@
 1. The four policies of the paper's second figure, as `riskroute.experiments.comparison.compare` runs them: 8 shares
    over 6 slots (1,287 actions), 100,000 rounds, 50 runs each, in one process, after a warm-up that compiles
    everything. Target: at most 5 seconds together, as the median of the repeats. The recommended policy is timed beside
-   them, in the same repeats: the more runs, the better a figure shows it.
+   them, in the same repeats; its target is 25 milliseconds per run, on one core.
 2. The compiled kernel of RiskUCB, whose tournament tree makes a round cost ``log2 K`` comparisons, next to a compiled
    kernel that scans all K indices every round and is otherwise the same. Both play the same episode, and the script
    checks that they choose the same arms. The first K rounds, in which every arm is played once, are left out: an
@@ -28,7 +28,7 @@ from riskroute.simulation.kernels import index_episode
 from timing import REPEATS, duration, interleaved, leave, print_heading, print_table, progress, say, sized, verdict
 
 SHARES, SLOTS, HORIZON, RUNS = 8, 6, sized(100_000, 3000), sized(50, 2)
-TARGET_SECONDS = 5.0
+TARGET_SECONDS, OUR_SECONDS = 5.0, 0.025
 OURS = "adaptive"
 KERNEL_SETS = sized(((4, 4), (8, 6), (20, 6)), ((4, 4), (8, 6)))
 TREE_ROUNDS = sized(200_000, 20_000)
@@ -66,8 +66,8 @@ def scan_episode(
     return arms
 
 
-def figure_two() -> bool:
-    """Print the seconds of every policy of the figure; return whether the target holds."""
+def figure_two() -> list[bool]:
+    """Print the seconds of every policy of the figure; return whether the targets hold."""
     say(f"1. {SHARES} shares over {SLOTS} slots, {HORIZON:,} rounds, {RUNS} runs")
     compare = partial(compare_policies, shares=SHARES, slots=SLOTS, horizon=HORIZON)
     compare(policies=(*PAPER_POLICIES, OURS), runs=1)
@@ -86,10 +86,12 @@ def figure_two() -> bool:
     rows.append([f"{OURS}, beside them", *seconds_cells(policy_seconds[OURS])])
     print_table(["policy", "median", "fastest", "slowest", "rounds per second"], rows)
     total = statistics.median(totals)
-    holds = total <= TARGET_SECONDS
-    say(f"together {total:.2f} s, target at most {TARGET_SECONDS:g} s: {verdict(holds)}")
-    say(f"{OURS}: {duration(statistics.median(policy_seconds[OURS]) / RUNS)} per run, on one core\n")
-    return holds
+    ours_each = statistics.median(policy_seconds[OURS]) / RUNS
+    held = [total <= TARGET_SECONDS, ours_each <= OUR_SECONDS]
+    say(f"together {total:.2f} s, target at most {TARGET_SECONDS:g} s: {verdict(held[0])}")
+    target = f"target at most {duration(OUR_SECONDS)}"
+    say(f"{OURS}: {duration(ours_each)} per run, on one core, {target}: {verdict(held[1])}\n")
+    return held
 
 
 def seconds_cells(seconds: list[float], policies: int = 1) -> list[str]:
@@ -167,9 +169,9 @@ def kernel_growth() -> None:
 
 def main() -> None:
     print_heading("Runner", ("riskroute", "numpy", "scipy", "numba"))
-    holds = figure_two()
+    held = figure_two()
     kernel_growth()
-    leave([], [holds])
+    leave([], held)
 
 
 if __name__ == "__main__":

@@ -170,6 +170,7 @@ EVIDENCE = {
     "evidence": "evidence.md",
     "against_thompson": "evidence.md",
     "slopes": "evidence.md",
+    "in_reach": "evidence.md",
     "guarantee": "guarantee.md",
     "headroom": "evidence.md",
     "routers": "routers.md",

@@ -155,7 +155,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         belief_score_covariance,
         {"mean_precision": np.eye(3), "var_precision": np.eye(3), "risk_tolerance": 2.0},
     ),
-    "rival_scores": (rival_scores, {"center": REAL, "drawn": np.zeros((4, 3))}),
+    "rival_scores": (rival_scores, {"center": REAL, "covariance": np.eye(3), "normals": np.zeros((4, 3))}),
     "leader_loss": (
         leader_loss,
         {"drawn": np.zeros((3, 2)), "features": np.ones((2, 2)), "place": np.array([0, 1, 1])},
@@ -200,7 +200,7 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
             continue
         for what, wrong in spoiled(value).items():
             any_length = [("convolve", "first"), ("convolve", "second"), ("shared_volume", "quantities")]
-            any_length += [("belief_draws", "normals"), ("rival_scores", "drawn"), ("leader_loss", "features")]
+            any_length += [("belief_draws", "normals"), ("rival_scores", "normals"), ("leader_loss", "features")]
             any_length += [("plan_block_cuts", "counts"), ("plan_block_cuts", "stops")]
             any_length += [("basic_weights", "columns"), ("group_profile", "tables"), ("hazard_tails", "hazards")]
             if (name, field) in any_length and what in ("shorter", "longer"):
@@ -295,6 +295,17 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
         ),
         ("riskroute.routers.interpolation", "interpolate_compiled"),  # for compiled code that has looked at them
         ("riskroute.routing.separable", "convolve_compiled"),  # looks at the lengths itself
+        # for whole runs in one loop, whose arrays are those of a policy and an environment
+        ("riskroute.learning.belief_compiled", "score_covariance_compiled"),
+        ("riskroute.learning.belief_fit_compiled", "fit_belief_compiled"),
+        ("riskroute.learning.handles", "different_handles_compiled"),
+        ("riskroute.learning.handles", "handle_rows_compiled"),
+        ("riskroute.learning.observations", "joined_rows_compiled"),
+        ("riskroute.learning.policies.adaptive_duel_compiled", "fill_duel_compiled"),
+        ("riskroute.learning.policies.adaptive_rivals", "leader_loss_compiled"),
+        ("riskroute.learning.policies.adaptive_rivals", "rival_scores_compiled"),
+        ("riskroute.routing.separable_each", "minimise_each_compiled"),
+        ("riskroute.simulation.kernels", "block_cuts_compiled"),
     }
 
 

@@ -28,6 +28,9 @@ from riskroute.validation import exact_array, finite_array, real_number, sized_n
 LEAST_VARIANCE = 0.1
 """No action is believed to have a smaller variance than this fraction of the typical one."""
 
+VARIANCE_FLOOR = 0.3
+"""In a fit, rewards are not weighted by smaller variances than this fraction of the typical one."""
+
 LONGEST = 64
 """For longer coefficient vectors the matrix products of a linear algebra library are faster than the kernels."""
 
@@ -98,18 +101,27 @@ class Belief:
 
     def score_covariance(self, risk_tolerance: float) -> Matrix:
         """Covariance of those coefficients; mean and variance are estimated independently of each other."""
-        tolerance = sized_number("risk_tolerance", risk_tolerance, smallest=0)
-        covariance = self._score_covariances.get(tolerance)
-        if covariance is None and self.dim <= LONGEST:
+        return self.objective(risk_tolerance)[1].copy()
+
+    def objective(self, risk_tolerance: float) -> tuple[Vector, Matrix]:
+        """Return score and covariance, worked out once for all who ask; they are not to be written to."""
+        tolerance = risk_tolerance if type(risk_tolerance) is float else real_number("risk_tolerance", risk_tolerance)
+        known = self._objectives.get(tolerance)
+        if known is None:
+            known = self._objectives[tolerance] = self._objective(tolerance)
+        return known
+
+    def _objective(self, tolerance: float) -> tuple[Vector, Matrix]:
+        score, covariance = self.score(tolerance), None
+        if self.dim <= LONGEST:
             covariance = belief_score_covariance(self.mean_precision, self.var_precision, tolerance)
         if covariance is None:
             covariance = self.var_covariance + tolerance**2 * self.mean_covariance
-        self._score_covariances[tolerance] = covariance
-        return covariance.copy()
+        return score, covariance
 
     @cached_property
-    def _score_covariances(self) -> dict[float, Matrix]:
-        """Covariances of scores that were asked for, by risk tolerance."""
+    def _objectives(self) -> dict[float, tuple[Vector, Matrix]]:
+        """Scores and covariances that were asked for, by risk tolerance."""
         return {}
 
     @cached_property
@@ -160,7 +172,7 @@ def fit_belief(
     base_variance: float,
     vague: Matrix,
     prior: Belief | None = None,
-    variance_floor: float = 0.3,
+    variance_floor: float = VARIANCE_FLOOR,
     unit: float = 1.0,
 ) -> Belief:
     """Fit the belief to observed rewards, starting from an optional prior.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from riskroute.arrays import Matrix, Vector
 from riskroute.learning.small_matrices import inverse_from_root, upper_root
@@ -38,11 +39,14 @@ def belief_score_covariance(mean_precision: Matrix, var_precision: Matrix, risk_
     mean_precision = kernel_array("mean_precision", mean_precision, square)
     var_precision = kernel_array("var_precision", var_precision, square)
     covariance = np.empty(square)
-    return covariance if _score_covariance(mean_precision, var_precision, risk_tolerance, covariance) else None
+    return covariance if score_covariance_compiled(mean_precision, var_precision, risk_tolerance, covariance) else None
 
 
 @njit(cache=True, error_model="numpy")
-def _score_covariance(mean_precision: Matrix, var_precision: Matrix, risk_tolerance: float, covariance: Matrix) -> bool:
+def score_covariance_compiled(
+    mean_precision: Matrix, var_precision: Matrix, risk_tolerance: float, covariance: Matrix
+) -> bool:
+    """Do what `belief_score_covariance` does, for matrices of equal size; False if one has no factor."""
     size = len(covariance)
     inverse = np.empty((size, size))
     if not (_inverse(mean_precision, inverse) and _inverse(var_precision, covariance)):
@@ -64,6 +68,12 @@ def belief_draws(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix 
 
 @njit(cache=True, error_model="numpy")
 def _draws(center: Vector, covariance: Matrix, normals: Matrix, drawn: Matrix) -> bool:
+    return write_belief_draws(center, covariance, normals, drawn, 0)
+
+
+@register_jitable(error_model="numpy")
+def write_belief_draws(center: Vector, covariance: Matrix, normals: Matrix, drawn: Matrix, first: int) -> bool:
+    """Write draws into the rows of ``drawn`` from number ``first`` on; False if the covariance has no factor."""
     n, dim = normals.shape
     root, part, columns = np.empty((dim, dim)), np.empty(n), np.empty((dim, n))
     if not upper_root(covariance, root):
@@ -79,5 +89,5 @@ def _draws(center: Vector, covariance: Matrix, normals: Matrix, drawn: Matrix) -
             for i in range(n):
                 part[i] += columns[b, i] * factor
         for i in range(n):
-            drawn[i, a] = center[a] + part[i]
+            drawn[first + i, a] = center[a] + part[i]
     return True

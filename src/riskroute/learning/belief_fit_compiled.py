@@ -6,6 +6,8 @@ in a fixed sequence too, whatever the processor.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numba import njit
 from numba.extending import register_jitable
@@ -36,9 +38,9 @@ def fit_belief_arrays(
 ) -> BeliefArrays | None:
     """Do what `riskroute.learning.belief_fit.fit_belief_plainly` does; None where a matrix cannot be factored."""
     one, dim = observations, observations.features.shape[1]
-    before = BeliefArrays(*_belief_of_zeros(dim), 0.0, 0.0) if prior is None else _checked(prior, dim)
+    before = _no_belief(dim) if prior is None else _checked(prior, dim)
     found = _belief_of_zeros(dim)
-    variance, rounds, fine = _fit(
+    variance, rounds, fine = fit_belief_compiled(
         one.features,
         one.counts,
         one.means,
@@ -62,6 +64,12 @@ def _checked(prior: BeliefArrays, dim: int) -> BeliefArrays:
         var_coef=kernel_array("var_coef of prior", prior.var_coef, (dim,)),
         var_precision=kernel_array("var_precision of prior", prior.var_precision, (dim, dim)),
     )
+
+
+@cache
+def _no_belief(dim: int) -> BeliefArrays:
+    """Return what stands for a prior where there is none; it is only read."""
+    return BeliefArrays(*_belief_of_zeros(dim), 0.0, 0.0)
 
 
 def _belief_of_zeros(dim: int) -> tuple[Vector, Matrix, Vector, Matrix]:
@@ -205,7 +213,7 @@ def _average_square(counts: Vector, free: Vector, values: Vector, noise: float) 
 
 
 @njit(cache=True, error_model="numpy")
-def _fit(
+def fit_belief_compiled(
     features: Matrix,
     counts: Vector,
     means: Vector,

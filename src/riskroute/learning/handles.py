@@ -55,13 +55,16 @@ class HandleIndex:
         """Return the row of each handle, -1 for those that are not members, and how many these are."""
         actions = exact_array("actions", actions, np.int64, (None, self.handles.shape[1]))
         rows: Integers = np.empty(len(actions), dtype=np.int64)
-        return rows, _search(self.handles, self.factors, self.keys, self.order, np.ascontiguousarray(actions), rows)
+        return rows, handle_rows_compiled(
+            self.handles, self.factors, self.keys, self.order, np.ascontiguousarray(actions), rows
+        )
 
 
 @njit(cache=True)
-def _search(
+def handle_rows_compiled(
     handles: Integers, factors: Integers, keys: Integers, order: Integers, actions: Integers, rows: Integers
 ) -> int:
+    """Write the row of each handle, -1 for those that are not members, and return how many these are."""
     count, length = actions.shape
     missed = 0
     for i in range(count):
@@ -101,11 +104,11 @@ def different_handles(actions: ActionBatch) -> tuple[ActionBatch, Integers]:
     check_array("actions", actions, np.int64, (None, None) if several else (None,))
     rows = np.ascontiguousarray(actions if several else actions[:, None])
     first, place = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
-    return actions[first[: _different(rows, first, place)]], place
+    return actions[first[: different_handles_compiled(rows, first, place)]], place
 
 
 @njit(cache=True)
-def _different(actions: Integers, first: Integers, place: Integers) -> int:
+def different_handles_compiled(actions: Integers, first: Integers, place: Integers) -> int:
     """Write where each different row appears first, and the place of each row among them; return how many there are."""
     count, length = actions.shape
     size = 4

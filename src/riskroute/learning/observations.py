@@ -10,11 +10,15 @@ from numba import njit
 from numba.extending import register_jitable
 
 from riskroute.arrays import Floats, Matrix, Vector
+from riskroute.errors import InputError
 from riskroute.learning.tally import Tallies, merge_moments_compiled, merge_tally_groups
 from riskroute.validation import exact_array, kernel_array
 
 _ROUNDING = 1e-9  # fewer degrees of freedom per reward than this are a rounding error
 _FROM_COUNTS: Any = None
+
+Columns = tuple[Matrix, Vector, Vector, Vector, Vector]
+"""Features, counts, means, spreads and degrees of freedom of some rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,16 +84,17 @@ class Observations:
 
     def joined(self, *others: Observations) -> Observations:
         """Return all observations together, with rows of equal features merged."""
-        parts = (self, *others)
-        return Observations._checked(
-            *_merged(
-                np.concatenate([part.features for part in parts]),
-                np.concatenate([part.counts for part in parts]),
-                np.concatenate([part.means for part in parts]),
-                np.concatenate([part.spreads for part in parts]),
-                np.concatenate([part.free for part in parts]),
-            )
-        )
+        for other in others:
+            if other.features.shape[1] != self.features.shape[1]:
+                raise InputError(f"other must have dimension {self.features.shape[1]}, was {other.features.shape[1]}")
+        others = others or (Observations.none(self.features.shape[1]),)
+        news = others[0].columns if len(others) == 1 else _together(others)
+        return Observations._checked(*_merged(self.columns, news))
+
+    @property
+    def columns(self) -> Columns:
+        """All fields, for compiled code."""
+        return self.features, self.counts, self.means, self.spreads, self.free
 
     def faded(self, factor: float, least: float = 1e-3) -> Observations:
         """Count every reward ``factor`` times; rows that then count less than ``least`` rewards are dropped."""
@@ -108,27 +113,34 @@ def _in_rows(name: str, value: Any, shape: tuple[int | None, ...]) -> Floats:
     return np.ascontiguousarray(exact_array(name, value, np.float64, shape))
 
 
-def joined_rows(
-    features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector
-) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
+def joined_rows(features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector) -> Columns:
     """Merge rows of equal features one by one, and sort by features: compiled `joined_rows_plainly`."""
     features = kernel_array("features", features, (None, None))
     columns = {"counts": counts, "means": means, "spreads": spreads, "free": free}
-    return _merged(features, *(kernel_array(name, column, (len(features),)) for name, column in columns.items()))
+    counts, means, spreads, free = (kernel_array(name, columns[name], (len(features),)) for name in columns)
+    return _merged(Observations.none(features.shape[1]).columns, (features, counts, means, spreads, free))
 
 
-def _merged(
-    features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector
-) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
-    """Do what `joined_rows` does, with arrays that were checked."""
-    rows, merged = np.empty(features.shape), np.empty((4, len(features)))
-    size = _joined(features, counts, means, spreads, free, rows, *merged)
+def _together(parts: tuple[Observations, ...]) -> Columns:
+    """Return the rows of all parts, one after the other."""
+    return (
+        np.concatenate([part.features for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+        np.concatenate([part.means for part in parts]),
+        np.concatenate([part.spreads for part in parts]),
+        np.concatenate([part.free for part in parts]),
+    )
+
+
+def _merged(first: Columns, second: Columns) -> Columns:
+    """Do what `joined_rows` does, with rows in two parts that were checked."""
+    n, dim = len(first[0]) + len(second[0]), first[0].shape[1]
+    rows, merged = np.empty((n, dim)), np.empty((4, n))
+    size = joined_rows_compiled(first, second, rows, *merged)
     return rows[:size], merged[0, :size], merged[1, :size], merged[2, :size], merged[3, :size]
 
 
-def joined_rows_plainly(
-    features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector
-) -> tuple[Matrix, Vector, Vector, Vector, Vector]:
+def joined_rows_plainly(features: Matrix, counts: Vector, means: Vector, spreads: Vector, free: Vector) -> Columns:
     """Merge rows of equal features one by one, and sort by features: the definition of what is compiled."""
     different, group = np.unique(features, axis=0, return_inverse=True)
     group = group.reshape(-1)
@@ -148,12 +160,9 @@ def _compared(features: Matrix, i: int, j: int) -> int:
 
 
 @njit(cache=True, error_model="numpy")
-def _joined(
-    features: Matrix,
-    counts: Vector,
-    means: Vector,
-    spreads: Vector,
-    free: Vector,
+def joined_rows_compiled(
+    some: Columns,
+    others: Columns,
     rows: Matrix,
     merged: Vector,
     merged_means: Vector,
@@ -161,7 +170,17 @@ def _joined(
     merged_free: Vector,
 ) -> int:
     """Write the merged rows, and return how many they are."""
-    n, dim = features.shape
+    n, dim = rows.shape
+    features, columns = np.empty((n, dim)), np.empty((4, n))
+    row = 0
+    for part in (some, others):
+        for i in range(len(part[0])):
+            for a in range(dim):
+                features[row, a] = part[0][i, a]
+            columns[0, row], columns[1, row] = part[1][i], part[2][i]
+            columns[2, row], columns[3, row] = part[3][i], part[4][i]
+            row += 1
+    counts, means, spreads, free = columns
     order, first, size = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), 0
     for i in range(n):  # `order` holds one row of each kind, sorted; `first` which one a row is equal to
         low, high = 0, size

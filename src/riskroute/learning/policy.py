@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from riskroute.arrays import Integers
 from riskroute.errors import InputError, RiskrouteError, StateError, described, shown
 from riskroute.learning.actions import Action, ActionSet, as_action
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
@@ -167,8 +168,7 @@ class Policy(ABC):
         """Learn from one tally per entry of the plan, in the same sequence."""
         plan = self.plan()
         instance_of("tallies", tallies, Tallies, "Tallies")
-        same = tallies.actions is plan.actions or np.array_equal(tallies.actions, plan.actions)
-        if not (same and np.array_equal(tallies.counts, plan.counts)):
+        if not (_alike(tallies.actions, plan.actions) and _alike(tallies.counts, plan.counts)):
             raise InputError("tallies must match the plan's actions and counts, entry by entry")
         size, spread, least = tallies.extremes
         if not (math.isfinite(size) and math.isfinite(spread) and least >= 0):
@@ -322,6 +322,11 @@ class Policy(ABC):
             setattr(policy, name, value)
         policy.resume()
         return policy
+
+
+def _alike(first: Integers, second: Integers) -> bool:
+    """Whether two arrays are equal, and most often the same."""
+    return first is second or np.array_equal(first, second)
 
 
 def _equal(action: Any, expected: Action) -> bool:

@@ -8,6 +8,7 @@ from riskroute.arrays import Flags, Floats, Integers
 from riskroute.learning.actions import Actions
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import is_wide, wide_optimal
+from riskroute.learning.handles import HandleIndex
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.separable_each import SeparableScores
 from riskroute.validation import real_number
@@ -35,6 +36,12 @@ class ListedAllocations(Actions):
     """
 
     whole: SeparableScores | None = None
+
+    @property
+    def index(self) -> HandleIndex:
+        """The way from a handle to its row."""
+        assert self._names is not None
+        return self._names
 
     def best_each(self, coefs: Floats) -> ActionBatch:
         if self.whole is None or self.size < _LONG_LIST:

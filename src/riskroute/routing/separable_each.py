@@ -55,6 +55,16 @@ class SeparableScores:
         """Fewest and most lots that fit within the bounds."""
         return int(self.lows.sum()), int(self.highs.sum())
 
+    @cached_property
+    def factors(self) -> tuple[float, float]:
+        """What turns coefficients of shares and squared shares into costs of lots and squared lots."""
+        return self.lot / self.scale, self.lot**2 / self.scale
+
+    @cached_property
+    def tables_fit(self) -> bool:
+        """Whether tables of all lots in all slots can be held in memory."""
+        return len(self.lows) * (self.units + 1) <= LARGEST_TABLES
+
     def best_each(self, coefs: Floats) -> Integers:
         """Shares ``(n, m)`` of the best allocation for each of several scores ``(n, 2 m)``; of equals, the first."""
         slots, (fewest, most) = len(self.lows), self._room
@@ -64,9 +74,7 @@ class SeparableScores:
         if coefs.shape[1] != 2 * slots:
             raise InputError(f"coefs must have {2 * slots} columns, had {coefs.shape[1]}")
         chosen = np.zeros((len(coefs), slots), dtype=np.int64)
-        tables_fit = slots * (self.units + 1) <= LARGEST_TABLES
-        factors = self.lot / self.scale, self.lot**2 / self.scale
-        if not _minimise_each(coefs, *factors, self.units, self.lows, self.highs, tables_fit, chosen):
+        if not minimise_each_compiled(coefs, *self.factors, self.units, self.lows, self.highs, self.tables_fit, chosen):
             check_separable_size(slots, self.units)
         return chosen * self.lot if self.lot > 1 else chosen
 
@@ -88,7 +96,7 @@ def minimise_separable_each(alphas: Matrix, betas: Matrix, units: int, lows: Uni
 
 
 @njit(cache=True)
-def _minimise_each(
+def minimise_each_compiled(
     coefs: Matrix,
     linear: float,
     square: float,

@@ -107,9 +107,12 @@ class Run:
         mean, deviation, gap = self._outcomes(actions, begins)
         reward_mean, reward_spread = self.draw_blocks(actions, counts, mean, deviation)
         self.time += plan.rounds
-        merged = merge_tally_groups(entry, len(plan.counts), counts, reward_mean, reward_spread)
         blocks = RegretBlocks(counts, reward_mean, reward_spread, mean, deviation**2, gap)
-        return Tallies(plan.actions, *merged), entry, blocks
+        if len(entry) > len(plan.counts):
+            _, reward_mean, reward_spread = merge_tally_groups(
+                entry, len(plan.counts), counts, reward_mean, reward_spread
+            )
+        return Tallies(plan.actions, plan.counts, reward_mean, reward_spread), entry, blocks
 
     def _outcomes(self, actions: ActionBatch, begins: Integers) -> tuple[Vector, Vector, Vector]:
         """Mean, standard deviation and gap of the actions of blocks that begin after so many rounds each."""

@@ -101,12 +101,13 @@ def plan_block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Inte
     check_array("counts", counts, np.int64, (None,))
     check_array("stops", stops, np.int64, (None,))
     cuts = np.empty((3, len(counts) + len(stops)), dtype=np.int64)
-    size = _block_cuts(counts, whole_number("begin", begin, minimum=0), stops, cuts)
+    size = block_cuts_compiled(counts, whole_number("begin", begin, minimum=0), stops, cuts)
     return cuts[0, :size], cuts[1, :size], cuts[2, :size]
 
 
 @njit(cache=True)
-def _block_cuts(counts: Integers, begin: int, stops: Integers, cuts: Integers) -> int:
+def block_cuts_compiled(counts: Integers, begin: int, stops: Integers, cuts: Integers) -> int:
+    """Write what `plan_block_cuts` returns, one row each, and return the number of blocks."""
     end = begin + counts.sum()
     inner, known = np.empty(len(stops) + 1, dtype=np.int64), 0
     for i in range(len(stops)):

@@ -27,6 +27,7 @@ from riskroute.learning.tally import ActionBatch
 from riskroute.names import LABEL_MARKS, as_name
 from riskroute.results import PolicyResult
 from riskroute.seeding import seed_stream
+from riskroute.simulation.adaptive_run import play_adaptive
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.kernels import index_episode
 from riskroute.validation import list_of
@@ -87,7 +88,7 @@ def play_runs(
     elif method == "rounds":
         log = _play_rounds(environment, policy, rng)
     else:
-        log = _play_blocks(environment, policy, rng, checkpoints)
+        log = _play_blocks(environment, policy, rng, checkpoints, compiled=method == "auto")
     anchors = environment.comparator_means(checkpoints)
     xi, pseudo, luck = block_regret_curves(log.blocks, checkpoints, anchors, environment.risk_tolerance)
     if not environment.independent:
@@ -145,10 +146,16 @@ class _Log:
         return total
 
 
-def _play_blocks(environment: Environment, policy: Policy, rng: np.random.Generator, checkpoints: Integers) -> _Log:
-    """Play plan by plan, each drawn as tallies and cut at the checkpoints."""
+def _play_blocks(
+    environment: Environment, policy: Policy, rng: np.random.Generator, checkpoints: Integers, *, compiled: bool = False
+) -> _Log:
+    """Play plan by plan, each drawn as tallies and cut at the checkpoints; ``compiled`` where that is possible."""
     rewards, log = environment.run(rng), _Log()
     while policy.remaining:
+        stretch = play_adaptive(rewards, policy, checkpoints) if compiled else None
+        if stretch is not None:
+            log.add(*stretch)
+            continue
         plan = policy.plan()
         tallies, entry, blocks = rewards.plan_blocks(plan, checkpoints)
         policy.learn(tallies)

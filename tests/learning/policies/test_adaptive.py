@@ -264,6 +264,13 @@ def test_without_a_horizon_as_many_rounds_are_ahead_as_were_played() -> None:
     assert limited.ahead() == 877
 
 
+@pytest.mark.parametrize(("dim", "due"), [(4, 50), (12, 50), (24, 25), (48, 12)])
+def test_with_many_coefficients_the_belief_is_refreshed_more_often(dim: int, due: int) -> None:
+    policy = Adaptive().start(Setting(actions=Actions(np.eye(dim)), horizon=5000))
+    policy.belief = Belief(np.zeros(dim), np.eye(dim), np.zeros(dim), np.eye(dim), 1.0, 1000.0)
+    assert policy.due == due
+
+
 def test_rivals_are_the_best_actions_of_draws_with_the_leader_first() -> None:
     policy, belief = some_policy(draws=4000), some_belief(5, 4)
     rivals, features, loss = policy._rivals(belief)

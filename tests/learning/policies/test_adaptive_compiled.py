@@ -11,7 +11,7 @@ from riskroute import Actions, ActionSet, Allocations, Belief, Environment, Sett
 from riskroute.learning import belief as beliefs
 from riskroute.learning.belief_fit import draw_belief_plainly
 from riskroute.learning.design.rounding import round_even_counts
-from riskroute.learning.policies import adaptive
+from riskroute.learning.policies import adaptive, adaptive_rivals
 from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
 from riskroute.learning.policies.adaptive_duel_compiled import CompiledDuel
 from riskroute.learning.policies.adaptive_rivals import (
@@ -60,9 +60,11 @@ def test_compiled_duels_fill_plans_alike(dim: int, budget: float | None) -> None
 @pytest.mark.parametrize("draws", [1, 2, 5, 128])
 def test_scores_of_rivals_and_loss_are_the_plain_ones(draws: int) -> None:
     rng = np.random.default_rng(draws)
-    center, drawn, features = rng.standard_normal(4), rng.standard_normal((draws, 4)), rng.standard_normal((6, 4))
-    np.testing.assert_array_equal(rival_scores(center, drawn), rival_scores_plainly(center, drawn))
-    place = rng.integers(0, 6, draws)
+    center, normals, features = rng.standard_normal(4), rng.standard_normal((draws, 4)), rng.standard_normal((6, 4))
+    root = rng.standard_normal((4, 7))
+    scores = rival_scores(center, root @ root.T, normals)
+    np.testing.assert_allclose(scores, rival_scores_plainly(center, root @ root.T, normals), rtol=1e-9, atol=1e-12)
+    drawn, place = scores[1 : draws + 1], rng.integers(0, 6, draws)
     expected = leader_loss_plainly(drawn, features, place)
     assert leader_loss(drawn, features, place) == pytest.approx(expected, rel=1e-12)
 
@@ -107,5 +109,6 @@ def test_whole_runs_decide_alike_without_compiled_code(
         return draw_belief_plainly(*given)
 
     monkeypatch.setattr(beliefs, "draw_belief_plainly", counted)
+    monkeypatch.setattr(adaptive_rivals, "draw_belief_plainly", counted)
     assert played(policy, SETS[kind]) == compiled
     assert calls

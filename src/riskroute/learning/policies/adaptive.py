@@ -26,7 +26,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from riskroute.arrays import Matrix
-from riskroute.learning.belief import Belief, draw_belief
+from riskroute.learning.belief import Belief
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.handles import different_handles
 from riskroute.learning.plan import MOST_DRAWS, Plan
@@ -40,7 +40,10 @@ from riskroute.learning.tally import ActionBatch
 from riskroute.parameters import parameter
 from riskroute.validation import sized_number, whole_number
 
-_CALM = 4  # a plan is so many times longer after one in which nothing was worth exploring
+CALM = 4
+"""A plan is so many times longer after one in which nothing was worth exploring."""
+
+_MANY = 12  # in more dimensions plans are shorter, in proportion: one of them teaches about a few directions only
 
 
 @dataclass(kw_only=True)
@@ -62,7 +65,8 @@ class Adaptive(LinearPolicy):
         Once there is a belief, actions whose expected mean-variance exceeds the leader's by more than this are
         not played; None sets no limit. With a `prior` there is a belief from the first round on.
     growth, start_rounds, prior
-        See `LinearPolicy`. After a plan that explored nothing, ``growth`` counts four times.
+        See `LinearPolicy`. After a plan that explored nothing, ``growth`` counts four times; with more than 12
+        coefficients it counts less, in 24 dimensions half.
 
     Examples
     --------
@@ -108,7 +112,11 @@ class Adaptive(LinearPolicy):
 
     @property
     def due(self) -> int:
-        return super().due * (_CALM if self.calm else 1)
+        return super().due * (CALM if self.calm else 1)
+
+    @property
+    def pace(self) -> float:
+        return self.growth * min(_MANY / self.setting.actions.dim, 1.0)
 
     def duel(self, belief: Belief, features: Matrix, loss: float) -> AdaptiveDuel:
         """Return what decides between the leader and its rivals, whose features are ``(n, dim)``, the leader first."""
@@ -123,8 +131,8 @@ class Adaptive(LinearPolicy):
 
         The loss is averaged over draws.
         """
-        actions, (score, covariance) = self.setting.actions, self.objective(belief)
-        drawn = draw_belief(self.rng, score, covariance, self.draws)
-        rivals, place = different_handles(actions.best_each(rival_scores(score, drawn)))
+        actions, drawn = self.setting.actions, slice(1, self.draws + 1)
+        scores = rival_scores(*self.objective(belief), self.rng.standard_normal((self.draws, belief.dim)))
+        rivals, place = different_handles(actions.best_each(scores))
         features = actions.features(rivals)
-        return rivals, features, leader_loss(drawn, features, place[1 : len(drawn) + 1])
+        return rivals, features, leader_loss(scores[drawn], features, place[drawn])

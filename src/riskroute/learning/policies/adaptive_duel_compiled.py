@@ -34,17 +34,17 @@ class CompiledDuel(AdaptiveDuel):
     def fill(self, rng: np.random.Generator, portions: Integers) -> Integers:
         policy, belief, features, loss = self._given
         known, ahead = policy.setting, policy.ahead()
-        rho = known.risk_tolerance
+        score, covariance = belief.objective(known.risk_tolerance)
         counts = np.zeros(len(features), dtype=np.int64)
-        _fill(
+        fill_duel_compiled(
             rng,
             portions,
             kernel_array("features", features, (len(counts), belief.dim)),
-            belief.score_covariance(rho),
-            belief.score(rho),
+            covariance,
+            score,
             belief.mean_coef,
             belief.var_coef,
-            rho,
+            known.risk_tolerance,
             known.base_variance,
             LEAST_VARIANCE * belief.variance,
             CAUTION * math.log(max(ahead, 2)),
@@ -78,26 +78,6 @@ def _update_losses(table: Matrix, n: int, caution: float) -> None:
         deviation = table[_DEVIATION, k]
         table[_SLOPE, k] = table[_SLOPE, k] / (2 * deviation)
         table[_MEAN_SLOPE, k] = table[_LOSS, k] / (deviation * deviation)
-
-
-@register_jitable(error_model="numpy")
-def _add_product(target: Vector, source: Vector, factor: float) -> None:
-    for k in range(len(target)):
-        target[k] += source[k] * factor
-
-
-@register_jitable(error_model="numpy")
-def _add_products(target: Vector, first: Vector, first_factor: float, second: Vector, second_factor: float) -> None:
-    for k in range(len(target)):
-        target[k] = target[k] + first[k] * first_factor + second[k] * second_factor
-
-
-@register_jitable(error_model="numpy")
-def _add_squares(fast: Vector, slow: Vector, products: Vector, slope: float, mean_slope: float) -> None:
-    for k in range(len(products)):
-        square = products[k] * products[k]
-        fast[k] += square * slope
-        slow[k] += square * mean_slope
 
 
 @register_jitable(error_model="numpy")
@@ -135,21 +115,30 @@ def _begin(
         table[_BEHIND, k] = max(behind, 0.0)
         table[_COST, k] = max(behind, 0.0) + cost * cost
         table[_NOISE, k] = 2 * (variance * variance) + risk_tolerance**2 * variance
-    blurred, along = np.zeros((dim, columns.shape[1])), np.zeros(columns.shape[1])
+    width = columns.shape[1]
+    blurred, along = np.zeros((dim, width)), np.zeros(width)
     for a in range(dim):
-        for k in range(len(along)):
+        blur = blurred[a]
+        for k in range(width):
             along[k] = 0.0
         for b in range(dim):
-            _add_product(blurred[a], columns[b], covariance[a, b])
-            _add_product(along, columns[dim + b], covariance[a, b])
+            factor, column, apart_column = covariance[a, b], columns[b], columns[dim + b]
+            for k in range(width):
+                blur[k] += column[k] * factor
+                along[k] += apart_column[k] * factor
         for k in range(n):
-            table[_LEVER, k] += blurred[a, k] * columns[a, k]
+            table[_LEVER, k] += blur[k] * columns[a, k]
             table[_SQUARED, k] += along[k] * columns[dim + a, k]
     for k in range(n):
-        for a in range(0, dim - 1, 2):
-            _add_products(products[k], blurred[a], columns[dim + a, k], blurred[a + 1], columns[dim + a + 1, k])
+        product = products[k]
+        for a in range(0, dim - 1, 2):  # two at a time, which saves reading and writing the products
+            one, two, first, second = columns[dim + a, k], columns[dim + a + 1, k], blurred[a], blurred[a + 1]
+            for j in range(width):
+                product[j] = product[j] + first[j] * one + second[j] * two
         if dim % 2:
-            _add_product(products[k], blurred[dim - 1], columns[2 * dim - 1, k])
+            one, first = columns[2 * dim - 1, k], blurred[dim - 1]
+            for j in range(width):
+                product[j] += first[j] * one
     _update_losses(table, n, caution)
     total = 0.0
     for k in range(n):
@@ -174,8 +163,10 @@ def _imagine(
     for a in range(dim):
         for b in range(dim):
             blur[a] += covariance[a, b] * features[chosen, b]
-        _add_product(along, columns[a], blur[a])
-        _add_product(apart, columns[dim + a], blur[a])
+        factor, column, apart_column = blur[a], columns[a], columns[dim + a]
+        for k in range(len(along)):
+            along[k] += column[k] * factor
+            apart[k] += apart_column[k] * factor
     factor = rounds / (table[_NOISE, chosen] + rounds * along[chosen])
     for a in range(dim):
         for b in range(dim):
@@ -187,11 +178,11 @@ def _imagine(
 
 
 @njit(cache=True, error_model="numpy")
-def _fill(
+def fill_duel_compiled(
     rng: np.random.Generator,
     portions: Integers,
     features: Matrix,
-    covariance: Matrix,
+    believed_covariance: Matrix,
     score: Vector,
     mean_coef: Vector,
     var_coef: Vector,
@@ -209,6 +200,7 @@ def _fill(
     width = padded_length(n)
     columns, table, products = np.zeros((2 * dim, width)), np.zeros((_ROWS, width)), np.zeros((n, width))
     rival_seen, leader_seen = np.zeros((2, width)), np.zeros((2, width))
+    covariance = believed_covariance.copy()
     believed = score, mean_coef, var_coef, risk_tolerance, base_variance, least_variance
     loss, overlap = _begin(features, covariance, *believed, caution, loss, columns, table, products)
     rival, some = 0, 0
@@ -217,7 +209,7 @@ def _fill(
             _imagine(features, covariance, columns, table, rival, some, rival_seen)
             _imagine(features, covariance, columns, table, 0, portions[number - 1] - some, leader_seen)
             _update_losses(table, n, caution)
-        _sum_lessons(table, products, n, rival_seen, leader_seen)
+        _sum_lessons(table, products, rival_seen, leader_seen)
         rival, part = _mixture(table, n, overlap, loss, rounds, budget)
         if rival == 0:  # none is worth its cost
             return
@@ -230,15 +222,20 @@ def _fill(
 
 
 @register_jitable(error_model="numpy")
-def _sum_lessons(table: Matrix, products: Matrix, n: int, rival_seen: Matrix, leader_seen: Matrix) -> None:
+def _sum_lessons(table: Matrix, products: Matrix, rival_seen: Matrix, leader_seen: Matrix) -> None:
     """Bring the products up to date with what was seen, and sum over rivals what observing each action would teach."""
-    fast, slow = table[_FAST], table[_SLOW]
-    for k in range(len(fast)):
-        fast[k], slow[k] = 0.0, 0.0
+    n, width = products.shape
+    fast, slow, by_rival, by_leader = table[_FAST], table[_SLOW], rival_seen[0], leader_seen[0]
+    for j in range(width):
+        fast[j], slow[j] = 0.0, 0.0
     for k in range(1, n):  # nobody asks for differences between the leader and itself
-        _add_products(products[k], rival_seen[0], rival_seen[1, k], leader_seen[0], leader_seen[1, k])
-        if table[_SLOPE, k] != 0 or table[_MEAN_SLOPE, k] != 0:
-            _add_squares(fast, slow, products[k], table[_SLOPE, k], table[_MEAN_SLOPE, k])
+        product, slope, mean_slope = products[k], table[_SLOPE, k], table[_MEAN_SLOPE, k]
+        rival_factor, leader_factor = rival_seen[1, k], leader_seen[1, k]
+        for j in range(width):
+            now = product[j] + by_rival[j] * rival_factor + by_leader[j] * leader_factor
+            product[j] = now
+            fast[j] += now * now * slope
+            slow[j] += now * now * mean_slope
 
 
 @register_jitable(error_model="numpy")

@@ -94,8 +94,7 @@ class LinearPolicy(Policy):
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
         """Centre and covariance of the coefficients of the score to minimise."""
-        rho = self.setting.risk_tolerance
-        return belief.score(rho), belief.score_covariance(rho)
+        return belief.objective(self.setting.risk_tolerance)
 
     def propose(self) -> Plan:
         if self.belief is None:
@@ -109,7 +108,12 @@ class LinearPolicy(Policy):
     @property
     def due(self) -> int:
         """Number of rewards after which the belief is refreshed."""
-        return max(math.floor(self.growth * (self.belief.rounds if self.belief else 0.0)), 1)
+        return max(math.floor(self.pace * (self.belief.rounds if self.belief else 0.0)), 1)
+
+    @property
+    def pace(self) -> float:
+        """Growth of the rewards after which the belief is refreshed, on the actions that are offered."""
+        return self.growth
 
     def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
         return 1e-3 + 1e-3 * math.log(max(horizon, 2)) / self.growth

@@ -1,0 +1,108 @@
+"""Compiled runs of the recommended policy against the same runs plan by plan: equal to the last bit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from riskroute import Allocations, Environment, Policy, Problem, random_problem, random_routing_problem, simulate
+from riskroute.environments import Autocorrelated, HeavyTailed, WrongBaseVariance
+from riskroute.learning.observations import Observations
+from riskroute.learning.regret import regret_checkpoints
+from riskroute.learning.tally import Tallies
+from riskroute.policies import Adaptive, ChangeTest, Guarded, Thompson
+from riskroute.simulation.adaptive_run import play_adaptive
+
+PROBLEM = random_routing_problem(shares=6, slots=5, seed=1)
+
+
+def of_lots(shares: int, slots: int, **bounds: int) -> Problem:
+    return random_problem(Allocations(shares, slots, **bounds).listed(), seed=2, risk_tolerance=0.5)
+
+
+CASES: dict[str, tuple[Problem | Environment, Adaptive]] = {
+    "as it is": (PROBLEM, Adaptive()),
+    "a short list": (random_routing_problem(shares=4, slots=3, seed=0), Adaptive()),
+    "lots and caps": (of_lots(60, 4, lot=10, caps=40), Adaptive()),
+    "a budget": (PROBLEM, Adaptive(budget=0.3, draws=30)),
+    "portions and patience": (PROBLEM, Adaptive(portions=3, patience=2, growth=0.3, start_rounds=1)),
+    "a wrong base variance": (WrongBaseVariance(PROBLEM, 2.0), Adaptive()),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_runs_are_those_plan_by_plan(case: str) -> None:
+    problem, policy = CASES[case]
+    compiled, plainly = (
+        simulate(problem, {"one": policy}, horizon=2500, runs=2, checkpoints=30, method=method).policies["one"]
+        for method in ("auto", "blocks")
+    )
+    for field in ("regret", "pseudo_regret", "luck", "exploration"):
+        np.testing.assert_array_equal(getattr(compiled, field), getattr(plainly, field))
+    assert compiled.recommended == plainly.recommended
+
+
+def summed_up(policy: Adaptive) -> None:
+    """Let the policy build on its belief, as if it had seen too much to keep."""
+    policy.base, policy.observations = policy.belief, Observations.none(policy.setting.actions.dim)
+
+
+def full(policy: Adaptive) -> None:
+    """Let the policy have as many rows of observations as it keeps, so that the next plan is too much."""
+    actions, rng = policy.setting.actions.listed(), np.random.default_rng(7)
+    tallies = Tallies(
+        actions.handles, np.full(actions.size, 2), rng.standard_normal(actions.size), np.ones(actions.size)
+    )
+    policy.observations = Observations.of(actions.rows, tallies)
+
+
+@pytest.mark.parametrize("change", [None, summed_up, full])
+def test_what_is_learned_and_drawn_is_the_same(change: Callable[[Adaptive], None] | None) -> None:
+    environment, checkpoints = Environment(random_routing_problem(8, 6, seed=1)), regret_checkpoints(2000, 20)
+    states, ends = [], []
+    for compiled in (True, False):
+        policy, rewards = Adaptive().start(environment.setting(2000), 1), environment.run(np.random.default_rng(5))
+        policy.learn(rewards.plan_blocks(policy.plan(), checkpoints)[0])
+        if change is not None:
+            change(policy)
+        while policy.remaining:
+            if not (compiled and play_adaptive(rewards, policy, checkpoints)):
+                policy.learn(rewards.plan_blocks(policy.plan(), checkpoints)[0])
+        states.append(policy.state())
+        ends.append((rewards.time, rewards.rng.bit_generator.state))
+    assert states[0] == states[1]
+    assert ends[0] == ends[1]
+
+
+def test_where_a_matrix_has_no_factor_nothing_is_played() -> None:
+    environment = Environment(PROBLEM)
+    policy, rewards = Adaptive().start(environment.setting(2000), 1), environment.run(np.random.default_rng(5))
+    policy.learn(rewards.tally(policy.plan()))
+    assert policy.belief is not None
+    policy.belief = dataclasses.replace(policy.belief, mean_precision=-np.eye(policy.belief.dim))
+    before = policy.state(), rewards.rng.bit_generator.state
+    assert play_adaptive(rewards, policy, regret_checkpoints(2000)) is None
+    assert (policy.state(), rewards.rng.bit_generator.state) == before
+
+
+@pytest.mark.parametrize(
+    ("environment", "policy"),
+    [
+        (Environment(PROBLEM), Thompson()),
+        (Environment(PROBLEM), ChangeTest()),
+        (Environment(PROBLEM), Guarded()),
+        (Environment(random_problem(Allocations(12, 5), seed=3)), Adaptive()),
+        (HeavyTailed(PROBLEM), Adaptive()),
+        (Autocorrelated(PROBLEM, 0.5), Adaptive()),
+    ],
+    ids=lambda value: getattr(value, "name", type(value).__name__),
+)
+def test_other_runs_are_left_alone(environment: Environment, policy: Policy) -> None:
+    policy = policy.clone().start(environment.setting(3000), seed=1)
+    rewards = environment.run(np.random.default_rng(0))
+    for _ in range(3):
+        assert play_adaptive(rewards, policy, regret_checkpoints(3000)) is None
+        policy.learn(rewards.tally(policy.plan()))
