@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import tomllib
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from executed import run_code, run_command
 from once import one_at_a_time, shared_folder
 from places import ROOT
-from riskroute.experiments import comparison
 from riskroute.experiments.backtest.markets import market_days
 from riskroute.experiments.paper.claims import CLAIMS
 from riskroute.experiments.sweep import checked_sweep_config
@@ -69,8 +67,8 @@ def place(quarter: Path, tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("code", SNIPPETS, ids=range(len(SNIPPETS)))
 def test_python_examples_run(code: str, place: Path) -> None:
-    """As they are, but for a thousand rounds where there are more."""
-    assert run_code(re.sub(r"horizon=\d+_000\b", "horizon=1_000", code), place)
+    """As they are, but for a few hundred rounds where there are tens of thousands."""
+    assert run_code(re.sub(r"horizon=\d{2,}_000\b", "horizon=300", code), place)
 
 
 @pytest.mark.usefixtures("untraced", "unpainted")
@@ -126,23 +124,3 @@ def test_the_demo_prints_what_the_readme_says(tmp_path: Path) -> None:
 def _without_breaks(text: str) -> str:
     """A text without its line breaks: README wraps what the command leaves to the terminal."""
     return " ".join(text.split())
-
-
-@pytest.mark.usefixtures("untraced")
-def test_the_table_is_the_demos(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Regret within 5 %, or three of the stated standard errors: another processor rounds differently, no more.
-
-    The first 15 of the 50 runs are played. Their mean is off that of all runs by a deviation of sqrt(50 / 15 - 1) =
-    1.53 of the stated errors, so the margin is three deviations.
-    """
-    scale = dataclasses.replace(comparison.DEMO_SIZE, runs=15)
-    monkeypatch.setattr(comparison, "DEMO_SIZE", scale)
-    table = re.search(r"<!-- demo-table -->\n```text\n(.*?)\n```", README, flags=re.DOTALL)
-    assert table is not None
-    lines = table.group(1).splitlines()
-    stated = {fields[0]: [float(x.replace(",", "")) for x in fields[1:3]] for fields in map(str.split, lines[3:])}
-    result = comparison.demo_comparison(Engine(workers=1))
-    assert set(stated) == set(result.policies)
-    for name, (regret, error) in stated.items():
-        margin = 3 * 1.53 * error
-        assert result.policies[name].mean_regret()[-1] == pytest.approx(regret, rel=0.05, abs=margin)

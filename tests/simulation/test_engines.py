@@ -183,6 +183,7 @@ def give_up(engine: Engine, marker: Path) -> None:
         run_tasks([some_task(0, Fragile(marker=str(marker), always=True))], engine)
 
 
+@pytest.mark.thorough  # what becomes of tasks whose worker was lost is seen above
 @pytest.mark.usefixtures("soon")
 @pytest.mark.filterwarnings("ignore")
 def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ a synthetic market with limit orders, books of other files.
 from __future__ import annotations
 
 import datetime as dt
+import multiprocessing
+import sys
 import tempfile
 from pathlib import Path
 
@@ -39,7 +41,19 @@ STUDY = {
 
 
 def main() -> None:
-    """Go through the motions."""
+    """Go through the motions: markets in a process of their own, and then a study, which needs all of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        other = multiprocessing.get_context("spawn").Process(target=compile_markets, args=(Path(folder),))
+        other.start()
+        compile_learning()
+        other.join()
+        if other.exitcode != 0:
+            sys.exit("the kernels of markets could not be compiled")
+        rr.SplitStudy(**STUDY).run(out=Path(folder), engine=rr.Engine(workers=1))
+
+
+def compile_learning() -> None:
+    """Policies on listed and on implicit sets, and designs."""
     problem = rr.random_routing_problem(shares=3, slots=3, seed=0)
     rr.simulate(problem, [name for name in rr.POLICIES if name != "oracle"], horizon=200, runs=1)
     rr.simulate(rr.environments.Autocorrelated(problem, 0.5), ["rise", "risk-ucb"], horizon=200, runs=1)
@@ -54,6 +68,14 @@ def main() -> None:
     survivors.best(np.linspace(1.0, -1.0, 12))
     rr.routing.split_actions(2, 40).design(0.01)
     rr.g_optimal(np.random.default_rng(0).standard_normal((2000, 5)), tolerance=1e-6)
+    group_minimum(np.zeros((1, 2)), np.zeros(1, dtype=np.int64), np.zeros((2, 2)))
+    group_profile(np.zeros((1, 2)))
+    quadratic_minimum(np.eye(2), np.zeros(2), 2)
+    nonnegative_minimum(np.eye(1), np.ones(1))
+
+
+def compile_markets(folder: Path) -> None:
+    """Books, routers that look at them, readers of files, and the synthetic market, whose books are left there."""
     book = ConsolidatedBook(np.full((2, 1), 10.0), np.full((2, 1), 300.0), np.zeros(2), mid=9.99, side="buy")
     book.take(200, lot=100)
     book.take(200)
@@ -64,10 +86,6 @@ def main() -> None:
     )
     prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
     stochastic_placement(10, np.ones(1), np.ones((1, 1)), prices, mode="overbook")
-    group_minimum(np.zeros((1, 2)), np.zeros(1, dtype=np.int64), np.zeros((2, 2)))
-    group_profile(np.zeros((1, 2)))
-    quadratic_minimum(np.eye(2), np.zeros(2), 2)
-    nonnegative_minimum(np.eye(1), np.ones(1))
     hazards = Hazards([1, 2])
     hazards.add(2, 1)
     hazards.tails(2, hazards.hazards)
@@ -78,21 +96,19 @@ def main() -> None:
         list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, values, values)))
     one = np.ones(1, dtype=np.int64)
     OrderBook(1).apply(one, one * ord("A"), one * ord("B"), one, one, one)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "empty.itch").write_bytes(bytes(2))
-        itch_stocks(Path(folder) / "empty.itch")
-        files = rr.market.generate_market(
-            Path(folder) / "files", symbols=("QVEX",), hours=(dt.time(11), dt.time(11, 1)), rate=0.2
-        )
-        rr.market.import_files(files[:1], Path(folder) / "books", rr.market.ImportOptions(("QVEX",)))
-        store = rr.market.Store(Path(folder) / "books")
-        (recording,) = store.of_symbol("QVEX")
-        books = day_books({"XNAS": store.snapshots(recording)})
-        books.touches([books.first])
-        queue = QueueReplay(books, {"XNAS": store.events(recording)})
-        queue.fills(0, 1, books.first, books.last, 10)
-        queue.drain(0, 1, books.first, books.last)
-        rr.SplitStudy(**STUDY).run(out=Path(folder), engine=rr.Engine(workers=1))
+    (folder / "empty.itch").write_bytes(bytes(2))
+    itch_stocks(folder / "empty.itch")
+    files = rr.market.generate_market(
+        folder / "files", symbols=("QVEX",), hours=(dt.time(11), dt.time(11, 1)), rate=0.2
+    )
+    rr.market.import_files(files[:1], folder / "books", rr.market.ImportOptions(("QVEX",)))
+    store = rr.market.Store(folder / "books")
+    (recording,) = store.of_symbol("QVEX")
+    books = day_books({"XNAS": store.snapshots(recording)})
+    books.touches([books.first])
+    queue = QueueReplay(books, {"XNAS": store.events(recording)})
+    queue.fills(0, 1, books.first, books.last, 10)
+    queue.drain(0, 1, books.first, books.last)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@ killed_services.py FOLDER STEP ROUTER..   one life for every STEP-th change of a
                                           after it, and then a second life, which must leave everything in order
 
 Routers come one after the other, and what was found is printed by router. The word "again" before the folder makes a
-service that sends open children again after its start, instead of asking for them.
+service that sends open children again after its start, instead of asking for them, and ends with the first mistake.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -256,14 +257,14 @@ def in_child(work: Callable[[int], None]) -> tuple[str, int]:
     return said, os.waitpid(child, 0)[1]
 
 
-def kill_all(folder: Path, router: str, step: int) -> dict[str, Any]:
-    """Kill at every ``step``-th change; how many lives were cut short, and what was wrong."""
+def kill_all(folder: Path, router: str, step: int, most: float = math.inf) -> dict[str, Any]:
+    """Kill at every ``step``-th change; how many lives were cut short, and ``most`` things that were wrong."""
     killed, wrong, when = 0, [], 1
     (folder / "whole").mkdir(parents=True)
     if text := second_life(folder / "whole", router, orders_of(time.time_ns()), {}):
         wrong.append(f"not killed: {text}")
     assert threading.active_count() == 1  # everything is loaded now, and forking is safe
-    while True:
+    while len(wrong) < most:
         manners = MANNERS if LONG else [MANNERS[when // step % 3]]
         said = {manner: killed_once(folder / f"{when}{manner}", router, when, manner) for manner in manners}
         if None in said.values():
@@ -275,10 +276,10 @@ def kill_all(folder: Path, router: str, step: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
+    words, enough = sys.argv[1:], math.inf
     if words[0] == "again":
         vars(engine_life)["Query"] = Send
-        words = words[1:]
+        words, enough = words[1:], 1
     where, step, *routers = words
-    found = {name: kill_all(Path(where) / str(number), name, int(step)) for number, name in enumerate(routers)}
+    found = {name: kill_all(Path(where) / str(number), name, int(step), enough) for number, name in enumerate(routers)}
     print(json.dumps(found))  # noqa: T201 - for the test

@@ -65,7 +65,7 @@ class Belief:
         dim = len(exact_array("mean_coef", self.mean_coef, np.float64, (None,)))
         for name, shape in zip(_FIELDS, ((dim,), (dim, dim), (dim,), (dim, dim)), strict=True):
             given = getattr(self, name)
-            array = exact_array(name, given, np.float64, shape)
+            array = np.ascontiguousarray(exact_array(name, given, np.float64, shape))  # as kernels take it
             if array is not given:
                 object.__setattr__(self, name, array)
         for name in ("variance", "rounds"):
