@@ -207,9 +207,10 @@ class LitBelief:
         deviations, names = self._deviations(books.venues)
         flows = np.array([known.get(name, np.nan) for name in names])
         fills = self._fill_coefficients(context.horizon)
-        best = np.array((prices[:, 0], sizes[:, 0], books.bid_sz[:, 0], books.ask_sz[:, 0]))  # alike for any depth
+        columns = prices, sizes, books.bid_sz, books.ask_sz
+        price, queue, bid, ask = np.array([column[:, 0] for column in columns])  # alike in memory for any depth
         cost, variance, there, law = _posting_tables(
-            *(*best, books.makers, flows, deviations),
+            *(price, queue, bid, ask, books.makers, flows, deviations),
             *(np.array(moment), books.mid, context.sign, context.tick, context.horizon),
             *(coef[:POSTING_FEATURES], coef[-1], var_coef, fills, shares),
         )
