@@ -6,7 +6,8 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 ROOMS  := $(patsubst src/riskroute/%/__init__.py,%,$(wildcard src/riskroute/*/__init__.py))
 
 BENCHMARKS := design allocations runner reproduction market fuzz_market peers backtest live_log live
-EVIDENCE   := evidence against_thompson variants slopes in_reach guarantee split_study headroom routers contextual
+EVIDENCE   := evidence against_thompson variants slopes in_reach guarantee split_study
+ROUTERS    := headroom routers contextual
 SEARCHES   := closest
 
 # What is made once and used again lies in the checkout: compiled kernels, fonts, settings of libraries.
@@ -16,7 +17,7 @@ export MPLCONFIGDIR    := $(CACHE)/matplotlib
 export DASK_CONFIG     := $(CACHE)/dask
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo live-demo browser check check-and-collect test thorough coverage crash bench evidence reproduction closest reference docs readme clean
+.PHONY: help demo live-demo browser check check-and-collect test thorough coverage crash bench evidence routers reproduction closest reference docs readme clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,7 +29,8 @@ help:
 	@echo "make crash     kill the live router at every write, cut the power, fill the disk; make test tries a selection"
 	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"
 	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick: does it run?)"
-	@echo "make evidence  the recommended policy and the split study on instances they were not tuned on (about 30 minutes)"
+	@echo "make evidence  the recommended policy and the split study on instances they were not tuned on (about 15 minutes)"
+	@echo "make routers   all routers on recorded and synthetic days, and where learning can pay (longer than make evidence)"
 	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
 	@echo "make closest   search what the paper must have chosen where it does not say, and write it down (about 15 minutes)"
 	@echo "make reference the pages of commands and configuration files, from the code"
@@ -118,10 +120,14 @@ bench: $(VENV)/.installed-bench,live,market,postgres,report
 	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py $(BENCHFLAGS) || { status=1; echo "$$name.py failed"; }; \
 	done; exit $$status
 
-evidence: $(VENV)/.installed-market,report
-	@status=0; for name in $(EVIDENCE); do \
+# Each printout goes to its page, whether or not its targets hold.
+evidence: SCRIPTS := $(EVIDENCE)
+routers: SCRIPTS := $(ROUTERS)
+evidence routers: $(VENV)/.installed-market,report
+	@status=0; for name in $(SCRIPTS); do \
 	  echo "== benchmarks/$$name.py"; OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || { status=1; echo "$$name.py failed"; }; \
-	done; $(BIN)/python docs/refresh.py evidence && exit $$status
+	  $(BIN)/python docs/refresh.py evidence $$name || exit 1; \
+	done; exit $$status
 
 reproduction: $(VENV)/.installed-market,report
 	mkdir -p out/reproduce

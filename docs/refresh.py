@@ -3,9 +3,9 @@
     readme | study | guide | literature | reproduction FOLDER | closest FOLDER | benchmarks [NAME...] |
     evidence [NAME...] | reference
 
-``make readme`` and ``make reproduction`` run what they write down; ``make evidence`` and ``make closest`` end with it.
-After a complete ``make bench``, ``benchmarks`` copies its printouts from ``out/bench``. ``make reference`` writes the
-pages of commands and configuration files from the code.
+``make readme`` and ``make reproduction`` run what they write down, and so do ``make evidence``, ``make routers`` and
+``make closest``. After a complete ``make bench``, ``benchmarks`` copies its printouts from ``out/bench``. ``make
+reference`` writes the pages of commands and configuration files from the code.
 """
 
 from __future__ import annotations
