@@ -30,7 +30,7 @@ help:
 	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"
 	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick: does it run?)"
 	@echo "make evidence  the recommended policy and the split study on instances they were not tuned on (about 15 minutes)"
-	@echo "make routers   all routers on recorded and synthetic days, and where learning can pay (longer than make evidence)"
+	@echo "make routers   all routers on recorded and synthetic days, and where learning can pay"
 	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
 	@echo "make closest   search what the paper must have chosen where it does not say, and write it down (about 15 minutes)"
 	@echo "make reference the pages of commands and configuration files, from the code"
