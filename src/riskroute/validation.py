@@ -194,6 +194,20 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     return given.astype(dtype)
 
 
+def unchecked(kind: type[Kind], values: dict[str, Any]) -> Kind:
+    """Make a dataclass of values that were checked before, all of its fields, without its own checks.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import Pool
+    >>> unchecked(Pool, {"name": "P", "fee": 0.001, "improvement": 0.0}) == Pool("P", 0.001)
+    True
+    """
+    made = object.__new__(kind)
+    made.__dict__.update(values)
+    return made
+
+
 def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
     """Whether an array's shape is the one wanted, in which None stands for any length."""
     if found == shape:

@@ -236,6 +236,7 @@ def test_what_is_folded_at_once_is_what_is_applied_one_by_one() -> None:
 
 def test_settled_orders_are_packed_and_unpacked_by_late_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "KEPT", 10)
+    monkeypatch.setattr(archive, "TOGETHER", 0)
     state, children = BookState(), []
     for number in range(300):
         order = parent_order(f"order {number}")

@@ -272,6 +272,7 @@ class Market(RuleBasedStateMachine):
 @pytest.mark.parametrize("kept", [1, KEPT])
 def test_every_fill_is_booked_once_and_every_order_learned_once(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "KEPT", kept)
+    monkeypatch.setattr(archive, "TOGETHER", 0)
     run_state_machine_as_test(Market, settings=QUICK)
 
 

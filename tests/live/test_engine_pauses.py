@@ -74,7 +74,7 @@ def test_who_is_called_back_or_asked_for_does_not_wait_behind_who_is_sent(monkey
     monkeypatch.setattr(engine, "_send", lambda children: seen.extend(("send", child.slot) for child in children))
     monkeypatch.setattr(engine, "_cancel", lambda effect: seen.append(("cancel", effect.child.slot)))
     monkeypatch.setattr(engine.gateways["A"], "query", lambda child: seen.append(("query", child.slot)))
-    engine._durable(done, [Send(first), Cancel(second)], engine.monotonic(), lambda rows: None)
-    engine._durable(done, [Query(third)], engine.monotonic(), lambda rows: None)
+    engine._durable(done, [Send(first), Cancel(second)], engine.monotonic())
+    engine._durable(done, [Query(third)], engine.monotonic())
     engine.pump()
     assert seen == [("cancel", 1), ("query", 2), ("send", 0)]

@@ -60,6 +60,7 @@ def test_reports_that_come_together_are_booked_once_each_in_their_sequence() -> 
 @pytest.mark.parametrize("kept", [3, archive.KEPT])
 def test_a_snapshot_is_of_its_time_however_late_it_is_saved(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
     monkeypatch.setattr(archive, "KEPT", kept)
+    monkeypatch.setattr(archive, "TOGETHER", 0)
     monkeypatch.setattr(archive, "PIECE", 2)
     world = World(snapshot_every=0)
     engine = world.start()

@@ -15,6 +15,9 @@ from riskroute.live.book_state import Archived, BookState, ChildState, Execution
 KEPT = 2_000
 """So many settled orders are kept as they are."""
 
+TOGETHER = 100
+"""So many more are waited for, and packed together: to look for the oldest takes as long for many as for one."""
+
 
 class _Packed(msgspec.Struct, array_like=True):
     parent: ParentState
@@ -57,8 +60,7 @@ def restore_archive(state: BookState, pieces: Iterable[bytes]) -> None:
 
 def archive_settled(state: BookState, kept: int) -> None:
     """Pack the oldest settled orders until ``kept`` are left."""
-    while len(state.recent) > kept:
-        key = next(iter(state.recent))
+    for key in list(islice(state.recent, max(len(state.recent) - kept, 0))):
         del state.recent[key]
         parent = state.parents.pop(key)
         children = [state.children.pop(name) for name in parent.children]

@@ -69,7 +69,7 @@ def apply(state: BookState, event: AnyEvent) -> tuple[BookState, list[Effect]]:
     state.events += 1
     effects: list[Effect] = []
     _HANDLERS[type(event)](state, event, effects)
-    if len(state.recent) > archive.KEPT:
+    if len(state.recent) > archive.KEPT + archive.TOGETHER:
         archive.archive_settled(state, archive.KEPT)
     return state, effects
 

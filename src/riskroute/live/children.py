@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.arrays import Matrix
+from riskroute.arrays import Matrix, Vector
 from riskroute.errors import InputError
 from riskroute.live.book_state import BookState, ParentState
 from riskroute.live.order_ids import child_id
@@ -29,6 +29,7 @@ from riskroute.live.orders import (
 from riskroute.routers.context import Context, Pool, VenueBooks
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
+from riskroute.validation import unchecked
 
 SWEEPS = 100
 """Slots from this number on are sweeps of what came back, one per venue."""
@@ -42,26 +43,38 @@ Children = tuple[ChildOrder, ...]
 
 
 def context_of(order: ParentOrder, now: int) -> Context:
-    """What a router sees of an order."""
-    books = VenueBooks(
-        tuple(quote.venue for quote in order.quotes),
-        *_levels(order.quotes),
-        np.array([quote.taker / NANO for quote in order.quotes]),
-        np.array([quote.maker / NANO for quote in order.quotes]),
-        np.array([max(now - quote.at, 0) for quote in order.quotes], dtype=np.int64),
+    """What a router sees of an order, which was checked when it came."""
+    quotes = order.quotes
+    takers, makers = _fees(tuple([(quote.taker, quote.maker) for quote in quotes]))
+    bid_px, ask_px, bid_sz, ask_sz = _levels(quotes)
+    books = unchecked(
+        VenueBooks,
+        {
+            "venues": tuple([quote.venue for quote in quotes]),
+            "bid_px": bid_px,
+            "bid_sz": bid_sz,
+            "ask_px": ask_px,
+            "ask_sz": ask_sz,
+            "takers": takers,
+            "makers": makers,
+            "ages": np.array([max(now - quote.at, 0) for quote in quotes], dtype=np.int64),
+        },
     )
-    return Context(
-        order=order.key,
-        side=order.side,
-        shares=order.quantity,
-        books=books,
-        pools=tuple(map(_pool, order.pools)),
-        lot=order.lot,
-        horizon=max(order.deadline - now, 0) / NANO,
-        time=now,
-        tick=order.tick / NANO,
-        features=order.features,
-        symbol=order.symbol,
+    return unchecked(
+        Context,
+        {
+            "order": order.key,
+            "side": order.side,
+            "shares": order.quantity,
+            "books": books,
+            "pools": tuple(map(_pool, order.pools)),
+            "lot": order.lot,
+            "horizon": max(order.deadline - now, 0) / NANO,
+            "time": now,
+            "tick": order.tick / NANO,
+            "features": order.features,
+            "symbol": order.symbol,
+        },
     )
 
 
@@ -71,9 +84,15 @@ def _pool(quote: PoolQuote) -> Pool:
     return Pool(quote.pool, quote.fee / NANO, quote.improvement)
 
 
+@lru_cache(1024)
+def _fees(fees: tuple[tuple[int, int], ...]) -> tuple[Vector, Vector]:
+    """Fees in dollars for taking and for resting, by venue: as with pools."""
+    return np.array([taker / NANO for taker, _ in fees]), np.array([maker / NANO for _, maker in fees])
+
+
 def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-    """Bids in dollars, their sizes, asks and theirs, one row a venue; what is not displayed has no price."""
-    depth = max(max(len(quote.bids), len(quote.asks)) for quote in quotes)
+    """Bids and asks in dollars, and their sizes, one row a venue; what is not displayed has no price."""
+    depth = max([max(len(quote.bids), len(quote.asks)) for quote in quotes])
     prices: list[float] = []
     sizes: list[float] = []
     for sides in ([quote.bids for quote in quotes], [quote.asks for quote in quotes]):
@@ -84,9 +103,8 @@ def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
             if missing := depth - len(levels):
                 prices += [math.nan] * missing
                 sizes += [0.0] * missing
-    px = np.array(prices).reshape(2, len(quotes), depth)
-    sz = np.array(sizes, dtype=np.float64).reshape(2, len(quotes), depth)
-    return px[0], sz[0], px[1], sz[1]
+    bid_px, ask_px, bid_sz, ask_sz = np.array(prices + sizes).reshape(4, len(quotes), depth)
+    return bid_px, ask_px, bid_sz, ask_sz
 
 
 def report_of(outcome: Outcome) -> Report:
@@ -96,21 +114,21 @@ def report_of(outcome: Outcome) -> Report:
         price = 0.0
         if slot.filled > 0:
             price = max((outcome.mid + outcome.sign * slot.money / slot.filled) / NANO, 0.0)
-        children.append(
-            ChildReport(
-                child=number,
-                kind=slot.kind,
-                place=slot.place,
-                sent=max(slot.sent, slot.filled),
-                filled=max(slot.filled, 0),
-                price=price,
-                fee=slot.fees / NANO,
-                last_fill=slot.last_fill if slot.filled > 0 else 0,
-                known=slot.done_at,
-                posted=slot.sent_at,
-            )
-        )
-    return Report(outcome.parent, tuple(children), complete=True, profit=-outcome.cost / NANO)
+        values = {
+            "child": number,
+            "kind": slot.kind,
+            "place": slot.place,
+            "sent": max(slot.sent, slot.filled),
+            "filled": max(slot.filled, 0),
+            "price": price,
+            "fee": slot.fees / NANO,
+            "last_fill": slot.last_fill if slot.filled > 0 else 0,
+            "known": slot.done_at,
+            "posted": slot.sent_at,
+        }
+        children.append(unchecked(ChildReport, values))
+    values = {"order": outcome.parent, "children": tuple(children), "complete": True, "profit": -outcome.cost / NANO}
+    return unchecked(Report, values)
 
 
 class ChildMaker:

@@ -25,7 +25,7 @@ from riskroute.live.orders import (
     VenueQuote,
     touch_prices,
 )
-from riskroute.live.yardstick import Yardstick, benchmark_plan
+from riskroute.live.yardstick import Yardstick
 from riskroute.routers.plan import Plan
 from riskroute.routers.sweep import Sweep
 
@@ -165,7 +165,7 @@ class Desk:
 
         Must be called before anything is learned from the order.
         """
-        rule = self.yardstick.cost(order, benchmark_plan(order), outcome.slots)
+        rule = self.yardstick.rule(order, outcome.slots)
         explored = None
         if number % EXPLORATION_EVERY == 0 and not self.learner.out:
             best = self.learner.greedy(order)

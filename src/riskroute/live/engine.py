@@ -190,9 +190,9 @@ class Engine(EngineThread):
                 raise RefusedError(refusal)
             answer = answer or Future()
             self._answers[order.key] = answer
-            self._put(
+            self._gather(
                 Accepted(at=now, order=order, decision=decision, children=children, digest=digest),
-                tell=lambda written: self._answer(order.key, decision, written),
+                lambda written: self._answer(order.key, decision, written),
             )
             self._timers_of(order.key)
             self._await_public(order)

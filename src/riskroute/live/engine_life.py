@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from riskroute.errors import StateError, one_line_error
 from riskroute.live.book_state import BookState, Next, Query
-from riskroute.live.engine_core import LOGGER, EngineCore
+from riskroute.live.engine_core import EngineCore
+from riskroute.live.engine_ledger import LOGGER
 from riskroute.live.learner import Learner, router_bytes, router_from
 from riskroute.live.log import FencedError, LeaseError, Log, WriteError, told_outside
 from riskroute.live.orders import NANO, Halted, Planned

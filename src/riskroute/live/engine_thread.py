@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from riskroute.live.engine_core import LOGGER
+from riskroute.live.engine_ledger import LOGGER
 from riskroute.live.engine_life import EngineLife
 from riskroute.live.orders import NANO, ExecutionReport
 
@@ -93,6 +93,7 @@ class EngineThread(EngineLife, ABC):
                 one = self._inbox.get_nowait()
             except queue.Empty:
                 break
+        self._append_gathered()
         if reports:
             self.book(reports)
         return True

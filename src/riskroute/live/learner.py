@@ -20,7 +20,7 @@ from riskroute.live.orders import Accepted, AnyEvent, Declined, Outcome, ParentO
 from riskroute.live.public import public_of
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
-from riskroute.validation import whole_number
+from riskroute.validation import unchecked, whole_number
 
 Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
 """A decision: number of the event, the order, the plan, when it was made, and whether the router's plan was dropped."""
@@ -323,19 +323,24 @@ class Refit:
 def plain_plan(plan: Plan) -> Plan:
     """The same plan of plain values, as JSON would bring it back."""
     values = plan.to_json()
-    if not all(map(_is_plain, values.values())):
-        values = json.loads(json.dumps(values))
-    return Plan.from_json(values)
+    if type(plan) is Plan and _are_plain(values):
+        return unchecked(Plan, values)
+    return Plan.from_json(json.loads(json.dumps(values)))
 
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 
 
-def _is_plain(value: object) -> bool:
-    """Whether JSON would bring back the very same value."""
-    if type(value) is not dict:
-        return type(value) in _PLAIN
-    return all(type(key) is str and type(item) in _PLAIN for key, item in value.items())
+def _are_plain(values: dict[str, Any]) -> bool:
+    """Whether JSON would bring back the very same values; no deeper than those of a plan."""
+    for value in values.values():
+        if type(value) is dict:
+            for key, item in value.items():
+                if type(key) is not str or type(item) not in _PLAIN:
+                    return False
+        elif type(value) not in _PLAIN:
+            return False
+    return True
 
 
 def plan_probability(router: Router) -> float | msgspec.UnsetType:

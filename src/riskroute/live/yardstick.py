@@ -41,6 +41,7 @@ AT_ONCE = 10**7
 """A resting child that was filled within so many nanoseconds found all of it when it came."""
 
 _STRENGTH = 2.0  # trials that the first guess is worth
+_NOTHING_TOLD = Market({}, ())
 
 
 class Estimate(NamedTuple):
@@ -129,7 +130,12 @@ class Yardstick:
         self, order: ParentOrder, plan: Plan, seen: Sequence[SlotOutcome], market: Market | None = None
     ) -> Estimate:
         """What an order would have cost with a plan, given what became of its children, and of the market."""
-        return _Imagined(self.fills, order, plan, seen, market or Market({}, ())).run()
+        return _Imagined(self.fills, order, Book(order), plan, seen, market or _NOTHING_TOLD).run()
+
+    def rule(self, order: ParentOrder, seen: Sequence[SlotOutcome]) -> Estimate:
+        """What an order would have cost with the rule that every desk has."""
+        book = Book(order)
+        return _Imagined(self.fills, order, book, benchmark_plan(order, book), seen, _NOTHING_TOLD).run()
 
     def learn(self, order: ParentOrder, seen: Sequence[SlotOutcome]) -> None:
         """Learn from the children of an order."""
@@ -139,12 +145,11 @@ class Yardstick:
                 self.fills.learn(slot.kind, slot.place, horizon, slot.sent, max(slot.filled, 0))
 
 
-def benchmark_plan(order: ParentOrder) -> Plan:
+def benchmark_plan(order: ParentOrder, book: Book | None = None) -> Plan:
     """The rule that every desk has: all pools that save something in turn, then the displayed market."""
-    bid, ask = touch_prices(order.quotes)
-    half = (ask - bid) / 2
-    sweep = Book(order).sweep(order.quantity).cost / order.quantity
-    pools = {one.pool: order.quantity for one in order.pools if sweep - one.fee + one.improvement * half > 0}
+    shown = (book or Book(order)).again()
+    sweep = shown.sweep(order.quantity).cost / order.quantity
+    pools = {one.pool: order.quantity for one in order.pools if sweep - one.fee + one.improvement * shown.half > 0}
     return Plan(order.key, dark=pools, in_turn=bool(pools))
 
 
@@ -164,15 +169,23 @@ class Book:
 
     def __init__(self, order: ParentOrder, mid: int | None = None) -> None:
         bid, ask = touch_prices(order.quotes)
-        self.mid, self.sign = (bid + ask) // 2 if mid is None else mid, order.sign
+        self.mid, sign = (bid + ask) // 2 if mid is None else mid, order.sign
+        self.half = (ask - bid) / 2
         rows = []
         for quote in order.quotes:
-            for price, size in quote.asks if order.sign > 0 else quote.bids:
-                rows.append((order.sign * (price - self.mid) + quote.taker, size, quote.venue, order.sign * price))
+            for price, size in quote.asks if sign > 0 else quote.bids:
+                rows.append((sign * (price - self.mid) + quote.taker, size, quote.venue, sign * price))
         rows.sort()
-        self.rows = [(cost, venue, signed) for cost, _, venue, signed in rows]
-        self.sizes = [float(size) for _, size, _, _ in rows]
+        self.rows = rows
+        self.sizes = [float(row[1]) for row in rows]
         self.worst = float(rows[-1][0]) if rows else 0.0
+
+    def again(self) -> Book:
+        """The same book before anything was taken."""
+        new = Book.__new__(Book)
+        new.mid, new.half, new.rows, new.worst = self.mid, self.half, self.rows, self.worst
+        new.sizes = [float(row[1]) for row in self.rows]
+        return new
 
     def sweep(self, shares: float, venue: str = "", limit: float = np.inf) -> Taken:
         """Take the cheapest shares, of one venue if it is named; beyond what is displayed at the worst price of all."""
@@ -182,7 +195,7 @@ class Book:
     def take(self, shares: float, venue: str = "", limit: float = np.inf) -> Taken:
         """Take shares as far as they are displayed, no worse than a signed price."""
         left, cost = shares, 0.0
-        for k, (paid, where, signed) in enumerate(self.rows):
+        for k, (paid, _, where, signed) in enumerate(self.rows):
             if left <= 0:
                 break
             if (not venue or where == venue) and signed <= limit:
@@ -196,13 +209,11 @@ class _Imagined:
     """One order with one plan."""
 
     def __init__(
-        self, fills: Fills, order: ParentOrder, plan: Plan, seen: Sequence[SlotOutcome], market: Market
+        self, fills: Fills, order: ParentOrder, book: Book, plan: Plan, seen: Sequence[SlotOutcome], market: Market
     ) -> None:
         self.fills, self.order, self.plan, self.seen, self.market = fills, order, plan, seen, market
-        self.book, self.horizon = Book(order), _horizon(order)
+        self.book, self.horizon, self.half = book, _horizon(order), book.half
         self.cost = self.guessed = self.lit = 0.0
-        bid, ask = touch_prices(order.quotes)
-        self.half = (ask - bid) / 2
 
     def run(self) -> Estimate:
         plan, order = self.plan, self.order
@@ -318,7 +329,7 @@ class _Imagined:
         shares = sum(slot.filled for slot in at_once)
         if not shares:
             return 0.0
-        book, swept = Book(self.order), sum(slot.filled for slot in at_once if slot.kind == "sweep")
+        book, swept = self.book.again(), sum(slot.filled for slot in at_once if slot.kind == "sweep")
         displayed = sum(book.sweep(slot.filled, slot.place).cost for slot in at_once if slot.kind == "take")
         displayed += book.sweep(swept).cost
         return (sum(slot.money + slot.fees for slot in at_once) - displayed) / shares

@@ -78,11 +78,12 @@ class VenueBooks:
         count = len(self.venues)
         shape = (count, None)
         for name in ("bid_px", "bid_sz", "ask_px", "ask_sz"):
-            array = exact_array(name, getattr(self, name), np.float64, shape)
+            array = np.ascontiguousarray(exact_array(name, getattr(self, name), np.float64, shape))
             shape = array.shape
             object.__setattr__(self, name, array)
         for name in ("takers", "makers"):
-            object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, (count,)))
+            array = np.ascontiguousarray(exact_array(name, getattr(self, name), np.float64, (count,)))
+            object.__setattr__(self, name, array)
         given = exact_array("ages", self.ages, np.int64, (None,))
         ages = given if len(given) else np.zeros(count, dtype=np.int64)
         object.__setattr__(self, "ages", exact_array("ages", ages, np.int64, (count,)))
@@ -199,7 +200,8 @@ class Context:
         """Return the levels to take from, the cheapest first, by price and fee; by price alone without ``fees``."""
         prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
         takers = self.books.takers if fees else np.zeros(len(self.books.venues))
-        return ConsolidatedBook(prices, sizes, takers, mid=self.mid, side=self.side, protect=protect)
+        mid = real_number("mid", self.mid)
+        return ConsolidatedBook.of_checked(prices, sizes, takers, mid=mid, sign=self.sign, protect=protect)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, which `read_context` turns back into the same context."""

@@ -130,7 +130,7 @@ def pool_savings(context: Context) -> dict[str, float]:
     >>> {pool: round(saving, 6) for pool, saving in pool_savings(read_context(books, side="sell", shares=300)).items()}
     {'P': 0.009}
     """
-    sweep = float(context.displayed.costs(context.shares)) / context.shares
+    sweep = context.displayed.cost(context.shares) / context.shares
     half = (context.books.best_ask - context.books.best_bid) / 2
     return {pool.name: sweep - pool.fee + pool.improvement * half for pool in context.pools}
 

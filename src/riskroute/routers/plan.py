@@ -95,7 +95,10 @@ class Plan:
             raise InputError(f"order must be {context.order!r}, was {shown(self.order)}")
         venues, pools = context.books.venues, tuple(pool.name for pool in context.pools)
         for name, places in (("dark", pools), ("dark_rest", pools), ("limit", venues), ("take", venues)):
-            for place, shares in instance_of(name, getattr(self, name), Mapping, "shares by name").items():
+            given = getattr(self, name)
+            if type(given) is not dict:
+                instance_of(name, given, Mapping, "shares by name")
+            for place, shares in given.items():
                 one_of(f"{name} place", place, places)
                 whole_number(f"{name} shares of {place}", shares, minimum=0)
         true_or_false("in_turn", self.in_turn)
@@ -103,7 +106,9 @@ class Plan:
             raise InputError("pools must be tried in turn to be tried before all else, were not")
         if self.sent > context.shares:
             raise InputError(f"child orders must hold at most {context.shares} shares, was {self.sent}")
-        for place, price in instance_of("take_limits", self.take_limits, Mapping, "prices by name").items():
+        if type(self.take_limits) is not dict:
+            instance_of("take_limits", self.take_limits, Mapping, "prices by name")
+        for place, price in self.take_limits.items():
             one_of("take_limits venue", place, tuple(self.take))
             real_number(f"take limit of {place}", price, above=0)
         if self.recall is not None:

@@ -85,15 +85,25 @@ class ConsolidatedBook:
     def __init__(
         self, prices: Matrix, sizes: Matrix, takers: Vector, *, mid: float, side: str, protect: bool = True
     ) -> None:
-        self.sign, self.mid = side_sign(side), real_number("mid", mid)
-        self.prices: Matrix = exact_array("prices", prices, np.float64, (None, None))
-        self.sizes: Matrix = exact_array("sizes", sizes, np.float64, self.prices.shape)
-        self.takers: Vector = exact_array("takers", takers, np.float64, (len(self.prices),))
+        prices = np.ascontiguousarray(exact_array("prices", prices, np.float64, (None, None)))
+        sizes = np.ascontiguousarray(exact_array("sizes", sizes, np.float64, prices.shape))
+        takers = np.ascontiguousarray(exact_array("takers", takers, np.float64, (len(prices),)))
+        self._merge(prices, sizes, takers, side_sign(side), real_number("mid", mid), protect)
+
+    @classmethod
+    def of_checked(
+        cls, prices: Matrix, sizes: Matrix, takers: Vector, *, mid: float, sign: int, protect: bool = True
+    ) -> ConsolidatedBook:
+        """Make a book of contiguous arrays of the right types and shapes, and of the sign of a side."""
+        made = cls.__new__(cls)
+        made._merge(prices, sizes, takers, sign, mid, protect)
+        return made
+
+    def _merge(self, prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, protect: bool) -> None:
+        self.prices, self.takers, self.sign, self.mid = prices, takers, sign, mid
+        self.sizes: Matrix
         wrong, self.sizes, self._venues, self._levels, ends, totals, each = _consolidated(
-            np.ascontiguousarray(self.prices),
-            np.ascontiguousarray(self.sizes),
-            np.ascontiguousarray(self.takers),
-            *(self.sign, self.mid, protect),
+            prices, sizes, takers, sign, mid, protect
         )
         if wrong == _NEGATIVE:
             raise InputError("sizes must not be negative, one was")
@@ -117,6 +127,11 @@ class ConsolidatedBook:
         wanted = np.asarray(shares, dtype=np.float64)
         last = float(self.takers[self._venues[-1]]) if len(self._venues) else 0.0
         return np.asarray(_displayed_costs(wanted.ravel(), *self._steps, last).reshape(wanted.shape))
+
+    def cost(self, shares: int) -> float:
+        """Cost in dollars of taking a number of shares, as `costs` gives it."""
+        last = self.takers.item(self._venues.item(-1)) if len(self._venues) else 0.0
+        return _displayed_costs(np.array((float(shares),)), *self._steps, last).item(0)  # type: ignore[no-any-return]  # of NumPy
 
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> Taken:
         """Take ``shares`` at the least displayed cost, or all that is displayed if that is less.
