@@ -213,8 +213,8 @@ def venues_complaint(folder: Path, state: BookState, symbol: str, stem: str) -> 
                 one = json.loads(line)
             except ValueError:
                 continue  # cut off
-            there[one["child"]["id"]] = one["cum"]
-            acknowledged[one["child"]["id"]] += one["report"]["kind"] == "acknowledged"
+            there[one["report"]["child"]] = one["cum"]
+            acknowledged[one["report"]["child"]] += one["report"]["kind"] == "acknowledged"
     if there.keys() != sent.keys():
         return f"venues have {len(there)} children, the log has {len(sent)}"
     if set(acknowledged.values()) - {1}:

@@ -106,7 +106,7 @@ class Desk:
         bid, ask = touch_prices(order.quotes)
         mid = (bid + ask) // 2
         maker, reason, consulted = self.maker(order), "", True
-        name, plan = self.learner.router.name, Plan(order.key)
+        name = self.learner.router.name
         if len(state.unsettled) >= self.limits.unsettled:
             reason, consulted = f"{len(state.unsettled)} orders are not settled", False
         elif self.learner.out:

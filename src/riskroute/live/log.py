@@ -208,7 +208,7 @@ def row_hash(previous: bytes, seq: int, entry: Entry | Row) -> bytes:
     """BLAKE2b, 16 bytes, of the hash of the row before and of everything in this one."""
     kind, key = entry.kind.encode(), entry.key.encode()
     fixed = _FIXED.pack(seq, entry.at, len(kind), len(key))
-    return blake2b(b"".join((previous, fixed, kind, key, entry.body)), digest_size=16).digest()
+    return blake2b(previous + fixed + kind + key + entry.body, digest_size=16).digest()
 
 
 def linked(rows: Iterable[Row], previous: Head) -> Iterator[Row]:

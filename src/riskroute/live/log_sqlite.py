@@ -235,7 +235,9 @@ class SqliteLog(GroupCommitLog):
         begin = 0
         for size, statement in _INSERTS.items():
             while len(rows) - begin >= size:
-                values = [value for row in rows[begin : begin + size] for value in _as_tuple(row)]
+                values: list[int | str | bytes] = []
+                for row in rows[begin : begin + size]:
+                    values += (row.seq, row.at, row.kind, row.key, row.body, row.chain)
                 try:
                     self._writer.execute(statement, values)
                 except sqlite3.Error as error:

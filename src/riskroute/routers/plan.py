@@ -8,7 +8,7 @@ from typing import Any
 
 from riskroute.errors import DataError, InputError, shown
 from riskroute.routers.context import Context
-from riskroute.validation import instance_of, one_of, real_number, true_or_false, whole_number
+from riskroute.validation import instance_of, one_of, real_number, true_or_false, unchecked, whole_number
 
 RESTS = ("sweep", "touch", "venue:NAME", "post:NAME")
 
@@ -131,6 +131,8 @@ class Plan:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Plan:
         """Make a plan of plain values."""
+        if values.keys() == cls.__dataclass_fields__.keys():
+            return unchecked(cls, dict(values))
         unknown = [name for name in values if name not in cls.__dataclass_fields__]
         if unknown or "order" not in values:
             raise DataError(f"a plan must have the fields {', '.join(cls.__dataclass_fields__)}, was {shown(values)}")

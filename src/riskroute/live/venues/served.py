@@ -19,7 +19,7 @@ _LOGGER = logging.getLogger("riskroute.live")
 
 
 class FeeMarket(QuotedMarket):
-    """Books that stand still, with fees; nothing trades in a symbol that has no books.
+    """Books that stand still, with fees.
 
     Parameters
     ----------
@@ -38,23 +38,23 @@ class FeeMarket(QuotedMarket):
         super().__init__(quotes, seed, hidden, come)
         self.fees = dict(fees)
 
-    def trades(self, child: ChildOrder, begin: int, end: int) -> list[Trade]:
-        return super().trades(child, begin, end) if self.quotes(child.symbol) else []
-
     def fee(self, place: str, kind: str) -> int:
         taker, maker = self.fees[place]
         return maker if kind == "limit" else taker
 
 
-class _Line(msgspec.Struct):
-    """What a venue has done with a child so far, and its newest report."""
+class _Line(msgspec.Struct, omit_defaults=True):
+    """What a venue has done with a child so far, and its newest report; the child itself in its first line alone."""
 
-    child: ChildOrder
     leaves: int
     cum: int
     open: bool
     end: ReportKind
+    child: ChildOrder | None = None
     report: ExecutionReport | None = None
+
+
+_ENCODER = msgspec.json.Encoder()
 
 
 class JournalledVenue(SimulatedVenue):
@@ -110,7 +110,12 @@ class JournalledVenue(SimulatedVenue):
                 one = decoder.decode(line)
             except msgspec.MsgspecError:
                 continue  # the end of a line that a crash cut off
-            there = self.children.setdefault(one.child.id, VenueChild(one.child, one.leaves))
+            if one.child is not None:
+                there = self.children.setdefault(one.child.id, VenueChild(one.child, one.leaves))
+            elif one.report is not None and one.report.child in self.children:
+                there = self.children[one.report.child]
+            else:
+                continue  # of a child whose first line was lost
             there.leaves, there.cum, there.open, there.end = one.leaves, one.cum, one.open, one.end
             if one.report is not None:
                 there.reports.append(one.report)
@@ -129,9 +134,10 @@ class JournalledVenue(SimulatedVenue):
 
     def _say(self, there: VenueChild, kind: ReportKind, **more: Any) -> None:
         super()._say(there, kind, **more)
-        line = _Line(there.child, there.leaves, there.cum, there.open, there.end, there.reports[-1])
         if self._journal is not None:
-            self._lines.append(msgspec.json.encode(line) + b"\n")
+            child = there.child if len(there.reports) == 1 else None
+            line = _Line(there.leaves, there.cum, there.open, there.end, child, there.reports[-1])
+            self._lines.append(_ENCODER.encode(line) + b"\n")
 
     def stop(self) -> None:
         """Close the journal."""

@@ -41,6 +41,8 @@ class Market(Protocol):
 class QuotedMarket:
     """Books that stand still: takers walk them, limit orders and pools meet others at random times.
 
+    Nothing trades in a symbol that has no books.
+
     What a child meets depends on its id and the seed alone, whatever else happens.
 
     Parameters
@@ -66,9 +68,11 @@ class QuotedMarket:
 
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[Trade]:
         books, place, shares, limit = self.quotes(child.symbol), child.place, child.quantity, child.limit
+        if not books:
+            return []
         sign = 1 if child.side == "buy" else -1
         allowed = [quote for quote in books if quote.venue == place]
-        found = list[Trade]()
+        found: list[Trade] = []
         if child.kind in ("take", "sweep") and allowed:
             for price, size in allowed[0].asks if sign > 0 else allowed[0].bids:
                 if shares > 0 and size > 0 and (limit is None or sign * price <= sign * limit):
