@@ -131,7 +131,7 @@ class ConsolidatedBook:
     def cost(self, shares: int) -> float:
         """Cost in dollars of taking a number of shares, as `costs` gives it."""
         last = self.takers.item(self._venues.item(-1)) if len(self._venues) else 0.0
-        return _displayed_costs(np.array((float(shares),)), *self._steps, last).item(0)  # type: ignore[no-any-return]  # of NumPy
+        return _displayed_costs(np.array((float(shares),)), *self._steps, last).item(0)
 
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> Taken:
         """Take ``shares`` at the least displayed cost, or all that is displayed if that is less.

@@ -13,7 +13,7 @@ import msgspec
 
 from riskroute.live.orders import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote
 from riskroute.live.venues.gateway import ReportSink
-from riskroute.live.venues.simulated import QuotedMarket, SimulatedVenue, Trade, VenueChild
+from riskroute.live.venues.simulated import QuotedMarket, SimulatedVenue, VenueChild
 
 _LOGGER = logging.getLogger("riskroute.live")
 
