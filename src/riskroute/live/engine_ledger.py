@@ -14,7 +14,7 @@ from riskroute.errors import StateError, one_line_error
 from riskroute.live.book import apply
 from riskroute.live.book_state import Alert, BookState, Cancel, Effect, Learn, Next, Query, Send
 from riskroute.live.desk import Desk
-from riskroute.live.learner import Learner
+from riskroute.live.learner import NOTED, Learner
 from riskroute.live.limits import Limits, automatic_halt
 from riskroute.live.log import Entry, Log, told_outside
 from riskroute.live.orders import (
@@ -127,40 +127,47 @@ class EngineLedger:
         entries: list[Entry] = []
         outside: list[Outside] = []
         patient = self._thread is not None
+        state, learner = self.state, self.learner
         while todo:
             one = todo.popleft()
-            event = self.desk.next_event(self.state, one.parent, self.clock()) if isinstance(one, Next) else one
+            event = self.desk.next_event(state, one.parent, self.clock()) if isinstance(one, Next) else one
             if event is None:
                 continue
-            self.state, effects = apply(self.state, event)
-            self.learner.saw(self.state.events, event, live=True)
+            state, effects = apply(state, event)
             kind = type(event)
+            if kind in NOTED:
+                learner.saw(state.events, event, live=True)
             patient = patient and kind in _AWAITED_BY_NOBODY
             key = _KEYS[kind](event) if kind in _KEYS else ""
             entries.append(Entry(_KINDS[kind], key, encode_event(event), max(event.at, 0)))
-            for effect in effects:
-                if type(effect) in _OUTSIDE:
-                    outside.append(effect)
-                elif isinstance(effect, Next):
-                    todo.append(effect)
-                elif isinstance(effect, Learn):
-                    if not isinstance(event, Shadowed):
-                        todo.append(self.desk.settled(effect.order, effect.outcome, event.at, self.state.settled))
-                    self.desk.yardstick.learn(effect.order, effect.outcome.slots)
-                    self.learner.settle(self.state.events, effect.outcome)
-                elif isinstance(effect, Alert) and not self.state.halted:
-                    todo.append(Halted(at=event.at, reason=effect.reason, by="book"))
-            if self._may_halt(event, effects) and (reason := automatic_halt(self.limits, self.state)):
+            if effects:
+                self._follow(event, effects, todo, outside)
+            elif isinstance(event, Reported) and event.report.kind != "rejected":
+                continue  # nothing has changed for which trading is halted
+            if kind not in _HARMLESS and not state.halted and (reason := automatic_halt(self.limits, state)):
                 todo.append(Halted(at=event.at, reason=reason, by="limits"))
-            if isinstance(event, Halted):
-                todo.extend(Next(key) for key in self.state.unsettled)
+            if kind is Halted:
+                todo.extend([Next(key) for key in state.unsettled])
+        self.state = state
         return entries, outside, patient and not outside
 
-    def _may_halt(self, event: AnyEvent, effects: list[Effect]) -> bool:
-        """Whether limits that halt trading may be exceeded now: most reports change nothing that these look at."""
-        if self.state.halted or type(event) in _HARMLESS:
-            return False
-        return type(event) is not Reported or bool(effects) or event.report.kind == "rejected"
+    def _follow(
+        self, event: AnyEvent, effects: list[Effect], todo: deque[AnyEvent | Next], outside: list[Outside]
+    ) -> None:
+        """See to what an event asks for: outside, later, or now in what is learned."""
+        state = self.state
+        for effect in effects:
+            if type(effect) in _OUTSIDE:
+                outside.append(effect)
+            elif isinstance(effect, Next):
+                todo.append(effect)
+            elif isinstance(effect, Learn):
+                if not isinstance(event, Shadowed):
+                    todo.append(self.desk.settled(effect.order, effect.outcome, event.at, state.settled))
+                self.desk.yardstick.learn(effect.order, effect.outcome.slots)
+                self.learner.settle(state.events, effect.outcome)
+            elif isinstance(effect, Alert) and not state.halted:
+                todo.append(Halted(at=event.at, reason=effect.reason, by="book"))
 
     def _append(
         self, entries: list[Entry], outside: list[Outside], tells: Sequence[Told], *, patient: bool

@@ -39,7 +39,8 @@ SLOW = "the router took longer than"
 FEW = 5
 """So many decisions at most are told to a router while everybody waits for it."""
 
-_NOTED = frozenset((Planned, Accepted, Shadowed, Declined, Seen))
+NOTED = frozenset((Planned, Accepted, Shadowed, Declined, Seen))
+"""Kinds of events that a learner takes note of."""
 
 OWN = " (ours)"
 """What is added to the key of an order that another router executes, when our router is asked about it."""
@@ -197,7 +198,7 @@ class Learner:
 
     def saw(self, number: int, event: AnyEvent, *, live: bool) -> None:
         """Take note of an event; ``live`` means that `decide` was called for it already."""
-        if type(event) not in _NOTED:
+        if type(event) not in NOTED:
             return
         if isinstance(event, Planned):
             self._adopt(event)
