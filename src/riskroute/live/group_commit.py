@@ -100,13 +100,13 @@ def new_rows(head: Head, batches: Sequence[Batch], known: Mapping[Key, tuple[int
         added, numbers = list[Key](), list[int]()
         conflict = None
         for entry in batch:
-            key = (entry.kind, entry.key)
-            old = seen.get(key) if entry.key else None
+            key = (entry.kind, entry.key) if entry.key else None
+            old = None if key is None else seen.get(key)
             if old is None:
                 row = chained(rows[-1].chain if rows else head.chain, head.seq + len(rows) + 1, entry)
                 rows.append(row)
                 numbers.append(row.seq)
-                if entry.key:
+                if key is not None:
                     seen[key] = (row.seq, row.body)
                     added.append(key)
             elif old[1] == entry.body:

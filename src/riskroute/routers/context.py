@@ -13,7 +13,7 @@ from numba import njit
 from riskroute.arrays import Integers, Matrix, Vector
 from riskroute.errors import DataError, InputError, shown
 from riskroute.names import LONGEST_VENUE, SIDES, as_name
-from riskroute.routing.consolidated import ConsolidatedBook, side_sign
+from riskroute.routing.consolidated import ConsolidatedBook, side_sign, sweep_cost
 from riskroute.validation import exact_array, instance_of, list_of, real_number, whole_number
 
 LARGEST_FEE = 10.0
@@ -89,19 +89,25 @@ class VenueBooks:
         object.__setattr__(self, "ages", exact_array("ages", ages, np.int64, (count,)))
 
     @cached_property
+    def touch(self) -> tuple[float, float]:
+        """The highest bid and the lowest ask of all venues; NaN without any."""
+        return _touch(self.bid_px, self.bid_sz, self.ask_px, self.ask_sz)
+
+    @property
     def best_bid(self) -> float:
         """The highest bid of all venues; NaN without any."""
-        return _best(self.bid_px, self.bid_sz, -1)
+        return self.touch[0]
 
-    @cached_property
+    @property
     def best_ask(self) -> float:
         """The lowest ask of all venues; NaN without any."""
-        return _best(self.ask_px, self.ask_sz, 1)
+        return self.touch[1]
 
     @property
     def mid(self) -> float:
         """The consolidated mid: halfway between the best bid and the best ask over all venues."""
-        return (self.best_bid + self.best_ask) / 2
+        bid, ask = self.touch
+        return (bid + ask) / 2
 
     def side(self, name: str) -> tuple[Matrix, Matrix]:
         """Prices and sizes ``(V, L)`` of the ``bid`` or the ``ask`` side."""
@@ -117,6 +123,11 @@ def _best(prices: Matrix, sizes: Matrix, sign: int) -> float:
             if sizes[venue, level] > 0 and not sign * prices[venue, level] >= sign * best:
                 best = prices[venue, level]
     return best
+
+
+@njit(cache=True)
+def _touch(bid_px: Matrix, bid_sz: Matrix, ask_px: Matrix, ask_sz: Matrix) -> tuple[float, float]:
+    return _best(bid_px, bid_sz, -1), _best(ask_px, ask_sz, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +206,13 @@ class Context:
     def displayed(self) -> ConsolidatedBook:
         """The side that the order takes from, over all venues, fees included."""
         return self.consolidated()
+
+    @cached_property
+    def sweep_cost(self) -> float:
+        """Dollars that taking the whole order from the displayed books costs, fees included."""
+        prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
+        mid = real_number("mid", self.mid)
+        return sweep_cost(prices, sizes, self.books.takers, sign=self.sign, mid=mid, shares=self.shares)
 
     def consolidated(self, *, fees: bool = True, protect: bool = True) -> ConsolidatedBook:
         """Return the levels to take from, the cheapest first, by price and fee; by price alone without ``fees``."""

@@ -130,8 +130,9 @@ def pool_savings(context: Context) -> dict[str, float]:
     >>> {pool: round(saving, 6) for pool, saving in pool_savings(read_context(books, side="sell", shares=300)).items()}
     {'P': 0.009}
     """
-    sweep = context.displayed.cost(context.shares) / context.shares
-    half = (context.books.best_ask - context.books.best_bid) / 2
+    sweep = context.sweep_cost / context.shares
+    bid, ask = context.books.touch
+    half = (ask - bid) / 2
     return {pool.name: sweep - pool.fee + pool.improvement * half for pool in context.pools}
 
 

@@ -105,10 +105,8 @@ class ConsolidatedBook:
         wrong, self.sizes, self._venues, self._levels, ends, totals, each = _consolidated(
             prices, sizes, takers, sign, mid, protect
         )
-        if wrong == _NEGATIVE:
-            raise InputError("sizes must not be negative, one was")
         if wrong != _RIGHT:
-            raise InputError(f"prices of a venue must be its best level first, was {prices[wrong].tolist()}")
+            raise _refusal(wrong, prices)
         self._steps: tuple[Floats, Floats, Floats] = (ends, totals, each)
         """Cumulated shares and costs, ``(N + 1,)`` from 0, and the cost of a share on each level, ``(N,)``."""
 
@@ -127,11 +125,6 @@ class ConsolidatedBook:
         wanted = np.asarray(shares, dtype=np.float64)
         last = float(self.takers[self._venues[-1]]) if len(self._venues) else 0.0
         return np.asarray(_displayed_costs(wanted.ravel(), *self._steps, last).reshape(wanted.shape))
-
-    def cost(self, shares: int) -> float:
-        """Cost in dollars of taking a number of shares, as `costs` gives it."""
-        last = self.takers.item(self._venues.item(-1)) if len(self._venues) else 0.0
-        return _displayed_costs(np.array((float(shares),)), *self._steps, last).item(0)
 
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> Taken:
         """Take ``shares`` at the least displayed cost, or all that is displayed if that is less.
@@ -171,6 +164,41 @@ class ConsolidatedBook:
 
 
 _RIGHT, _NEGATIVE = -1, -2
+
+
+def _refusal(wrong: int, prices: Matrix) -> InputError:
+    """What is said of books that cannot be."""
+    if wrong == _NEGATIVE:
+        return InputError("sizes must not be negative, one was")
+    return InputError(f"prices of a venue must be its best level first, was {prices[wrong].tolist()}")
+
+
+def sweep_cost(prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: int) -> float:
+    """Cost in dollars of taking a number of shares, as `ConsolidatedBook.costs` has it, in one step.
+
+    Arrays are contiguous, of the right types and shapes, and ``sign`` is that of a side.
+
+    Examples
+    --------
+    >>> prices, sizes = np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]])
+    >>> round(sweep_cost(prices, sizes, np.array([0.003, -0.002]), sign=-1, mid=10.01, shares=250), 9)
+    2.75
+    """
+    wrong, cost = _sweep_cost(prices, sizes, takers, sign, mid, float(shares))
+    if wrong != _RIGHT:
+        raise _refusal(wrong, prices)
+    return float(cost)
+
+
+@njit(cache=True)
+def _sweep_cost(
+    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, shares: float
+) -> tuple[int, float]:
+    wrong, _, venues, _, ends, totals, each = _consolidated(prices, sizes, takers, sign, mid, True)
+    if wrong != _RIGHT:
+        return wrong, np.nan
+    taker = takers[venues[-1]] if len(venues) else 0.0
+    return wrong, _displayed_costs(np.array([shares]), ends, totals, each, taker)[0]
 
 
 @njit(cache=True)
