@@ -21,7 +21,7 @@ REVIVE_SECONDS = 0.5
 TURN = NANO // 200
 """Calls that wait are made for so many nanoseconds, before reports are booked and children sent."""
 
-TICK = NANO // 500
+TICK = NANO // 200
 """While there is something to do, the clock is looked at after so many nanoseconds."""
 
 

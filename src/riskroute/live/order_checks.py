@@ -57,7 +57,7 @@ def checked_quotes(quotes: tuple[VenueQuote, ...]) -> None:
     for quote in quotes:
         for side, sign, levels in (("bids", -1, quote.bids), ("asks", 1, quote.asks)):
             prices = [sign * price for price, _ in levels]
-            if prices != sorted(prices):
+            if len(prices) > 1 and prices != sorted(prices):
                 raise InputError(f"{side} of {quote.venue} must be the best price first, was {shown(list(levels))}")
             for price, size in levels:
                 if not (0 < price <= LARGEST_PRICE and 0 <= size <= 10**12):

@@ -194,13 +194,13 @@ class Book:
 
     def take(self, shares: float, venue: str = "", limit: float = np.inf) -> Taken:
         """Take shares as far as they are displayed, no worse than a signed price."""
-        left, cost = shares, 0.0
+        left, cost, sizes = shares, 0.0, self.sizes
         for k, (paid, _, where, signed) in enumerate(self.rows):
             if left <= 0:
                 break
             if (not venue or where == venue) and signed <= limit:
-                some = min(left, self.sizes[k])
-                self.sizes[k] -= some
+                some = min(left, sizes[k])
+                sizes[k] -= some
                 left, cost = left - some, cost + some * paid
         return Taken(shares - left, cost)
 
@@ -222,7 +222,7 @@ class _Imagined:
             sent = min(most, back) if plan.in_turn else most
             filled = self._fill("dark", pool, sent)
             back += -filled if plan.in_turn else sent - filled
-        take, rest, limit = dict(plan.take), dict(plan.dark_rest), dict(plan.limit)
+        take, rest, limit = plan.take, plan.dark_rest, plan.limit
         if plan.before:
             take, rest, limit = plan.within(int(back))
             back -= sum(take.values()) + sum(rest.values()) + sum(limit.values())
@@ -241,7 +241,8 @@ class _Imagined:
             for place, shares in places.items():
                 later += shares - self._fill(kind, place, shares)
         self._late(later)
-        return Estimate(self.cost + self.lit * self._slip(), self.guessed)
+        slipped = self.lit * self._slip() if self.lit else 0.0
+        return Estimate(self.cost + slipped, self.guessed)
 
     def _pay(self, taken: Taken) -> None:
         self.cost += taken.cost
@@ -252,7 +253,7 @@ class _Imagined:
         if shares <= 0:
             return 0.0
         mine = [slot for slot in self.seen if slot.kind == kind and slot.place == place]
-        sent, filled = sum(slot.sent for slot in mine), sum(max(slot.filled, 0) for slot in mine)
+        sent, filled = sum([slot.sent for slot in mine]), sum([max(slot.filled, 0) for slot in mine])
         if kind == "limit" and place in self.market.queues:
             _, ahead, outflow = self.market.queues[place]
             known, more = min(shares, max(outflow - ahead, filled, 0)), 0.0
@@ -264,7 +265,7 @@ class _Imagined:
             more = self.fills.more(kind, place, self.horizon, min(round(shares), MOST), min(round(known), MOST))
             more = max(min(more, most - known), 0.0)
             self.guessed += max(min(shares, most) - known, 0)
-        money = sum(slot.money for slot in mine) / filled if filled > 0 else self._own_price(kind, place)
+        money = sum([slot.money for slot in mine]) / filled if filled > 0 else self._own_price(kind, place)
         self.cost += (known + more) * (money + self._fee(kind, place))
         return known + more
 
@@ -324,12 +325,12 @@ class _Imagined:
         at_once = [
             slot
             for slot in self.seen
-            if slot.kind in ("take", "sweep") and slot.filled > 0 and not slot.marked and not self._is_late(slot)
+            if slot.filled > 0 and slot.kind in ("take", "sweep") and not slot.marked and not self._is_late(slot)
         ]
-        shares = sum(slot.filled for slot in at_once)
+        shares = sum([slot.filled for slot in at_once])
         if not shares:
             return 0.0
-        book, swept = self.book.again(), sum(slot.filled for slot in at_once if slot.kind == "sweep")
-        displayed = sum(book.sweep(slot.filled, slot.place).cost for slot in at_once if slot.kind == "take")
+        book, swept = self.book.again(), sum([slot.filled for slot in at_once if slot.kind == "sweep"])
+        displayed = sum([book.sweep(slot.filled, slot.place).cost for slot in at_once if slot.kind == "take"])
         displayed += book.sweep(swept).cost
-        return (sum(slot.money + slot.fees for slot in at_once) - displayed) / shares
+        return (sum([slot.money + slot.fees for slot in at_once]) - displayed) / shares
