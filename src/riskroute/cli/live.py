@@ -63,7 +63,7 @@ def live_token_command() -> None:
     """
     require_live_command()
     from riskroute.cli.output import say
-    from riskroute.live.config import new_token, token_hash
+    from riskroute.live.tokens import new_token, token_hash
 
     token = new_token()
     say(f"token  {token}")
