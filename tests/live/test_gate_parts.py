@@ -1,0 +1,425 @@
+"""The parts of the gate: a request is a plain order as a whole, or goes to the service with all its bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+import socket
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httptools
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gates import Rig, order_body, request, rig
+from live_services import TOKENS, service_config
+from riskroute.live import gate_connections, gate_link
+from riskroute.live.gate_connections import answer_bytes
+from riskroute.live.gate_frames import PACKET_BYTES, FrameWriter, frame
+from riskroute.live.gate_link import MOST_STARTS, GateKeeper
+from riskroute.live.gate_process import GateProcess, early_gate, gate_possible, listening
+from riskroute.live.gate_requests import MOST_BYTES, MOST_HEAD
+from riskroute.live.service import Service
+from riskroute.live.wire import OrderIn
+
+pytestmark = pytest.mark.skipif(not gate_possible(), reason="a gate needs Linux")
+
+BODY = order_body()
+PLAIN = request(BODY)
+
+UNUSUAL = {
+    "folded": request(BODY, b"X-A: 1\r\n 2"),
+    "a length twice": request(BODY, b"Content-Length: %d" % len(BODY)),
+    "another length": request(BODY, b"Content-Length: 3"),
+    "lengths in a list": PLAIN.replace(b"Content-Length: ", b"Content-Length: 3, "),
+    "a length with a sign": PLAIN.replace(b"Content-Length: ", b"Content-Length: +"),
+    "a length in hexadecimal": PLAIN.replace(b"Content-Length: ", b"Content-Length: 0x"),
+    "no length": b"".join(PLAIN.partition(b"Content-Length")[:1]) + b"X: y\r\n\r\n" + BODY,
+    "chunked": request(BODY, b"Transfer-Encoding: chunked"),
+    "chunked in small letters": request(BODY, b"transfer-encoding:chunked"),
+    "expect": request(BODY, b"Expect: 100-continue"),
+    "upgrade": request(BODY, b"Upgrade: websocket", b"Connection: Upgrade"),
+    "close": request(BODY, b"Connection: close"),
+    "connection in a list": request(BODY, b"Connection: keep-alive, close"),
+    "connection twice": request(BODY, b"Connection: keep-alive", b"Connection: keep-alive"),
+    "bare line feeds": PLAIN.replace(b"\r\n", b"\n"),
+    "a bare line feed": PLAIN.replace(b"Host: desk\r\n", b"Host: desk\n"),
+    "a bare carriage return": PLAIN.replace(b"Host: desk\r\n", b"Host: desk\r"),
+    "the whole address": request(BODY, line=b"POST http://desk/orders HTTP/1.1"),
+    "a query": request(BODY, line=b"POST /orders?a=1 HTTP/1.1"),
+    "another path": request(BODY, line=b"POST /orders/ HTTP/1.1"),
+    "an escaped path": request(BODY, line=b"POST /%6frders HTTP/1.1"),
+    "HTTP/1.0": request(BODY, line=b"POST /orders HTTP/1.0"),
+    "HTTP/1.2": request(BODY, line=b"POST /orders HTTP/1.2"),
+    "small letters": request(BODY, line=b"post /orders HTTP/1.1"),
+    "two spaces": request(BODY, line=b"POST  /orders HTTP/1.1"),
+    "another method": request(BODY, line=b"PUT /orders HTTP/1.1"),
+    "an empty line first": b"\r\n" + PLAIN,
+    "a space before the colon": request(BODY, b"X-A : 1"),
+    "a space before a length's colon": PLAIN.replace(b"Content-Length:", b"Content-Length :"),
+    "no colon": request(BODY, b"X-A"),
+    "no name": request(BODY, b": 1"),
+    "a zero byte": request(BODY, b"X-A: \0"),
+    "a byte above 127": request(BODY, b"X-A: \xe9"),
+    "a long head": request(BODY, b"X-A: " + b"a" * MOST_HEAD),
+    "a long body": request(order_body(features={f"f{number}": 0.5 for number in range(5000)})),
+    "another token": PLAIN.replace(TOKENS["trade"].encode(), b"x" * len(TOKENS["trade"])),
+    "a token that may only look": request(BODY, token="read"),
+    "no token": PLAIN.replace(b"Authorization", b"X-Authorization"),
+    "another word": PLAIN.replace(b"Bearer", b"Basic"),
+    "two tokens": request(BODY, b"Authorization: Bearer x"),
+    "not JSON": request(b"{"),
+    "no order": request(b"{}"),
+    "a field twice": request(BODY[:-1] + b', "key": "two"}'),
+    "a health check": b"GET /health HTTP/1.1\r\nHost: desk\r\n\r\n",
+    "noise": bytes(range(256)),
+}
+
+
+def sent(one: Rig, client: socket.socket, data: bytes, cuts: list[int]) -> None:
+    """Send data in pieces."""
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    for begin, end in itertools.pairwise(places):
+        client.sendall(data[begin:end])
+        one.turn()
+
+
+def rest(client: socket.socket) -> bytes:
+    """What can still be read from a connection."""
+    try:
+        return client.recv(1 << 20)
+    except BlockingIOError:
+        return b""
+
+
+CUTS = st.lists(st.integers(0, 2**20), max_size=4)
+
+
+@given(cuts=CUTS, follows=st.sampled_from([b"", b"G", PLAIN[:30], PLAIN]))
+def test_a_plain_order_in_any_pieces_goes_to_the_service_once(cuts: list[int], follows: bytes) -> None:
+    with rig() as one:
+        client = one.client()
+        sent(one, client, PLAIN + follows, cuts)
+        [(number, order)] = one.asked()
+        assert order == OrderIn(key="one", symbol="DEMO", side="buy", quantity=5, deadline=9)
+        assert one.handed_over() == []
+        one.answer((number, 200, b"{}"))
+        assert rest(client).endswith(b"\r\n\r\n{}")
+        assert len(one.asked()) == (follows == PLAIN)
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+@given(cuts=CUTS)
+@example(cuts=[])
+def test_anything_unusual_goes_to_the_service_with_all_its_bytes(name: str, cuts: list[int]) -> None:
+    with rig() as one:
+        data = UNUSUAL[name] + b"GET / HTTP/1.1\r\n\r\n"
+        sent(one, one.client(), data, cuts if len(data) < 4096 else [])
+        [(connection, read)] = one.handed_over()
+        assert read + rest(connection) == data
+        assert one.asked() == []
+
+
+class Message:
+    """What the parser of uvicorn reads in some bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.url = self.body = b""
+        self.complete = 0
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.feed_data(data)
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        self.complete += 1
+
+
+EDITS = st.lists(
+    st.tuples(
+        st.integers(0, len(PLAIN) - 1),
+        st.sampled_from([0, 1, 2]),
+        st.binary(min_size=0, max_size=2) | st.sampled_from([b"\r\n", b"\n", b" ", b":", b"\t", b"\r\n ", b"chunked"]),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@given(edits=EDITS, cuts=CUTS)
+def test_whatever_the_gate_takes_is_for_the_parser_of_the_service_the_same_order(
+    edits: list[tuple[int, int, bytes]], cuts: list[int]
+) -> None:
+    data = PLAIN
+    for place, removed, put in edits:
+        data = data[:place] + put + data[place + removed :]
+    with rig() as one:
+        client = one.client()
+        sent(one, client, data, cuts)
+        asked, given_over = one.asked(), one.handed_over()
+        if asked:
+            [(_, order)] = asked
+            head, _, body = data.partition(b"\r\n\r\n")
+            read = Message(data[: len(head) + 4 + int(head.lower().partition(b"content-length:")[2].split()[0])])
+            assert (read.complete, read.url, read.parser.get_method()) == (1, b"/orders", b"POST")
+            assert read.parser.get_http_version() == "1.1"
+            assert read.parser.should_keep_alive()
+            assert body.startswith(read.body)
+            assert f'"{order.key}"'.encode() in read.body or b"\\" in read.body
+            assert given_over == []
+        else:
+            one.connections.stop()  # one that waits for more goes to the service too
+            [(connection, begun)] = given_over or one.handed_over()
+            assert begun + rest(connection) == data
+
+
+def test_what_comes_while_an_order_is_under_way_waits_its_turn() -> None:
+    with rig() as one:
+        client = one.client()
+        client.sendall(PLAIN + request(order_body("two")) + b"GET /health HTTP/1.1\r\n\r\n")
+        [(number, first)] = one.asked()
+        assert first.key == "one"
+        assert one.asked() == one.handed_over() == []
+        one.answer((number, 422, b"no"))
+        assert rest(client).startswith(b"HTTP/1.1 422 Unprocessable")
+        [(number, second)] = one.asked()
+        assert second.key == "two"
+        one.answer((number, 200, b"yes"))
+        assert rest(client).endswith(b"yes")
+        [(connection, data)] = one.handed_over()
+        assert data == b"GET /health HTTP/1.1\r\n\r\n"
+        connection.sendall(b"from the service")
+        assert rest(client) == b"from the service"
+
+
+def test_orders_of_one_turn_go_together() -> None:
+    with rig() as one:
+        clients = [one.client() for _ in range(5)]
+        for client in clients:
+            client.sendall(PLAIN)
+        one.turn()
+        assert len(one.asked()) == 5
+        one.answer(*[(number, 200, b"%d" % number) for number in range(5)], (77, 200, b"nobody's"))
+        assert [rest(client)[-1:] for client in clients] == [b"%d" % number for number in range(5)]
+
+
+def test_a_client_that_sends_without_end_is_not_read_without_end() -> None:
+    with rig() as one:
+        client, total = one.client(), 0
+        client.sendall(PLAIN)
+        [(number, _)] = one.asked()
+        flood = request(order_body("two")) * 2000
+        for _ in range(100):
+            try:
+                total += client.send(flood[total:])
+            except BlockingIOError:
+                break
+            one.turn()
+        assert total < len(flood)
+        [waiting] = one.connections._open.values()
+        assert len(waiting._data) < 2 * MOST_BYTES
+        one.answer((number, 200, b"{}"))
+        assert [order.key for _, order in one.asked()] == ["two"]
+        client.close()
+        for _ in range(20):
+            one.answer(*[(number, 200, b"{}") for number, _ in one.asked()])
+
+
+def test_an_answer_that_the_client_is_slow_to_take_comes_whole() -> None:
+    with rig() as one:
+        client = one.client()
+        client.sendall(PLAIN + b"GET")
+        [(number, _)] = one.asked()
+        body = bytes(1_000_000)
+        one.answer((number, 200, body))
+        assert one.handed_over() == []
+        read = b""
+        while more := rest(client):
+            read += more
+            one.turn()
+        assert read.partition(b"\r\n\r\n")[2] == body
+        [(_, data)] = one.handed_over()
+        assert data == b"GET"
+
+
+def test_clients_that_leave_are_forgotten() -> None:
+    with rig() as one:
+        for left in range(3):
+            client = one.client()
+            client.sendall((PLAIN[:50], PLAIN, PLAIN)[left])
+            one.turn()
+            if left == 2:
+                one.answer((2, 200, bytes(1_000_000)))  # more than it takes at once
+            client.close()
+            one.turn()
+        one.answer(*[(number, 200, b"{}") for number in range(3)])
+        assert [order.key for _, order in one.asked()] == ["one", "one"]
+        one.turn()
+        assert one.connections.done
+
+
+def test_many_connections_are_handed_over_though_the_service_is_slow() -> None:
+    with rig() as one:
+        data = b"GET / HTTP/1.1\r\n" + b"X-A: 1\r\n" * (2 * PACKET_BYTES // 8)
+        clients = [one.client() for _ in range(30)]
+        for number, client in enumerate(clients):
+            client.setblocking(True)
+            client.sendall(b"%02d" % number + data)
+            one.turn()
+        assert not one.connections.done
+        found = one.handed_over()
+        assert len(found) == 30
+        for number, (connection, read) in enumerate(found):
+            while more := rest(connection):
+                read += more
+            assert read == b"%02d" % number + data
+        assert one.connections.done
+
+
+def test_a_stop_gives_the_answers_that_are_due_and_closes_the_rest() -> None:
+    with rig() as one:
+        busy, idle, half = one.client(), one.client(), one.client()
+        busy.sendall(PLAIN)
+        half.sendall(PLAIN[:-1])
+        [(number, _)] = one.asked()
+        one.connections.stop()
+        [(_, data)] = one.handed_over()
+        assert data == PLAIN[:-1]
+        assert idle.recv(10) == b""
+        assert not one.connections.done
+        one.answer((number, 200, b"{}"))
+        assert b"\r\nconnection: close\r\n" in rest(busy)
+        assert busy.recv(10) == b""
+        assert one.connections.done
+
+
+def test_a_connection_that_stays_silent_after_an_answer_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_connections, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(gate_connections, "KEEP_ALIVE_SECONDS", 0.02)
+    with rig() as one:
+        fresh, silent, begun = one.client(), one.client(), one.client()
+        for client in (silent, begun):
+            client.sendall(PLAIN)
+        one.turn()
+        one.answer(*[(number, 200, b"{}") for number, _ in one.asked()])
+        begun.sendall(PLAIN[:5])
+        one.loop.run_until_complete(asyncio.sleep(0.1))
+        assert rest(silent).endswith(b"{}")
+        assert silent.recv(10) == b""
+        assert rest(begun).endswith(b"{}")
+        for client in (fresh, begun):
+            with pytest.raises(BlockingIOError):
+                client.recv(10)
+
+
+def test_an_answer_is_one_of_http() -> None:
+    date = b"Tue, 17 Nov 2026 06:50:09 GMT"
+    assert answer_bytes(200, b"{}", date) == (
+        b"HTTP/1.1 200 OK\r\ndate: " + date + b"\r\ncontent-length: 2\r\ncontent-type: application/json\r\n\r\n{}"
+    )
+
+
+def test_frames_are_written_whole_though_there_is_no_room() -> None:
+    loop = asyncio.new_event_loop()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        writer = FrameWriter(loop, ours)
+        data = frame([(1, 200, bytes(1_000_000))])
+        writer.write(data)
+        writer.write(b"end")
+        assert not writer.empty
+        read = b""
+        while not read.endswith(b"end"):
+            loop.run_until_complete(asyncio.sleep(0))
+            read += rest(theirs)
+        assert read == data + b"end"
+        assert writer.empty
+        writer.write(data)
+        theirs.close()
+        loop.run_until_complete(asyncio.sleep(0))
+        assert writer.empty  # nobody is there: whoever reads finds out
+    loop.close()
+
+
+def stand_in(folder: Any) -> Service:
+    """As much of a service as its gate needs before an order comes."""
+    return cast("Service", SimpleNamespace(config=service_config(folder)))
+
+
+def test_a_gate_that_ends_again_and_again_is_given_up(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    started: list[GateProcess] = []
+
+    def start() -> GateProcess:
+        started.append(GateProcess())
+        started[-1]._process.kill()
+        return started[-1]
+
+    monkeypatch.setattr(gate_link, "start_gate", start)
+
+    async def kept() -> GateKeeper:
+        keeper = GateKeeper(stand_in(tmp_path), listening("127.0.0.1", 0), start())
+        keeper.open(lambda connection, data: connection.close())
+        until = time.monotonic() + 20
+        while not keeper.failed and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+        await keeper.stop(1, lambda: False)
+        keeper.close()
+        return keeper
+
+    keeper = asyncio.run(kept())
+    assert keeper.failed == f"the gate must not end more than {MOST_STARTS - 1} times in a minute, did"
+    assert len(started) == MOST_STARTS
+    assert all(one._process.returncode == -signal.SIGKILL for one in started)
+    assert caplog.text.count("the gate must run as long as the service, has ended") == MOST_STARTS
+
+
+def test_a_gate_that_cannot_be_started_again_is_given_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_link, "start_gate", lambda: None)
+
+    async def kept() -> str:
+        process = GateProcess()
+        keeper = GateKeeper(stand_in(tmp_path), listening("127.0.0.1", 0), process)
+        keeper.open(lambda connection, data: connection.close())
+        process._process.kill()
+        while not keeper.failed:
+            await asyncio.sleep(0.01)
+        keeper.close()
+        return keeper.failed
+
+    assert asyncio.run(kept()) == "the gate must be started again, cannot be"
+
+
+def test_a_gate_that_was_started_early_ends_with_whatever_comes(tmp_path: Any) -> None:
+    config = service_config(tmp_path)
+    gates: list[GateProcess] = []
+
+    def fail() -> None:
+        with early_gate(config) as gate:
+            assert gate is not None
+            assert gate._process.poll() is None
+            gates.append(gate)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert gates[0]._process.returncode == 0
+    with early_gate(config.model_copy(update={"gate": False})) as none:
+        assert none is None
+
+
+def test_no_address_is_taken_half() -> None:
+    [one] = listening("127.0.0.1", 0)
+    with one, pytest.raises(OSError, match="in use"):
+        listening(*one.getsockname())
