@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def up(folder: Path, *, gate: bool = True) -> Iterator[ServiceProcess]:
     config = write_config(folder)
     if not gate:
         config.write_text("gate = false\n" + config.read_text())
-    service = ServiceProcess(config)
+    service = ServiceProcess(config, before=["setsid"])
     try:
         service.said("live on")
         service.waited(order_json("first"))
@@ -63,8 +63,7 @@ def children(pid: int) -> list[int]:
 
 def gate_of(service: ServiceProcess) -> int:
     """The process of the gate."""
-    [pid] = children(service.process.pid)
-    return pid
+    return children(service.process.pid)[0]
 
 
 def within(seconds: float, holds: Callable[[], bool]) -> None:
@@ -290,7 +289,7 @@ def test_orders_that_are_under_way_are_answered_before_the_service_stops(tmp_pat
         for number, line in enumerate(lines):
             line.send(plain(f"late {number}"))
         time.sleep(0.3)
-        service.process.send_signal(signal.SIGTERM)
+        os.killpg(service.process.pid, signal.SIGTERM)  # as Ctrl-C does, for all of them
         os.kill(service.process.pid, signal.SIGCONT)
         for number, line in enumerate(lines):
             head, body = line.answer()
@@ -321,3 +320,12 @@ def test_the_gate_ends_with_a_service_that_is_killed_and_the_port_is_free(tmp_pa
             other.listen()
         assert time.monotonic() - began < 1
         line.close()
+
+
+def test_a_service_whose_gate_ends_again_and_again_stops(gated: ServiceProcess) -> None:
+    while gated.process.poll() is None:
+        with suppress(OSError, IndexError):  # one of the two has ended meanwhile
+            os.kill(gate_of(gated), signal.SIGKILL)
+        time.sleep(0.05)
+    assert gated.process.returncode == 2
+    assert gated.said("the gate must not end 5 times in a minute, did; gate = false does without one")

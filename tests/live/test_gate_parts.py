@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import signal
 import socket
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,12 +19,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gates import Rig, order_body, request, rig
+from gates import CONFIG, Rig, order_body, request, rig
 from live_services import TOKENS, service_config
-from riskroute.live import gate_connections, gate_link
+from riskroute.errors import InputError
+from riskroute.live import gate, gate_connections, gate_link
 from riskroute.live.gate_connections import answer_bytes
 from riskroute.live.gate_frames import PACKET_BYTES, FrameWriter, frame
-from riskroute.live.gate_link import MOST_STARTS, GateKeeper
+from riskroute.live.gate_link import MOST_STARTS, GateKeeper, GateLink
 from riskroute.live.gate_process import GateProcess, early_gate, gate_possible, listening
 from riskroute.live.gate_requests import MOST_BYTES, MOST_HEAD
 from riskroute.live.service import Service
@@ -187,7 +192,8 @@ def test_what_comes_while_an_order_is_under_way_waits_its_turn() -> None:
         client.sendall(PLAIN + request(order_body("two")) + b"GET /health HTTP/1.1\r\n\r\n")
         [(number, first)] = one.asked()
         assert first.key == "one"
-        assert one.asked() == one.handed_over() == []
+        assert not one.asked()
+        assert not one.handed_over()
         one.answer((number, 422, b"no"))
         assert rest(client).startswith(b"HTTP/1.1 422 Unprocessable")
         [(number, second)] = one.asked()
@@ -351,13 +357,104 @@ def test_frames_are_written_whole_though_there_is_no_room() -> None:
     loop.close()
 
 
-def stand_in(folder: Any) -> Service:
-    """As much of a service as its gate needs before an order comes."""
-    return cast("Service", SimpleNamespace(config=service_config(folder)))
+def stand_in(folder: Path, submit: Callable[[OrderIn], Future[Any]] | None = None) -> Service:
+    """As much of a service as its gate needs."""
+    return cast("Service", SimpleNamespace(config=service_config(folder), submit=submit))
+
+
+class Busy(socket.socket):
+    """A socket for which no file can be opened at first."""
+
+    refused = 0
+
+    def accept(self) -> Any:
+        self.refused += 1
+        if self.refused == 1:
+            raise OSError(errno.EMFILE, "too many open files")
+        return super().accept()
+
+
+def test_orders_go_through_the_gate_and_its_link_and_answers_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(gate, "ACCEPT_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(socket, "socket", Busy)
+    threads, gone, attached = ThreadPoolExecutor(2), [], []
+
+    def submit(order: OrderIn) -> Future[Any]:
+        """A decision, a refusal or a mistake, from another thread."""
+        return threads.submit({"good": lambda: "decided", "bad": checked, "ugly": lambda: 1 // 0}[order.key])
+
+    def checked() -> None:
+        raise InputError("key must be good, was bad")
+
+    def process() -> tuple[GateProcess, tuple[socket.socket, socket.socket]]:
+        pairs = socket.socketpair(), socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for ours, _ in pairs:
+            ours.setblocking(False)
+        made = SimpleNamespace(orders=pairs[0][0], others=pairs[1][0])
+        return cast("GateProcess", made), (pairs[0][1], pairs[1][1])
+
+    async def talk() -> list[bytes]:
+        loop = asyncio.get_running_loop()
+        ours, theirs = process()
+        [listener] = listening("127.0.0.1", 0)
+        address = listener.getsockname()
+        link = GateLink(
+            ours,
+            stand_in(tmp_path, submit),
+            [listener],
+            attach=lambda connection, data: attached.append((connection, data)),
+            on_gone=lambda: gone.append(True),
+        )
+        made = await loop.run_in_executor(None, gate.begin, *theirs)
+        assert made is not None
+        serving = loop.create_task(made.serve())
+        reader, writer = await asyncio.open_connection(*address)
+        answers = []
+        for key in ("good", "bad", "ugly"):
+            writer.write(request(order_body(key)))
+            head = await reader.readuntil(b"\r\n\r\n")
+            body = await reader.readexactly(int(head.partition(b"content-length: ")[2].split()[0]))
+            answers.append(head[9:12] + b" " + body)
+        writer.write(b"GET")
+        while not attached:
+            await asyncio.sleep(0.001)
+        link.stop()
+        await serving
+        for one in theirs:
+            one.close()
+        while not gone:
+            await asyncio.sleep(0.001)
+        for one in (ours.orders, ours.others, listener, attached[0][0]):
+            one.close()
+        writer.close()
+        return answers
+
+    assert asyncio.run(talk()) == [
+        b'200 "decided"',
+        b'422 {"error":"key must be good, was bad"}',
+        b'500 {"error":"something went wrong here; the log of the service says more"}',
+    ]
+    assert attached[0][1] == b"GET"
+    assert gone == [True]
+    assert "POST /orders failed" in caplog.text
+    threads.shutdown()
+
+
+def test_a_gate_that_is_told_nothing_ends() -> None:
+    for said in (b"", frame(CONFIG)):
+        orders, others = socket.socketpair(), socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        orders[0].sendall(said)
+        orders[0].close()
+        others[0].close()
+        assert gate.begin(orders[1], others[1]) is None
+        orders[1].close()
+        others[1].close()
 
 
 def test_a_gate_that_ends_again_and_again_is_given_up(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     started: list[GateProcess] = []
 
@@ -379,13 +476,13 @@ def test_a_gate_that_ends_again_and_again_is_given_up(
         return keeper
 
     keeper = asyncio.run(kept())
-    assert keeper.failed == f"the gate must not end more than {MOST_STARTS - 1} times in a minute, did"
+    assert keeper.failed == f"the gate must not end {MOST_STARTS} times in a minute, did; gate = false does without one"
     assert len(started) == MOST_STARTS
     assert all(one._process.returncode == -signal.SIGKILL for one in started)
     assert caplog.text.count("the gate must run as long as the service, has ended") == MOST_STARTS
 
 
-def test_a_gate_that_cannot_be_started_again_is_given_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gate_that_cannot_be_started_again_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_link, "start_gate", lambda: None)
 
     async def kept() -> str:
@@ -398,18 +495,18 @@ def test_a_gate_that_cannot_be_started_again_is_given_up(tmp_path: Any, monkeypa
         keeper.close()
         return keeper.failed
 
-    assert asyncio.run(kept()) == "the gate must be started again, cannot be"
+    assert asyncio.run(kept()) == "the gate must be started again, cannot be; gate = false does without one"
 
 
-def test_a_gate_that_was_started_early_ends_with_whatever_comes(tmp_path: Any) -> None:
+def test_a_gate_that_was_started_early_ends_with_whatever_comes(tmp_path: Path) -> None:
     config = service_config(tmp_path)
     gates: list[GateProcess] = []
 
     def fail() -> None:
-        with early_gate(config) as gate:
-            assert gate is not None
-            assert gate._process.poll() is None
-            gates.append(gate)
+        with early_gate(config) as early:
+            assert early is not None
+            assert early._process.poll() is None
+            gates.append(early)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

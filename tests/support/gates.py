@@ -84,7 +84,7 @@ class Rig:
 
     def handed_over(self) -> list[tuple[socket.socket, bytes]]:
         """The connections that came to the service, and the bytes that came with them."""
-        found = []
+        found: list[tuple[socket.socket, bytes]] = []
         while True:
             self.turn()
             try:

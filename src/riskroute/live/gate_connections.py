@@ -102,6 +102,7 @@ class Connections:
         for connection in list(self._open.values()):
             connection.close()
         self._orders.close()
+        self._others.close()
 
 
 class Connection:

@@ -198,6 +198,15 @@ class HandOver:
                 return
             self._waiting.popleft()
 
+    def close(self) -> None:
+        """Close the connections that were not handed over."""
+        if self._waiting:
+            self._loop.remove_writer(self._packets)
+        for _, connection in self._waiting:
+            if connection is not None:
+                connection.close()
+        self._waiting.clear()
+
 
 class TakeOver:
     """Puts together the connections that `HandOver` gives."""

@@ -196,9 +196,9 @@ class GateKeeper:
             return
         LOGGER.error("the gate must run as long as the service, has ended: process %d", process.pid)
         if len(self._starts) == MOST_STARTS and time.monotonic() - self._starts[0] < 60:
-            self.failed = f"the gate must not end more than {MOST_STARTS - 1} times in a minute, did"
+            self.failed = f"the gate must not end {MOST_STARTS} times in a minute, did; gate = false does without one"
         elif (another := start_gate()) is None:
-            self.failed = "the gate must be started again, cannot be"
+            self.failed = "the gate must be started again, cannot be; gate = false does without one"
         else:
             self._begin(another)
 

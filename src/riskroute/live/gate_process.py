@@ -101,7 +101,10 @@ def listening(host: str, port: int) -> list[socket.socket]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
-            one = socket.socket(family, kind, protocol)
+            try:
+                one = socket.socket(family, kind, protocol)
+            except OSError:  # this system does not know such addresses
+                continue
             made.append(one)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
@@ -113,4 +116,6 @@ def listening(host: str, port: int) -> list[socket.socket]:
         for one in made:
             one.close()
         raise
+    if not made:
+        raise OSError(f"host must have an address that can be listened on, was {host}")
     return made
