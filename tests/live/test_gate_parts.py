@@ -129,6 +129,33 @@ def test_anything_unusual_goes_to_the_service_with_all_its_bytes(name: str, cuts
         assert one.asked() == []
 
 
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"X-A : 1\r\nX-B:",
+        b"X-A: 1\r\n 2\r\n",
+        b"X-A: 1\n",
+        b"X-A: \0",
+        b" ",
+        b"\r\r",
+        b"X A",
+        b"Transfer-Encoding: chunked\r\nX",
+        b"X-A: " + b"a" * MOST_HEAD,
+    ],
+)
+def test_what_cannot_become_a_plain_order_does_not_wait_for_more(begun: bytes) -> None:
+    with rig() as one:
+        one.client().sendall(b"POST /orders HTTP/1.1\r\nHost: desk\r\n" + begun)
+        assert [data.partition(b"desk\r\n")[2] for _, data in one.handed_over()] == [begun]
+
+
+@pytest.mark.parametrize("begun", [b"", b"X", b"X-A:", b"X-A: 1 ", b"X-A: 1\r", b"X-A: 1\r\n", b"X-A: 1\r\n\r"])
+def test_what_may_become_a_plain_order_waits_for_more(begun: bytes) -> None:
+    with rig() as one:
+        one.client().sendall(b"POST /orders HTTP/1.1\r\nHost: desk\r\n" + begun)
+        assert not one.handed_over()
+
+
 class Message:
     """What the parser of uvicorn reads in some bytes."""
 
