@@ -13,7 +13,7 @@ import msgspec
 from riskroute.live.orders import Record
 from riskroute.live.wire import OrderIn
 
-READ_BYTES = 1 << 18
+READ_BYTES = 1 << 16
 """Bytes that are read from the other process at a time, at most."""
 
 PACKET_BYTES = 1 << 15
@@ -68,9 +68,9 @@ class Frames:
     """Cuts what comes over a stream into the bodies of frames."""
 
     def __init__(self) -> None:
-        self._read = b""
+        self._read = bytearray()
 
-    def cut(self, data: bytes) -> list[bytes]:
+    def cut(self, data: bytes) -> list[bytearray]:
         """The frames that are complete now; the rest is kept until more of it comes.
 
         Examples
@@ -82,15 +82,15 @@ class Frames:
         >>> [read_answers(body) for body in frames.cut(two[20:])]
         [[(2, 422, b'b')]]
         """
-        data = self._read + data
+        self._read += data
         found, at = [], 0
-        while len(data) - at >= _LENGTH.size:
-            end = at + _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
-            if end > len(data):
+        while len(self._read) - at >= _LENGTH.size:
+            end = at + _LENGTH.size + _LENGTH.unpack_from(self._read, at)[0]
+            if end > len(self._read):
                 break
-            found.append(data[at + _LENGTH.size : end])
+            found.append(self._read[at + _LENGTH.size : end])
             at = end
-        self._read = data[at:]
+        del self._read[:at]
         return found
 
 
