@@ -305,6 +305,22 @@ def test_orders_that_are_under_way_are_answered_before_the_service_stops(tmp_pat
         assert service.said("stopped: 42 orders")
 
 
+def test_a_service_that_is_told_twice_to_stop_waits_for_nobody_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with up(tmp_path) as service:
+        gate, stuck, stream = gate_of(service), Line(service), Line(service)
+        stream.send(b"GET /events HTTP/1.1\r\nAuthorization: Bearer " + TOKENS["read"].encode() + b"\r\n\r\n")
+        stream._more()
+        stuck.send(plain("stuck"))
+        os.kill(gate, signal.SIGSTOP)
+        os.killpg(service.process.pid, signal.SIGINT)
+        time.sleep(0.2)
+        os.killpg(service.process.pid, signal.SIGINT)
+        assert service.process.wait(5) == 0
+        assert not runs(gate)
+        stuck.close()
+        stream.close()
+
+
 def test_the_gate_ends_with_a_service_that_is_killed_and_the_port_is_free(tmp_path: Path) -> None:
     with up(tmp_path) as service:
         gate = gate_of(service)
