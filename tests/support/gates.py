@@ -42,6 +42,14 @@ def request(body: bytes, *headers: bytes, line: bytes = b"POST /orders HTTP/1.1"
     return b"\r\n".join([*first, *headers, b"Content-Length: %d" % len(body), b"", body])
 
 
+def rest(client: socket.socket) -> bytes:
+    """What can still be read from a connection."""
+    try:
+        return client.recv(1 << 20)
+    except BlockingIOError:
+        return b""
+
+
 class Rig:
     """Connections of a gate on a loop that turns when the test says so."""
 
