@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -107,7 +109,7 @@ class FrameWriter:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, stream: socket.socket) -> None:
         self._loop, self._stream = loop, stream
-        self._rest = b""
+        self._rest, self._closed, self._lock = b"", False, threading.Lock()
 
     @property
     def empty(self) -> bool:
@@ -115,16 +117,20 @@ class FrameWriter:
         return not self._rest
 
     def write(self, data: bytes) -> None:
-        """Write now, or after what still waits."""
+        """Write now, or after what still waits; any thread may do so."""
+        with self._lock:
+            if self._rest:
+                self._rest += data
+                return
+            self._rest = self._written(data)
         if self._rest:
-            self._rest += data
-            return
-        self._rest = self._written(data)
-        if self._rest:
-            self._loop.add_writer(self._stream, self._go_on)
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._watch)
 
     def _written(self, data: bytes) -> bytes:
         """Write what there is room for; returns the rest."""
+        if self._closed:
+            return b""
         try:
             return data[self._stream.send(data) :]
         except (BlockingIOError, InterruptedError):
@@ -132,15 +138,22 @@ class FrameWriter:
         except OSError:
             return b""
 
+    def _watch(self) -> None:
+        if self._rest:
+            self._loop.add_writer(self._stream, self._go_on)
+
     def _go_on(self) -> None:
-        self._rest = self._written(self._rest)
+        with self._lock:
+            self._rest = self._written(self._rest)
         if not self._rest:
             self._loop.remove_writer(self._stream)
 
     def close(self) -> None:
-        """Forget what was not written."""
-        if self._rest:
-            self._rest = b""
+        """Write nothing any more, in no thread; the stream may be closed then."""
+        with self._lock:
+            self._closed = True
+            waiting, self._rest = self._rest, b""
+        if waiting and not self._loop.is_closed():
             self._loop.remove_writer(self._stream)
 
 

@@ -73,6 +73,7 @@ class GateLink:
         self._writer = FrameWriter(self._loop, process.orders)
         self._answers: deque[tuple[int, Future[Decision]]] = deque()
         self._woken = False
+        self._waiting: set[int] = set()  # connections with an order under way
         self._open = {process.orders, process.others}
         self._writer.write(frame(gate_config(service.config)))
         with suppress(OSError):  # it has ended already, which is seen below
@@ -90,14 +91,23 @@ class GateLink:
         if not data:
             self._ended(self.process.orders)
         for body in self._frames.cut(data):
-            for number, order in read_orders(body):
+            orders = read_orders(body)
+            self._waiting.update(number for number, _ in orders)
+            for number, order in orders:
                 self._asked(number, self._service.submit(order))
 
     def _asked(self, number: int, answer: Future[Decision]) -> None:
         answer.add_done_callback(lambda done: self._came(number, done))
 
     def _came(self, number: int, answer: Future[Decision]) -> None:
-        """Note an answer, in whichever thread that is; all that came are sent together in the next turn of the loop."""
+        """Note an answer, in whichever thread that is; all that came are sent together in the next turn of the loop.
+
+        An answer beside which nobody waits for another one is sent at once: that turn may come late.
+        """
+        self._waiting.discard(number)
+        if not self._waiting and not self._woken:
+            self._writer.write(frame([(number, *_answer(answer))]))
+            return
         self._answers.append((number, answer))
         if not self._woken:
             self._woken = True
@@ -110,7 +120,7 @@ class GateLink:
         while self._answers:
             number, answer = self._answers.popleft()
             answers.append((number, *_answer(answer)))
-        if answers and self._open:
+        if answers:
             self._writer.write(frame(answers))
 
     def _read_others(self) -> None:
@@ -142,10 +152,11 @@ class GateLink:
 
     def close(self) -> None:
         """Take nothing more from the gate, and send nothing more to it."""
-        for one in self._open:
-            self._loop.remove_reader(one)
-        self._open = set()
         self._writer.close()
+        if not self._loop.is_closed():
+            for one in self._open:
+                self._loop.remove_reader(one)
+        self._open = set()
         self._taking.close()
 
 
@@ -219,5 +230,6 @@ class GateKeeper:
         for one in self._listeners:
             one.close()
         if self._link is not None:
+            self._link.close()
             self._link.process.close()
             self._link = None
