@@ -158,6 +158,10 @@ LIVE: Meanings = {
     "longest_seconds": ("seconds", "Time that an order may have, at most."),
     "body_bytes": ("bytes", "Larger requests are refused."),
     "halt_file": ("", "While this file is there, trading is halted. Paths are relative to the configuration."),
+    "gate": (
+        "",
+        "Whether a second process takes orders off the line, see [The gate](live.md#the-gate); on Linux only.",
+    ),
 }
 
 LIVE_LOG: Meanings = {

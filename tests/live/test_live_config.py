@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from riskroute.errors import InputError
-from riskroute.live.config import TEMPLATE, live_config, read_live_config, token_hash, token_owner, write_template
+from riskroute.live.config import TEMPLATE, live_config, read_live_config, write_template
 from riskroute.live.limits import Limits
 from riskroute.live.orders import NANO
 from riskroute.live.service import configured_router
+from riskroute.live.tokens import token_hash, token_owner
 
 HASHED = token_hash("secret")
 LEAST: dict[str, Any] = {

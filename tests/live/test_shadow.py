@@ -15,11 +15,12 @@ from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import trading_day
 from riskroute.experiments.backtest.summary import compare_routers
-from riskroute.live.config import LiveConfig, live_config, token_hash
+from riskroute.live.config import LiveConfig, live_config
 from riskroute.live.log_memory import MemoryLog, MemoryStore
 from riskroute.live.orders import NANO
 from riskroute.live.recovery import replay, verify
 from riskroute.live.service import Service
+from riskroute.live.tokens import token_hash
 from riskroute.live.wire import QuotesIn, ShadowIn, read_json
 from shadow_backtests import executed_orders, told_market
 from small_days import HERE

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from riskroute.live.config import LiveConfig
+    from riskroute.live.gate_process import GateProcess
     from riskroute.live.log import Log
 
 live = typer.Typer(
@@ -63,7 +65,7 @@ def live_token_command() -> None:
     """
     require_live_command()
     from riskroute.cli.output import say
-    from riskroute.live.config import new_token, token_hash
+    from riskroute.live.tokens import new_token, token_hash
 
     token = new_token()
     say(f"token  {token}")
@@ -89,12 +91,20 @@ def live_serve_command(
     riskroute live serve live.toml
     """
     require_live_command()
-    from riskroute.cli.output import say
     from riskroute.live.config import read_live_config
+    from riskroute.live.gate_process import early_gate
+
+    read = read_live_config(config, partition=partition, listen=listen)
+    with early_gate(read) as gate:
+        _serve(read, gate)
+
+
+def _serve(read: LiveConfig, gate: GateProcess | None) -> None:
+    """Run the router behind its gate, or without one, until it ends."""
+    from riskroute.cli.output import say
     from riskroute.live.server import serve
     from riskroute.live.service import Service
 
-    read = read_live_config(config, partition=partition, listen=listen)
     service = Service(read)
     try:
         say("starting: reading the log, asking the venues, warming up")
@@ -114,7 +124,7 @@ def live_serve_command(
         if state.halted:
             say(f"trading is halted: {state.halted}")
 
-    began = serve(service, started)
+    began = serve(service, started, gate)
     if not began:
         service.close()
         say(f"cannot listen on {read.listen}: another program may do so", err=True)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import ipaddress
 import math
 import os
-import secrets
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +18,7 @@ from riskroute.errors import InputError
 from riskroute.live.limits import Limits
 from riskroute.live.order_checks import LARGEST_QUANTITY
 from riskroute.live.orders import NANO
+from riskroute.live.tokens import HASH, new_token, token_hash
 from riskroute.live.venues.simulated import Faults
 
 SCOPES = ("trade", "halt", "read")
@@ -27,9 +26,6 @@ SCOPES = ("trade", "halt", "read")
 
 MOST_PARTITIONS = 1_000
 """Processes that share the symbols, at most."""
-
-HASH = "sha256:"
-"""How the hash of a token begins; tokens are random and long, so a plain hash of one cannot be undone."""
 
 Scope = Literal["trade", "halt", "read"]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -189,6 +185,7 @@ class LiveConfig(_Section):
     longest_seconds: Seconds = 3_600.0
     body_bytes: Annotated[int, Field(ge=1_000, le=16_000_000, strict=True)] = 1_000_000
     halt_file: Path | None = None
+    gate: bool = True
 
     @property
     def address(self) -> tuple[str, int]:
@@ -263,25 +260,6 @@ def read_live_config(path: Path, **more: str | None) -> LiveConfig:
     return config.model_copy(update={"log": log, "router": router, "halt_file": placed(config.halt_file)})
 
 
-def new_token() -> str:
-    """A token that nobody guesses."""
-    return secrets.token_urlsafe(32)
-
-
-def token_hash(token: str) -> str:
-    """The hash of a token, as it stands in the configuration."""
-    return HASH + hashlib.sha256(token.encode()).hexdigest()
-
-
-def token_owner(tokens: Mapping[str, TokenConfig], token: str) -> tuple[str, frozenset[str]] | None:
-    """Who has a token, and its scopes; None if nobody has. The time does not tell how near a guess was."""
-    given, found = token_hash(token), None
-    for name, one in tokens.items():
-        if hmac.compare_digest(given, one.hash):
-            found = name, frozenset(one.scopes) | {"read"}
-    return found
-
-
 def write_template(path: Path, *, mode: str = "live") -> dict[str, str]:
     """Write a commented configuration and return the tokens by name; they are written nowhere."""
     if path.exists():
@@ -307,6 +285,7 @@ listen = "127.0.0.1:8470"    # only this machine can reach it; put a proxy with 
 # patience_seconds = 2.0     # after so long without an answer a venue is asked
 # longest_seconds = 3600.0   # an order must be done within that time
 # body_bytes = 1000000       # larger requests are refused
+# gate = true                # whether a second process takes orders off the line; on Linux
 halt_file = "HALT"           # while this file is there, trading is halted; so does the signal SIGUSR1
 
 [log]

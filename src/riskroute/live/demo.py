@@ -21,10 +21,10 @@ from pathlib import Path
 import msgspec
 
 from riskroute.errors import InputError, StateError
-from riskroute.live.config import new_token, token_hash
 from riskroute.live.demo_client import LONGEST, DemoClient, ask
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import Accepted, ExecutionReport, Intended, Reported, Settled, decode_event
+from riskroute.live.tokens import new_token, token_hash
 from riskroute.text import TextTable
 
 CLIENTS = 4

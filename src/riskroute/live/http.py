@@ -15,18 +15,15 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from riskroute.errors import DataError, InputError, RiskrouteError
-from riskroute.live.config import token_owner
 from riskroute.live.engine import KeyUsedError, RefusedError
 from riskroute.live.log import LeaseError, WriteError, told_outside
 from riskroute.live.service import LOGGER, HaltedError, Service
+from riskroute.live.tokens import bearer_owner
 from riskroute.live.views import NotFoundError
 from riskroute.live.wire import MalformedError
 
 Answer = Callable[["Call"], Awaitable[Response]]
 Kind = TypeVar("Kind")
-
-LONGEST_TOKEN = 200
-"""Characters of a token, at most."""
 
 _STATUS = (
     (NotFoundError, 404),
@@ -80,7 +77,12 @@ def answer_json(value: Any, status: int = 200) -> Response:
 
 def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
     """One sentence."""
-    return Response(msgspec.json.encode({"error": sentence}), status, headers, "application/json")
+    return Response(refusal_body(sentence), status, headers, "application/json")
+
+
+def refusal_body(sentence: str) -> bytes:
+    """One sentence as JSON."""
+    return msgspec.json.encode({"error": sentence})
 
 
 class Endpoint:
@@ -106,7 +108,7 @@ class Endpoint:
     async def _answered(self, scope: Scope, receive: Receive) -> Response:
         by = ""
         if self.right:
-            found = _bearer(self.service, scope)
+            found = bearer_owner(self.service.config.tokens, header_of(scope, b"authorization"))
             if found is None:
                 headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
                 return refusal(401, "a valid token must be sent as Authorization: Bearer TOKEN, was not", headers)
@@ -119,17 +121,18 @@ class Endpoint:
             return refusal(error.status_code, error.detail, {"Connection": "close"})
         except ClientDisconnect:
             return refusal(400, "the request must be complete, was not")
-        except RiskrouteError as error:
-            return refused(error)
         except Exception as error:
-            return on_error(scope, error)
+            return refusal(*explained(error, scope["method"], scope["path"]))
 
 
-def refused(error: RiskrouteError) -> Response:
-    """The answer to what was refused."""
+def explained(error: BaseException, method: str, path: str) -> tuple[int, str]:
+    """Status and sentence for what was refused; of a mistake of ours the client learns that it was one, and no more."""
+    if not isinstance(error, RiskrouteError):
+        LOGGER.error("%s %s failed", method, path, exc_info=error)
+        return 500, "something went wrong here; the log of the service says more"
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     inside = isinstance(error, WriteError | LeaseError | DataError)
-    return refusal(status, told_outside(error) if inside else str(error))
+    return status, told_outside(error) if inside else str(error)
 
 
 def header_of(scope: Scope, name: bytes) -> str:
@@ -140,24 +143,11 @@ def header_of(scope: Scope, name: bytes) -> str:
     return ""
 
 
-def _bearer(service: Service, scope: Scope) -> tuple[str, frozenset[str]] | None:
-    word, _, token = header_of(scope, b"authorization").partition(" ")
-    if word.lower() != "bearer" or not 0 < len(token) <= LONGEST_TOKEN:
-        return None
-    return token_owner(service.config.tokens, token)
-
-
 async def on_http_error(request: Request, error: Exception) -> Response:
     """An address that is not there, or a method that it does not have."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     known = {404: "there is nothing at this address", 405: "this address does not know this method"}
     return refusal(status, known.get(status, "the request cannot be answered"))
-
-
-def on_error(scope: Scope, error: Exception) -> Response:
-    """A mistake of ours: the client learns that, and no more."""
-    LOGGER.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
-    return refusal(500, "something went wrong here; the log of the service says more")
 
 
 async def waited(future: Future[Kind]) -> Kind:

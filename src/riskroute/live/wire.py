@@ -6,14 +6,16 @@ import json
 import math
 import re
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from riskroute.errors import InputError, one_line_error, shown
-from riskroute.live.config import InstrumentConfig, LiveConfig
 from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY
 from riskroute.live.orders import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
+
+if TYPE_CHECKING:
+    from riskroute.live.config import InstrumentConfig, LiveConfig
 
 MOST_FEATURES, MOST_LEVELS = 100, 100
 """Features of an order and levels of a side of a book, at most."""
