@@ -203,7 +203,7 @@ def test_frames_are_written_whole_though_there_is_no_room() -> None:
     loop.close()
 
 
-def stand_in(folder: Path, submit: Callable[[OrderIn], Future[Any]] | None = None) -> Service:
+def stand_in(folder: Path, submit: Callable[..., list[Future[Any]]] | None = None) -> Service:
     """As much of a service as its gate needs."""
     return cast("Service", SimpleNamespace(config=service_config(folder), submit=submit))
 
@@ -227,9 +227,10 @@ def test_orders_go_through_the_gate_and_its_link_and_answers_come_back(
     monkeypatch.setattr(socket, "socket", Busy)
     threads, gone, attached = ThreadPoolExecutor(2), [], []
 
-    def submit(order: OrderIn) -> Future[Any]:
-        """A decision, a refusal or a mistake, from another thread."""
-        return threads.submit({"good": lambda: "decided", "bad": checked, "ugly": lambda: 1 // 0}[order.key])
+    def submit(*orders: OrderIn) -> list[Future[Any]]:
+        """Decisions, refusals or mistakes, from another thread."""
+        known = {"good": lambda: "decided", "bad": checked, "ugly": lambda: 1 // 0}
+        return [threads.submit(known[order.key]) for order in orders]
 
     def checked() -> None:
         raise InputError("key must be good, was bad")

@@ -34,7 +34,8 @@ Value = TypeVar("Value")
 async def post_order(call: Call) -> Response:
     """Accept an order, and answer with its decision."""
     order = read_json(await call.body(), OrderIn, "an order")
-    return answer_json(await waited(call.service.submit(order)))
+    (answer,) = call.service.submit(order)
+    return answer_json(await waited(answer))
 
 
 async def post_shadow_order(call: Call) -> Response:

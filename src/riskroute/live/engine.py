@@ -13,11 +13,13 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from riskroute.errors import InputError, StateError, shown
+from riskroute.live.answers import Answer, Awaited, pass_on
 from riskroute.live.archive import archived_order
 from riskroute.live.book_state import BookState, Next
 from riskroute.live.children import Quotes
@@ -137,7 +139,7 @@ class Engine(EngineThread):
         self._first_router = router_bytes(router)
         self._lease_seconds = lease_seconds
         self._stale = 0
-        self._answers: dict[str, Future[Decision]] = {}
+        self._answers: dict[str, Awaited[Decision]] = {}
         self.tape = tape
 
     # life
@@ -159,13 +161,20 @@ class Engine(EngineThread):
 
     # doors
 
-    def submit(self, order: ParentOrder, answer: Future[Decision] | None = None) -> Future[Decision]:
+    def submit(self, order: ParentOrder) -> Future[Decision]:
         """Accept an order; its decision comes once it is durable. The same order again gets the same decision.
 
-        A new order is answered by the future that is given, if one is.
         Raises `InputError` for an order that makes no sense or has the key of another, and `RefusedError` for one that
         is not accepted now.
         """
+        answer: Future[Decision] = Future()
+        given = self.submit_for(order, answer)
+        if given is not answer:
+            given.add_done_callback(partial(pass_on, answer))
+        return answer
+
+    def submit_for(self, order: ParentOrder, answer: Awaited[Decision]) -> Awaited[Decision]:
+        """Accept an order as `submit` does; a new one is answered by ``answer``. Returns what will have the answer."""
         checked_order(order)
         digest = order_digest(order)
         with self._lock:
@@ -188,7 +197,6 @@ class Engine(EngineThread):
                 if decision.consulted:
                     self._put(Declined(at=now, order=order, plan=decision.plan, reason=refusal))
                 raise RefusedError(refusal)
-            answer = answer or Future()
             self._answers[order.key] = answer
             self._gather(
                 Accepted(at=now, order=order, decision=decision, children=children, digest=digest),
@@ -323,12 +331,12 @@ class Engine(EngineThread):
         if self.tape is not None and (seen := self.tape.seen(order, now)) is not None:
             self._put(seen)
 
-    def known(self, order: ParentOrder) -> Future[Decision] | None:
+    def known(self, order: ParentOrder) -> Awaited[Decision] | None:
         """The answer to an order that came before, None to a new one; its quotes do not matter."""
         with self._lock:
             return self._known(order.key, order_digest(order))
 
-    def _known(self, key: str, digest: bytes) -> Future[Decision] | None:
+    def _known(self, key: str, digest: bytes) -> Awaited[Decision] | None:
         parent = self.state.parents.get(key) or archived_order(self.state, key)
         known = self.state.retired.get(key) if parent is None else parent.digest
         if known is None:
@@ -340,7 +348,7 @@ class Engine(EngineThread):
         waiting = self._answers.get(key)
         if waiting is not None:
             return waiting
-        answer: Future[Decision] = Future()
+        answer = Answer[Decision]()
         answer.set_result(parent.decision)
         return answer
 

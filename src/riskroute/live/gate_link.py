@@ -7,11 +7,12 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
+from riskroute.live.answers import Awaited
 from riskroute.live.gate_frames import (
     LISTEN,
     PACKET_BYTES,
@@ -71,7 +72,7 @@ class GateLink:
         self._loop = asyncio.get_running_loop()
         self._frames, self._taking = Frames(), TakeOver()
         self._writer = FrameWriter(self._loop, process.orders)
-        self._answers: deque[tuple[int, Future[Decision]]] = deque()
+        self._answers: deque[tuple[int, Awaited[Decision]]] = deque()
         self._woken = False
         self._waiting: set[int] = set()  # connections with an order under way
         self._open = {process.orders, process.others}
@@ -93,13 +94,11 @@ class GateLink:
         for body in self._frames.cut(data):
             orders = read_orders(body)
             self._waiting.update(number for number, _ in orders)
-            for number, order in orders:
-                self._asked(number, self._service.submit(order))
+            answers = self._service.submit(*[order for _, order in orders])
+            for (number, _), answer in zip(orders, answers, strict=True):
+                answer.add_done_callback(partial(self._came, number))
 
-    def _asked(self, number: int, answer: Future[Decision]) -> None:
-        answer.add_done_callback(lambda done: self._came(number, done))
-
-    def _came(self, number: int, answer: Future[Decision]) -> None:
+    def _came(self, number: int, answer: Awaited[Decision]) -> None:
         """Note an answer, in whichever thread that is; all that came are sent together in the next turn of the loop.
 
         An answer beside which nobody waits for another one is sent at once: that turn may come late.
@@ -160,7 +159,7 @@ class GateLink:
         self._taking.close()
 
 
-def _answer(given: Future[Decision]) -> tuple[int, bytes]:
+def _answer(given: Awaited[Decision]) -> tuple[int, bytes]:
     """Status and body for an order."""
     error = given.exception()
     if error is None:

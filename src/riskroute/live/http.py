@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from riskroute.errors import DataError, InputError, RiskrouteError
+from riskroute.live.answers import Awaited
 from riskroute.live.engine import KeyUsedError, RefusedError
 from riskroute.live.log import LeaseError, WriteError, told_outside
 from riskroute.live.service import LOGGER, HaltedError, Service
@@ -150,7 +150,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     return refusal(status, known.get(status, "the request cannot be answered"))
 
 
-async def waited(future: Future[Kind]) -> Kind:
+async def waited(future: Awaited[Kind]) -> Kind:
     """Wait for what another thread does, whether or not anybody still waits when it is done."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Kind] = loop.create_future()
@@ -163,7 +163,7 @@ async def waited(future: Future[Kind]) -> Kind:
             else:
                 answer.set_exception(error)
 
-    def came(_: Future[Kind]) -> None:
+    def came(_: Awaited[Kind]) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(pass_on)
 

@@ -8,14 +8,16 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from riskroute.errors import InputError, StateError
+from riskroute.live.answers import Answer, Awaited, pass_on
 from riskroute.live.book_state import BookState
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import Engine, RefusedError
@@ -60,6 +62,9 @@ BELIEF_SECONDS = 2.0
 
 REMEMBERED = 20_000
 """So many rows at the end of the log tell, after a start, what to expect of pools and queues."""
+
+TOGETHER = 8
+"""So many orders are decided on at most before something else may have its turn."""
 
 LOGGER = logging.getLogger("riskroute.live")
 
@@ -234,9 +239,11 @@ class Service:
 
     # doors
 
-    def submit(self, order: OrderIn) -> Future[Decision]:
-        """Hand an order to the engine's thread; the decision, or the reason why there is none, comes later."""
-        return self._in_turn(lambda answer: self._accepted(order, answer))
+    def submit(self, *orders: OrderIn) -> list[Answer[Decision]]:
+        """Hand orders to the engine's thread together; decisions, or reasons why there is none, come later."""
+        answers = [Answer[Decision]() for _ in orders]
+        self._in_turns([(one, partial(self._accepted, order)) for one, order in zip(answers, orders, strict=True)])
+        return answers
 
     def shadow(self, given: ShadowIn) -> Future[Judged | None]:
         """Hand an order that another router has executed to the engine's thread."""
@@ -254,23 +261,30 @@ class Service:
     def _in_turn(self, door: Callable[[Future[Value]], Future[Value]]) -> Future[Value]:
         """What a door returns that the engine's thread goes through; it may answer by the future that it is given."""
         answer: Future[Value] = Future()
-
-        def work() -> None:
-            try:
-                given = door(answer)
-            except Exception as error:  # whatever it is, somebody waits for it
-                answer.set_exception(error)
-            else:
-                if given is not answer:
-                    given.add_done_callback(lambda done: _pass_on(done, answer))
-
-        if self._closing.is_set():
-            answer.set_exception(HaltedError("the service must be running, is about to stop"))
-        else:
-            self.engine.call_soon(work)
+        self._in_turns([(answer, door)])
         return answer
 
-    def _accepted(self, order: OrderIn, answer: Future[Decision]) -> Future[Decision]:
+    def _in_turns(self, doors: Sequence[tuple[Awaited[Value], Callable[[Any], Awaited[Value]]]]) -> None:
+        """Let the engine's thread go through several doors, one after the other, each with its answer."""
+
+        def work(some: Sequence[tuple[Awaited[Value], Callable[[Any], Awaited[Value]]]]) -> None:
+            for answer, door in some:
+                try:
+                    given = door(answer)
+                except Exception as error:  # whatever it is, somebody waits for it
+                    answer.set_exception(error)
+                else:
+                    if given is not answer:
+                        given.add_done_callback(partial(pass_on, answer))
+
+        if self._closing.is_set():
+            for answer, _ in doors:
+                answer.set_exception(HaltedError("the service must be running, is about to stop"))
+        else:
+            for begin in range(0, len(doors), TOGETHER):
+                self.engine.call_soon(partial(work, doors[begin : begin + TOGETHER]))
+
+    def _accepted(self, order: OrderIn, answer: Awaited[Decision]) -> Awaited[Decision]:
         if self.config.mode == "shadow":
             raise StateError("mode must be live for orders, was shadow: send what was done to /shadow/orders")
         engine = self.engine
@@ -282,7 +296,7 @@ class Service:
             raise HaltedError(f"trading is halted: {engine.state.halted}")
         if not engine.ready:
             raise HaltedError(f"the router is not ready: {engine.failed or 'venues are being asked for old children'}")
-        given = engine.submit(made, answer)
+        given = engine.submit_for(made, answer)
         if order.quotes:
             self.board.put(made.symbol, made.quotes)
         return given
@@ -381,11 +395,3 @@ class Service:
         while not self._closing.wait(HALT_FILE_SECONDS):
             if self._halt_file_there() and not self.engine.state.halted and not self.engine.failed:
                 self.engine.halt(f"the file {self._halt_name} is there", "file")
-
-
-def _pass_on(done: Future[Value], answer: Future[Value]) -> None:
-    error = done.exception()
-    if error is None:
-        answer.set_result(done.result())
-    else:
-        answer.set_exception(error)
