@@ -29,12 +29,13 @@ from live_events import filled, new_order, order_events
 from riskroute.extras import extra_is_installed
 from riskroute.live.book_state import BookState
 from riskroute.live.engine import Engine
+from riskroute.live.event_rows import entries_of
 from riskroute.live.learner import Learner
 from riskroute.live.log import Entry, Log
 from riskroute.live.log_memory import MemoryLog, MemoryStore
 from riskroute.live.log_postgres import PostgresLog
 from riskroute.live.log_sqlite import SqliteLog
-from riskroute.live.orders import ChildOrder, encode_event
+from riskroute.live.orders import AnyEvent, ChildOrder
 from riskroute.live.recovery import recover, snapshot_saver
 from riskroute.live.refit_worker import RefitWorker
 from riskroute.live.venues.gateway import ReportSink
@@ -163,17 +164,17 @@ def routed() -> tuple[list[float], int]:
 
 
 def fill(log: Log, router: Router) -> None:
-    """Write the events."""
+    """Write the events, in rows as an engine writes them for one order after the other."""
     log.lease("benchmark", math.inf)
-    batch: list[Entry] = []
+    batch: list[AnyEvent] = []
     written: Future[list[int]] | None = None
     for event in order_events(router, EVENTS):
-        batch.append(Entry(type(event).__name__.lower(), "", encode_event(event), event.at))
+        batch.append(event)
         if len(batch) == 1_000:
             if written is not None:
                 written.result()
-            written, batch = log.append(batch), []
-    log.append(batch).result()
+            written, batch = log.append(entries_of(batch)), []
+    log.append(entries_of(batch)).result()
 
 
 def recovered(log: Log) -> tuple[float, BookState, Learner]:

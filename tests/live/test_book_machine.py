@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
+from live_engines import stored_again
 from live_orders import CENT, START, accepted, child_order, parent_order
 from naive_live_book import is_over, naive_book
 from riskroute.live import archive, booking, settlement
@@ -29,8 +30,6 @@ from riskroute.live.orders import (
     Expired,
     Marked,
     Reported,
-    decode_event,
-    encode_event,
 )
 
 QUICK = settings(
@@ -78,7 +77,7 @@ class Market(RuleBasedStateMachine):
         self.orders = 0
 
     def put(self, event: AnyEvent) -> list[Effect]:
-        event = decode_event(encode_event(event))
+        event = stored_again(event)
         self.events.append(event)
         self.state, effects = apply(self.state, event)
         for effect in effects:

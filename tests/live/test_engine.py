@@ -9,15 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from live_engines import World
+from live_engines import World, stored_events
 from live_orders import CENT, START, parent_order, quotes
 from riskroute.errors import InputError, StateError
 from riskroute.live.book_state import encode_state
 from riskroute.live.engine import RefusedError
+from riskroute.live.event_rows import row_events
 from riskroute.live.limits import Limits
 from riskroute.live.log import Entry, WriteError
 from riskroute.live.log_memory import MemoryLog
-from riskroute.live.orders import NANO, Accepted, Halted, Sent, Unanswered, decode_event
+from riskroute.live.orders import NANO, Accepted, Halted, Sent, Unanswered
 from riskroute.live.recovery import replay, verify
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.dark_first import DarkFirst
@@ -32,7 +33,7 @@ def started(**more: Any) -> World:
 
 
 def events(world: World) -> list[Any]:
-    return [decode_event(row.body) for row in world.store.rows[1:]]
+    return stored_events(world.store)
 
 
 class HeldLog(MemoryLog):
@@ -285,7 +286,7 @@ def test_verification_finds_a_decision_that_the_router_does_not_make() -> None:
     order = parent_order(received=world.clock.now)
     world.engine.submit(order)
     row = next(row for row in world.store.rows if row.kind == "accepted")
-    event = decode_event(row.body)
+    (event,) = row_events(row)
     assert isinstance(event, Accepted)
     plan = event.decision.plan | {"take": {"B": 100}, "take_limits": {}}
     other = msgspec.structs.replace(event, decision=msgspec.structs.replace(event.decision, plan=plan))

@@ -8,13 +8,13 @@ from concurrent.futures import Future
 
 import pytest
 
-from live_engines import World
+from live_engines import World, stored_events
 from live_orders import parent_order
 from riskroute.live import engine_life
 from riskroute.live.book_state import Send, encode_state
 from riskroute.live.log import Entry
 from riskroute.live.log_memory import MemoryLog
-from riskroute.live.orders import NANO, Accepted, ChildOrder, Settled, decode_event
+from riskroute.live.orders import NANO, Accepted, ChildOrder, Settled
 from riskroute.live.recovery import replay, verify
 from riskroute.live.venues.simulated import Faults, SimulatedVenue
 from riskroute.routers.dark_first import DarkFirst
@@ -108,13 +108,9 @@ def lived(points: int, faults: Faults, router: type[Router] = DarkFirst) -> Iter
             running = False
             world.die()
     if deaths:
-        keys = {one.order.key for one in events_of(world) if isinstance(one, Accepted)}
+        keys = {one.order.key for one in stored_events(world.store) if isinstance(one, Accepted)}
         assert keys.issuperset(answered)
         yield world
-
-
-def events_of(world: World) -> list[object]:
-    return [decode_event(row.body) for row in world.store.rows[1:]]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +142,7 @@ def check(world: World) -> bool:
         for child, there in venue.children.items():
             assert state.children[child].filled == there.cum
     assert state.positions["QVEX"].shares == world.shares_at_venues()
-    outcomes = [one.outcome.parent for one in events_of(world) if isinstance(one, Settled)]
+    outcomes = [one.outcome.parent for one in stored_events(world.store) if isinstance(one, Settled)]
     assert sorted(outcomes) == sorted(state.parents)
     assert encode_state(replay(world.engine.log)) == encode_state(state)
     assert verify(world.engine.log).holds
@@ -177,7 +173,7 @@ def test_faults_and_deaths_change_no_position_and_no_outcome(survived: Callable[
     assert shaken.state.positions == plain.state.positions
 
     def outcomes(world: World) -> dict[str, tuple[int, int]]:
-        settled = (event.outcome for event in events_of(world) if isinstance(event, Settled))
+        settled = (event.outcome for event in stored_events(world.store) if isinstance(event, Settled))
         return {one.parent: (one.filled, one.cost) for one in settled}
 
     assert len(outcomes(plain)) == 60

@@ -8,10 +8,10 @@ from concurrent.futures import Future
 
 import pytest
 
-from live_engines import World
+from live_engines import World, stored_events
 from live_orders import child_order, parent_order
 from riskroute.live.book_state import Cancel, Query, Send
-from riskroute.live.orders import NANO, Unanswered, decode_event
+from riskroute.live.orders import NANO, Unanswered
 from riskroute.live.venues.simulated import Faults
 
 
@@ -43,7 +43,7 @@ def test_a_venue_that_stays_silent_after_a_pause_is_asked_all_the_same() -> None
     engine.tick()
     assert not world.state.unknown
     world.pass_time(0.101)
-    assert any(isinstance(decode_event(row.body), Unanswered) for row in world.store.rows[1:])
+    assert any(isinstance(event, Unanswered) for event in stored_events(world.store))
 
 
 def test_timers_have_their_turn_however_much_there_is_to_send() -> None:

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from live_engines import World
+from live_engines import World, stored_events
 from live_orders import child_order, parent_order, quotes
 from riskroute.live.engine import Engine
 from riskroute.live.engine_core import OVERDUE
-from riskroute.live.orders import Accepted, Decision, ExecutionReport, Reported, Sent, decode_event
+from riskroute.live.orders import Accepted, Decision, ExecutionReport, Reported, Sent
 from riskroute.live.recovery import verify
 
 
@@ -100,8 +100,7 @@ def test_orders_that_waited_together_are_durable_before_anything_of_them_is_sent
     assert engine.view()["settled"] == 20
     accepted: set[str] = set()
     sent: set[str] = set()
-    for row in world.store.rows[1:]:
-        event = decode_event(row.body)
+    for event in stored_events(world.store):
         if isinstance(event, Accepted):
             accepted |= {child.id for child in event.children}
         elif isinstance(event, Sent):

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from live_engines import World
+from live_engines import World, stored_events
 from live_orders import parent_order
 from riskroute.errors import DataError
 from riskroute.live.book_state import encode_state
 from riskroute.live.learner import Learner
-from riskroute.live.orders import Planned, decode_event
+from riskroute.live.orders import Planned
 from riskroute.live.recovery import replay, verify
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import make_router
@@ -42,8 +42,7 @@ def bandit() -> Router:
 
 
 def planned(world: World) -> list[Planned]:
-    events = (decode_event(row.body) for row in world.store.rows[1:])
-    return [event for event in events if isinstance(event, Planned)]
+    return [event for event in stored_events(world.store) if isinstance(event, Planned)]
 
 
 def submit(world: World, number: int) -> Any:
@@ -129,8 +128,7 @@ def test_orders_that_a_router_does_not_know_are_no_mistake() -> None:
     submit(world, 0)
     world.pass_time(1)
     learner = Learner(bandit())
-    outcomes = (decode_event(row.body) for row in world.store.rows[1:])
-    for event in outcomes:
+    for event in stored_events(world.store):
         if hasattr(event, "outcome"):
             learner.settle(1, event.outcome)
     assert learner.out == ""

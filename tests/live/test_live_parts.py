@@ -13,12 +13,12 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from live_orders import child_order, parent_order, quotes
 from riskroute.errors import DataError
+from riskroute.live.event_rows import entries_of, events_after
 from riskroute.live.log import Entry
 from riskroute.live.log_memory import MemoryLog
 from riskroute.live.metrics import BUCKETS, Times
 from riskroute.live.order_ids import child_id
-from riskroute.live.orders import Resumed, encode_event
-from riskroute.live.recovery import events_after
+from riskroute.live.orders import Resumed
 from riskroute.live.server import COLLECT_AFTER, rare_collection
 from riskroute.live.venues.simulated import QuotedMarket
 
@@ -49,9 +49,9 @@ def test_times_are_counted_as_prometheus_counts_them() -> None:
 def test_a_row_that_is_no_event_is_named_among_many() -> None:
     with MemoryLog() as log:
         log.lease("test", math.inf)
-        good = Entry("resumed", "", encode_event(Resumed(at=1, by="desk")), 1)
+        (good,) = entries_of([Resumed(at=1, by="desk")])
         log.append([good, good, Entry("resumed", "", b"nothing", 1), good]).result()
-        with pytest.raises(DataError, match="row 3 of the log cannot be read: an event must be one that"):
+        with pytest.raises(DataError, match="row 3 of the log cannot be read, it has no event"):
             list(events_after(log))
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from live_engines import stored_events
 from live_services import TOKENS, Running, order_json, running, service_config
 from riskroute.live.archive import archive_settled
 from riskroute.live.log_memory import MemoryStore
-from riskroute.live.orders import NANO, Accepted, decode_event
+from riskroute.live.orders import NANO, Accepted
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 def accepted(up: Running) -> list[str]:
     assert up.store is not None
-    events = [decode_event(row.body) for row in up.store.rows[1:]]
+    events = stored_events(up.store)
     return [event.order.key for event in events if isinstance(event, Accepted)]
 
 

@@ -14,10 +14,11 @@ import riskroute as rr
 from live_engines import World
 from live_orders import CENT, parent_order, quotes
 from live_services import order_json, running, service_config
+from riskroute.live.event_rows import events_after
 from riskroute.live.log_memory import MemoryLog, MemoryStore
 from riskroute.live.orders import NANO, Accepted, MarketTrade, ParentOrder, Quoted, Seen, VenueQuote
 from riskroute.live.public import PUBLIC_AFTER, public_of
-from riskroute.live.recovery import events_after, verify
+from riskroute.live.recovery import verify
 from riskroute.live.tape import MOST_QUOTES, OUTFLOW_SECONDS, History, Tape
 from riskroute.market import queue_fills
 from riskroute.market.clock import SECOND

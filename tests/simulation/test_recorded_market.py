@@ -8,9 +8,10 @@ import pytest
 from handmade_days import handmade_books
 from riskroute.live.children import context_of
 from riskroute.live.engine import Engine
+from riskroute.live.event_rows import events_after
 from riskroute.live.limits import Limits
 from riskroute.live.log_memory import MemoryLog
-from riskroute.live.orders import NANO, ChildOrder, ParentOrder, Settled, VenueQuote, decode_event
+from riskroute.live.orders import NANO, ChildOrder, ParentOrder, Settled, VenueQuote
 from riskroute.live.venues.simulated import SimulatedVenue
 from riskroute.market.clock import SECOND
 from riskroute.routers.sweep import Sweep
@@ -69,9 +70,7 @@ def test_the_live_router_trades_what_the_backtest_trades() -> None:
                 venue.deliver()
             engine.flush()
             engine.tick()
-    outcomes = [
-        event.outcome for event in map(decode_event, (row.body for row in log.read())) if isinstance(event, Settled)
-    ]
+    outcomes = [event.outcome for _, event in events_after(log) if isinstance(event, Settled)]
     assert len(outcomes) == 12
     compared = 0
     for outcome in outcomes:

@@ -28,10 +28,11 @@ from log_life import LONG
 from riskroute.live import engine_life
 from riskroute.live.book_state import BookState, Send, encode_state
 from riskroute.live.config import LiveConfig
+from riskroute.live.event_rows import events_after
 from riskroute.live.log import Log, verify_chain
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import NANO, Accepted, ChildOrder, Settled
-from riskroute.live.recovery import events_after, replay, verify
+from riskroute.live.recovery import replay, verify
 from riskroute.live.service import Service
 from riskroute.live.venues.served import JournalledVenue, ServedVenue
 

@@ -7,12 +7,25 @@ from typing import Any
 from live_orders import START, quotes
 from riskroute.live.book_state import BookState
 from riskroute.live.engine import Engine
-from riskroute.live.log import Log
+from riskroute.live.event_rows import entries_of, events_after, row_events
+from riskroute.live.log import NO_CHAIN, Log, chained
 from riskroute.live.log_memory import MemoryLog, MemoryStore
-from riskroute.live.orders import NANO, VenueQuote
+from riskroute.live.orders import NANO, AnyEvent, VenueQuote
 from riskroute.live.venues.simulated import Faults, QuotedMarket, SimulatedVenue
 from riskroute.routers.router import Router
 from riskroute.routers.sweep import Sweep
+
+
+def stored_events(store: MemoryStore) -> list[Any]:
+    """All events of a log."""
+    return [event for _, event in events_after(MemoryLog(store))]
+
+
+def stored_again(event: AnyEvent) -> AnyEvent:
+    """An event as it comes back from a row of its own."""
+    (entry,) = entries_of([event])
+    (again,) = row_events(chained(NO_CHAIN, 1, entry))
+    return again
 
 
 class Clock:

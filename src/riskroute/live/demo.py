@@ -22,8 +22,9 @@ import msgspec
 
 from riskroute.errors import InputError, StateError
 from riskroute.live.demo_client import LONGEST, DemoClient, ask
+from riskroute.live.event_rows import events_after
 from riskroute.live.log_sqlite import SqliteLog
-from riskroute.live.orders import Accepted, ExecutionReport, Intended, Reported, Settled, decode_event
+from riskroute.live.orders import Accepted, ExecutionReport, Intended, Reported, Settled
 from riskroute.live.tokens import new_token, token_hash
 from riskroute.text import TextTable
 
@@ -262,8 +263,7 @@ class Demo:
         intended: set[str] = set()
         booked: set[tuple[str, str]] = set()
         with SqliteLog(self.folder / "live.sqlite", create=False) as log:
-            for row in log.read():
-                event = decode_event(row.body)
+            for _, event in events_after(log):
                 if isinstance(event, Accepted | Intended):
                     intended.update(child.id for child in event.children)
                 if isinstance(event, Accepted):

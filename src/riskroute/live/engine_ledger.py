@@ -8,12 +8,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import get_args
 
 from riskroute.errors import StateError, one_line_error
 from riskroute.live.book import apply
 from riskroute.live.book_state import Alert, BookState, Cancel, Effect, Learn, Next, Query, Send
 from riskroute.live.desk import Desk
+from riskroute.live.event_rows import entries_of
 from riskroute.live.learner import NOTED, Learner
 from riskroute.live.limits import Limits, automatic_halt
 from riskroute.live.log import Entry, Log, told_outside
@@ -28,7 +28,6 @@ from riskroute.live.orders import (
     Settled,
     Shadowed,
     Withheld,
-    encode_event,
 )
 
 LOGGER = logging.getLogger("riskroute.live")
@@ -39,7 +38,6 @@ Outside = Effect | Callable[[], None]
 Told = Callable[[Future[list[int]]], None]
 """Takes the rows that were written, or the reason why they were not."""
 
-_KINDS: dict[type, str] = {kind: kind.__name__.lower() for kind in get_args(AnyEvent)}
 _OUTSIDE = frozenset((Send, Cancel, Query))
 _AWAITED_BY_NOBODY = frozenset((Sent, Withheld, Reported, Settled))
 """Events that may be written a little later: venues are asked for what a crash takes of them."""
@@ -124,7 +122,7 @@ class EngineLedger:
     def _applied(self, first: Sequence[AnyEvent | Next]) -> tuple[list[Entry], list[Outside], bool]:
         """Apply events and what follows from them: entries, what is done outside, and whether nobody waits for it."""
         todo: deque[AnyEvent | Next] = deque(first)
-        entries: list[Entry] = []
+        events: list[AnyEvent] = []
         outside: list[Outside] = []
         patient = self._thread is not None
         state, learner = self.state, self.learner
@@ -138,8 +136,7 @@ class EngineLedger:
             if kind in NOTED:
                 learner.saw(state.events, event, live=True)
             patient = patient and kind in _AWAITED_BY_NOBODY
-            key = _KEYS[kind](event) if kind in _KEYS else ""
-            entries.append(Entry(_KINDS[kind], key, encode_event(event), max(event.at, 0)))
+            events.append(event)
             if effects:
                 self._follow(event, effects, todo, outside)
             elif isinstance(event, Reported) and event.report.kind != "rejected":
@@ -149,7 +146,7 @@ class EngineLedger:
             if kind is Halted:
                 todo.extend([Next(key) for key in state.unsettled])
         self.state = state
-        return entries, outside, patient and not outside
+        return entries_of(events), outside, patient and not outside
 
     def _follow(
         self, event: AnyEvent, effects: list[Effect], todo: deque[AnyEvent | Next], outside: list[Outside]
@@ -210,11 +207,3 @@ class EngineLedger:
     def _wake(self) -> None:
         """Wake the thread that serves."""
         self._inbox.put(())
-
-
-_KEYS: dict[type, Callable[[AnyEvent], str]] = {
-    Accepted: lambda event: event.order.key,  # type: ignore[union-attr]  # an Accepted
-    Settled: lambda event: event.outcome.parent,  # type: ignore[union-attr]  # a Settled
-    Shadowed: lambda event: event.order.key,  # type: ignore[union-attr]  # a Shadowed
-}
-"""What must not be in the log twice, by kind of event."""

@@ -17,6 +17,7 @@ import polars
 
 from riskroute.errors import InputError
 from riskroute.files import writable_folder, write_whole
+from riskroute.live.event_rows import events_after
 from riskroute.live.log import Log
 from riskroute.live.orders import (
     NANO,
@@ -35,7 +36,6 @@ from riskroute.live.orders import (
     report_key,
     touch_prices,
 )
-from riskroute.live.recovery import events_after
 
 WATCHED = "watched"
 """Router of orders that another router executed."""

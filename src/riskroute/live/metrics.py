@@ -54,7 +54,7 @@ class Metrics:
         with engine.lock:
             state = engine.state
             counters = {
-                "events": ("Rows of the log", state.events),
+                "events": ("Events in the log", state.events),
                 "orders": ("Orders accepted", state.decisions),
                 "orders_settled": ("Orders settled and learned", state.settled),
                 "orders_declined": ("Orders refused after the router was asked", state.declined),

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from riskroute.errors import DataError, one_line_error
-
 NANO = 10**9
 """Units of money in a dollar, and nanoseconds in a second."""
 
@@ -363,28 +361,6 @@ AnyEvent = (
     | Halted
     | Resumed
 )
-
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)
-
-
-def encode_event(event: Event) -> bytes:
-    """An event as bytes.
-
-    Examples
-    --------
-    >>> decode_event(encode_event(Resumed(at=5, by="desk"))) == Resumed(at=5, by="desk")
-    True
-    """
-    return _ENCODER.encode(event)
-
-
-def decode_event(body: bytes) -> AnyEvent:
-    """Undo `encode_event`."""
-    try:
-        return _DECODER.decode(body)
-    except msgspec.MsgspecError as error:
-        raise DataError(f"an event must be one that encode_event returned: {one_line_error(error)}") from None
 
 
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 
 import msgspec
 
@@ -15,42 +14,12 @@ from riskroute.errors import DataError
 from riskroute.live.archive import archive_pieces, restore_archive, without_archive
 from riskroute.live.book import apply
 from riskroute.live.book_state import BookState, Learn, decode_state, encode_state
-from riskroute.live.group_commit import PAGE
+from riskroute.live.event_rows import events_after, pages_after, rows_events
 from riskroute.live.learner import Learner, RouterError
-from riskroute.live.log import Log, Row, Snapshot
-from riskroute.live.orders import Accepted, AnyEvent, Planned, Shadowed, decode_event
+from riskroute.live.log import Log, Snapshot
+from riskroute.live.orders import Accepted, AnyEvent, Planned, Shadowed
 from riskroute.routers.registry import restore_router
 from riskroute.routers.router import Router
-
-_EVENTS: msgspec.msgpack.Decoder[list[AnyEvent]] = msgspec.msgpack.Decoder(list[AnyEvent])
-_LIST = b"\xdd"  # what a list begins with in msgpack, before the number of its items
-
-
-def events_after(log: Log, after: int = 0) -> Iterator[tuple[Row, AnyEvent]]:
-    """Rows of the log after a number, with their events."""
-    for page in _pages_after(log, after):
-        yield from zip(page, decode_rows(page), strict=True)
-
-
-def _pages_after(log: Log, after: int) -> Iterator[list[Row]]:
-    rows = log.read(after)
-    while page := list(islice(rows, PAGE)):
-        yield page
-
-
-def decode_rows(rows: Sequence[Row]) -> list[AnyEvent]:
-    """The events of rows, read as one list; `DataError` names the first row that has none."""
-    try:
-        return _EVENTS.decode(b"".join([_LIST, len(rows).to_bytes(4), *[row.body for row in rows]]))
-    except msgspec.MsgspecError:
-        return [_decode_row(row) for row in rows]
-
-
-def _decode_row(row: Row) -> AnyEvent:
-    try:
-        return decode_event(row.body)
-    except DataError as error:
-        raise DataError(f"row {row.seq} of the log cannot be read: {error}") from error
 
 
 def recover(log: Log, learner: Learner) -> BookState:
@@ -64,9 +33,10 @@ def recover(log: Log, learner: Learner) -> BookState:
             restore_archive(state, pieces)
             learner.restore(learned)
         with learner.reading():
-            for page in _pages_after(log, seq):
-                for event in decode_rows(page):
-                    _step(state, learner, event, decided=False)
+            for page in pages_after(log, seq):
+                for events in rows_events(page):
+                    for event in events:
+                        _step(state, learner, event, decided=False)
     return state
 
 

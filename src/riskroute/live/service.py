@@ -21,12 +21,12 @@ from riskroute.live.answers import Answer, Awaited, pass_on
 from riskroute.live.book_state import BookState
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import Engine, RefusedError
+from riskroute.live.event_rows import events_after
 from riskroute.live.learner import Refit, router_bytes
 from riskroute.live.log import LeaseError, Log
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.order_checks import checked_quotes
 from riskroute.live.orders import Accepted, Decision, ParentOrder, Settled, Shadowed
-from riskroute.live.recovery import events_after
 from riskroute.live.refit_worker import RefitWorker
 from riskroute.live.shadow import Judged, ShadowEngine
 from riskroute.live.tape import Tape

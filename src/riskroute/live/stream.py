@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
+from riskroute.live.event_rows import event_kind, row_events
 from riskroute.live.http import Call
-from riskroute.live.orders import decode_event
+from riskroute.live.orders import Planned
 from riskroute.live.service import Service
 from riskroute.live.views import state_view, viewer_view
 
@@ -29,8 +30,8 @@ def event_stream(call: Call) -> Response:
     """Answer with events until the client leaves.
 
     ``viewer`` comes first and says what the token is good for; ``state`` comes at once and after every change, at most
-    five times a second. With ``?after=SEQ``, or a header
-    Last-Event-ID, the rows of the log after that number come too, each with its number as id and its kind as event.
+    five times a second. With ``?after=SEQ``, or a header Last-Event-ID, the events in the rows of the log after that
+    number come too, each by its kind; the last one of a row has its number as id.
     """
     asked = call.request.query_params.get("after", call.request.headers.get("last-event-id"))
     after: int | None = None
@@ -49,7 +50,7 @@ async def _events(service: Service, by: str, after: int | None) -> AsyncIterator
         news = []
         if after is not None:
             rows = await loop.run_in_executor(None, _rows, service, after)
-            news += [message(kind, body, seq) for seq, kind, body in rows]
+            news += [one for seq, events in rows for one in _row_messages(seq, events)]
             after = rows[-1][0] if rows else after
         mark = service.mark()
         if mark != shown:
@@ -65,15 +66,24 @@ async def _events(service: Service, by: str, after: int | None) -> AsyncIterator
         await asyncio.sleep(EVERY)
 
 
-def _rows(service: Service, after: int) -> list[tuple[int, str, Any]]:
-    """Rows of the log as plain values, without the states of routers, which are large."""
+def _rows(service: Service, after: int) -> list[tuple[int, list[tuple[str, Any]]]]:
+    """Rows of the log: their events as plain values, without the states of routers, which are large."""
     found = []
     for row in service.log.read(after, MOST_ROWS):
-        body = msgspec.to_builtins(decode_event(row.body))
-        if row.kind == "planned":
-            body.pop("state", None)
-        found.append((row.seq, row.kind, body))
+        events = []
+        for event in row_events(row):
+            body = msgspec.to_builtins(event)
+            if isinstance(event, Planned):
+                del body["state"]
+            events.append((event_kind(event), body))
+        found.append((row.seq, events))
     return found
+
+
+def _row_messages(seq: int, events: list[tuple[str, Any]]) -> Iterator[bytes]:
+    """The events of a row; the last has its number, so that who comes back with that number has seen all of them."""
+    for number, (kind, body) in enumerate(events, start=1):
+        yield message(kind, body, seq if number == len(events) else None)
 
 
 def message(kind: str, value: Any, seq: int | None = None) -> bytes:

@@ -1,0 +1,59 @@
+"""Events as rows of the log, and back."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from live_orders import accepted, child_order, parent_order, report
+from riskroute.errors import DataError
+from riskroute.live import event_rows
+from riskroute.live.event_rows import MOST_TOGETHER, TOGETHER, entries_of, events_after, row_events, rows_events
+from riskroute.live.log import NO_CHAIN, Entry, chained
+from riskroute.live.log_memory import MemoryLog
+from riskroute.live.orders import AnyEvent, Reported, Resumed, Sent
+
+_CHILD = child_order(parent_order(), 0, 100)
+_WITHOUT_KEY = st.one_of(
+    st.builds(Sent, at=st.integers(0, 9), child=st.text("ab", min_size=1, max_size=3)),
+    st.builds(Resumed, at=st.integers(-9, 9), by=st.just("desk")),
+    st.builds(Reported, at=st.integers(0, 9), report=st.just(report(_CHILD, "filled", "1", quantity=1, raw=b"\xdd"))),
+)
+_WITH_KEY = st.uuids().map(lambda key: accepted(parent_order(str(key))))
+
+
+@given(st.lists(st.one_of(_WITHOUT_KEY, _WITHOUT_KEY, _WITH_KEY), max_size=40), st.integers(1, 8))
+def test_events_come_back_from_the_log_in_their_sequence(events: list[AnyEvent], most: int) -> None:
+    with pytest.MonkeyPatch.context() as patched, MemoryLog() as log:
+        patched.setattr(event_rows, "MOST_TOGETHER", most)
+        log.lease("test", math.inf)
+        entries = entries_of(events)
+        if entries:
+            log.append(entries).result()
+        assert [event for _, event in events_after(log)] == events
+        rows = list(log.read())
+        one_by_one = [list(row_events(row)) for row in rows]
+        assert [list(some) for some in rows_events(rows)] == one_by_one
+        for row, some in zip(rows, one_by_one, strict=True):
+            assert len(some) <= most
+            assert (row.kind == TOGETHER) == (len(some) > 1)
+            assert (row.key == "") == (row.kind != "accepted")
+            assert row.at == max(some[-1].at, 0)
+
+
+def test_neighbours_without_a_key_share_a_row_and_no_others() -> None:
+    sent = [Sent(at=1, child=f"{number}") for number in range(MOST_TOGETHER + 2)]
+    events: list[AnyEvent] = [sent[0], accepted(parent_order()), *sent]
+    assert [entry.kind for entry in entries_of(events)] == ["sent", "accepted", TOGETHER, TOGETHER]
+    assert entries_of([]) == []
+
+
+@pytest.mark.parametrize("body", [b"", b"nothing", b"\x91\x01", b"\x90\x90", b"\xdd\xff\xff\xff\xff"])
+def test_a_row_that_has_no_event_is_named(body: bytes) -> None:
+    good = entries_of([Resumed(at=1, by="desk")])[0]
+    rows = [chained(NO_CHAIN, 1, good), chained(NO_CHAIN, 2, Entry(TOGETHER, "", body, 1))]
+    with pytest.raises(DataError, match="row 2 of the log cannot be read, it has no event"):
+        list(rows_events(rows))
