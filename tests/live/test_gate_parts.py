@@ -24,8 +24,8 @@ from riskroute.live.gate_frames import PACKET_BYTES, FrameWriter, frame
 from riskroute.live.gate_link import MOST_STARTS, GateKeeper, GateLink
 from riskroute.live.gate_process import GateProcess, early_gate, gate_possible, listening
 from riskroute.live.gate_requests import MOST_BYTES
+from riskroute.live.order_terms import Prepared
 from riskroute.live.service import Service
-from riskroute.live.wire import OrderIn
 
 pytestmark = pytest.mark.skipif(not gate_possible(), reason="a gate needs Linux")
 
@@ -37,13 +37,13 @@ def test_what_comes_while_an_order_is_under_way_waits_its_turn() -> None:
         client = one.client()
         client.sendall(PLAIN + request(order_body("two")) + b"GET /health HTTP/1.1\r\n\r\n")
         [(number, first)] = one.asked()
-        assert first.key == "one"
+        assert first.order.key == "one"
         assert not one.asked()
         assert not one.handed_over()
         one.answer((number, 422, b"no"))
         assert rest(client).startswith(b"HTTP/1.1 422 Unprocessable")
         [(number, second)] = one.asked()
-        assert second.key == "two"
+        assert second.order.key == "two"
         one.answer((number, 200, b"yes"))
         assert rest(client).endswith(b"yes")
         [(connection, data)] = one.handed_over()
@@ -79,7 +79,7 @@ def test_a_client_that_sends_without_end_is_not_read_without_end() -> None:
         [waiting] = one.connections._open.values()
         assert len(waiting._data) < 2 * MOST_BYTES
         one.answer((number, 200, b"{}"))
-        assert [order.key for _, order in one.asked()] == ["two"]
+        assert [ready.order.key for _, ready in one.asked()] == ["two"]
         client.close()
         for _ in range(20):
             one.answer(*[(number, 200, b"{}") for number, _ in one.asked()])
@@ -113,7 +113,7 @@ def test_clients_that_leave_are_forgotten() -> None:
             client.close()
             one.turn()
         one.answer(*[(number, 200, b"{}") for number in range(3)])
-        assert [order.key for _, order in one.asked()] == ["one", "one"]
+        assert [ready.order.key for _, ready in one.asked()] == ["one", "one"]
         one.turn()
         assert one.connections.done
 
@@ -227,10 +227,10 @@ def test_orders_go_through_the_gate_and_its_link_and_answers_come_back(
     monkeypatch.setattr(socket, "socket", Busy)
     threads, gone, attached = ThreadPoolExecutor(2), [], []
 
-    def submit(*orders: OrderIn) -> list[Future[Any]]:
+    def submit(*orders: Prepared) -> list[Future[Any]]:
         """Decisions, refusals or mistakes, from another thread."""
         known = {"good": lambda: "decided", "bad": checked, "ugly": lambda: 1 // 0}
-        return [threads.submit(known[order.key]) for order in orders]
+        return [threads.submit(known[one.order.key]) for one in orders]
 
     def checked() -> None:
         raise InputError("key must be good, was bad")

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gates import Rig, order_body, request, rest, rig
+from gates import CONFIG, Rig, order_body, request, rest, rig
 from live_services import TOKENS
 from riskroute.live.gate_process import gate_possible
 from riskroute.live.gate_requests import MOST_HEAD
+from riskroute.live.order_terms import prepared
 from riskroute.live.wire import OrderIn
 
 pytestmark = pytest.mark.skipif(not gate_possible(), reason="a gate needs Linux")
@@ -57,6 +58,9 @@ UNUSUAL = {
     "a byte above 127": request(BODY, b"X-A: \xe9"),
     "a long head": request(BODY, b"X-A: " + b"a" * MOST_HEAD),
     "a long body": request(order_body(features={f"f{number}": 0.5 for number in range(5000)})),
+    "a symbol that nobody knows": PLAIN.replace(b"DEMO", b"NONE"),
+    "a symbol of another partition": PLAIN.replace(b"DEMO", b"AWAY"),
+    "a venue that nobody knows": request(order_body(quotes=[{"venue": "B", "at": 1}])),
     "another token": PLAIN.replace(TOKENS["trade"].encode(), b"x" * len(TOKENS["trade"])),
     "a token that may only look": request(BODY, token="read"),
     "no token": PLAIN.replace(b"Authorization", b"X-Authorization"),
@@ -87,7 +91,7 @@ def test_a_plain_order_in_any_pieces_goes_to_the_service_once(cuts: list[int], f
         client = one.client()
         sent(one, client, PLAIN + follows, cuts)
         [(number, order)] = one.asked()
-        assert order == OrderIn(key="one", symbol="DEMO", side="buy", quantity=5, deadline=9)
+        assert order == prepared(CONFIG.terms, OrderIn(key="one", symbol="DEMO", side="buy", quantity=5, deadline=9))
         assert one.handed_over() == []
         one.answer((number, 200, b"{}"))
         assert rest(client).endswith(b"\r\n\r\n{}")
@@ -182,7 +186,7 @@ def test_whatever_the_gate_takes_is_for_the_parser_of_the_service_the_same_order
             assert read.parser.get_http_version() == "1.1"
             assert read.parser.should_keep_alive()
             assert body.startswith(read.body)
-            assert f'"{order.key}"'.encode() in read.body or b"\\" in read.body
+            assert f'"{order.order.key}"'.encode() in read.body or b"\\" in read.body
             assert given_over == []
         else:
             one.connections.stop()  # one that waits for more goes to the service too

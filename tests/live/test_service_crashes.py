@@ -61,7 +61,7 @@ def test_nothing_is_lost_doubled_or_forgotten_when_the_service_is_killed_at_any_
 
 def test_a_service_that_sends_again_instead_of_asking_is_caught(quick_folder: Path) -> None:
     """The same check must fail when children of before the start are sent, not asked for."""
-    found = told("killed_services.py", "again", quick_folder, 17, "dark-first+sweep")
+    found = told("killed_services.py", "again", quick_folder, 5, "dark-first+sweep")
     assert any("twice" in text for text in found["dark-first+sweep"]["wrong"])
 
 

@@ -23,11 +23,22 @@ from riskroute.live.gate_frames import (
     read_answers,
     read_orders,
 )
+from riskroute.live.order_terms import Fees, Instrument, OrderTerms
+from riskroute.live.orders import PoolQuote
 from riskroute.live.tokens import token_hash
 
 CONFIG = GateConfig(
     tokens={name: GateToken(hash=token_hash(token), scopes=(name,)) for name, token in TOKENS.items()},
     body_bytes=50_000,
+    terms=OrderTerms(
+        partition="1/2",
+        instruments={
+            "DEMO": Instrument(lot=1, tick=10**7, partition="1/2"),
+            "AWAY": Instrument(lot=1, tick=10**7, partition="2/2"),
+        },
+        venues={"A": Fees(taker=3, maker=-2)},
+        pools=(PoolQuote(pool="P", fee=1),),
+    ),
 )
 
 

@@ -167,16 +167,18 @@ class Engine(EngineThread):
         Raises `InputError` for an order that makes no sense or has the key of another, and `RefusedError` for one that
         is not accepted now.
         """
+        checked_order(order)
         answer: Future[Decision] = Future()
-        given = self.submit_for(order, answer)
+        given = self.accept(order, order_digest(order), answer)
         if given is not answer:
             given.add_done_callback(partial(pass_on, answer))
         return answer
 
-    def submit_for(self, order: ParentOrder, answer: Awaited[Decision]) -> Awaited[Decision]:
-        """Accept an order as `submit` does; a new one is answered by ``answer``. Returns what will have the answer."""
-        checked_order(order)
-        digest = order_digest(order)
+    def accept(self, order: ParentOrder, digest: bytes, answer: Awaited[Decision]) -> Awaited[Decision]:
+        """Accept an order that was checked, as `submit` does; ``digest`` is its `order_digest`.
+
+        A new order is answered by ``answer``. Returns what will have the answer.
+        """
         with self._lock:
             now = self.clock()
             if (known := self._known(order.key, digest)) is not None:
@@ -331,10 +333,10 @@ class Engine(EngineThread):
         if self.tape is not None and (seen := self.tape.seen(order, now)) is not None:
             self._put(seen)
 
-    def known(self, order: ParentOrder) -> Awaited[Decision] | None:
-        """The answer to an order that came before, None to a new one; its quotes do not matter."""
+    def known(self, key: str, digest: bytes) -> Awaited[Decision] | None:
+        """The answer to an order that came before, None to a new one."""
         with self._lock:
-            return self._known(order.key, order_digest(order))
+            return self._known(key, digest)
 
     def _known(self, key: str, digest: bytes) -> Awaited[Decision] | None:
         parent = self.state.parents.get(key) or archived_order(self.state, key)

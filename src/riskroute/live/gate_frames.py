@@ -12,8 +12,8 @@ from contextlib import suppress
 
 import msgspec
 
+from riskroute.live.order_terms import OrderTerms, Prepared
 from riskroute.live.orders import Record
-from riskroute.live.wire import OrderIn
 
 READ_BYTES = 1 << 16
 """Bytes that are read from the other process at a time, at most."""
@@ -45,9 +45,10 @@ class GateConfig(Record, frozen=True):
 
     tokens: dict[str, GateToken]
     body_bytes: int
+    terms: OrderTerms
 
 
-Order = tuple[int, OrderIn]
+Order = tuple[int, Prepared]
 """The number of a connection, and what it orders."""
 
 Answer = tuple[int, int, bytes]

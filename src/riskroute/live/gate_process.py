@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 
 from riskroute.live.config import LiveConfig
 from riskroute.live.gate_frames import GateConfig, GateToken
+from riskroute.live.order_terms import order_terms
 from riskroute.live.service import LOGGER
 
 BACKLOG = 2048
@@ -30,7 +31,7 @@ def gate_possible() -> bool:
 def gate_config(config: LiveConfig) -> GateConfig:
     """What a gate must know."""
     tokens = {name: GateToken(hash=one.hash, scopes=tuple(one.scopes)) for name, one in config.tokens.items()}
-    return GateConfig(tokens=tokens, body_bytes=config.body_bytes)
+    return GateConfig(tokens=tokens, body_bytes=config.body_bytes, terms=order_terms(config))
 
 
 class GateProcess:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from riskroute.live.gate_frames import GateConfig
+from riskroute.live.order_terms import Prepared, prepared
 from riskroute.live.tokens import bearer_owner
 from riskroute.live.wire import OrderIn, read_json
 
@@ -36,14 +37,14 @@ class PlainOrders:
     Parameters
     ----------
     config : GateConfig
-        Who may trade, and how large a body may be.
+        Who may trade what, and how large a body may be.
     """
 
     def __init__(self, config: GateConfig) -> None:
         self._config = config
         self._head, self._length = b"", 0  # of the last request: the next one of a client mostly has the same
 
-    def read(self, data: bytes) -> tuple[OrderIn, int] | None:
+    def read(self, data: bytes) -> tuple[Prepared, int] | None:
         """The order that data begin with, and the bytes that it takes; None if more of them must come first.
 
         `NotPlainError` says that this is, or will be, anything but a plain order that its sender may place.
@@ -67,7 +68,8 @@ class PlainOrders:
         if len(data) < size:
             return None
         try:
-            return read_json(data[end + 4 : size], OrderIn, "an order"), size
+            order = read_json(data[end + 4 : size], OrderIn, "an order")
+            return prepared(self._config.terms, order), size
         except Exception:  # the service says what is wrong with it
             raise NotPlainError from None
 

@@ -26,6 +26,19 @@ from riskroute.live.learner import Refit, router_bytes
 from riskroute.live.log import LeaseError, Log
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.order_checks import checked_quotes
+from riskroute.live.order_terms import (
+    Prepared,
+    checked_deadline,
+    checked_parent,
+    checked_times,
+    instrument_of,
+    market_trades,
+    nano,
+    order_terms,
+    parent_order,
+    prepared,
+    venue_quotes,
+)
 from riskroute.live.orders import Accepted, Decision, ParentOrder, Settled, Shadowed
 from riskroute.live.refit_worker import RefitWorker
 from riskroute.live.shadow import Judged, ShadowEngine
@@ -33,18 +46,7 @@ from riskroute.live.tape import Tape
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.served import FeeMarket, JournalledVenue, ServedVenue
 from riskroute.live.warm_up import warm_up
-from riskroute.live.wire import (
-    OrderIn,
-    QuotesIn,
-    ShadowIn,
-    checked_parent,
-    checked_times,
-    instrument_of,
-    market_trades,
-    nano,
-    parent_order,
-    venue_quotes,
-)
+from riskroute.live.wire import OrderIn, QuotesIn, ShadowIn
 from riskroute.names import in_file_name
 from riskroute.routers.registry import make_router, restore_router, router_parameters
 from riskroute.routers.router import Router
@@ -142,6 +144,7 @@ class Service:
 
     def __init__(self, config: LiveConfig, *, log: Log | None = None, clock: Callable[[], int] = time.time_ns) -> None:
         self.config, self.clock, self.board = config, clock, Tape(keep=config.mode == "shadow")
+        self.terms = order_terms(config)
         router = configured_router(config)
         self._worker: Executor | None = None
         if config.router.refit_every:
@@ -239,7 +242,7 @@ class Service:
 
     # doors
 
-    def submit(self, *orders: OrderIn) -> list[Answer[Decision]]:
+    def submit(self, *orders: OrderIn | Prepared) -> list[Answer[Decision]]:
         """Hand orders to the engine's thread together; decisions, or reasons why there is none, come later."""
         answers = [Answer[Decision]() for _ in orders]
         self._in_turns([(one, partial(self._accepted, order)) for one, order in zip(answers, orders, strict=True)])
@@ -284,22 +287,27 @@ class Service:
             for begin in range(0, len(doors), TOGETHER):
                 self.engine.call_soon(partial(work, doors[begin : begin + TOGETHER]))
 
-    def _accepted(self, order: OrderIn, answer: Awaited[Decision]) -> Awaited[Decision]:
+    def _accepted(self, given: OrderIn | Prepared, answer: Awaited[Decision]) -> Awaited[Decision]:
         if self.config.mode == "shadow":
             raise StateError("mode must be live for orders, was shadow: send what was done to /shadow/orders")
-        engine = self.engine
-        made = self._with_flows(parent_order(self.config, order, self.board(order.symbol)), self.clock())
-        if (known := engine.known(made)) is not None:
+        engine, now = self.engine, self.clock()
+        ready = given if isinstance(given, Prepared) else prepared(self.terms, given)
+        order, brought = ready.order, ready.order.quotes
+        if (known := engine.known(order.key, ready.digest)) is not None:
             return known
-        checked_parent(self.config, made, self.clock())
+        if not brought:
+            order = msgspec.structs.replace(order, quotes=self.board(order.symbol) or ())
+        if not ready.checked:
+            checked_parent(order)
+        checked_deadline(self.config, order, now)
         if engine.state.halted:
             raise HaltedError(f"trading is halted: {engine.state.halted}")
         if not engine.ready:
             raise HaltedError(f"the router is not ready: {engine.failed or 'venues are being asked for old children'}")
-        given = engine.submit_for(made, answer)
-        if order.quotes:
-            self.board.put(made.symbol, made.quotes)
-        return given
+        made = engine.accept(self._with_flows(order, now), ready.digest, answer)
+        if brought:
+            self.board.put(order.symbol, brought)
+        return made
 
     def _with_flows(self, order: ParentOrder, now: int) -> ParentOrder:
         """The order with what traded lately at the venues, as routers know it from backtests; what it brings counts."""
@@ -309,15 +317,15 @@ class Service:
     def _watched(self, given: ShadowIn) -> Future[Judged | None]:
         if not isinstance(self.engine, ShadowEngine):
             raise StateError("mode must be shadow for orders of another router, was live")
-        order = msgspec.structs.replace(parent_order(self.config, given.order), received=given.arrived)
+        order = msgspec.structs.replace(parent_order(self.terms, given.order), received=given.arrived)
         order = self._with_flows(order, order.received)
         checked_times(self.config, order, self.clock())
         return self.engine.shadow(order, given.children)
 
     def quote(self, quotes: QuotesIn) -> int:
         """Take books and trades; returns for how many venues there were books."""
-        instrument_of(self.config, quotes.symbol)
-        made = venue_quotes(self.config, quotes.quotes)
+        instrument_of(self.terms, quotes.symbol)
+        made = venue_quotes(self.terms, quotes.quotes)
         checked_quotes(made)
         if not made and quotes.trades is None:
             raise InputError("quotes must be of at least one venue, were of none")
@@ -327,7 +335,7 @@ class Service:
                 raise InputError(
                     f"at of {quote.venue} must not be in the future, was {(quote.at - now) / 1e9:g} s ahead"
                 )
-        trades = () if quotes.trades is None else market_trades(self.config, quotes.trades, now + limits.clock_jump)
+        trades = () if quotes.trades is None else market_trades(self.terms, quotes.trades, now + limits.clock_jump)
         if quotes.trades is not None:
             newest = max([quote.at for quote in made] + [trade.at for trade in trades], default=now)
             trades = self.board.trade(quotes.symbol, trades, min(newest, now))

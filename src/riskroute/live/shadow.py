@@ -19,6 +19,7 @@ from riskroute.live.engine import Engine, KeyUsedError
 from riskroute.live.learner import RouterError, plain_plan, plan_probability
 from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
 from riskroute.live.order_ids import order_digest
+from riskroute.live.order_terms import LARGEST_FEE
 from riskroute.live.orders import (
     Decision,
     Outcome,
@@ -28,7 +29,7 @@ from riskroute.live.orders import (
     touch_prices,
 )
 from riskroute.live.settlement import BEYOND, given_up
-from riskroute.live.wire import LARGEST_FEE, ChildIn
+from riskroute.live.wire import ChildIn
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import KINDS
 

@@ -7,8 +7,8 @@ import time
 from riskroute.errors import RiskrouteError
 from riskroute.live.config import LiveConfig
 from riskroute.live.learner import Learner, learn_quietly, router_bytes, router_from
+from riskroute.live.order_terms import nano
 from riskroute.live.orders import NANO, Outcome, ParentOrder, PoolQuote, SlotOutcome, VenueQuote
-from riskroute.live.wire import nano
 from riskroute.routers.router import Router
 
 ORDERS = 6

@@ -1,30 +1,16 @@
-"""What clients send: JSON read into records, and made into orders with what the configuration says."""
+"""What clients send: JSON read into records."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from riskroute.errors import InputError, one_line_error, shown
-from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY
-from riskroute.live.orders import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
-
-if TYPE_CHECKING:
-    from riskroute.live.config import InstrumentConfig, LiveConfig
-
-MOST_FEATURES, MOST_LEVELS = 100, 100
-"""Features of an order and levels of a side of a book, at most."""
-
-LONGEST_NAME = 100
-"""Characters of the name of a feature, at most."""
-
-LARGEST_FEE = 10 * NANO
-"""A fee a share above this, either way, is taken for one in other units."""
+from riskroute.errors import InputError, one_line_error
+from riskroute.live.orders import Record
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Level = tuple[Int, Int]
@@ -174,108 +160,3 @@ def _explained(said: str, what: str) -> str:
     if found := re.fullmatch(r"Expected `array` of length (\d+)(, got \d+)?", text):
         return f"{field} must be a list of {found[1]} values, was not"
     return f"{field} is not as expected: {one_line_error(text)}"
-
-
-def venue_quotes(config: LiveConfig, quotes: tuple[QuoteIn, ...]) -> tuple[VenueQuote, ...]:
-    """Books with fees; `InputError` for a venue that is not configured."""
-    made = []
-    for quote in quotes:
-        venue = config.venues.get(quote.venue)
-        if venue is None:
-            raise InputError(f"venue must be one of {', '.join(config.venues)}, was {shown(quote.venue)}")
-        if max(len(quote.bids), len(quote.asks)) > MOST_LEVELS:
-            raise InputError(f"bids and asks of {quote.venue} must be at most {MOST_LEVELS} levels each, were more")
-        if max(abs(quote.taker or 0), abs(quote.maker or 0)) > LARGEST_FEE:
-            raise InputError(f"fees of {quote.venue} must be at most {LARGEST_FEE} a share, were more")
-        made.append(
-            VenueQuote(
-                venue=quote.venue,
-                bids=quote.bids,
-                asks=quote.asks,
-                taker=nano(venue.taker) if quote.taker is None else quote.taker,
-                maker=nano(venue.maker) if quote.maker is None else quote.maker,
-                at=quote.at,
-            )
-        )
-    return tuple(made)
-
-
-def market_trades(config: LiveConfig, trades: tuple[TradeIn, ...], latest: int) -> tuple[MarketTrade, ...]:
-    """Trades for the tape; `InputError` for a trade that makes no sense."""
-    for one in trades:
-        if one.venue not in config.venues:
-            raise InputError(f"venue must be one of {', '.join(config.venues)}, was {shown(one.venue)}")
-        for name, value, most in (("price", one.price, LARGEST_PRICE), ("shares", one.shares, LARGEST_QUANTITY)):
-            if not 0 < value <= most:
-                raise InputError(f"{name} of a trade must be from 1 to {most}, was {value}")
-        if not 0 < one.at <= latest:
-            raise InputError(f"at of a trade must be a time in the past, was {one.at}")
-    return tuple(
-        MarketTrade(venue=one.venue, side=one.side, price=one.price, shares=one.shares, at=one.at) for one in trades
-    )
-
-
-def parent_order(config: LiveConfig, order: OrderIn, known: tuple[VenueQuote, ...] = ()) -> ParentOrder:
-    """The order for the engine; ``known`` are the books to use if it brings none."""
-    instrument = instrument_of(config, order.symbol)
-    return ParentOrder(
-        key=order.key,
-        symbol=order.symbol,
-        side=order.side,
-        quantity=order.quantity,
-        deadline=order.deadline,
-        quotes=venue_quotes(config, order.quotes) or known,
-        pools=tuple(
-            PoolQuote(pool=name, fee=nano(pool.fee), improvement=pool.improvement)
-            for name, pool in config.pools.items()
-        ),
-        limit=order.limit,
-        lot=instrument.lot,
-        tick=nano(instrument.tick),
-        features=order.features,
-    )
-
-
-def checked_parent(config: LiveConfig, order: ParentOrder, now: int) -> ParentOrder:
-    """The order, if the configuration allows it; `InputError` otherwise. The engine sees whether it makes sense."""
-    if not order.quotes:
-        raise InputError("quotes must be given with the order, or sent to /quotes before, were not")
-    if len(order.features) > MOST_FEATURES or not all(map(math.isfinite, order.features.values())):
-        raise InputError(f"features must be at most {MOST_FEATURES} finite numbers, were not")
-    if any(len(name) > LONGEST_NAME or not name.isprintable() for name in order.features):
-        raise InputError(f"names of features must be at most {LONGEST_NAME} printable characters, were not")
-    if order.deadline - now > config.longest_seconds * NANO:
-        raise InputError(
-            f"deadline must be within {config.longest_seconds:g} s, was {(order.deadline - now) / NANO:g} s"
-        )
-    return order
-
-
-def checked_times(config: LiveConfig, order: ParentOrder, now: int) -> None:
-    """Raise `InputError` for an order whose arrival, books and deadline cannot be one after the other."""
-    if not order.quotes:
-        raise InputError("quotes must be given with an order that was executed elsewhere, were not")
-    if not 0 < order.received <= now + NANO:
-        raise InputError(f"arrived must be a time in the past, was {order.received}")
-    if not 0 <= order.deadline - order.received <= config.longest_seconds * NANO:
-        raise InputError(f"deadline must be within {config.longest_seconds:g} s of the arrival, was not")
-    age = order.received - max(quote.at for quote in order.quotes)
-    most = config.limits.quote_seconds
-    if abs(age) > most * NANO:
-        raise InputError(f"quotes must be at most {most:g} s from the arrival, was {age / NANO:g} s")
-
-
-def instrument_of(config: LiveConfig, symbol: str) -> InstrumentConfig:
-    """What the configuration says of a symbol; `InputError` if it has none."""
-    instrument = config.instruments.get(symbol)
-    if instrument is None:
-        raise InputError(f"symbol must be one of {', '.join(config.instruments)}, was {shown(symbol)}")
-    one, all_of_them = config.part
-    if (other := config.partition_of(symbol)) != one:
-        raise InputError(f"symbol must be of partition {config.partition}, was {symbol}, of {other}/{all_of_them}")
-    return instrument
-
-
-def nano(dollars: float) -> int:
-    """Dollars in units of the log."""
-    return round(dollars * NANO)
