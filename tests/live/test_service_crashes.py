@@ -49,7 +49,7 @@ def test_nothing_is_lost_doubled_or_forgotten_when_the_service_is_killed_at_any_
     learned once, and the log leads to the same state and the same decisions.
     """
     routers = "dark-first+sweep", "rest-even+sweep"
-    found = told("killed_services.py", quick_folder, 1 if LONG else 23, *routers)
+    found = told("killed_services.py", quick_folder, 1 if LONG else 19, *routers)
     assert found.keys() == set(routers)
     for one in found.values():
         assert one["wrong"] == []

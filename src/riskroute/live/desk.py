@@ -129,7 +129,7 @@ class Desk:
             router=name,
             belief=self.learner.belief,
             ticket=ticket,
-            plan=plan.to_json(),
+            plan=dict(vars(plan)),  # a plain plan, which nobody else has
             at=now,
             probability=plan_probability(self.safe if reason else self.learner.router),
             seed=None if reason else self.learner.router.parameters.get("seed"),

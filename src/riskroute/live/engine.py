@@ -221,10 +221,12 @@ class Engine(EngineThread):
                     new.setdefault(key, report)
             if new:
                 self._put(*[Reported(at=now, report=one) for one in new.values()])
-            for report in reports:
-                self._asked.discard(report.child)
-                if report.child in self.state.waiting and report.key in new:
-                    self._after(now + self.patience, "child", report.child)
+            if self._asked:
+                self._asked.difference_update([report.child for report in reports])
+            if self.state.waiting:
+                for report in new.values():
+                    if report.child in self.state.waiting:
+                        self._after(now + self.patience, "child", report.child)
         self._pump_here()
 
     def quoted(self, symbol: str, quotes: Quotes, trades: tuple[MarketTrade, ...]) -> None:

@@ -363,8 +363,18 @@ AnyEvent = (
 )
 
 
+_touched: tuple[tuple[VenueQuote, ...], tuple[int, int]] = ((), (0, 0))
+
+
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
-    """The best bid and the best ask of all venues; 0 where there is none."""
+    """The best bid and the best ask of all venues; 0 where there is none.
+
+    Who looks at the books of an order mostly looks again, so the last answer is kept.
+    """
+    global _touched
+    last, prices = _touched
+    if last is quotes:
+        return prices
     bid = ask = 0
     for quote in quotes:
         for price, size in quote.bids:
@@ -373,4 +383,5 @@ def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
         for price, size in quote.asks:
             if size > 0 and (price < ask or not ask):
                 ask = price
+    _touched = quotes, (bid, ask)
     return bid, ask

@@ -27,6 +27,7 @@ from riskroute.live.tape import Market
 from riskroute.routers.dark_belief import EDGES
 from riskroute.routers.moment import horizon_class
 from riskroute.routers.plan import Plan
+from riskroute.validation import unchecked
 
 REFRESH = 20
 """Expectations are worked out anew after so many trials."""
@@ -42,6 +43,7 @@ AT_ONCE = 10**7
 
 _STRENGTH = 2.0  # trials that the first guess is worth
 _NOTHING_TOLD = Market({}, ())
+_RULE = vars(Plan("the rule"))
 
 
 class Estimate(NamedTuple):
@@ -150,7 +152,7 @@ def benchmark_plan(order: ParentOrder, book: Book | None = None) -> Plan:
     shown = (book or Book(order)).again()
     sweep = shown.sweep(order.quantity).cost / order.quantity
     pools = {one.pool: order.quantity for one in order.pools if sweep - one.fee + one.improvement * shown.half > 0}
-    return Plan(order.key, dark=pools, in_turn=bool(pools))
+    return unchecked(Plan, {**_RULE, "order": order.key, "dark": pools, "in_turn": bool(pools)})
 
 
 def _horizon(order: ParentOrder) -> float:
@@ -177,14 +179,15 @@ class Book:
                 rows.append((sign * (price - self.mid) + quote.taker, size, quote.venue, sign * price))
         rows.sort()
         self.rows = rows
-        self.sizes = [float(row[1]) for row in rows]
+        self._displayed = [float(row[1]) for row in rows]
+        self.sizes = self._displayed.copy()
         self.worst = float(rows[-1][0]) if rows else 0.0
 
     def again(self) -> Book:
         """The same book before anything was taken."""
         new = Book.__new__(Book)
         new.mid, new.half, new.rows, new.worst = self.mid, self.half, self.rows, self.worst
-        new.sizes = [float(row[1]) for row in self.rows]
+        new._displayed, new.sizes = self._displayed, self._displayed.copy()
         return new
 
     def sweep(self, shares: float, venue: str = "", limit: float = np.inf) -> Taken:

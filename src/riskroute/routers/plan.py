@@ -99,6 +99,8 @@ class Plan:
             if type(given) is not dict:
                 instance_of(name, given, Mapping, "shares by name")
             for place, shares in given.items():
+                if type(shares) is int and shares >= 0 and type(place) is str and place in places:
+                    continue  # as nearly always: no text is made of it
                 one_of(f"{name} place", place, places)
                 whole_number(f"{name} shares of {place}", shares, minimum=0)
         true_or_false("in_turn", self.in_turn)
