@@ -8,6 +8,7 @@ turn with them. Recovery is of a log of orders that were each sent to two venues
 
 from __future__ import annotations
 
+import itertools
 import math
 import multiprocessing
 import resource
@@ -152,12 +153,21 @@ def routed() -> tuple[list[float], int]:
         engine.desk.on_asked = times.append
         engine.start()
         engine.serve()
-        for number in range(ROUTED):
-            engine.submit(new_order(f"{number}", LOTS, time.time_ns(), SLOTS)).result()
+        numbers = itertools.count()
+
+        def decide() -> None:
+            engine.submit(new_order(f"{next(numbers)}", LOTS, time.time_ns(), SLOTS)).result()
             time.sleep(0.001)
-        belief = engine.learner.belief
+
+        while engine.learner.belief < 1:  # the worker has compiled what it needs
+            decide()
+        times.clear()
+        first = engine.learner.belief
+        for _ in range(ROUTED):
+            decide()
+        refits = engine.learner.belief - first
         engine.close()
-    return times[1:], belief
+    return times, refits
 
 
 # recovery
@@ -284,11 +294,12 @@ def main() -> None:
                 (f"{label}: memory of {memory:.0f} MB, target under {MOST_MEMORY:g}", memory < MOST_MEMORY),
             ]
         progress("router")
-        times, beliefs = routed()
+        times, refits = routed()
         middle, late = np.percentile(times, [50, 99])
-        about = f"router, {SLOTS} slots, {LOTS} lots, {beliefs} refits"
+        about = f"router, {SLOTS} slots, {LOTS} lots, {refits} refits"
         rows.append(["", about, "", "", duration(middle), duration(late)])
-        held.append((f"router: 99th percentile {duration(late)}, target under 1 ms", late < LONGEST_DECISION))
+        about = f"router: 99th percentile {duration(late)}, target under 1 ms while refits run"
+        held.append((about, late < LONGEST_DECISION and (refits > 0 or quick())))
         if database is not None:
             some = []
             for repeat in range(REPEATS):
