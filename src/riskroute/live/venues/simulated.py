@@ -184,6 +184,7 @@ class SimulatedVenue:
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._count = self._exec_ids = 0
         self._missed: list[ExecutionReport] = []
+        self._playing = False
 
     # the gateway
 
@@ -216,14 +217,22 @@ class SimulatedVenue:
     def deliver(self) -> int:
         """Play everything that is due by the clock; return how much that was."""
         played = 0
-        while self._due and self._due[0][0] <= self.clock():
-            heapq.heappop(self._due)[2]()
-            played += 1
+        self._playing = True
+        try:
+            while self._due and self._due[0][0] <= self.clock():
+                heapq.heappop(self._due)[2]()
+                played += 1
+        finally:
+            self._playing = False
         return played
 
-    def _later(self, wait: int, what: Callable[[], None], begin: int | None = None) -> None:
+    def _later(self, wait: int, what: Callable[[], None]) -> None:
+        """Let something happen after a time; at once if that is none and other things are being played anyway."""
+        if wait == 0 and self._playing:
+            what()
+            return
         self._count += 1
-        heapq.heappush(self._due, ((self.clock() if begin is None else begin) + wait, self._count, what))
+        heapq.heappush(self._due, (self.clock() + wait, self._count, what))
 
     def _arrive(self, child: ChildOrder) -> None:
         self.arrivals.append(child.id)
