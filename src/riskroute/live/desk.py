@@ -113,7 +113,7 @@ class Desk:
             reason, consulted = self.learner.out, False
         else:
             try:
-                plan = self._ask(order, now)
+                plan = self.timed(self._asked, order, now)
                 children = maker.first(plan)
                 reason = children_refusal(self.limits, state, order, mid, children, order.quantity)
             except RouterError as error:
@@ -138,14 +138,11 @@ class Desk:
         )
         return decision, children, refusal
 
-    def _ask(self, order: ParentOrder, now: int) -> Plan:
-        return self.timed(lambda: self._asked(order, now))
-
-    def timed(self, ask: Callable[[], Plan]) -> Plan:
+    def timed(self, ask: Callable[[ParentOrder, int], Plan], order: ParentOrder, now: int) -> Plan:
         """Ask the router, and tell how long it took."""
         began = time.perf_counter()
         try:
-            return ask()
+            return ask(order, now)
         finally:
             self.on_asked(time.perf_counter() - began)
 

@@ -200,7 +200,7 @@ class ShadowEngine(Engine):
         name, plan = learner.router.name, None
         if consulted:
             try:
-                plan = self.desk.timed(lambda: learner.own(order, now))
+                plan = self.desk.timed(learner.own, order, now)
             except RouterError as error:
                 reason = str(error)
         if plan is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numba import njit
 
 from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.cached import cached
 from riskroute.errors import DataError, InputError, shown
 from riskroute.names import LONGEST_VENUE, SIDES, as_name
 from riskroute.routing.consolidated import ConsolidatedBook, side_sign, sweep_cost
@@ -88,7 +88,7 @@ class VenueBooks:
         ages = given if len(given) else np.zeros(count, dtype=np.int64)
         object.__setattr__(self, "ages", exact_array("ages", ages, np.int64, (count,)))
 
-    @cached_property
+    @cached
     def touch(self) -> tuple[float, float]:
         """The highest bid and the lowest ask of all venues; NaN without any."""
         return _touch(self.bid_px, self.bid_sz, self.ask_px, self.ask_sz)
@@ -202,12 +202,12 @@ class Context:
         """The arrival mid, which all costs are measured from."""
         return self.books.mid
 
-    @cached_property
+    @cached
     def displayed(self) -> ConsolidatedBook:
         """The side that the order takes from, over all venues, fees included."""
         return self.consolidated()
 
-    @cached_property
+    @cached
     def sweep_cost(self) -> float:
         """Dollars that taking the whole order from the displayed books costs, fees included."""
         prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")

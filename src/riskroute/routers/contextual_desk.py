@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
 from riskroute.arrays import Floats, Matrix, Units
+from riskroute.cached import cached
 from riskroute.errors import StateError
 from riskroute.routers.context import Context
 from riskroute.routers.dark_allocation import unit_shares
@@ -113,12 +114,12 @@ class ContextualDesk:
         )
         return Patience(shares, sweep, *tables, wait.common, tried)
 
-    @cached_property
+    @cached
     def mean(self) -> Patience:
         """What can be done with the order, as expected."""
         return self.patience(None)
 
-    @cached_property
+    @cached
     def plain(self) -> Patience:
         """The same without what is charged for tails."""
         return self.patience(None, charged=False)

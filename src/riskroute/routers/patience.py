@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from riskroute.arrays import Floats, Matrix, Units
+from riskroute.cached import cached
 from riskroute.routers.patience_compiled import (
     best_plan_compiled,
     in_turn_compiled,
@@ -43,7 +43,7 @@ class Tried:
     nothing: float
     price: float
 
-    @cached_property
+    @cached
     def found_if_any(self) -> Floats:
         """Shares filled if any are, ``(U + 1,)``."""
         return self.found / max(1 - self.nothing, 1e-9)
@@ -121,7 +121,7 @@ class Patience:
         """Return what a plan is expected to cost, and how sure that is."""
         return PatienceOutlook(*outlook_compiled(*self._tables, plan.units, plan.before))
 
-    @cached_property
+    @cached
     def _tables(self) -> _Tables:
         tried = self.tried
         return (

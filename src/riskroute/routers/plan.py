@@ -12,8 +12,6 @@ from riskroute.validation import instance_of, one_of, real_number, true_or_false
 
 RESTS = ("sweep", "touch", "venue:NAME", "post:NAME")
 
-_BY_PLACE = ("dark", "dark_rest", "limit", "take", "take_limits")  # what plans hold for places by name
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -125,10 +123,19 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, which `from_json` turns back into the same plan."""
-        values = dict(vars(self))
-        for name in _BY_PLACE:
-            values[name] = dict(values[name])
-        return values
+        return {
+            "order": self.order,
+            "dark": dict(self.dark),
+            "in_turn": self.in_turn,
+            "before": self.before,
+            "dark_rest": dict(self.dark_rest),
+            "recall": self.recall,
+            "limit": dict(self.limit),
+            "take": dict(self.take),
+            "take_limits": dict(self.take_limits),
+            "rest": self.rest,
+            "trade_through": self.trade_through,
+        }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Plan:

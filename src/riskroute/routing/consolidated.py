@@ -11,13 +11,13 @@ B. Fox, "Discrete optimization via marginal analysis", Management Science 13 (19
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from riskroute.arrays import Floats, Integers, Matrix, Units, Vector
+from riskroute.cached import cached
 from riskroute.errors import InputError
 from riskroute.names import SIDES
 from riskroute.routing.separable import separable_table_maximum
@@ -110,7 +110,7 @@ class ConsolidatedBook:
         self._steps: tuple[Floats, Floats, Floats] = (ends, totals, each)
         """Cumulated shares and costs, ``(N + 1,)`` from 0, and the cost of a share on each level, ``(N,)``."""
 
-    @cached_property
+    @cached
     def depth(self) -> int:
         """Shares on display at all venues together."""
         return int(self.sizes.sum())
