@@ -297,13 +297,12 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
         ("riskroute.routing.separable", "convolve_compiled"),  # looks at the lengths itself
         # for whole runs in one loop, whose arrays are those of a policy and an environment
         ("riskroute.learning.belief_compiled", "score_covariance_compiled"),
-        ("riskroute.learning.belief_fit_compiled", "fit_belief_compiled"),
         ("riskroute.learning.handles", "different_handles_compiled"),
         ("riskroute.learning.handles", "handle_rows_compiled"),
-        ("riskroute.learning.observations", "joined_rows_compiled"),
         ("riskroute.learning.policies.adaptive_duel_compiled", "fill_duel_compiled"),
         ("riskroute.learning.policies.adaptive_rivals", "leader_loss_compiled"),
         ("riskroute.learning.policies.adaptive_rivals", "rival_scores_compiled"),
+        ("riskroute.learning.policies.change_test_compiled", "least_chance_compiled"),
         ("riskroute.routing.separable_each", "minimise_each_compiled"),
         ("riskroute.simulation.kernels", "block_cuts_compiled"),
     }

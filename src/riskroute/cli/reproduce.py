@@ -41,9 +41,7 @@ def reproduce_command(
         ),
     ] = "all",
     panel: Annotated[str | None, typer.Option(help="One panel of the figure only: a, b, c, d or e.")] = None,
-    runs: Annotated[
-        int | None, typer.Option(help="Runs per policy; if left out 50, 3 of change-test, and 1 per instance.")
-    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs per policy; if left out 50, and 1 per instance.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Rounds per run; 100,000 if left out.")] = None,
     preset: Annotated[
         str,

@@ -218,3 +218,40 @@ def joined_rows_compiled(
         left = merged[k] - merged_free[k] / merged[k]
         merged_free[k] = left if left > _ROUNDING * merged[k] else 0.0
     return size
+
+
+@register_jitable(error_model="numpy")
+def join_columns(some: Columns, others: Columns) -> Columns:
+    """Return all rows together, with rows of equal features merged: what `Observations.joined` is for other code."""
+    n, dim = len(some[1]) + len(others[1]), some[0].shape[1]
+    rows, merged = np.empty((n, dim)), np.empty((4, n))
+    size = joined_rows_compiled(some, others, rows, merged[0], merged[1], merged[2], merged[3])
+    return rows[:size], merged[0, :size], merged[1, :size], merged[2, :size], merged[3, :size]
+
+
+@register_jitable(error_model="numpy")
+def stack_columns(some: Columns, others: Columns) -> Columns:
+    """Return the rows of both, one after the other."""
+    known, more, dim = len(some[1]), len(others[1]), some[0].shape[1]
+    rows, stacked = np.empty((known + more, dim)), np.empty((4, known + more))
+    first = 0
+    for part in (some, others):
+        for i in range(len(part[1])):
+            for a in range(dim):
+                rows[first + i, a] = part[0][i, a]
+            stacked[0, first + i], stacked[1, first + i] = part[1][i], part[2][i]
+            stacked[2, first + i], stacked[3, first + i] = part[3][i], part[4][i]
+        first += len(part[1])
+    return rows, stacked[0], stacked[1], stacked[2], stacked[3]
+
+
+@register_jitable(error_model="numpy")
+def slice_columns(columns: Columns, begin: int, end: int) -> Columns:
+    """Return the rows from ``begin`` to ``end``, which share their memory with the others."""
+    return (
+        columns[0][begin:end],
+        columns[1][begin:end],
+        columns[2][begin:end],
+        columns[3][begin:end],
+        columns[4][begin:end],
+    )

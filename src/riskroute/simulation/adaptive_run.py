@@ -1,98 +1,57 @@
-"""Runs of `riskroute.learning.policies.adaptive` in compiled code, over lists of all allocations of an order.
+"""Runs of `adaptive` and `change-test` in compiled code, over lists of all allocations of an order.
 
 A plan takes a tenth of a millisecond to work out, and between compiled parts the policy and the runner take twice as
 long to hand on small arrays. Here the same parts are called from one compiled loop: with the same random numbers the
-same plans are made, the same rewards drawn and the same belief fitted. The policy and the runner define what is done.
+same plans are made, the same rewards drawn and the same belief fitted. The policies and the runner define what is done.
+
+What happens rarely is left to the policy: where the loop finds observations to sum up, a matrix that cannot be factored
+or rewards that may contradict older ones, it ends, and the policy goes on from there.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Floats, Integers, Matrix, Vector
-from riskroute.learning.belief import LEAST_VARIANCE, LONGEST, VARIANCE_FLOOR, Belief
+from riskroute.arrays import Floats, Integers, Matrix
+from riskroute.learning.belief import LONGEST, VARIANCE_FLOOR, Belief
 from riskroute.learning.belief_compiled import score_covariance_compiled
 from riskroute.learning.belief_fit import BeliefArrays
-from riskroute.learning.belief_fit_compiled import fit_belief_compiled
-from riskroute.learning.handles import different_handles_compiled, handle_rows_compiled
-from riskroute.learning.observations import Columns, Observations, joined_rows_compiled
+from riskroute.learning.belief_fit_compiled import fit_belief_to_columns
+from riskroute.learning.observations import (
+    Columns,
+    Observations,
+    join_columns,
+    slice_columns,
+    stack_columns,
+)
 from riskroute.learning.policies.adaptive import CALM, Adaptive
-from riskroute.learning.policies.adaptive_duel import CAUTION
-from riskroute.learning.policies.adaptive_duel_compiled import fill_duel_compiled
-from riskroute.learning.policies.adaptive_rivals import leader_loss_compiled, rival_scores_compiled
+from riskroute.learning.policies.change_test import ChangeTest
+from riskroute.learning.policies.change_test_compiled import least_chance_compiled
 from riskroute.learning.policies.linear_policy import MOST_ROWS
 from riskroute.learning.policy import Policy
 from riskroute.learning.regret import RegretBlocks
 from riskroute.learning.small_matrices import upper_root
-from riskroute.learning.tally import ActionBatch, merge_moments_compiled
+from riskroute.learning.tally import ActionBatch
 from riskroute.routing.listed import ListedAllocations
-from riskroute.routing.separable_each import SeparableScores, minimise_each_compiled
+from riskroute.simulation.adaptive_plan import (
+    AdaptiveRules,
+    ListedOutcomes,
+    draw_plan,
+    duel_counts,
+    listed_rivals,
+    plan_columns,
+)
 from riskroute.simulation.episodes import Run
-from riskroute.simulation.kernels import block_cuts_compiled
 
-
-class _Listed(NamedTuple):
-    """A list of all allocations, as `SeparableScores` and `HandleIndex` describe it, with the outcomes of each."""
-
-    units: int
-    lot: int
-    tables_fit: bool
-    linear: float
-    square: float
-    lows: Integers
-    highs: Integers
-    handles: Integers
-    factors: Integers
-    keys: Integers
-    order: Integers
-    matrix: Matrix
-    mean: Vector
-    deviation: Vector
-
-    @classmethod
-    def of(cls, actions: ListedAllocations, whole: SeparableScores, mean: Vector, deviation: Vector) -> _Listed:
-        """Return what the loop needs of a list."""
-        index = actions.index
-        found = index.handles, index.factors, index.keys, index.order
-        bounds = *whole.factors, whole.lows, whole.highs
-        return cls(whole.units, whole.lot, whole.tables_fit, *bounds, *found, actions.matrix, mean, deviation)
-
-
-class _Rules(NamedTuple):
-    """What the policy was told, and its parameters."""
-
-    horizon: int
-    risk_tolerance: float
-    base_variance: float
-    patience: float
-    budget: float
-    pace: float
-    draws: int
-    portions: int
-
-    @classmethod
-    def of(cls, policy: Adaptive) -> _Rules:
-        """Return what the loop needs of a policy."""
-        known = policy.setting
-        return cls(
-            policy.horizon,
-            known.risk_tolerance,
-            known.base_variance,
-            float(policy.patience),
-            math.inf if policy.budget is None else float(policy.budget),
-            policy.pace,
-            policy.draws,
-            policy.portions,
-        )
+_NEAR = 2.0  # plans so many times as likely as the level of a test are still left to the policy
 
 
 def play_adaptive(rewards: Run, policy: Policy, checkpoints: Integers) -> tuple[ActionBatch, RegretBlocks] | None:
-    """Play on to the horizon; return the actions of all blocks and the blocks, cut at the checkpoints.
+    """Play on, often to the horizon; return the actions of all blocks and the blocks, cut at the checkpoints.
 
     The policy has then learned what it would have learned plan by plan. None if nothing was played: because it is
     another policy, its first belief is yet to come or rests on a prior, rewards are not drawn as independent tallies,
@@ -100,28 +59,29 @@ def play_adaptive(rewards: Run, policy: Policy, checkpoints: Integers) -> tuple[
     """
     environment, actions = rewards.environment, rewards.environment.actions
     if not (
-        type(policy) is Adaptive
+        isinstance(policy, Adaptive)
+        and type(policy) in (Adaptive, ChangeTest)
         and policy.belief is not None
         and policy.prior is None
         and type(rewards) is Run
         and environment.independent
         and environment.gaussian
-        and len(environment.pieces) == 1
+        and environment.one_set
         and isinstance(actions, ListedAllocations)
         and actions.whole is not None
         and actions.whole.tables_fit
         and actions.dim <= LONGEST
     ):
         return None
-    mean, deviation, gap = environment.table(0)
+    listed, first = ListedOutcomes.of(environment, actions, actions.whole), policy.played
     base = policy.belief if policy.base is None else policy.base
-    rows, log, columns, belief, built_on, has_base, policy.calm, policy.fresh, policy.played = _play(
+    rows, log, settled, recent, lengths, belief, policy.calm, policy.fresh, policy.played = _play(
         policy.rng,
         rewards.rng,
-        _Listed.of(actions, actions.whole, mean, deviation),
-        _Rules.of(policy),
-        checkpoints,
-        policy.observations.columns,
+        listed,
+        AdaptiveRules.of(policy),
+        np.concatenate([checkpoints, listed.starts[1:]]),
+        *_observed(policy),
         policy.vague,
         policy.belief.arrays,
         base.arrays,
@@ -132,23 +92,52 @@ def play_adaptive(rewards: Run, policy: Policy, checkpoints: Integers) -> tuple[
     )
     if len(rows) == 0:
         return None
-    policy.observations, policy.belief = Observations(*columns), Belief(*belief)
-    policy.base = Belief(*built_on) if has_base else None
-    if policy.fresh >= policy.due:  # the compiled fit gave up
+    policy.belief = Belief(*belief)
+    _remember(policy, settled, recent, lengths)
+    if policy.fresh >= policy.due:
         policy.refresh()
     rewards.time = policy.played
-    counts, variance = log[0].astype(np.int64), deviation[rows] ** 2
-    return actions.handles[rows], RegretBlocks(counts, log[1], log[2], mean[rows], variance, gap[rows])
+    counts = log[0].astype(np.int64)
+    pieces = environment.piece_at(first + np.cumsum(counts) - counts)
+    gaps = np.stack([environment.table(piece)[2] for piece in range(len(environment.pieces))])
+    mean, variance = listed.means[pieces, rows], listed.deviations[pieces, rows] ** 2
+    return actions.handles[rows], RegretBlocks(counts, log[1], log[2], mean, variance, gaps[pieces, rows])
+
+
+def _observed(policy: Adaptive) -> tuple[Columns, Columns, Integers]:
+    """Return the observations that have settled, those of recent plans one after the other, and the rows of each."""
+    nothing = Observations.none(policy.setting.actions.dim)
+    if not isinstance(policy, ChangeTest):
+        return policy.observations.columns, nothing.columns, np.zeros(0, dtype=np.int64)
+    columns = zip(nothing.columns, *(part.columns for part in policy.recent), strict=True)
+    features, counts, means, spreads, free = (np.concatenate(column) for column in columns)
+    lengths = np.array([len(part) for part in policy.recent], dtype=np.int64)
+    return policy.settled.columns, (features, counts, means, spreads, free), lengths
+
+
+def _remember(policy: Adaptive, settled: Columns, recent: Columns, lengths: Integers) -> None:
+    """Let the policy have what `_observed` returns."""
+    if not isinstance(policy, ChangeTest):
+        policy.observations = Observations(*settled)
+        return
+    ends = np.cumsum(lengths).tolist()
+    policy.settled = Observations(*settled)
+    policy.recent = [
+        Observations(*slice_columns(recent, begin, end)) for begin, end in zip([0, *ends], ends, strict=False)
+    ]
+    policy.gather()
 
 
 @njit(cache=True, error_model="numpy")
 def _play(
     rng: np.random.Generator,
     reward_rng: np.random.Generator,
-    listed: _Listed,
-    rules: _Rules,
-    checkpoints: Integers,
-    columns: Columns,
+    listed: ListedOutcomes,
+    rules: AdaptiveRules,
+    stops: Integers,
+    settled: Columns,
+    recent: Columns,
+    lengths: Integers,
     vague: Matrix,
     belief: BeliefArrays,
     base: BeliefArrays,
@@ -156,11 +145,13 @@ def _play(
     calm: bool,
     fresh: float,
     played: int,
-) -> tuple[Integers, Floats, Columns, BeliefArrays, BeliefArrays, bool, bool, float, int]:
+) -> tuple[Integers, Floats, Columns, Columns, Integers, BeliefArrays, bool, float, int]:
     dim = len(belief.mean_coef)
     rows, log, size = np.empty(1024, dtype=np.int64), np.empty((3, 1024)), 0
     covariance, work = np.empty((dim, dim)), np.empty((dim, dim))
     score = np.empty(dim)
+    squared = rules.risk_tolerance**2
+    unit = squared if squared > 0 else 1.0
     while played < rules.horizon:
         for a in range(dim):
             score[a] = belief.var_coef[a] - rules.risk_tolerance * belief.mean_coef[a]
@@ -168,133 +159,77 @@ def _play(
             break
         if not upper_root(covariance, work):
             break
+        ahead = min(played - rules.begun, rules.horizon - played)
         rounds = max(min(_due(rules, belief.rounds, calm) - math.floor(fresh), rules.horizon - played), 1)
-        rivals, features, loss = _rivals(rng, listed, rules.draws, score, covariance)
-        counts = _counts(rng, rules, belief, features, score, covariance, loss, rounds, rules.horizon - played)
+        rivals, features, loss = listed_rivals(rng, listed, rules.draws, score, covariance)
+        counts = duel_counts(rng, rules, belief, features, score, covariance, loss, rounds, ahead)
         explored = 0
         for k in range(len(counts)):
             explored += counts[k]
         calm = explored == 0
         counts[0] += rounds - explored
 
-        cuts, drawn = _drawn(reward_rng, listed, rivals, counts, played, checkpoints)
+        cuts, drawn = draw_plan(reward_rng, listed, rivals, counts, played, stops)
         while size + drawn.shape[1] > len(rows):
             rows, log = _doubled(rows, log)
         for i in range(drawn.shape[1]):
             rows[size] = rivals[cuts[2, i]]
             log[0, size], log[1, size], log[2, size] = cuts[1, i], drawn[0, i], drawn[1, i]
             size += 1
-        columns = _joined(columns, features, counts, cuts, drawn)
+        news = plan_columns(features, counts, cuts, drawn)
+        settled, recent, lengths = _with_plan(settled, recent, lengths, news, fresh > 0, rules.kept_plans)
         played += rounds
         fresh += rounds
 
-        if fresh >= _due(rules, belief.rounds, calm):
-            found, fine = _fitted(columns, vague, base, has_base, rules)
+        due = fresh >= _due(rules, belief.rounds, calm)
+        if len(settled[1]) > MOST_ROWS and (due or rules.kept_plans > 0):
+            break
+        if due:
+            columns = settled
+            if rules.kept_plans > 0:
+                chance = least_chance_compiled(
+                    settled, recent, lengths, vague, base, has_base, rules.base_variance, unit
+                )
+                if not chance >= _NEAR * rules.level:
+                    break
+                columns = join_columns(settled, recent)
+            found, fine = fit_belief_to_columns(
+                columns, vague, base, has_base, rules.base_variance, VARIANCE_FLOOR, unit
+            )
             if not fine:
                 break
             belief, fresh = found, 0.0
-            if len(columns[1]) > MOST_ROWS:
-                base, has_base = belief, True
-                columns = (np.empty((0, dim)), np.empty(0), np.empty(0), np.empty(0), np.empty(0))
-    return rows[:size], log[:, :size], columns, belief, base, has_base, calm, fresh, played
+    return rows[:size], log[:, :size], settled, recent, lengths, belief, calm, fresh, played
 
 
 @register_jitable(error_model="numpy")
-def _due(rules: _Rules, rounds: float, calm: bool) -> int:
+def _due(rules: AdaptiveRules, rounds: float, calm: bool) -> int:
     """Number of rewards after which the belief is refreshed."""
-    return max(math.floor(rules.pace * rounds), 1) * (CALM if calm else 1)
+    return min(max(math.floor(rules.pace * rounds), 1) * (CALM if calm else 1), rules.longest_plan)
 
 
 @register_jitable(error_model="numpy")
-def _rivals(
-    rng: np.random.Generator, listed: _Listed, draws: int, score: Vector, covariance: Matrix
-) -> tuple[Integers, Matrix, float]:
-    """Return the rows of the leader and its rivals, their features, and the loss of settling on the leader."""
-    dim = len(score)
-    normals = np.empty((draws, dim))
-    for i in range(draws):
-        for a in range(dim):
-            normals[i, a] = rng.standard_normal()
-    scores = np.empty((1 + draws + (draws + 3) // 4 + (draws + 2) // 4, dim))
-    rival_scores_compiled(score, covariance, normals, scores)
-    chosen = np.zeros((len(scores), len(listed.lows)), dtype=np.int64)
-    minimise_each_compiled(
-        scores,
-        listed.linear,
-        listed.square,
-        listed.units,
-        listed.lows,
-        listed.highs,
-        listed.tables_fit,
-        chosen,
-    )
-    for i in range(len(chosen)):
-        for k in range(chosen.shape[1]):
-            chosen[i, k] *= listed.lot
-    first, place = np.empty(len(scores), dtype=np.int64), np.empty(len(scores), dtype=np.int64)
-    count = different_handles_compiled(chosen, first, place)
-    every = np.empty(len(scores), dtype=np.int64)
-    handle_rows_compiled(listed.handles, listed.factors, listed.keys, listed.order, chosen, every)
-    rows, features = np.empty(count, dtype=np.int64), np.empty((count, dim))
-    for k in range(count):
-        rows[k] = every[first[k]]
-        for a in range(dim):
-            features[k, a] = listed.matrix[rows[k], a]
-    return rows, features, leader_loss_compiled(scores[1 : draws + 1], features, place[1 : draws + 1])
+def _with_plan(
+    settled: Columns, recent: Columns, lengths: Integers, news: Columns, goes_on: bool, kept: int
+) -> tuple[Columns, Columns, Integers]:
+    """Return what `_observed` does with one more plan, or with more rewards of the last one; ``kept`` plans are recent.
 
-
-@register_jitable(error_model="numpy")
-def _counts(
-    rng: np.random.Generator,
-    rules: _Rules,
-    belief: BeliefArrays,
-    features: Matrix,
-    score: Vector,
-    covariance: Matrix,
-    loss: float,
-    rounds: int,
-    ahead: int,
-) -> Integers:
-    """Return the rounds in which each rival is explored, and the leader beside it."""
-    parts = min(rounds, rules.portions)
-    portions, counts = np.empty(parts, dtype=np.int64), np.zeros(len(features), dtype=np.int64)
-    for i in range(parts):
-        portions[i] = rounds // parts + (1 if i < rounds % parts else 0)
-    fill_duel_compiled(
-        rng,
-        portions,
-        features,
-        covariance,
-        score,
-        belief.mean_coef,
-        belief.var_coef,
-        rules.risk_tolerance,
-        rules.base_variance,
-        LEAST_VARIANCE * belief.variance,
-        CAUTION * math.log(max(ahead, 2)),
-        loss,
-        rules.patience * ahead,
-        rules.budget,
-        counts,
-    )
-    return counts
-
-
-@register_jitable(error_model="numpy")
-def _drawn(
-    rng: np.random.Generator, listed: _Listed, rivals: Integers, counts: Integers, played: int, checkpoints: Integers
-) -> tuple[Integers, Floats]:
-    """Return the blocks of a plan as `plan_block_cuts` does, and means and spreads of their rewards."""
-    cuts = np.empty((3, len(counts) + len(checkpoints)), dtype=np.int64)
-    size = block_cuts_compiled(counts, played, checkpoints, cuts)
-    drawn = np.empty((2, size))
-    for i in range(size):
-        row, root = rivals[cuts[2, i]], math.sqrt(float(cuts[1, i]))
-        drawn[0, i] = listed.mean[row] + listed.deviation[row] / root * rng.standard_normal()
-    for i in range(size):
-        deviation, n = listed.deviation[rivals[cuts[2, i]]], cuts[1, i]
-        drawn[1, i] = deviation * deviation * (2 * rng.standard_gamma((n - 1) / 2)) if n > 1 else 0.0
-    return cuts, drawn
+    See `ChangeTest.remember`.
+    """
+    known = len(lengths)
+    if goes_on and known > 0:
+        first = len(recent[1]) - lengths[known - 1]
+        news = join_columns(slice_columns(recent, first, len(recent[1])), news)
+        recent, known = slice_columns(recent, 0, first), known - 1
+    more = np.empty(known + 1, dtype=np.int64)
+    for k in range(known):
+        more[k] = lengths[k]
+    more[known] = len(news[1])
+    recent = stack_columns(recent, news)
+    if len(more) <= kept:
+        return settled, recent, more
+    oldest, rest = slice_columns(recent, 0, more[0]), slice_columns(recent, more[0], len(recent[1]))
+    return join_columns(settled, oldest), rest, more[1:]
 
 
 @register_jitable(error_model="numpy")
@@ -307,69 +242,3 @@ def _doubled(rows: Integers, log: Floats) -> tuple[Integers, Floats]:
         for k in range(len(log)):
             longer[k, i] = log[k, i]
     return more, longer
-
-
-@register_jitable(error_model="numpy")
-def _joined(columns: Columns, features: Matrix, counts: Integers, cuts: Integers, drawn: Floats) -> Columns:
-    """Return the observations with the rewards of a plan: its entries, and what was drawn for their blocks."""
-    known, dim, several = len(columns[1]), features.shape[1], 0
-    place = np.empty(len(counts), dtype=np.int64)
-    for k in range(len(counts)):
-        place[k] = several
-        several += counts[k] > 0
-    played, news = np.empty((several, dim)), np.zeros((4, several))
-    for k in range(len(counts)):
-        if counts[k] > 0:
-            for a in range(dim):
-                played[place[k], a] = features[k, a]
-    for i in range(drawn.shape[1]):
-        k = place[cuts[2, i]]
-        news[0, k], news[1, k], news[2, k] = merge_moments_compiled(
-            news[0, k], news[1, k], news[2, k], float(cuts[1, i]), drawn[0, i], drawn[1, i]
-        )
-    for k in range(several):
-        news[3, k] = max(news[0, k] - 1, 0.0)
-    joined, merged = np.empty((known + several, dim)), np.empty((4, known + several))
-    size = joined_rows_compiled(
-        columns, (played, news[0], news[1], news[2], news[3]), joined, merged[0], merged[1], merged[2], merged[3]
-    )
-    return joined[:size], merged[0, :size], merged[1, :size], merged[2, :size], merged[3, :size]
-
-
-@register_jitable(error_model="numpy")
-def _fitted(
-    columns: Columns, vague: Matrix, base: BeliefArrays, has_base: bool, rules: _Rules
-) -> tuple[BeliefArrays, bool]:
-    """Return the belief fitted to observations, and whether that worked."""
-    dim = len(vague)
-    mean_coef, var_coef = np.zeros(dim), np.zeros(dim)
-    mean_precision, var_precision = np.zeros((dim, dim)), np.zeros((dim, dim))
-    squared = rules.risk_tolerance**2
-    prior = (
-        base
-        if has_base
-        else BeliefArrays(np.zeros(dim), np.zeros((dim, dim)), np.zeros(dim), np.zeros((dim, dim)), 0.0, 0.0)
-    )
-    variance, rounds, fine = fit_belief_compiled(
-        columns[0],
-        columns[1],
-        columns[2],
-        columns[3],
-        columns[4],
-        vague,
-        prior.mean_coef,
-        prior.mean_precision,
-        prior.var_coef,
-        prior.var_precision,
-        prior.variance,
-        prior.rounds,
-        has_base,
-        rules.base_variance,
-        VARIANCE_FLOOR,
-        squared if squared > 0 else 1.0,
-        mean_coef,
-        mean_precision,
-        var_coef,
-        var_precision,
-    )
-    return BeliefArrays(mean_coef, mean_precision, var_coef, var_precision, variance, rounds), fine

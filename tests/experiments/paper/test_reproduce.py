@@ -18,7 +18,7 @@ from riskroute.experiments.panels import PanelSize, PanelWriter
 from riskroute.experiments.paper import nonstationary
 from riskroute.experiments.paper.claims import CLAIMS, claims_markdown, judge_claims
 from riskroute.experiments.paper.order_books import TITLES as BOOK_TITLES
-from riskroute.experiments.paper.reproduce import SLOW_LINES, TITLES, plan_experiments, reproduce, reproduced_standings
+from riskroute.experiments.paper.reproduce import TITLES, plan_experiments, reproduce, reproduced_standings
 from riskroute.learning.regret import regret_checkpoints
 from riskroute.seeding import seed_stream
 from riskroute.simulation import tasks
@@ -39,7 +39,7 @@ def test_all_is_every_experiment_in_the_papers_sizes() -> None:
             assert panel.size.runs == (1 if name == "instances" else 50)
             assert name == "nonstationary" or tuple(panel.policies) == COMPARED
             for label in panel.policies:
-                assert panel.size.runs_of(label) == min(SLOW_LINES.get(label, 50), panel.size.runs)
+                assert panel.size.runs_of(label) == panel.size.runs
     actions = [panel.environment.actions.size for panel in experiments["figure2"].panels]
     assert actions == [35, 70, 462, 1287]
     correlations = [panel.facts["correlation"] for panel in experiments["autocorrelation"].panels]

@@ -36,9 +36,6 @@ TITLES = {
 USUAL_RUNS = {"instances": 1}
 """Runs per policy where they are not 50: what varies there is the instance."""
 
-SLOW_LINES = {"change-test": 3}
-"""Policies that take long, and how often they are played if nothing else is asked for."""
-
 
 @dataclass(frozen=True)
 class Experiment:
@@ -119,7 +116,7 @@ def plan_experiments(
     panel : str, optional
         One panel of the paper's figure only, ``a`` to ``e``.
     runs : int, optional
-        Runs per policy; if None, 50, fewer of those that take long (`SLOW_LINES`), and 1 per instance.
+        Runs per policy; if None, 50, and 1 per instance.
     horizon : int, optional
         Rounds per run; those of the preset if None.
     policies : Sequence[str], optional
@@ -140,9 +137,7 @@ def plan_experiments(
         raise InputError(f"panel must go with one experiment, was {panel!r} for all of them")
     found = []
     for each in names:
-        run_size = PanelSize(horizon, USUAL_RUNS.get(each, 50), seed, SLOW_LINES)
-        if runs is not None:
-            run_size = PanelSize(horizon, runs, seed)
+        run_size = PanelSize(horizon, USUAL_RUNS.get(each, 50) if runs is None else runs, seed)
         panels = _panels(each, run_size, tuple(dict.fromkeys(policies)) if policies else None, choices)
         if panel is not None:
             one_of("panel", panel, tuple(dict.fromkeys("".join(str(one.facts["panel"]) for one in panels))))

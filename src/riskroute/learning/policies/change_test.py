@@ -18,9 +18,14 @@ from riskroute.learning.remembered import remembered_each, remembered_observatio
 from riskroute.parameters import parameter
 from riskroute.validation import real_number, whole_number
 
-_SPANS = (1, 2, 4, 8, 16)  # numbers of latest plans that are tested together
-_SHARPEST = 1e-12  # least relative variance of a believed variance: features of zero leave nothing to learn
-_KNOWN = 100.0  # rewards that a believed variance must rest on before anything is compared with it
+SPANS = (1, 2, 4, 8, 16)
+"""Numbers of latest plans that are tested together."""
+
+SHARPEST = 1e-12
+"""The least relative variance of a believed variance: features of zero leave nothing to learn."""
+
+KNOWN = 100.0
+"""Rewards that a believed variance must rest on before anything is compared with it."""
 
 
 @dataclass(kw_only=True)
@@ -91,8 +96,12 @@ class ChangeTest(Adaptive):
             self.recent[-1] = self.recent[-1].joined(news)
         else:
             self.recent.append(news)
-        if len(self.recent) > _SPANS[-1]:
+        if len(self.recent) > SPANS[-1]:
             self.settled = self.settled.joined(self.recent.pop(0))
+        self.gather()
+
+    def gather(self) -> None:
+        """Put what settled and the recent plans together; what settled is summed up if it has too many rows."""
         if len(self.settled) > MOST_ROWS:
             self.base = self.believed(self.settled)
             self.settled = Observations.none(self.setting.actions.dim)
@@ -105,7 +114,7 @@ class ChangeTest(Adaptive):
         super().refresh()
 
     def sum_up(self) -> None:
-        """Do nothing: settled observations are summed up where they settle."""
+        """Do nothing: settled observations are summed up where they settle, see `gather`."""
 
     def _restart(self, span: int) -> None:
         self.recent = self.recent[-span:]
@@ -122,16 +131,16 @@ class ChangeTest(Adaptive):
         """
         settled: Belief | None = None
         known = self.settled.rounds + (self.base.rounds if self.base else 0.0)
-        for span in _SPANS:
+        for span in SPANS:
             if span <= len(self.recent):
                 earlier = self.recent[:-span]
-                if known + sum(part.rounds for part in earlier) < _KNOWN - 1:  # too few, whatever they say
+                if known + sum(part.rounds for part in earlier) < KNOWN - 1:  # too few, whatever they say
                     break
                 latest = self.recent[-span].joined(*self.recent[-span:][1:])
                 settled = before = settled or self.believed(self.settled)
-                if earlier and self._rewards_behind(settled, latest)[np.argmax(latest.counts)] < _KNOWN:
+                if earlier and self._rewards_behind(settled, latest)[np.argmax(latest.counts)] < KNOWN:
                     before = self.believed(self.settled.joined(*earlier))
-                if before.rounds < _KNOWN:
+                if before.rounds < KNOWN:
                     continue
                 distance, compared = self._distance(before, latest)
                 if compared and chdtrc(compared, distance) < self.level:
@@ -143,7 +152,7 @@ class ChangeTest(Adaptive):
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, LEAST_VARIANCE * before.variance)
         blur = np.einsum("ij,ij->i", latest.features, np.linalg.solve(before.var_precision, latest.features.T).T)
-        return np.asarray(2 / np.maximum(blur / variance**2, _SHARPEST))
+        return np.asarray(2 / np.maximum(blur / variance**2, SHARPEST))
 
     def _distance(self, before: Belief, latest: Observations) -> tuple[float, int]:
         """Return the squared distance of means and variances from what was believed, and how many were compared."""
@@ -152,7 +161,7 @@ class ChangeTest(Adaptive):
         variance = np.maximum(believed, floor)
         blur = latest.features @ np.linalg.solve(before.var_precision, latest.features.T)
         rewards = self._rewards_behind(before, latest)
-        known = rewards >= _KNOWN
+        known = rewards >= KNOWN
         lever = latest.features @ np.linalg.solve(before.mean_precision, latest.features.T)
         covariance = np.diag(variance / latest.counts) + lever
         error = (latest.means - latest.features @ before.mean_coef) / np.sqrt(np.diag(covariance))
