@@ -27,6 +27,7 @@ from riskroute.learning.policies.adaptive_duel_compiled import fill_duel_compile
 from riskroute.learning.policies.adaptive_rivals import leader_loss_compiled, rival_scores_compiled
 from riskroute.learning.policies.linear_policy import MOST_ROWS
 from riskroute.learning.policy import Policy
+from riskroute.learning.prior_check_compiled import temper_factor_compiled
 from riskroute.learning.regret import RegretBlocks
 from riskroute.learning.small_matrices import upper_root
 from riskroute.learning.tally import ActionBatch, merge_moments_compiled
@@ -74,6 +75,7 @@ class _Rules(NamedTuple):
     pace: float
     draws: int
     portions: int
+    surprise: float
 
     @classmethod
     def of(cls, policy: Adaptive) -> _Rules:
@@ -88,6 +90,7 @@ class _Rules(NamedTuple):
             policy.pace,
             policy.draws,
             policy.portions,
+            policy.surprise,
         )
 
 
@@ -126,6 +129,7 @@ def play_adaptive(rewards: Run, policy: Policy, checkpoints: Integers) -> tuple[
         policy.belief.arrays,
         base.arrays,
         policy.base is not None,
+        policy.base is not None and policy.in_doubt(policy.base),
         policy.calm,
         float(policy.fresh),
         policy.played,
@@ -153,6 +157,7 @@ def _play(
     belief: BeliefArrays,
     base: BeliefArrays,
     has_base: bool,
+    in_doubt: bool,
     calm: bool,
     fresh: float,
     played: int,
@@ -189,12 +194,12 @@ def _play(
         fresh += rounds
 
         if fresh >= _due(rules, belief.rounds, calm):
-            found, fine = _fitted(columns, vague, base, has_base, rules)
+            found, fine = _fitted(columns, vague, base, has_base, in_doubt, rules)
             if not fine:
                 break
             belief, fresh = found, 0.0
             if len(columns[1]) > MOST_ROWS:
-                base, has_base = belief, True
+                base, has_base, in_doubt = belief, True, False
                 columns = (np.empty((0, dim)), np.empty(0), np.empty(0), np.empty(0), np.empty(0))
     return rows[:size], log[:, :size], columns, belief, base, has_base, calm, fresh, played
 
@@ -338,7 +343,7 @@ def _joined(columns: Columns, features: Matrix, counts: Integers, cuts: Integers
 
 @register_jitable(error_model="numpy")
 def _fitted(
-    columns: Columns, vague: Matrix, base: BeliefArrays, has_base: bool, rules: _Rules
+    columns: Columns, vague: Matrix, base: BeliefArrays, has_base: bool, in_doubt: bool, rules: _Rules
 ) -> tuple[BeliefArrays, bool]:
     """Return the belief fitted to observations, and whether that worked."""
     dim = len(vague)
@@ -350,6 +355,18 @@ def _fitted(
         if has_base
         else BeliefArrays(np.zeros(dim), np.zeros((dim, dim)), np.zeros(dim), np.zeros((dim, dim)), 0.0, 0.0)
     )
+    factor = temper_factor_compiled(columns, prior, rules.base_variance, vague, rules.surprise) if in_doubt else 1.0
+    if math.isnan(factor):
+        return prior, False
+    if factor < 1:
+        prior = BeliefArrays(
+            prior.mean_coef,
+            prior.mean_precision * factor,
+            prior.var_coef,
+            prior.var_precision * factor,
+            prior.variance,
+            prior.rounds * factor,
+        )
     variance, rounds, fine = fit_belief_compiled(
         columns[0],
         columns[1],
