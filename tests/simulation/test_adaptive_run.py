@@ -39,6 +39,8 @@ CASES: dict[str, tuple[Problem | Environment, Adaptive]] = {
     "a short list": (random_routing_problem(shares=4, slots=3, seed=0), Adaptive()),
     "more than 12 coefficients": (random_routing_problem(shares=3, slots=8, seed=1), Adaptive()),
     "lots and caps": (of_lots(60, 4, lot=10, caps=40), Adaptive()),
+    "nothing assumed": (PROBLEM, Adaptive(assumed_size=0)),
+    "a contradicted assumption": (PROBLEM, Adaptive(assumed_size=0.01)),
     "a budget": (PROBLEM, Adaptive(budget=0.3, draws=30)),
     "portions and patience": (PROBLEM, Adaptive(portions=3, patience=2, growth=0.3, start_rounds=1)),
     "a wrong base variance": (WrongBaseVariance(PROBLEM, 2.0), Adaptive()),

@@ -7,40 +7,56 @@ import math
 import numpy as np
 
 from riskroute.arrays import Matrix, Vector
-from riskroute.learning.belief import LEAST_VARIANCE, Belief
+from riskroute.learning.belief import LEAST_VARIANCE, LONGEST, Belief
 from riskroute.learning.observations import Observations
-
-_SURPRISE = 3.0  # standard deviations by which the squared distance from the prior may exceed its expectation
-_WEAKEST = 1e-18  # smallest factor: means may be off by very many noise deviations, and then the prior must not matter
-_TAILS = 2.0  # squared residuals vary by more than Gaussian ones would
+from riskroute.learning.prior_check_compiled import STEP, SURPRISE, TAILS, WEAKEST, temper_factor_compiled
+from riskroute.validation import kernel_array
 
 
-def temper_prior(prior: Belief, observations: Observations, *, base_variance: float, vague: Matrix) -> Belief:
+def temper_prior(
+    prior: Belief, observations: Observations, *, base_variance: float, vague: Matrix, surprise: float = SURPRISE
+) -> Belief:
     """Weaken the prior until the rewards are no surprise; return the prior itself if they are none.
 
     The squared distance between the coefficients fitted to the rewards alone and those of the prior, in units of their
     joint standard error, has as many degrees of freedom as there are coefficients. Means and variances are compared
-    separately, and the stronger contradiction weakens both.
+    separately, and the stronger contradiction weakens both. It may exceed that by ``surprise`` standard deviations.
     """
+    factor = math.nan
+    if prior.dim <= LONGEST:
+        information = kernel_array("vague", vague, (prior.dim, prior.dim))
+        factor = temper_factor_compiled(observations.columns, prior.arrays, float(base_variance), information, surprise)
+    if math.isnan(factor):
+        factor = temper_factor_plainly(prior, observations, base_variance, vague, surprise)
+    return prior if factor >= 1 else prior.weakened(factor)
+
+
+def temper_factor_plainly(
+    prior: Belief, observations: Observations, base_variance: float, vague: Matrix, surprise: float
+) -> float:
+    """Return the factor of `temper_prior`, as formulas of whole arrays: the definition of what is compiled."""
     features, counts = observations.features, observations.counts
     variance = np.maximum(features @ prior.var_coef + base_variance, LEAST_VARIANCE * prior.variance)
     variance = np.maximum(variance, observations.spreads / counts)
     missed = observations.means - features @ prior.mean_coef
-    factor = _factor(prior.mean_precision, features, counts / variance, missed, vague / prior.variance)
+    factor = _factor(prior.mean_precision, features, counts / variance, missed, vague / prior.variance, surprise)
     several = observations.free > 0
     found = np.divide(observations.spreads, observations.free, out=np.zeros(len(counts)), where=several)
     missed = np.where(several, found - features @ prior.var_coef - base_variance, 0.0)
-    weights = observations.free / (2 * _TAILS * variance**2)
-    factor = min(factor, _factor(prior.var_precision, features, weights, missed, vague / (2 * prior.variance**2)))
-    return prior if factor >= 1 else prior.weakened(factor)
+    weights = observations.free / (2 * TAILS * variance**2)
+    return min(
+        factor, _factor(prior.var_precision, features, weights, missed, vague / (2 * prior.variance**2), surprise)
+    )
 
 
-def _factor(precision: Matrix, features: Matrix, weights: Vector, missed: Vector, vague: Matrix) -> float:
+def _factor(
+    precision: Matrix, features: Matrix, weights: Vector, missed: Vector, vague: Matrix, surprise: float
+) -> float:
     """Return the largest factor, at most 1, with which the weakened prior is not surprised by what it missed."""
     weighted = features * weights[:, None]
     information = vague + weighted.T @ features
     pull = weighted.T @ missed
-    allowed = len(pull) + _SURPRISE * math.sqrt(2 * len(pull))
+    allowed = len(pull) + surprise * math.sqrt(2 * len(pull))
     alone = float(pull @ np.linalg.solve(information, pull))
 
     def distance(factor: float) -> float:
@@ -48,8 +64,8 @@ def _factor(precision: Matrix, features: Matrix, weights: Vector, missed: Vector
 
     if distance(1.0) <= allowed:
         return 1.0
-    low, high = math.log(_WEAKEST), 0.0  # the distance rises with the factor
-    while high - low > 0.05:
+    low, high = math.log(WEAKEST), 0.0  # the distance rises with the factor
+    while high - low > STEP:
         middle = (low + high) / 2
         low, high = (middle, high) if distance(math.exp(middle)) <= allowed else (low, middle)
     return math.exp(low)

@@ -74,6 +74,7 @@ class AdaptiveRules(NamedTuple):
     pace: float
     draws: int
     portions: int
+    surprise: float
     kept_plans: int
     longest_plan: int
     level: float
@@ -95,6 +96,7 @@ class AdaptiveRules(NamedTuple):
             policy.pace,
             policy.draws,
             policy.portions,
+            policy.surprise,
             *testing,
         )
 

@@ -33,6 +33,7 @@ from riskroute.learning.policies.change_test import ChangeTest
 from riskroute.learning.policies.change_test_compiled import least_chance_compiled
 from riskroute.learning.policies.linear_policy import MOST_ROWS
 from riskroute.learning.policy import Policy
+from riskroute.learning.prior_check_compiled import temper_factor_compiled
 from riskroute.learning.regret import RegretBlocks
 from riskroute.learning.small_matrices import upper_root
 from riskroute.learning.tally import ActionBatch
@@ -54,8 +55,9 @@ def play_adaptive(rewards: Run, policy: Policy, checkpoints: Integers) -> tuple[
     """Play on, often to the horizon; return the actions of all blocks and the blocks, cut at the checkpoints.
 
     The policy has then learned what it would have learned plan by plan. None if nothing was played: because it is
-    another policy, its first belief is yet to come or rests on a prior, rewards are not drawn as independent tallies,
-    the actions are not a list of all allocations, or a matrix cannot be factored.
+    another policy, its first belief is yet to come or rests on a prior, a test for changes would have to doubt what it
+    assumes, rewards are not drawn as independent tallies, the actions are not a list of all allocations, or a matrix
+    cannot be factored.
     """
     environment, actions = rewards.environment, rewards.environment.actions
     if not (
@@ -63,6 +65,7 @@ def play_adaptive(rewards: Run, policy: Policy, checkpoints: Integers) -> tuple[
         and type(policy) in (Adaptive, ChangeTest)
         and policy.belief is not None
         and policy.prior is None
+        and not (isinstance(policy, ChangeTest) and policy.assumed_size > 0)
         and type(rewards) is Run
         and environment.independent
         and environment.gaussian
@@ -75,6 +78,7 @@ def play_adaptive(rewards: Run, policy: Policy, checkpoints: Integers) -> tuple[
         return None
     listed, first = ListedOutcomes.of(environment, actions, actions.whole), policy.played
     base = policy.belief if policy.base is None else policy.base
+    in_doubt = policy.base is not None and policy.in_doubt(base)
     rows, log, settled, recent, lengths, belief, policy.calm, policy.fresh, policy.played = _play(
         policy.rng,
         rewards.rng,
@@ -86,6 +90,7 @@ def play_adaptive(rewards: Run, policy: Policy, checkpoints: Integers) -> tuple[
         policy.belief.arrays,
         base.arrays,
         policy.base is not None,
+        in_doubt,
         policy.calm,
         float(policy.fresh),
         policy.played,
@@ -142,6 +147,7 @@ def _play(
     belief: BeliefArrays,
     base: BeliefArrays,
     has_base: bool,
+    in_doubt: bool,
     calm: bool,
     fresh: float,
     played: int,
@@ -193,8 +199,14 @@ def _play(
                 if not chance >= _NEAR * rules.level:
                     break
                 columns = join_columns(settled, recent)
+            kept = base
+            if in_doubt:
+                factor = temper_factor_compiled(columns, base, rules.base_variance, vague, rules.surprise)
+                if math.isnan(factor):
+                    break
+                kept = _weakened(base, factor)
             found, fine = fit_belief_to_columns(
-                columns, vague, base, has_base, rules.base_variance, VARIANCE_FLOOR, unit
+                columns, vague, kept, has_base, rules.base_variance, VARIANCE_FLOOR, unit
             )
             if not fine:
                 break
@@ -206,6 +218,21 @@ def _play(
 def _due(rules: AdaptiveRules, rounds: float, calm: bool) -> int:
     """Number of rewards after which the belief is refreshed."""
     return min(max(math.floor(rules.pace * rounds), 1) * (CALM if calm else 1), rules.longest_plan)
+
+
+@register_jitable(error_model="numpy")
+def _weakened(belief: BeliefArrays, factor: float) -> BeliefArrays:
+    """Return a belief that counts less; see `Belief.weakened`."""
+    if factor >= 1:
+        return belief
+    return BeliefArrays(
+        belief.mean_coef,
+        belief.mean_precision * factor,
+        belief.var_coef,
+        belief.var_precision * factor,
+        belief.variance,
+        belief.rounds * factor,
+    )
 
 
 @register_jitable(error_model="numpy")

@@ -271,6 +271,42 @@ def test_with_many_coefficients_the_belief_is_refreshed_more_often(dim: int, due
     assert policy.due == due
 
 
+def test_coefficients_are_assumed_to_be_of_the_size_of_the_noise() -> None:
+    rows = 5 * np.eye(3)
+    believed = Adaptive(assumed_size=2).start(Setting(actions=Actions(rows), base_variance=9.0)).base
+    assert believed is not None
+    np.testing.assert_array_equal(believed.mean_coef, np.zeros(3))
+    np.testing.assert_array_equal(believed.var_coef, np.zeros(3))
+    np.testing.assert_allclose(believed.mean_covariance, np.eye(3) * (2 * 3 / 5) ** 2)  # 3 is the noise's deviation
+    np.testing.assert_allclose(believed.var_covariance, np.eye(3) * 2 * (2 * 9 / 5) ** 2)
+    assert (believed.variance, believed.rounds) == (9.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "setting"),
+    [
+        (Adaptive(assumed_size=0), Setting(actions=Actions(np.eye(2)))),
+        (Adaptive(), Setting(actions=Actions(np.eye(2)), base_variance=0.0)),
+        (Adaptive(), Setting(actions=Actions(np.zeros((2, 2))))),
+    ],
+)
+def test_nothing_is_assumed_without_a_size_of_noise_or_features(policy: Adaptive, setting: Setting) -> None:
+    assert policy.start(setting).base is None
+
+
+def test_an_assumption_that_rewards_contradict_counts_for_nothing() -> None:
+    means, variances = np.array([1e4, 2e4, 3e4]), np.array([0.1, 0.2, 0.3])
+    problem = Problem(actions=Actions(np.eye(3)), mean_coef=means, var_coef=variances, check_norms=False)
+    environment, policy = Environment(problem), Adaptive()
+    policy.start(environment.setting(100), seed=1)
+    policy.learn(environment.run(np.random.default_rng(1)).tally(policy.plan()))
+    assert policy.belief is not None
+    np.testing.assert_allclose(policy.belief.mean_coef, problem.mean_coef, atol=5)
+    assert policy.base is not None
+    assert policy.in_doubt(policy.base)
+    assert not policy.in_doubt(policy.belief)
+
+
 def test_rivals_are_the_best_actions_of_draws_with_the_leader_first() -> None:
     policy, belief = some_policy(draws=4000), some_belief(5, 4)
     rivals, features, loss = policy._rivals(belief)

@@ -66,10 +66,10 @@ def rounds_of(
     return rounds, actions
 
 
-@pytest.mark.parametrize("kind", [Thompson, Adaptive, LinThompson, LinUcb])
-def test_learning_carries_over_from_set_to_set(kind: type[LinearPolicy]) -> None:
+@pytest.mark.parametrize("fresh", [Thompson(), Adaptive(assumed_size=0), LinThompson(), LinUcb()])
+def test_learning_carries_over_from_set_to_set(fresh: LinearPolicy) -> None:
     """The belief is that of all rewards, whatever set they were chosen from."""
-    policy = kind().start(Setting(actions=SETS[0]), seed=1)
+    policy = fresh.clone().start(Setting(actions=SETS[0]), seed=1)
     rounds, _ = rounds_of(policy, 250)
     policy.offer(SETS[int(SEQUENCE[249] + 1) % 3])  # ends the last plan
     everything = evidence_of(rounds, 6)

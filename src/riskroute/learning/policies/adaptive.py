@@ -64,6 +64,9 @@ class Adaptive(LinearPolicy):
     budget : float, optional
         Once there is a belief, actions whose expected mean-variance exceeds the leader's by more than this are
         not played; None sets no limit. With a `prior` there is a belief from the first round on.
+    assumed_size : float
+        How large coefficients are before any reward says otherwise, in deviations of the noise: see `expected`. 0
+        assumes nothing, and starts with an optimal design.
     growth, start_rounds, prior
         See `LinearPolicy`. After a plan that explored nothing, ``growth`` counts four times; with more than 12
         coefficients it counts less, in 24 dimensions half.
@@ -94,11 +97,39 @@ class Adaptive(LinearPolicy):
     portions: int = parameter(8, whole_number)
     budget: float | None = parameter(None, sized_number, minimum=0)
 
+    assumed_size: float = parameter(1.0, sized_number, minimum=0)
+
     calm: bool = memory(False, remembered_flag)  # nothing was worth exploring in the last plan
 
     def in_units(self, factor: float) -> Self:
         budget = None if self.budget is None else self.budget * factor**2
         return dataclasses.replace(super().in_units(factor), budget=budget)
+
+    def expected(self) -> Belief | None:
+        """Return the prior or, without one, a belief in coefficients of the size that the paper's norms allow.
+
+        With features of norm one, the paper's coefficients of the mean have a norm of one deviation of the noise at
+        most, and those of the variance a norm of one base variance. The belief is centred at zero and at least as wide
+        as that in every direction, times ``assumed_size``. It says most about small features, whose coefficients
+        rewards tell little about. Rewards that contradict it weaken it, as they do a prior. Unlike a prior, it comes
+        after the first plan. Without a base variance there is none, as nothing says what the noise is.
+        """
+        noise, actions = self.setting.base_variance, self.setting.actions
+        norm = actions.largest_norm()
+        if self.prior is not None or self.assumed_size == 0 or noise == 0 or norm == 0:
+            return self.prior
+        information = (norm / self.assumed_size) ** 2 * np.eye(actions.dim)
+        nothing = np.zeros(actions.dim)
+        return Belief(nothing, information / noise, nothing, information / (2 * noise**2), noise, 0.0)
+
+    @property
+    def surprise(self) -> float:
+        return super().surprise if self.prior is not None or self.assumed_size == 0 else 0.0
+
+    def in_doubt(self, base: Belief) -> bool:
+        if self.prior is not None or self.assumed_size == 0:
+            return super().in_doubt(base)
+        return not base.mean_coef.any()
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         rivals, features, loss = self._rivals(belief)  # steps 1 and 2

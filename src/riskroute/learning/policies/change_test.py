@@ -45,8 +45,8 @@ class ChangeTest(Adaptive):
         Largest number of rounds of a plan; shorter plans find changes sooner.
     level : float
         Probability of a false alarm per test.
-    patience, draws, portions, budget, growth, start_rounds, prior
-        See `Adaptive`.
+    patience, draws, portions, budget, assumed_size, growth, start_rounds, prior
+        See `Adaptive`; nothing is assumed by default, since coefficients change.
 
     Examples
     --------
@@ -70,6 +70,7 @@ class ChangeTest(Adaptive):
 
     check_every: int = parameter(250, whole_number)
     level: float = parameter(1e-6, real_number, above=0, below=1)
+    assumed_size: float = 0.0
 
     recent: list[Observations] = memory(
         None, remembered_each(remembered_observations)

@@ -21,6 +21,7 @@ from riskroute.learning.observations import Observations
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
 from riskroute.learning.prior_check import temper_prior
+from riskroute.learning.prior_check_compiled import SURPRISE
 from riskroute.learning.remembered import (
     check_remembered_belief,
     remembered_belief,
@@ -81,8 +82,21 @@ class LinearPolicy(Policy):
         actions = self.setting.actions
         design = actions.design(_DESIGN_TOLERANCE)
         self.vague = vague_belief_information(actions.features(design.actions), design.weights, _PSEUDO_REWARDS)
-        self.base = self.belief = self.prior
+        self.base, self.belief = self.expected(), self.prior
         self.observations = Observations.none(actions.dim)
+
+    def expected(self) -> Belief | None:
+        """Return what is believed before any reward, beyond the vague belief."""
+        return self.prior
+
+    @property
+    def surprise(self) -> float:
+        """Standard deviations by which rewards may be off from what was believed before them."""
+        return SURPRISE
+
+    def in_doubt(self, base: Belief) -> bool:
+        """Tell whether what is built on is still what was believed before any reward, which rewards may contradict."""
+        return self.prior is not None and np.array_equal(base.mean_coef, self.prior.mean_coef)
 
     def in_units(self, factor: float) -> Self:
         prior = None if self.prior is None else self.prior.in_units(factor)
@@ -143,8 +157,8 @@ class LinearPolicy(Policy):
     def believed(self, observations: Observations) -> Belief:
         """Fit the belief to some observations, on top of what is kept of earlier ones."""
         base, variance = self.base, self.setting.base_variance
-        if base is not None and self.prior is not None and np.array_equal(base.mean_coef, self.prior.mean_coef):
-            base = temper_prior(base, observations, base_variance=variance, vague=self.vague)
+        if base is not None and self.in_doubt(base):
+            base = temper_prior(base, observations, base_variance=variance, vague=self.vague, surprise=self.surprise)
         unit = self.setting.risk_tolerance**2 or 1.0  # the risk tolerance has the unit of rewards, and is known
         return fit_belief(observations, base_variance=variance, vague=self.vague, prior=base, unit=unit)
 
