@@ -303,6 +303,7 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
         ("riskroute.learning.policies.adaptive_rivals", "leader_loss_compiled"),
         ("riskroute.learning.policies.adaptive_rivals", "rival_scores_compiled"),
         ("riskroute.learning.policies.change_test_compiled", "least_chance_compiled"),
+        ("riskroute.learning.prior_check_compiled", "temper_factor_compiled"),  # and for one prior, checked before
         ("riskroute.routing.separable_each", "minimise_each_compiled"),
         ("riskroute.simulation.kernels", "block_cuts_compiled"),
     }

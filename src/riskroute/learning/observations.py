@@ -247,7 +247,7 @@ def stack_columns(some: Columns, others: Columns) -> Columns:
 
 @register_jitable(error_model="numpy")
 def slice_columns(columns: Columns, begin: int, end: int) -> Columns:
-    """Return the rows from ``begin`` to ``end``, which share their memory with the others."""
+    """Return the rows from ``begin`` to ``end``, which lie in the memory of the others."""
     return (
         columns[0][begin:end],
         columns[1][begin:end],

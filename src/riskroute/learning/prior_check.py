@@ -23,8 +23,9 @@ def temper_prior(
     separately, and the stronger contradiction weakens both. It may exceed that by ``surprise`` standard deviations.
     """
     factor = math.nan
+    information = kernel_array("vague", vague, (prior.dim, prior.dim))
+    kernel_array("features of observations", observations.features, (None, prior.dim))
     if prior.dim <= LONGEST:
-        information = kernel_array("vague", vague, (prior.dim, prior.dim))
         factor = temper_factor_compiled(observations.columns, prior.arrays, float(base_variance), information, surprise)
     if math.isnan(factor):
         factor = temper_factor_plainly(prior, observations, base_variance, vague, surprise)

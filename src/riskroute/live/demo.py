@@ -304,11 +304,11 @@ class Demo:
                     found = msgspec.json.decode(line)
                 except msgspec.MsgspecError:
                     continue  # the end of a line that the kill cut off
-                child = found["child"]
-                children[child["id"]] = child["symbol"], 1 if child["side"] == "buy" else -1
-                if found["report"] is not None and found["report"]["kind"] == "filled":
-                    report = msgspec.convert(found["report"], ExecutionReport)
-                    fills[report.venue, report.exec_id] = report
+                if (child := found.get("child")) is not None:  # the first line of a child
+                    children[child["id"]] = child["symbol"], 1 if child["side"] == "buy" else -1
+                if (report := found.get("report")) is not None and report["kind"] == "filled":
+                    fill = msgspec.convert(report, ExecutionReport)
+                    fills[fill.venue, fill.exec_id] = fill
         return children, fills
 
 
