@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from live_orders import CENT, START, parent_order
 from riskroute.live.orders import NANO, PoolQuote, SlotOutcome
@@ -97,3 +100,27 @@ def test_few_values_have_no_interval() -> None:
     assert mean.view() == {"orders": 0, "mean": None, "low": None, "high": None}
     mean.add(2.0)
     assert mean.view() == {"orders": 1, "mean": 2.0, "low": None, "high": None}
+
+
+@given(
+    seen=st.lists(
+        st.builds(
+            slot,
+            st.sampled_from(["dark", "dark_rest", "sweep", "take", "limit"]),
+            st.sampled_from(["A", "B", "P", "Q"]),
+            st.integers(0, 900),
+            st.integers(0, 900),
+            st.floats(-500, 500),
+        ).map(lambda one: msgspec.structs.replace(one, filled=min(one.filled, one.sent))),
+        max_size=5,
+    ),
+    quantity=st.integers(1, 5000),
+    fees=st.tuples(st.integers(-CENT, 3 * CENT), st.integers(-CENT, 3 * CENT)),
+)
+def test_the_desks_rule_costs_what_its_plan_costs(
+    seen: list[SlotOutcome], quantity: int, fees: tuple[int, int]
+) -> None:
+    pools = PoolQuote(pool="P", fee=fees[0]), PoolQuote(pool="Q", fee=fees[1], improvement=0.5)
+    order, yardstick = parent_order(quantity=quantity, pools=pools), Yardstick()
+    yardstick.learn(order, seen)
+    assert yardstick.rule(order, seen) == yardstick.cost(order, benchmark_plan(order), seen)

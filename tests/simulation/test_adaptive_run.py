@@ -25,10 +25,10 @@ def of_lots(shares: int, slots: int, **bounds: int) -> Problem:
     return random_problem(Allocations(shares, slots, **bounds).listed(), seed=2, risk_tolerance=0.5)
 
 
-def changing(shares: int, slots: int, *changes: int) -> PiecewiseStationary:
+def changing(shares: int, slots: int, *changes: int, seed: int = 1) -> PiecewiseStationary:
     """Coefficients drawn anew at every change."""
     actions = routing_actions(shares, slots)
-    pieces = [random_problem(actions, seed) for seed in range(1, len(changes) + 2)]
+    pieces = [random_problem(actions, seed + k) for k in range(len(changes) + 1)]
     return PiecewiseStationary(pieces, changes, comparator="mean-variance")
 
 
@@ -70,6 +70,7 @@ ALARMS: dict[str, tuple[Environment, int, dict[str, Any], int, int]] = {
     "more than 12 coefficients, nothing changes": (Environment(of_lots(4, 7)), 2500, {}, 0, 0),
     "changes": (changing(4, 4, 2000, 4000), 6000, {"check_every": 100}, 2, 4),
     "more than 12 coefficients": (changing(3, 8, 2500), 4000, {"check_every": 100}, 1, 3),
+    "alarms after which splits look alike": (changing(4, 5, 4000, 8000, 12000, 16000, seed=2), 18000, {}, 3, 6),
     "many alarms": (Environment(PROBLEM), 1500, {"check_every": 40, "level": 0.2}, 1, 99),
 }
 """Where `change-test` is played, how often it raises an alarm at least, and at most."""

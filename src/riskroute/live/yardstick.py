@@ -27,7 +27,6 @@ from riskroute.live.tape import Market
 from riskroute.routers.dark_belief import EDGES
 from riskroute.routers.moment import horizon_class
 from riskroute.routers.plan import Plan
-from riskroute.validation import unchecked
 
 REFRESH = 20
 """Expectations are worked out anew after so many trials."""
@@ -43,7 +42,6 @@ AT_ONCE = 10**7
 
 _STRENGTH = 2.0  # trials that the first guess is worth
 _NOTHING_TOLD = Market({}, ())
-_RULE = vars(Plan("the rule"))
 
 
 class Estimate(NamedTuple):
@@ -132,12 +130,18 @@ class Yardstick:
         self, order: ParentOrder, plan: Plan, seen: Sequence[SlotOutcome], market: Market | None = None
     ) -> Estimate:
         """What an order would have cost with a plan, given what became of its children, and of the market."""
-        return _Imagined(self.fills, order, Book(order), plan, seen, market or _NOTHING_TOLD).run()
+        return _Imagined(self.fills, order, Book(order), seen, market or _NOTHING_TOLD).play(plan)
 
     def rule(self, order: ParentOrder, seen: Sequence[SlotOutcome]) -> Estimate:
-        """What an order would have cost with the rule that every desk has."""
+        """What an order would have cost with the rule that every desk has: `cost` of `benchmark_plan`."""
         book = Book(order)
-        return _Imagined(self.fills, order, book, benchmark_plan(order, book), seen, _NOTHING_TOLD).run()
+        imagined = _Imagined(self.fills, order, book, seen, _NOTHING_TOLD)
+        back: float = order.quantity
+        for pool in _saving_pools(order, book):
+            back -= imagined.fill("dark", pool, back)
+        if back > 0:
+            imagined.pay(book.sweep(back))
+        return imagined.estimate()
 
     def learn(self, order: ParentOrder, seen: Sequence[SlotOutcome]) -> None:
         """Learn from the children of an order."""
@@ -147,12 +151,16 @@ class Yardstick:
                 self.fills.learn(slot.kind, slot.place, horizon, slot.sent, max(slot.filled, 0))
 
 
-def benchmark_plan(order: ParentOrder, book: Book | None = None) -> Plan:
+def benchmark_plan(order: ParentOrder) -> Plan:
     """The rule that every desk has: all pools that save something in turn, then the displayed market."""
-    shown = (book or Book(order)).again()
-    sweep = shown.sweep(order.quantity).cost / order.quantity
-    pools = {one.pool: order.quantity for one in order.pools if sweep - one.fee + one.improvement * shown.half > 0}
-    return unchecked(Plan, {**_RULE, "order": order.key, "dark": pools, "in_turn": bool(pools)})
+    pools = dict.fromkeys(_saving_pools(order, Book(order)), order.quantity)
+    return Plan(order.key, dark=pools, in_turn=bool(pools))
+
+
+def _saving_pools(order: ParentOrder, book: Book) -> list[str]:
+    """Pools that save something against a sweep of the whole order; the book stays as it is."""
+    sweep = book.again().sweep(order.quantity).cost / order.quantity
+    return [one.pool for one in order.pools if sweep - one.fee + one.improvement * book.half > 0]
 
 
 def _horizon(order: ParentOrder) -> float:
@@ -209,21 +217,22 @@ class Book:
 
 
 class _Imagined:
-    """One order with one plan."""
+    """One order that is split in another way."""
 
     def __init__(
-        self, fills: Fills, order: ParentOrder, book: Book, plan: Plan, seen: Sequence[SlotOutcome], market: Market
+        self, fills: Fills, order: ParentOrder, book: Book, seen: Sequence[SlotOutcome], market: Market
     ) -> None:
-        self.fills, self.order, self.plan, self.seen, self.market = fills, order, plan, seen, market
+        self.fills, self.order, self.seen, self.market = fills, order, seen, market
         self.book, self.horizon, self.half = book, _horizon(order), book.half
         self.cost = self.guessed = self.lit = 0.0
 
-    def run(self) -> Estimate:
-        plan, order = self.plan, self.order
+    def play(self, plan: Plan) -> Estimate:
+        """Split the order by a plan."""
+        order = self.order
         back: float = order.quantity - (0 if plan.before else plan.sent)
         for pool, most in plan.dark.items():
             sent = min(most, back) if plan.in_turn else most
-            filled = self._fill("dark", pool, sent)
+            filled = self.fill("dark", pool, sent)
             back += -filled if plan.in_turn else sent - filled
         take, rest, limit = plan.take, plan.dark_rest, plan.limit
         if plan.before:
@@ -232,26 +241,31 @@ class _Imagined:
         for venue, shares in take.items():
             worst = order.sign * plan.take_limits[venue] * 1e9 if venue in plan.take_limits else np.inf
             taken = self.book.take(shares, venue, worst)
-            self._pay(taken)
+            self.pay(taken)
             back += shares - taken.shares
         rule, _, venue = plan.rest.partition(":")
         later = 0.0
         if rule == "post" and self.horizon > 0:
-            later += back - self._fill("limit", venue, back)
+            later += back - self.fill("limit", venue, back)
         elif back > 0:
-            self._pay(self.book.sweep(back, venue if rule == "venue" else ""))
+            self.pay(self.book.sweep(back, venue if rule == "venue" else ""))
         for kind, places in (("limit", limit), ("dark_rest", rest)):
             for place, shares in places.items():
-                later += shares - self._fill(kind, place, shares)
+                later += shares - self.fill(kind, place, shares)
         self._late(later)
+        return self.estimate()
+
+    def estimate(self) -> Estimate:
+        """The cost of all that was filled and paid for."""
         slipped = self.lit * self._slip() if self.lit else 0.0
         return Estimate(self.cost + slipped, self.guessed)
 
-    def _pay(self, taken: Taken) -> None:
+    def pay(self, taken: Taken) -> None:
+        """Count shares that were taken."""
         self.cost += taken.cost
         self.lit += taken.shares
 
-    def _fill(self, kind: str, place: str, shares: float) -> float:
+    def fill(self, kind: str, place: str, shares: float) -> float:
         """Shares that a pool or a queue fills, which are paid for."""
         if shares <= 0:
             return 0.0
@@ -314,7 +328,7 @@ class _Imagined:
             paid = sum(slot.money + slot.fees for slot in late) / sum(slot.filled for slot in late)
             self.cost += shares * paid
         else:
-            self._pay(self.book.sweep(shares))
+            self.pay(self.book.sweep(shares))
 
     def _is_late(self, slot: SlotOutcome) -> bool:
         middle = (self.order.received + self.order.deadline) / 2

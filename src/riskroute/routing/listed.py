@@ -13,8 +13,6 @@ from riskroute.learning.tally import ActionBatch
 from riskroute.routing.separable_each import SeparableScores
 from riskroute.validation import real_number
 
-_LONG_LIST = 100  # in shorter lists, the scores of all rows are found sooner than the best allocation is worked out
-
 
 class ListedAllocations(Actions):
     """An explicit list of allocations of one order; handles are tuples of shares, as in sets that are not listed.
@@ -44,7 +42,7 @@ class ListedAllocations(Actions):
         return self._names
 
     def best_each(self, coefs: Floats) -> ActionBatch:
-        if self.whole is None or self.size < _LONG_LIST:
+        if self.whole is None:
             return super().best_each(coefs)
         return self.whole.best_each(coefs)
 
