@@ -27,7 +27,7 @@ from timing import leave, print_heading, print_table, say, sized, verdict
 SIZES = sized(((4, 4), (4, 5), (6, 6), (8, 6)), ((3, 3),))
 HORIZON, LONGER = sized(100_000, 200), sized((100_000, 1_000_000, 10_000_000), (200, 400))
 STRENGTHS = sized((0.003, 0.01, 0.03, 0.1, 0.6), (0.01, 0.6))
-DEFAULT = 0.01
+DEFAULT = Guarded().strength
 INSTANCES, FEW = sized(range(300, 310), range(300, 301)), sized(range(300, 305), range(300, 301))
 RUNS, FEW_RUNS, BAD_RUNS = sized((20, 10, 20), (1, 1, 1))
 BAD_HORIZON = 10**10
@@ -57,7 +57,7 @@ def cost(horizon: int, strengths: Sequence[float], instances: Sequence[int], run
             [
                 f"{horizon:,}",
                 f"{strength:g}",
-                f"{np.mean([policy.checks[-1] for policy in started]):,.0f}",
+                f"{np.mean([policy.exploration for policy in started]):,.0f}",
                 f"{usual.mean():,.0f}",
                 f"{regrets.mean():,.0f}",
                 f"{geometric_mean(ratios):.2f}",

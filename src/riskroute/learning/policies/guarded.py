@@ -2,7 +2,7 @@
 
 1. *Explore.* A G-optimal design is played for a small fraction, ``strength``, of the rounds that would balance what
    exploration costs against what it leaves undecided. The rounds are not wasted: `adaptive` learns from them too, and
-   explores less by itself.
+   explores less by itself. Where so few rounds would not lower the bound, this step is left out.
 2. *Eliminate.* Least squares on these rewards alone estimates the mean-variance of every action, with an error that is
    bounded with probability ``1 - 1/T``. Actions that are worse for certain are out.
 3. *Play.* `adaptive` plays on, with the actions that are left. However it chooses, a round costs at most four times the
@@ -118,6 +118,8 @@ class Guarded(Adaptive):
         guards = self.bounds.known
         self.balanced = self.bounds.balanced_rounds if guards else float(self.horizon)
         self.checks = self.bounds.checks(self.strength * self.balanced) if guards else []
+        if guards and self.regret_bound() >= self.bounds.regret(0, math.inf, self.balanced):
+            self.checks = []  # the exploration would cost something, and the bound would be no smaller
         self.survivors: ActionSet = self.setting.actions
         for score, tolerance in self.cuts:
             self.survivors = self.survivors.within(score, tolerance)
@@ -140,9 +142,18 @@ class Guarded(Adaptive):
         """Return the proven bound on the expected regret; infinite where nothing is known of the variances."""
         if not self.bounds.known:
             return math.inf
-        counts = self._design_counts(len(self.checks))
-        width = self.bounds.width(self.checks[-1], len(self.checks), _ratio(counts))
-        return self.bounds.regret(int(counts.sum()), width, self.balanced)
+        return self.bounds.regret(self.exploration, self._last_width(), self.balanced)
+
+    @property
+    def exploration(self) -> int:
+        """Rounds of exploration, if no action is left alone before; 0 where so few would not lower the bound."""
+        return int(self._design_counts(len(self.checks)).sum()) if self.checks else 0
+
+    def _last_width(self) -> float:
+        """Bound on the errors of estimates at the end of the exploration."""
+        if not self.checks:
+            return math.inf
+        return self.bounds.width(self.checks[-1], len(self.checks), _ratio(self._design_counts(len(self.checks))))
 
     def propose(self) -> Plan:
         if self.exploring:
