@@ -1,11 +1,12 @@
-"""How much less regret `adaptive` could have: without runs that settle wrongly, and told what it has to learn.
+"""What the regret of `adaptive` is made of: runs that settle wrongly, what it assumes, and what it has to learn.
 
 On instances that are not among those reported, per problem of the paper's figure 2:
 
 - *settled wrongly*: the fraction of runs that end on another action than the best, and their part of all regret;
 - the regret of `adaptive`, of its runs that settled rightly, and of its median run;
+- its regret when it assumes nothing about the size of coefficients;
 - its regret when it is told the coefficients of all variances beforehand, or those of all means, which leaves it half
-  of what there is to learn;
+  of what there is to learn; of the other half it assumes what it always does;
 - the regret of its median run over the lower bound of `riskroute.lower_bound` at the horizon, on some of the instances.
 
 Regrets are geometric means over instances.
@@ -19,7 +20,6 @@ import numpy as np
 
 from crowd import geometric_mean, side_by_side
 from riskroute import Belief, Policy, Problem, lower_bound, random_routing_problem, simulate
-from riskroute.learning.belief import vague_belief_information
 from riskroute.policies import Adaptive
 from timing import leave, print_heading, print_table, say, sized
 
@@ -40,6 +40,7 @@ class Found(NamedTuple):
     mean: float
     right: float
     median: float
+    nothing_assumed: float
     told_variances: float
     told_means: float
     wrong: float
@@ -47,15 +48,20 @@ class Found(NamedTuple):
     over_bound: float | None
 
 
-def told(problem: Problem) -> dict[str, Policy]:
-    """`adaptive` with a prior that knows the coefficients of one kind, and nothing of the other."""
-    actions, dim = problem.actions, problem.actions.dim
-    design = actions.design(0.05)
-    vague = vague_belief_information(actions.features(design.actions), design.weights, 0.3)
-    known, rounds = KNOWN * np.eye(dim), 2.0 * dim
-    variances = Belief(np.zeros(dim), vague, problem.var_coef, known, 1.0, rounds)
-    means = Belief(problem.mean_coef, known, np.zeros(dim), vague / 2, 1.0, rounds)
-    return {"variances": Adaptive(prior=variances), "means": Adaptive(prior=means)}
+def variants(problem: Problem) -> dict[str, Policy]:
+    """`adaptive` that assumes nothing, and with a prior that knows the coefficients of one kind.
+
+    Features have a norm of one at most and the base variance is one, so that ``assumed`` is what `adaptive` assumes.
+    """
+    dim = problem.actions.dim
+    assumed, known, rounds = np.eye(dim), KNOWN * np.eye(dim), 2.0 * dim
+    variances = Belief(np.zeros(dim), assumed, problem.var_coef, known, 1.0, rounds)
+    means = Belief(problem.mean_coef, known, np.zeros(dim), assumed / 2, 1.0, rounds)
+    return {
+        "nothing": Adaptive(assumed_size=0),
+        "variances": Adaptive(prior=variances),
+        "means": Adaptive(prior=means),
+    }
 
 
 def look(shares: int, slots: int, seed: int) -> Found:
@@ -64,15 +70,18 @@ def look(shares: int, slots: int, seed: int) -> Found:
     played = simulate(problem, ["adaptive"], HORIZON, RUNS, seed=11, checkpoints=1).policies["adaptive"]
     regrets = played.steady_regret[:, -1]
     right = np.array([action == problem.best for action in played.recommended])
-    known = simulate(problem, told(problem), HORIZON, TOLD_RUNS, seed=11, checkpoints=1).policies
-    told_variances, told_means = (known[label].steady_regret[:, -1].mean() for label in ("variances", "means"))
+    known = simulate(problem, variants(problem), HORIZON, TOLD_RUNS, seed=11, checkpoints=1).policies
+    nothing, variances, means = (
+        known[label].steady_regret[:, -1].mean() for label in ("nothing", "variances", "means")
+    )
     median = float(np.median(regrets))
     return Found(
         regrets.mean(),
         regrets[right].mean() if right.any() else regrets.mean(),
         median,
-        told_variances,
-        told_means,
+        nothing,
+        variances,
+        means,
         1 - right.mean(),
         regrets[~right].sum() / regrets.sum(),
         median / lower_bound(problem).regret(HORIZON) if seed in BOUNDED else None,
@@ -81,8 +90,8 @@ def look(shares: int, slots: int, seed: int) -> Found:
 
 def main() -> None:
     """Print one row per problem."""
-    print_heading("What is in reach", ["riskroute", "numpy", "scipy", "numba"])
-    say(f"{len(INSTANCES)} instances each, {HORIZON:,} rounds, {RUNS} runs, {TOLD_RUNS} when told")
+    print_heading("What the regret is made of", ["riskroute", "numpy", "scipy", "numba"])
+    say(f"{len(INSTANCES)} instances each, {HORIZON:,} rounds, {RUNS} runs, {TOLD_RUNS} of the variants")
     found = side_by_side(look, [(*size, seed) for size in SIZES for seed in INSTANCES])
     each = len(INSTANCES)
     parts = {f"{size[0]} shares, {size[1]} slots": found[k * each : (k + 1) * each] for k, size in enumerate(SIZES)} | {
@@ -90,12 +99,13 @@ def main() -> None:
     }
     rows = []
     for label, some in parts.items():
-        regrets = [geometric_mean([one[k] for one in some]) for k in range(5)]
+        regrets = [geometric_mean([one[k] for one in some]) for k in range(6)]
         bounded = [one.over_bound for one in some if one.over_bound is not None]
         part = np.average([one.wrong_part for one in some], weights=[one.mean for one in some])
         wrong = f"{np.mean([one.wrong for one in some]):.1%} ({part:.0%})"
         rows.append([label, wrong, *(f"{regret:,.0f}" for regret in regrets), f"{geometric_mean(bounded):.2f}"])
-    header = ["problem", "settled wrongly", "adaptive", "right", "median", "told variances", "told means"]
+    header = ["problem", "settled wrongly", "adaptive", "right", "median"]
+    header += ["nothing assumed", "told variances", "told means"]
     print_table([*header, "median / bound"], rows)
     say("settled wrongly: runs, and in brackets their part of all regret")
     leave([])

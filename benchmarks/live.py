@@ -54,6 +54,9 @@ APPENDS = sized(1_000, 20)
 DECISIONS = {1: sized(1_000, 10), 64: sized(4_000, 70)}
 """Orders with so many clients."""
 
+TURNS = sized(9, 1)
+"""How often appends and decisions are measured in turn: ratios vary by a tenth from one turn to the next."""
+
 REPORTS, WAITING = sized(20_000, 200), 32
 EVENTS = sized(1_000_000, 3_000)
 ROUTED = sized(2_000, 20)
@@ -80,8 +83,8 @@ def decisions(service: ServiceProcess, log: Log, label: str) -> tuple[Speeds, di
     """Appends and decisions a second, in turn, and how long each decision took."""
     speeds: Speeds = {"appends": [], "1": [], "64": []}
     waits: dict[int, list[float]] = {1: [], 64: []}
-    for repeat in range(REPEATS):
-        progress(f"{label}, {repeat + 1} of {REPEATS}")
+    for repeat in range(TURNS):
+        progress(f"{label}, {repeat + 1} of {TURNS}")
         speeds["appends"].append(appends(log, f"{repeat}"))
         for clients in DECISIONS:
             rate, some = ask_for_decisions(service.listen, f"{repeat}", clients, DECISIONS[clients])

@@ -10,7 +10,16 @@ from concurrent.futures import TimeoutError as LateError
 from riskroute.errors import InputError
 from riskroute.live.book_state import BookState, ParentState
 from riskroute.live.children import ChildMaker, Children, Quotes, context_of, far_touch, plan_of
-from riskroute.live.learner import SLOW, Learner, RouterError, plain_plan, plan_probability, router_bytes, router_from
+from riskroute.live.learner import (
+    SLOW,
+    Learner,
+    RouterError,
+    plain_plan,
+    plan_probability,
+    router_bytes,
+    router_from,
+    router_seed,
+)
 from riskroute.live.limits import Limits, children_refusal
 from riskroute.live.orders import (
     NANO,
@@ -132,7 +141,7 @@ class Desk:
             plan=dict(vars(plan)),  # a plain plan, which nobody else has
             at=now,
             probability=plan_probability(self.safe if reason else self.learner.router),
-            seed=None if reason else self.learner.router.parameters.get("seed"),
+            seed=None if reason else router_seed(self.learner.router),
             safe=reason,
             consulted=consulted,
         )

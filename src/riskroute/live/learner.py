@@ -19,7 +19,7 @@ from riskroute.live.children import context_of, report_of
 from riskroute.live.orders import Accepted, AnyEvent, Declined, Outcome, ParentOrder, Planned, Seen, Shadowed
 from riskroute.live.public import public_of
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import Router
+from riskroute.routers.router import Router, parameter_names
 from riskroute.validation import unchecked, whole_number
 
 Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
@@ -349,4 +349,9 @@ def plan_probability(router: Router) -> float | msgspec.UnsetType:
 
     Routers that draw have a seed. They draw beliefs, not plans, and nobody works out how many beliefs lead to a plan.
     """
-    return msgspec.UNSET if "seed" in router.parameters else 1.0
+    return msgspec.UNSET if "seed" in parameter_names(type(router)) else 1.0
+
+
+def router_seed(router: Router) -> int | None:
+    """The seed of a router that draws; None of one that does not."""
+    return router.seed if "seed" in parameter_names(type(router)) else None  # type: ignore[attr-defined]  # a field

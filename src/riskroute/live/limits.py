@@ -101,15 +101,15 @@ def order_refusal(limits: Limits, state: BookState, order: ParentOrder, now: int
     for what, value, most in (
         ("quantity", order.quantity, min(limits.order_quantity, LARGEST_QUANTITY)),
         ("notional", notional, limits.order_notional),
-        (f"quantity of open orders in {order.symbol}", quantity_in_use + order.quantity, limits.symbol_quantity),
-        (f"notional of open orders in {order.symbol}", notional_in_use + notional, limits.symbol_notional),
+        ("quantity of open orders in {}", quantity_in_use + order.quantity, limits.symbol_quantity),
+        ("notional of open orders in {}", notional_in_use + notional, limits.symbol_notional),
         ("orders of the day", state.day.orders + 1, limits.day_orders),
         ("notional of the day", state.day.notional + notional, limits.day_notional),
         ("orders that are not settled", len(state.unsettled) + 1, 2 * limits.unsettled),
     ):
         if value > most:
             unit = NANO if "notional" in what else 1
-            return f"{what} must be at most {most / unit:,.0f}, was {value / unit:,.0f}"
+            return f"{what.format(order.symbol)} must be at most {most / unit:,.0f}, was {value / unit:,.0f}"
     if order.deadline <= now:
         return "deadline must be later than now, was not"
     return ""

@@ -98,7 +98,8 @@ def outcome_sizes(shares: int, lot: int) -> list[int]:
 
 
 @cache
-def _parameter_names(kind: type[Router]) -> tuple[str, ...]:
+def parameter_names(kind: type[Router]) -> tuple[str, ...]:
+    """Names of the parameters of routers of a kind."""
     return tuple(item.name for item in dataclasses.fields(kind) if item.init)
 
 
@@ -229,7 +230,7 @@ class Router(ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {name: getattr(self, name) for name in _parameter_names(type(self))}
+        return {name: getattr(self, name) for name in parameter_names(type(self))}
 
     def state(self) -> dict[str, Any]:
         """Return everything needed to go on later, as plain values."""

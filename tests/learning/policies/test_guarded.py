@@ -105,6 +105,23 @@ def test_bounds_worked_out_by_hand() -> None:
     assert bounds.regret(20_000, 100.0, 20_000) == 2 + 10 * 10_000  # never more than the most that T rounds can cost
 
 
+@pytest.mark.parametrize("strength", [0.003, 0.01, 0.1, 0.6])
+def test_an_exploration_that_would_not_lower_the_bound_is_left_out(strength: float) -> None:
+    environment, lower = Environment(TIES), []
+    for horizon in (10**3, 10**5, 10**7, 10**9):
+        policy = Guarded(strength=strength).start(environment.setting(horizon))
+        whole = policy.bounds.checks(strength * policy.balanced)
+        counts = np.maximum(np.ceil(np.array(policy.design.weights) * whole[-1]), 2)
+        width = policy.bounds.width(whole[-1], len(whole), float((counts / (counts - 1)).max()))
+        explored = policy.bounds.regret(int(counts.sum()), width, policy.balanced)
+        without = policy.bounds.regret(0, math.inf, policy.balanced)
+        assert policy.regret_bound() == pytest.approx(min(explored, without), rel=1e-3)
+        assert policy.exploring == (policy.exploration > 0) == (explored < without)
+        lower.append(policy.exploring)
+    assert lower == sorted(lower)  # once it helps, it helps at every longer horizon
+    assert lower[-1]
+
+
 def test_checks_double_and_begin_where_one_action_could_be_certified() -> None:
     bounds = replace(_bounds(TIES, 10_000), leverage=2.0)
     least = 32 * bounds.confidence(1) * 2 * 16 / 36
