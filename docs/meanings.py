@@ -160,7 +160,7 @@ LIVE: Meanings = {
     "halt_file": ("", "While this file is there, trading is halted. Paths are relative to the configuration."),
     "gate": (
         "",
-        "Whether a second process takes orders off the line, see [The gate](live.md#the-gate); on Linux only.",
+        "Parse and check orders in a second process, see [The gate](live.md#the-gate); Linux only.",
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from live_engines import World, stored_events
 from live_orders import parent_order, report
 from riskroute.live import archive
+from riskroute.live.answers import Answer
 from riskroute.live.book_state import encode_state
 from riskroute.live.learner import Learner
-from riskroute.live.orders import Reported, Sent
+from riskroute.live.log import WriteError
+from riskroute.live.order_ids import order_digest
+from riskroute.live.orders import Decision, Reported, Sent
 from riskroute.live.recovery import recover, snapshot_saver
 from riskroute.routers.registry import make_router
 
@@ -55,6 +59,25 @@ def test_reports_that_come_together_are_booked_once_each_in_their_sequence() -> 
     assert world.state.duplicates == 0
     booked = [event for event in stored_events(world.store) if isinstance(event, Reported)]
     assert [event.report.exec_id for event in booked] == ["1", "2"]
+
+
+@pytest.mark.parametrize("fails", ["before", "while"])
+def test_what_was_gathered_is_refused_once_writing_has_failed(fails: str) -> None:
+    """Otherwise an order would be durable, and answered, that builds on events which the log does not have."""
+    world = World()
+    engine, answer = world.start(), Answer[Decision]()
+    engine._thread = threading.current_thread()
+    order = parent_order(received=world.clock.now)
+    engine.accept(order, order_digest(order), answer)
+    rows = len(world.store.rows)
+    if fails == "before":
+        engine._failure, engine.failed = WriteError("the disk is full", definite=True, cause="the disk is full"), "full"
+    else:
+        engine.log.close()
+    engine._append_gathered()
+    assert answer.exception() is not None
+    engine._append_gathered()
+    assert len(world.store.rows) == rows
 
 
 @pytest.mark.parametrize("kept", [3, archive.KEPT])

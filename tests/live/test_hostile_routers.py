@@ -12,6 +12,7 @@ import pytest
 
 from live_engines import World
 from live_orders import CENT, parent_order
+from riskroute.live.children import context_of
 from riskroute.live.engine import RefusedError
 from riskroute.live.limits import Limits
 from riskroute.live.orders import NANO
@@ -214,3 +215,13 @@ def test_a_refusal_after_the_router_was_asked_is_written_so_that_decisions_can_b
     count = engine.learner.router.count  # type: ignore[attr-defined]  # its own field
     world.die()
     assert world.start(Hostile(seed=2)).learner.router.count == count  # type: ignore[attr-defined]  # its own field
+
+
+def test_a_router_that_writes_into_what_it_sees_harms_no_other_order() -> None:
+    order = parent_order()
+    seen = context_of(order, order.received)
+    for name in ("bid_px", "bid_sz", "ask_px", "ask_sz", "takers", "makers"):
+        getattr(seen.books, name)[:] = 99.0
+    again = context_of(order, order.received)
+    assert again.books.takers.max() < 1
+    assert again.books.bid_px.max() < 11

@@ -22,12 +22,12 @@ from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.tables import Tables
 from riskroute.experiments.desk.routing_table import trained_states, training_task
 from riskroute.files import write_json
+from riskroute.live.configured import configured_router
 from riskroute.live.export import export_log
 from riskroute.live.log import Entry
 from riskroute.live.log_memory import MemoryLog, MemoryStore
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import NANO, VenueQuote
-from riskroute.live.service import configured_router
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import restore_router
 from small_days import HERE

@@ -139,8 +139,8 @@ def _serve(read: LiveConfig, gate: GateProcess | None) -> None:
 def _log(path: Path) -> Log:
     """The log of a configuration, or in a file."""
     from riskroute.live.config import read_live_config
+    from riskroute.live.configured import open_log
     from riskroute.live.log_sqlite import SqliteLog
-    from riskroute.live.service import open_log
 
     return open_log(read_live_config(path), create=False) if path.suffix == ".toml" else SqliteLog(path, create=False)
 

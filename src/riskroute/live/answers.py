@@ -31,7 +31,7 @@ class Awaited(Protocol[Value]):
 
 
 class Answer(Generic[Value]):
-    """A future for callbacks alone, which costs a fraction of one: nobody can wait for it in a thread.
+    """A cheap future that supports callbacks only; threads cannot block on it.
 
     Value and reason may be asked for in callbacks.
 

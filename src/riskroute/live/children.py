@@ -45,7 +45,7 @@ Children = tuple[ChildOrder, ...]
 def context_of(order: ParentOrder, now: int) -> Context:
     """What a router sees of an order, which was checked when it came."""
     quotes = order.quotes
-    takers, makers = _fees(tuple([(quote.taker, quote.maker) for quote in quotes]))
+    takers, makers = _fees(tuple([(quote.taker, quote.maker) for quote in quotes]))  # copied below: routers may write
     bid_px, ask_px, bid_sz, ask_sz = _levels(quotes)
     books = unchecked(
         VenueBooks,
@@ -55,8 +55,8 @@ def context_of(order: ParentOrder, now: int) -> Context:
             "bid_sz": bid_sz,
             "ask_px": ask_px,
             "ask_sz": ask_sz,
-            "takers": takers,
-            "makers": makers,
+            "takers": takers.copy(),
+            "makers": makers.copy(),
             "ages": np.array([max(now - quote.at, 0) for quote in quotes], dtype=np.int64),
         },
     )

@@ -285,7 +285,7 @@ listen = "127.0.0.1:8470"    # only this machine can reach it; put a proxy with 
 # patience_seconds = 2.0     # after so long without an answer a venue is asked
 # longest_seconds = 3600.0   # an order must be done within that time
 # body_bytes = 1000000       # larger requests are refused
-# gate = true                # whether a second process takes orders off the line; on Linux
+# gate = true                # parse orders in a second process; Linux only
 halt_file = "HALT"           # while this file is there, trading is halted; so does the signal SIGUSR1
 
 [log]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from riskroute.errors import RiskrouteError
 from riskroute.live.config import LiveConfig
+from riskroute.live.configured import configured_router, open_log
 from riskroute.live.learner import Learner
-from riskroute.live.service import configured_router, open_log
 from riskroute.live.warm_up import sample_order
 from riskroute.provenance import machine_type, provenance_versions
 

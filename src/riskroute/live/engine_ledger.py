@@ -107,12 +107,23 @@ class EngineLedger:
             self._append_gathered()
 
     def _append_gathered(self) -> None:
-        """Write what was gathered."""
+        """Write what was gathered; refuse it once writing has failed, since it builds on what the log does not have."""
         with self._lock:
-            if self._entries:
-                entries, outside, tells = self._entries, self._outside, self._tells
-                self._entries, self._outside, self._tells = [], [], []
-                self._append(entries, outside, tells, patient=False)
+            if not self._entries:
+                return
+            entries, outside, tells = self._entries, self._outside, self._tells
+            self._entries, self._outside, self._tells = [], [], []
+            refused = self._refused() if self.failed else None
+            if refused is None:
+                try:
+                    self._append(entries, outside, tells, patient=False)
+                except Exception as error:  # somebody waits for an answer in any case
+                    refused = Future()
+                    refused.set_exception(error)
+                    LOGGER.exception("what was gathered cannot be written")
+            if refused is not None:
+                for tell in tells:
+                    tell(refused)
 
     def _refused(self) -> Future[list[int]]:
         refused: Future[list[int]] = Future()
@@ -179,7 +190,7 @@ class EngineLedger:
     ) -> None:
         error = written.exception()
         if error is not None:
-            with self._lock:  # what is being applied meanwhile is appended first, and refused with the rest
+            with self._lock:  # what is being applied meanwhile is refused: by the log, or when it would be appended
                 if not self._failure:
                     LOGGER.error("the log cannot be written: %s", one_line_error(error))
                 self._failure = self._failure or error  # type: ignore[assignment]  # logs raise no other

@@ -89,7 +89,7 @@ def _shared(events: list[AnyEvent]) -> Entry:
 
 
 def row_events(row: Row) -> Sequence[AnyEvent]:
-    """The events of a row; `DataError` names the row if it has none."""
+    """The events of a row; `DataError` names the row if its body cannot be read."""
     try:
         body = _BODY.decode(row.body)
     except msgspec.MsgspecError as error:

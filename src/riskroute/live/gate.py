@@ -1,4 +1,4 @@
-"""The gate: a process before the service that takes plain orders off the line, so that the service need not.
+"""The gate: a front-end process that parses and checks plain orders, so that the service does not have to.
 
 It speaks HTTP with those who place orders, and hands every connection on which something else comes to the service.
 It knows no order once it is answered, and ends when the service does, however that ends.
@@ -29,10 +29,10 @@ ACCEPT_AT_ONCE = 100
 """Clients that are accepted at a time, at most."""
 
 ACCEPT_AGAIN_SECONDS = 0.5
-"""Where no file can be opened for a client, accepting is tried again after so long."""
+"""Seconds to wait before accepting again when no file descriptor is free."""
 
 STOP_LOOK_SECONDS = 0.005
-"""A gate that stops looks so often whether everything is answered."""
+"""Seconds between two checks, when a gate stops, of whether everything is answered."""
 
 
 class Gate:

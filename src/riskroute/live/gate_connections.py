@@ -17,7 +17,7 @@ KEEP_ALIVE_SECONDS = 5.0
 """A connection that sends nothing for so long after an answer is closed, as those of the service are."""
 
 LOOK_SECONDS = 1.0
-"""Connections are looked at so often, whether any of them must be closed."""
+"""Seconds between two checks of whether a connection must be closed."""
 
 READ_AT_ONCE = 65_536
 """Bytes that are read from a connection at a time, at most."""

@@ -21,6 +21,7 @@ from riskroute.live.gate_frames import (
     Answer,
     Frames,
     FrameWriter,
+    Order,
     TakeOver,
     frame,
     read_orders,
@@ -37,7 +38,7 @@ MOST_STARTS = 5
 """Gates that are started in a minute, at most."""
 
 STOP_LOOK_SECONDS = 0.01
-"""Whether a gate has stopped is looked at so often."""
+"""Seconds between two checks of whether a gate has stopped."""
 
 Attach = Callable[[socket.socket, bytes], None]
 """Serves a connection that was handed over, and of which some bytes were read already."""
@@ -91,12 +92,19 @@ class GateLink:
             data = b""
         if not data:
             self._ended(self.process.orders)
-        for body in self._frames.cut(data):
-            orders = read_orders(body)
-            self._waiting.update(number for number, _ in orders)
-            answers = self._service.submit(*[order for _, order in orders])
-            for (number, _), answer in zip(orders, answers, strict=True):
-                answer.add_done_callback(partial(self._came, number))
+        try:
+            for body in self._frames.cut(data):
+                self._ask(read_orders(body))
+        except Exception:  # a gate that cannot be understood must go, so that nobody waits for an answer of its
+            LOGGER.exception("what the gate sent cannot be read")
+            with suppress(OSError):
+                self.process.orders.shutdown(socket.SHUT_RDWR)
+
+    def _ask(self, orders: list[Order]) -> None:
+        self._waiting.update(number for number, _ in orders)
+        answers = self._service.submit(*[order for _, order in orders])
+        for (number, _), answer in zip(orders, answers, strict=True):
+            answer.add_done_callback(partial(self._came, number))
 
     def _came(self, number: int, answer: Awaited[Decision]) -> None:
         """Note an answer, in whichever thread that is; all that came are sent together in the next turn of the loop.
@@ -204,11 +212,11 @@ class GateKeeper:
         process.close()
         if self._stopping:
             return
-        LOGGER.error("the gate must run as long as the service, has ended: process %d", process.pid)
+        LOGGER.error("the gate (process %d) ended unexpectedly", process.pid)
         if len(self._starts) == MOST_STARTS and time.monotonic() - self._starts[0] < 60:
-            self.failed = f"the gate must not end {MOST_STARTS} times in a minute, did; gate = false does without one"
+            self.failed = f"the gate ended {MOST_STARTS} times within a minute; set gate = false to run without it"
         elif (another := start_gate()) is None:
-            self.failed = "the gate must be started again, cannot be; gate = false does without one"
+            self.failed = "the gate cannot be restarted; set gate = false to run without it"
         else:
             self._begin(another)
 

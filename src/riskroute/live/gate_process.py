@@ -46,7 +46,7 @@ class GateProcess:
         self.orders.setblocking(False)
         self.others.setblocking(False)
         files = orders.fileno(), others.fileno()
-        command = [sys.executable, "-m", "riskroute.live.gate", *map(str, files)]
+        command = [sys.executable, "-P", "-m", "riskroute.live.gate", *map(str, files)]  # -P: nothing from this folder
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
         try:
             with orders, others:
@@ -118,5 +118,5 @@ def listening(host: str, port: int) -> list[socket.socket]:
             one.close()
         raise
     if not made:
-        raise OSError(f"host must have an address that can be listened on, was {host}")
+        raise OSError(f"cannot listen on any address of {host}")
     return made

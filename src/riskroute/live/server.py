@@ -23,7 +23,7 @@ STOP_SECONDS = 3
 """Requests that are under way have so long to end when the service stops."""
 
 
-COLLECT_AFTER = (100_000, 20, 100)
+COLLECT_AFTER = (500_000, 20, 100)
 """Objects, and searches of the younger generations, after which cycles are searched for."""
 
 
@@ -73,8 +73,10 @@ class _Server(uvicorn.Server):
         connection.setblocking(False)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: _Attached(self, data), connection)
-        except OSError:  # the client has left
+        except Exception as error:
             connection.close()
+            if not isinstance(error, OSError):  # otherwise the client has left
+                LOGGER.exception("a connection of the gate cannot be served")
 
     def protocol(self) -> asyncio.Protocol:
         """What serves one connection."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -72,7 +74,7 @@ class JournalledVenue(SimulatedVenue):
         super().__init__(*arguments, **more)
         self.path = journal
         self._journal: BinaryIO | None = None
-        self._lines: list[bytes] = []
+        self._lines: list[_Line] = []
         self._news: list[ExecutionReport] = []
         self._told: ReportSink | None = None
 
@@ -93,7 +95,7 @@ class JournalledVenue(SimulatedVenue):
             return super().deliver()
         finally:
             if self._lines and self._journal is not None:
-                self._journal.write(b"".join(self._lines))
+                self._journal.write(_ENCODER.encode_lines(self._lines))
             self._lines.clear()
             news, self._news = self._news, []
             if news and self._told is not None:
@@ -136,8 +138,7 @@ class JournalledVenue(SimulatedVenue):
         super()._say(there, kind, **more)
         if self._journal is not None:
             child = there.child if len(there.reports) == 1 else None
-            line = _Line(there.leaves, there.cum, there.open, there.end, child, there.reports[-1])
-            self._lines.append(_ENCODER.encode(line) + b"\n")
+            self._lines.append(_Line(there.leaves, there.cum, there.open, there.end, child, there.reports[-1]))
 
     def stop(self) -> None:
         """Close the journal."""
@@ -150,44 +151,49 @@ class ServedVenue:
 
     def __init__(self, venue: JournalledVenue) -> None:
         self.venue = venue
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._calls: deque[Callable[[], None]] = deque()
+        self._woken: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        """Wakes the thread: whether to go on."""
         self._thread: threading.Thread | None = None
 
     def connect(self, reports: ReportSink) -> None:
-        self._calls.put(lambda: self.venue.connect(reports))
+        self._call(lambda: self.venue.connect(reports))
         self._thread = threading.Thread(target=self._run, name=f"venue {self.venue.place}", daemon=True)
         self._thread.start()
 
     def send(self, child: ChildOrder) -> None:
-        self._calls.put(lambda: self.venue.send(child))
+        self._call(lambda: self.venue.send(child))
 
     def cancel(self, child: ChildOrder) -> None:
-        self._calls.put(lambda: self.venue.cancel(child))
+        self._call(lambda: self.venue.cancel(child))
 
     def query(self, child: ChildOrder) -> None:
-        self._calls.put(lambda: self.venue.query(child))
+        self._call(lambda: self.venue.query(child))
+
+    def _call(self, call: Callable[[], None]) -> None:
+        """Let the thread make a call; it is woken only if it has not been since it last looked."""
+        self._calls.append(call)
+        if self._woken.empty():
+            self._woken.put(True)
 
     def close(self) -> None:
         if self._thread is not None:
-            self._calls.put(None)
+            self._woken.put(False)
             self._thread.join()
         self.venue.close()
         self.venue.stop()
 
     def _run(self) -> None:
         """Make calls, all that wait, and deliver what is due, until the end."""
-        while True:
+        goes_on = True
+        while goes_on:
             due = self.venue.next_due
             wait = None if due is None else max((due - self.venue.clock()) / NANO, 0)
-            try:
-                call = self._calls.get(timeout=wait)
-                while call is not None:
-                    self._attempt(call)
-                    call = self._calls.get_nowait()
-            except queue.Empty:
-                self._attempt(self.venue.deliver)
-            else:
-                return
+            with suppress(queue.Empty):
+                goes_on = self._woken.get(timeout=wait)
+            while self._calls:
+                self._attempt(self._calls.popleft())
+            self._attempt(self.venue.deliver)
 
     def _attempt(self, call: Callable[[], Any]) -> None:
         """Make a call; one that fails, or a report that cannot be booked, must not end the venue."""
