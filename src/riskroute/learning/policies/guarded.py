@@ -118,7 +118,8 @@ class Guarded(Adaptive):
         guards = self.bounds.known
         self.balanced = self.bounds.balanced_rounds if guards else float(self.horizon)
         self.checks = self.bounds.checks(self.strength * self.balanced) if guards else []
-        if guards and self.regret_bound() >= self.bounds.regret(0, math.inf, self.balanced):
+        room = self.balanced >= self.start_rounds * self.setting.actions.dim  # for the first plan of `adaptive`
+        if guards and room and self.regret_bound() >= self.bounds.regret(0, math.inf, self.balanced):
             self.checks = []  # the exploration would cost something, and the bound would be no smaller
         self.survivors: ActionSet = self.setting.actions
         for score, tolerance in self.cuts:
