@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
 
-Owner = TypeVar("Owner")
 Value = TypeVar("Value")
 
 

@@ -66,7 +66,7 @@ class Adaptive(LinearPolicy):
         not played; None sets no limit. With a `prior` there is a belief from the first round on.
     assumed_size : float
         How large coefficients are before any reward says otherwise, in deviations of the noise: see `expected`. 0
-        assumes nothing, and starts with an optimal design.
+        assumes nothing.
     growth, start_rounds, prior
         See `LinearPolicy`. After a plan that explored nothing, ``growth`` counts four times; with more than 12
         coefficients it counts less, in 24 dimensions half.
@@ -96,7 +96,6 @@ class Adaptive(LinearPolicy):
     draws: int = parameter(128, whole_number, maximum=MOST_DRAWS)
     portions: int = parameter(8, whole_number)
     budget: float | None = parameter(None, sized_number, minimum=0)
-
     assumed_size: float = parameter(1.0, sized_number, minimum=0)
 
     calm: bool = memory(False, remembered_flag)  # nothing was worth exploring in the last plan
