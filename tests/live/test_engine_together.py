@@ -9,6 +9,7 @@ import pytest
 
 from live_engines import World, stored_events
 from live_orders import parent_order, report
+from riskroute.errors import StateError
 from riskroute.live import archive
 from riskroute.live.answers import Answer
 from riskroute.live.book_state import encode_state
@@ -72,9 +73,11 @@ def test_what_was_gathered_is_refused_once_writing_has_failed(fails: str) -> Non
     rows = len(world.store.rows)
     if fails == "before":
         engine._failure, engine.failed = WriteError("the disk is full", definite=True, cause="the disk is full"), "full"
+        engine._append_gathered()
     else:
         engine.log.close()
-    engine._append_gathered()
+        with pytest.raises(StateError, match="the log is closed"):
+            engine._append_gathered()
     assert answer.exception() is not None
     engine._append_gathered()
     assert len(world.store.rows) == rows

@@ -113,17 +113,20 @@ class EngineLedger:
                 return
             entries, outside, tells = self._entries, self._outside, self._tells
             self._entries, self._outside, self._tells = [], [], []
-            refused = self._refused() if self.failed else None
-            if refused is None:
-                try:
-                    self._append(entries, outside, tells, patient=False)
-                except Exception as error:  # somebody waits for an answer in any case
-                    refused = Future()
-                    refused.set_exception(error)
-                    LOGGER.exception("what was gathered cannot be written")
-            if refused is not None:
-                for tell in tells:
-                    tell(refused)
+            if self.failed:
+                self._tell_all(tells, self._refused())
+                return
+            try:
+                self._append(entries, outside, tells, patient=False)
+            except Exception as error:  # the engine cannot go on, but somebody waits for an answer
+                refused: Future[list[int]] = Future()
+                refused.set_exception(error)
+                self._tell_all(tells, refused)
+                raise
+
+    def _tell_all(self, tells: Sequence[Told], written: Future[list[int]]) -> None:
+        for tell in tells:
+            tell(written)
 
     def _refused(self) -> Future[list[int]]:
         refused: Future[list[int]] = Future()
@@ -195,8 +198,7 @@ class EngineLedger:
                     LOGGER.error("the log cannot be written: %s", one_line_error(error))
                 self._failure = self._failure or error  # type: ignore[assignment]  # logs raise no other
                 self.failed = self.failed or told_outside(error)
-        for tell in tells:
-            tell(written)
+        self._tell_all(tells, written)
         if error is not None:
             return
         if self.monotonic() - began > self.limits.slow_write:
