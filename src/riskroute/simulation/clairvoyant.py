@@ -158,14 +158,16 @@ def _posted(exchange: Exchange, context: Context, times: _Times) -> list[_Offer]
     offers: list[_Offer] = []
     if (queue := exchange.queue) is None:
         return offers
+    begins = [begin for begin in times.again if begin < times.end]
+    rows = [exchange.books.as_of(begin).rows.tolist() for begin in begins]
     for venue, name in enumerate(exchange.books.venues):
         fee, alternatives = float(exchange.makers[venue]), []
-        for begin in times.again:
-            if begin < times.end:
-                price, fills = queue.fills(venue, context.sign, begin, times.end, context.shares)
-                alternatives.append(
-                    [_offer(context, Fill(0, "limit", name, time, shares, price, fee)) for time, shares in fills]
-                )
+        joined = {row[venue]: begin for row, begin in zip(rows[::-1], begins[::-1], strict=True)}
+        for begin in joined.values():  # orders that join on the same snapshot fill alike: the first of them is enough
+            price, fills = queue.fills(venue, context.sign, begin, times.end, context.shares)
+            alternatives.append(
+                [_offer(context, Fill(0, "limit", name, time, shares, price, fee)) for time, shares in fills]
+            )
         offers += _cheapest(alternatives)
     return offers
 
