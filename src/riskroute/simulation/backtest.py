@@ -114,6 +114,8 @@ class TradingDay:
         What becomes of limit orders; none can be posted if None.
     symbol : str
         What is traded.
+    protection : str
+        ``reg-nms`` if venues protect each other's quotes, else ``none``.
     """
 
     name: str
@@ -124,6 +126,7 @@ class TradingDay:
     pools: tuple[PoolModel, ...] = ()
     queue: LimitQueue | None = None
     symbol: str = ""
+    protection: str = "none"
 
     def dark_market(self, seed: int, leak: float = LEAK) -> DarkMarket:
         """Return what the pools hold for the orders of the day."""
