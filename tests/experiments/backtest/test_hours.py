@@ -117,7 +117,7 @@ def test_the_rules_are_those_of_the_market_unless_said_otherwise(tmp_path: Path)
         assert found.protection == found.to_json()["protection"] == (asked or "reg-nms")
         identities.add(PlayTask(RouterChoice("sweep", "sweep"), (stock,), 1, config, 0).identity)
     assert len(identities) == 2
-    with pytest.raises(InputError, match="protection must be one of reg-nms, none, was 'nms'"):
+    with pytest.raises(InputError, match="protection must be one of none, reg-nms, was 'nms'"):
         DeskConfig(protection="nms")
 
 

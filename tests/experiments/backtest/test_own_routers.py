@@ -55,7 +55,7 @@ def test_exploration_is_the_cost_over_the_plan_that_seemed_best(dark_days: list[
 def test_a_router_of_your_own_stands_in_the_table(kept_days: Path) -> None:
     words: dict[str, Any] = {"days": 1, "hours": "10:30-10:50", "orders": 10, "kept": kept_days, "engine": HERE}
     found = rr.backtest("comparable", routers=[Curious(), "spray"], **words)
-    assert list(found.comparison.routers) == ["sweep", "spray", "curious"]
+    assert list(found.comparison.routers) == ["sweep", "spray", "curious", "clairvoyant"]
     assert found.comparison.routers["curious"].exploration_bps is not None
     assert found.comparison.routers["spray"].exploration_bps is None
     assert str(found).splitlines()[-1] == found.verdict

@@ -275,7 +275,7 @@ def test_json_has_what_programs_read(result: BacktestResult) -> None:
     assert found["orders"] == 16
     assert found["use"] == router_to_use(result.comparison)
     assert found["verdict"] == result.verdict
-    assert list(found["routers"]) == ["sweep", "dark-first+sweep", "static", "thompson"]
+    assert list(found["routers"]) == ["sweep", "dark-first+sweep", "static", "thompson", "clairvoyant"]
     for name, one in found["routers"].items():
         assert all(isinstance(one[field], float) for field in FIELDS), name
         assert one["dark_share"] + one["limit_share"] + one["taken_share"] == pytest.approx(1)
@@ -289,7 +289,7 @@ def test_json_has_what_programs_read(result: BacktestResult) -> None:
 
 def test_the_table_has_a_row_for_every_router(result: BacktestResult) -> None:
     lines = comparison_table(result.comparison).plain().splitlines()
-    assert len(lines) == 2 + 4
+    assert len(lines) == 2 + 5
     ranked = [result.comparison.routers[line.split()[0]].objective_bps for line in lines[2:]]
     assert ranked == sorted(ranked)
     assert sum("the bar" in line for line in lines) == 1
@@ -316,7 +316,7 @@ def test_what_was_played_is_not_played_again(dark_days: list[MarketDay], tmp_pat
     config = BacktestConfig(orders=8, routers=("static", "uniform"))
     first = run_backtest("dark", dark_days, config, engine=HERE, cache=cache, finished=played.append)
     count = len(played)
-    assert count == 4
+    assert count == 5
     again = run_backtest("dark", dark_days, config, engine=HERE, cache=cache, finished=played.append)
     assert again.to_json() == first.to_json()
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.parquet")}
