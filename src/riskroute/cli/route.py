@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,16 +11,33 @@ import typer
 from riskroute.errors import InputError
 
 
-def _list_routers(name: str | None) -> str | None:
-    """Name all routers if that is asked for, whatever else is missing."""
-    if name == "list":
-        from riskroute.cli.output import say
-        from riskroute.routers.registry import ROUTERS
+def list_routers(router: str | None) -> str | None:
+    """Print all routers if that is asked for, whatever else is missing."""
+    if router is not None and router.casefold() == "list":
+        from riskroute.routers.registry import NAMES
 
-        for listed, one in ROUTERS.items():
-            say(f"{listed:24} {(one.__doc__ or '').splitlines()[0]}")
-        raise typer.Exit
-    return name
+        _print_routers(NAMES)
+    return router
+
+
+def list_judged_routers(router: list[str] | None) -> list[str] | None:
+    """Print all routers that a backtest plays, if that is asked for."""
+    if any(one.casefold() == "list" for one in router or ()):
+        from riskroute.experiments.backtest.backtest import NAMES
+
+        _print_routers(NAMES)
+    return router
+
+
+def _print_routers(names: Sequence[str]) -> None:
+    from riskroute.cli.output import say
+    from riskroute.routers.registry import about_router
+    from riskroute.simulation.clairvoyant import Clairvoyant
+
+    for name in names:
+        say(f"{name:24} {about_router(name, {Clairvoyant.name: Clairvoyant})}")
+    say(f"{'FILE.py:CLASS':24} A router of your own, a subclass of riskroute.routers.Router in a file.")
+    raise typer.Exit
 
 
 def route_command(
@@ -33,7 +51,7 @@ def route_command(
         typer.Option(
             help="Which router decides, NAME or NAME:KEY=VALUE,...; --router list shows all; sweep if left out.",
             is_eager=True,
-            callback=_list_routers,
+            callback=list_routers,
         ),
     ] = None,
     symbol: Annotated[

@@ -256,7 +256,10 @@ def read_live_config(path: Path, **more: str | None) -> LiveConfig:
         return None if given is None else beside / given.expanduser()
 
     log = config.log.model_copy(update={"path": placed(config.log.path)})
-    router = config.router.model_copy(update={"state": placed(config.router.state)})
+    name = config.router.name
+    if ".py:" in name:  # the file of a router of your own
+        name = str(placed(Path(name)))
+    router = config.router.model_copy(update={"name": name, "state": placed(config.router.state)})
     return config.model_copy(update={"log": log, "router": router, "halt_file": placed(config.halt_file)})
 
 
