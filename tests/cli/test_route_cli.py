@@ -10,7 +10,6 @@ import pytest
 
 from riskroute.cli.app import run
 from riskroute.routers.dark_first import DarkFirst
-from riskroute.routers.registry import ROUTERS
 from router_books import TWO_VENUES
 
 
@@ -52,18 +51,12 @@ def test_a_router_is_given_parameters(books: Path, capsys: pytest.CaptureFixture
     assert "try in     P                    50 shares" in capsys.readouterr().out
 
 
-def test_all_routers_are_listed(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["route", "--router", "list"]) == 0
-    said = capsys.readouterr().out
-    assert [line.split()[0] for line in said.splitlines()] == list(ROUTERS)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--side", "sell", "--shares", "0"], "shares must be a positive integer, was 0"),
         (["--side", "short", "--shares", "1"], "side must be one of buy, sell, was 'short'"),
-        (["--side", "sell", "--shares", "1", "--router", "swep"], "did you mean sweep?"),
+        (["--side", "sell", "--shares", "1", "--router", "swep"], "did you mean 'sweep'?"),
         (
             ["--side", "sell", "--shares", "1", "--router", "contextual:kapa=0"],
             "parameters of contextual must be among",

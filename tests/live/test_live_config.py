@@ -86,7 +86,7 @@ def test_others_may_reach_it_if_told() -> None:
 @pytest.mark.parametrize(
     ("router", "message"),
     [
-        ({"name": "nope"}, "router must be one of sweep"),
+        ({"name": "nope"}, "unknown router 'nope'"),
         ({"name": "sweep:x=1"}, "parameters of sweep must be among"),
         ({"state": "/no/such"}, "router.state must be a readable file, was '/no/such'"),
         ({"state": __file__}, "router.state must be a JSON file"),

@@ -283,7 +283,7 @@ def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[M
         ({"side": "long"}, "side must be one of both, buy, sell, was 'long'"),
         ({"kappa": -1}, "kappa must be a number of at least 0 and of at most 1000, was -1"),
         ({"train": 0}, "train must be at least 1, since a router is chosen on the training days, was 0"),
-        ({"routers": ("contextul",)}, "(did you mean contextual?)"),
+        ({"routers": ("contextul",)}, "did you mean 'contextual'?"),
         ({"stresses": 1}, "stresses must be true or false, was int"),
         ({"surface_orders": -1}, "surface_orders must be a non-negative integer, was -1"),
         ({"market": 3}, "market must be a name or a folder, was int"),
