@@ -140,12 +140,12 @@ def test_days_keep_them_whatever_is_made_of_them(imported: tuple[Recording, Stor
         assert one.hidden_volume(0, 100.02, *window) == 100
         assert one.hidden_volume(0, 100.02, window[0] + 1, window[1]) == 60
         assert one.hidden_volume(0, 100.01, *window) == 0
-        assert one.has_hidden(0, *window)
-        assert not one.has_hidden(0, window[0] - SECOND, window[0])
-        assert not one.has_hidden(0, window[0] + 10**15, window[1] + 10**15)
+        assert one.most_hidden(0, 100.02, *window, SECOND) == 100
+        assert one.most_hidden(0, 100.02, window[0] + 1, window[1], SECOND) == 60
+        assert one.most_hidden(0, 100.02, window[0] + 10**15, window[1] + 10**15, SECOND) == 0
         assert one.trades(0, 1, *window) == replay.trades(0, 1, *window) == [(40, 100), (60, 100)]
     assert QueueReplay(replay.books, {}).hidden_volume(0, 100.02, *window) == 0
-    assert not QueueReplay(replay.books, {}).has_hidden(0, *window)
+    assert QueueReplay(replay.books, {}).most_hidden(0, 100.02, *window, SECOND) == 0
 
 
 def executed(replay: QueueReplay, second: float, plan: dict[str, Any], shares: int = 400) -> list[tuple[str, int, int]]:

@@ -159,11 +159,11 @@ def test_equal_prices_go_to_the_better_fee_then_to_the_larger_size_then_to_the_f
     assert by_size.take(100).shares.tolist() == [0, 100, 0]
 
 
-def test_a_better_displayed_price_goes_first_whatever_the_fees() -> None:
+def test_under_order_protection_a_better_displayed_price_goes_first_whatever_the_fees() -> None:
     """A fee of two cents is more than the cent between the prices."""
     prices, sizes, takers = np.array([[10.00], [10.01]]), np.full((2, 1), 100.0), np.array([0.02, 0.0])
-    protected = ConsolidatedBook(prices, sizes, takers, mid=9.99, side="buy")
-    cheaper = ConsolidatedBook(prices, sizes, takers, mid=9.99, side="buy", protect=False)
+    protected = ConsolidatedBook(prices, sizes, takers, mid=9.99, side="buy", protect=True)
+    cheaper = ConsolidatedBook(prices, sizes, takers, mid=9.99, side="buy")
     assert protected.take(100).shares.tolist() == [100, 0]
     assert cheaper.take(100).shares.tolist() == [0, 100]
     assert cheaper.take(100).cost < protected.take(100).cost
@@ -173,6 +173,39 @@ def test_beyond_the_display_prices_go_on_to_worsen() -> None:
     """Two shares a dollar off; the third and fourth trade 1 to 2 dollars off, and pay the fee."""
     book = ConsolidatedBook(np.array([[11.0]]), np.array([[2.0]]), np.array([0.1]), mid=10.0, side="buy")
     assert book.costs([1, 2, 4]).tolist() == pytest.approx([1.1, 2.2, 5.0 + 0.4])
+
+
+@pytest.mark.parametrize("depth", [1.0, 20.0])
+def test_estimated_prices_of_a_sale_stay_above_zero_and_fall(depth: float) -> None:
+    """Extrapolated in a straight line, the last shares of a sale into a thin book would cost more than their price."""
+    book = ConsolidatedBook(np.array([[10.0, 6.0]]), np.full((1, 2), depth), np.zeros(1), mid=10.0, side="sell")
+    prices = 10.0 - np.diff(book.costs(np.arange(2 * depth, 5000)))
+    assert prices[0] < 6.0
+    assert (np.diff(prices) < 0).all()
+    assert prices[-1] > 0
+
+
+def test_a_sale_mirrors_a_purchase_in_relative_prices() -> None:
+    """A purchase pays 1 + r m / n times the mid for its share m, a sale gets the mid divided by that."""
+    share = np.arange(10, 40)
+    for side, prices in (("buy", 10.0 * (1 + 0.25 * share / 10)), ("sell", 10.0 / (1 + 0.25 * share / 10))):
+        last = 12.5 if side == "buy" else 8.0
+        book = ConsolidatedBook(np.array([[last]]), np.array([[10.0]]), np.zeros(1), mid=10.0, side=side)
+        estimated = 10.0 + book.sign * np.diff(book.costs(np.arange(10, 41)))
+        assert estimated == pytest.approx(prices, abs=0.15)  # of the whole share m to m + 1, not of its beginning
+
+
+def test_estimates_never_improve_on_the_last_level_of_a_crossed_book() -> None:
+    book = ConsolidatedBook(np.array([[9.5]]), np.array([[10.0]]), np.array([0.01]), mid=10.0, side="buy")
+    assert book.beyond(100) == pytest.approx(100 * (9.5 - 10.0 + 0.01))
+
+
+@pytest.mark.parametrize("lot", [1, 5])
+def test_lots_follow_order_protection(lot: int) -> None:
+    prices, sizes, takers = np.array([[10.00], [10.01]]), np.full((2, 1), 10.0), np.array([0.02, 0.0])
+    for protect, shares in ((True, [10, 0]), (False, [0, 10])):
+        book = ConsolidatedBook(prices, sizes, takers, mid=9.99, side="buy", protect=protect)
+        assert book.take(10, lot=lot).shares.tolist() == shares
 
 
 def test_empty_books_cost_nobody_knows_what() -> None:

@@ -58,8 +58,8 @@ class Queue:
     def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
         return 0
 
-    def has_hidden(self, venue: int, begin: int, end: int) -> bool:
-        return False
+    def most_hidden(self, venue: int, price: float, begin: int, end: int, window: int) -> int:
+        return 0
 
     def outflow(self, venue: int, sign: int, time: int) -> float:
         return 1.0
@@ -86,7 +86,12 @@ def exchange(
 
 
 def play(market: Exchange, shares: int = 300, *, side: str = "sell", horizon: float = 0.0, **plan: Any) -> Executed:
-    context = Context("a", side, shares, market.venue_books(SECOND), market.pools, horizon=horizon, time=SECOND)
+    context = Context(
+        *("a", side, shares, market.venue_books(SECOND), market.pools),
+        horizon=horizon,
+        time=SECOND,
+        protection="reg-nms",
+    )
     done = execute_plan(market, 0, context, Plan("a", **plan).checked(context))
     assert done.filled == shares
     return done
@@ -133,7 +138,9 @@ def test_more_than_the_display_is_charged_an_estimate_and_said() -> None:
     beyond = done.fills[-1]
     assert beyond.estimated
     assert beyond.price < 9.98
-    assert beyond.price == pytest.approx(10.01 - 0.03 * (1100**2 - 1050**2) / (2 * 1050) / 50 - 0.003)
+    share = np.linspace(1050, 1100, 100_001)
+    assert beyond.price == pytest.approx((10.01 / (1 + 0.03 / 9.98 * share / 1050)).mean(), abs=1e-9)
+    assert beyond.fee == 0.003
 
 
 def test_an_order_with_time_waits_for_new_books_instead() -> None:
@@ -142,7 +149,7 @@ def test_an_order_with_time_waits_for_new_books_instead() -> None:
     done = play(market, 1100, horizon=60.0)
     assert done.estimated == 0
     assert traded(done)[-1] == ("sweep", "A", 50, 10.0)
-    assert done.fills[-1].time == 61 * SECOND
+    assert done.fills[-1].time == 30 * SECOND + MILLISECOND  # it looks again every second
 
 
 def test_a_better_quote_elsewhere_is_not_traded_through() -> None:
@@ -272,7 +279,7 @@ def test_every_share_ends_up_somewhere(
     scale = min(1.0, shares / max(sum(parts), 1))
     p, q, rests, posts, takes = (int(part * scale) for part in parts)
     market = exchange(pools=(PoolModel("P", 0.6), PoolModel("Q", 0.2)), queue=Queue(40))
-    plan: dict[str, Any] = {"dark": {"P": p, "Q": q}, "dark_rest": {"P": rests}, "limit": {"B": posts}}
+    plan: dict[str, Any] = {"dark": {"P": p, "Q": q}, "dark_rest": {"P": rests}, "limit": {"A": posts}}
     done = play(market, shares, side=side, horizon=horizon, take={"A": takes}, rest=rest, **plan, **turns)
     for child in done.children:
         fills = [fill for fill in done.fills if fill.child == child.child]
@@ -291,7 +298,7 @@ def test_less_than_a_lot_elsewhere_is_no_protected_quote() -> None:
     """Fifty shares left at the better price hold a child back that counts single shares, not one that counts lots."""
     market = exchange()
     for lot, prevented in ((1, 100), (100, 0)):
-        context = Context("a", "sell", 300, market.venue_books(SECOND), lot=lot, time=SECOND)
+        context = Context("a", "sell", 300, market.venue_books(SECOND), lot=lot, time=SECOND, protection="reg-nms")
         done = execute_plan(market, 0, context, Plan("a", take={"A": 100, "B": 200}).checked(context))
         assert done.prevented == prevented
         assert done.filled == 300

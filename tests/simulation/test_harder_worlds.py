@@ -49,7 +49,12 @@ def exchange(*, leak: float = 0.0, faded: list[float] | None = None, presence: f
 
 
 def play(market: Exchange, shares: int = 300, *, side: str = "sell", horizon: float = 0.0, **plan: Any) -> Executed:
-    context = Context("a", side, shares, market.venue_books(SECOND), market.pools, horizon=horizon, time=SECOND)
+    context = Context(
+        *("a", side, shares, market.venue_books(SECOND), market.pools),
+        horizon=horizon,
+        time=SECOND,
+        protection="reg-nms",
+    )
     done = execute_plan(market, 0, context, Plan("a", **plan).checked(context))
     assert done.filled == shares
     return done

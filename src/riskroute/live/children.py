@@ -74,6 +74,7 @@ def context_of(order: ParentOrder, now: int) -> Context:
             "tick": order.tick / NANO,
             "features": order.features,
             "symbol": order.symbol,
+            "protection": "reg-nms",  # venues say nothing of it yet, and better prices first is safe everywhere
         },
     )
 

@@ -165,19 +165,23 @@ class QueueReplay:
 
     def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
         """Shares of orders never displayed that traded at a price, from one time to before another."""
-        if not self.has_hidden(venue, begin, end):
+        if venue not in self.hidden:
             return 0
         stamps, _, prices, sizes = self.hidden[venue]
         some = slice(*np.searchsorted(stamps, (begin, end)))
         return int(sizes[some][prices[some] == round(price * PRICE_UNITS)].sum())
 
-    def has_hidden(self, venue: int, begin: int, end: int) -> bool:
-        """Whether orders never displayed traded at a venue, from one time to before another."""
+    def most_hidden(self, venue: int, price: float, begin: int, end: int, window: int) -> int:
+        """Largest `hidden_volume` of a window of so many nanoseconds that starts between two times."""
         if venue not in self.hidden:
-            return False
-        stamps = self.hidden[venue][0]
-        first = stamps.searchsorted(begin)
-        return bool(first < len(stamps) and stamps[first] < end)
+            return 0
+        stamps, _, prices, sizes = self.hidden[venue]
+        some = slice(*np.searchsorted(stamps, (begin, end + window)))
+        at = prices[some] == round(price * PRICE_UNITS)
+        times, shares = stamps[some][at], np.concatenate(([0], np.cumsum(sizes[some][at])))
+        starts = np.minimum(times, end)  # a window gains nothing by starting between two trades
+        firsts, lasts = np.searchsorted(times, starts), np.searchsorted(times, starts + window)
+        return int((shares[lasts] - shares[firsts]).max(initial=0))
 
     def _traded_between(self, key: tuple[int, int], begin: int, end: int) -> int:
         flow = self.flows[key]

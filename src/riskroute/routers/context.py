@@ -14,10 +14,12 @@ from riskroute.cached import cached
 from riskroute.errors import DataError, InputError, shown
 from riskroute.names import LONGEST_VENUE, SIDES, as_name
 from riskroute.routing.consolidated import ConsolidatedBook, side_sign, sweep_cost
-from riskroute.validation import exact_array, instance_of, list_of, real_number, whole_number
+from riskroute.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
 
 LARGEST_FEE = 10.0
 """A fee above this, in dollars per share, is taken for a mistake of units."""
+
+PROTECTIONS = ("none", "reg-nms")  # order protection: none, or that of US equities (Regulation NMS, Rule 611)
 
 LARGEST_PRICE = 1e7
 """A price above this, in dollars, is taken for one in other units, or for a marker of no price."""
@@ -156,6 +158,9 @@ class Context:
         What else is known at the arrival, by name.
     symbol : str
         What is traded; routers that learn tell symbols apart by it.
+    protection : str
+        Order protection of the market. ``reg-nms``: venues reject shares that would trade at a worse price than another
+        venue displays, so better prices are taken first, whatever the fees. ``none``: the cheapest shares after fees.
 
     Examples
     --------
@@ -177,6 +182,7 @@ class Context:
     tick: float = 0.01
     features: Mapping[str, float] = field(default_factory=dict)
     symbol: str = ""
+    protection: str = PROTECTIONS[0]
 
     def __post_init__(self) -> None:
         instance_of("order", self.order, str, "a text")
@@ -191,6 +197,12 @@ class Context:
         whole_number("lot", self.lot, maximum=10**9)
         real_number("horizon", self.horizon, minimum=0)
         real_number("tick", self.tick, above=0)
+        one_of("protection", self.protection, PROTECTIONS)
+
+    @property
+    def protected(self) -> bool:
+        """Whether order protection applies."""
+        return self.protection != PROTECTIONS[0]
 
     @property
     def sign(self) -> int:
@@ -212,14 +224,16 @@ class Context:
         """Dollars that taking the whole order from the displayed books costs, fees included."""
         prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
         mid = real_number("mid", self.mid)
-        return sweep_cost(prices, sizes, self.books.takers, sign=self.sign, mid=mid, shares=self.shares)
+        return sweep_cost(
+            prices, sizes, self.books.takers, sign=self.sign, mid=mid, shares=self.shares, protect=self.protected
+        )
 
-    def consolidated(self, *, fees: bool = True, protect: bool = True) -> ConsolidatedBook:
-        """Return the levels to take from, the cheapest first, by price and fee; by price alone without ``fees``."""
+    def consolidated(self, *, fees: bool = True) -> ConsolidatedBook:
+        """Return the levels to take from, in the order in which they are taken; by price alone without ``fees``."""
         prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
         takers = self.books.takers if fees else np.zeros(len(self.books.venues))
         mid = real_number("mid", self.mid)
-        return ConsolidatedBook.of_checked(prices, sizes, takers, mid=mid, sign=self.sign, protect=protect)
+        return ConsolidatedBook.of_checked(prices, sizes, takers, mid=mid, sign=self.sign, protect=self.protected)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, which `read_context` turns back into the same context."""
@@ -243,7 +257,7 @@ def _pairs(prices: Vector, sizes: Vector) -> list[list[float]]:
     return [[float(p), float(s)] for p, s in zip(prices, sizes, strict=True) if s > 0 and np.isfinite(p)]
 
 
-_ORDER_FIELDS = ("order", "side", "shares", "lot", "horizon", "time", "symbol")
+_ORDER_FIELDS = ("order", "side", "shares", "lot", "horizon", "time", "symbol", "protection")
 _FIELDS = ("venues", "pools", "tick", "features", *_ORDER_FIELDS)
 _VENUE_FIELDS = ("bids", "asks", "taker", "maker", "age_ns")
 

@@ -41,14 +41,11 @@ class Decision:
         }
 
 
-def price_plan(context: Context, plan: Plan, *, protected: bool = False) -> Decision:
+def price_plan(context: Context, plan: Plan) -> Decision:
     """Return a plan with what it costs on the displayed books.
 
-    Parameters
-    ----------
-    protected : bool
-        Whether venues reject shares that would trade through a better quote elsewhere, unless the plan allows it;
-        otherwise every child takes what its limit allows.
+    Where order protection applies, venues reject shares that would trade through a better quote elsewhere, unless the
+    plan allows it; otherwise every child takes what its limit allows.
 
     Examples
     --------
@@ -62,23 +59,23 @@ def price_plan(context: Context, plan: Plan, *, protected: bool = False) -> Deci
     """
     instance_of("context", context, Context, "a Context")
     instance_of("plan", plan, Plan, "a Plan").checked(context)
-    cost = displayed_cost(context, plan, protected=protected)
+    cost = displayed_cost(context, plan)
     money = context.mid * context.shares
     return Decision(context, plan, cost, money + context.sign * cost)
 
 
-def displayed_cost(context: Context, plan: Plan, *, protected: bool) -> float:
+def displayed_cost(context: Context, plan: Plan) -> float:
     """Return the cost of `price_plan` for a plan that was checked."""
     plain = not plan.take and not plan.rest.startswith("venue:")
-    return float(context.displayed.costs(context.shares)) if plain else _taking_cost(context, plan, protected)
+    return float(context.displayed.costs(context.shares)) if plain else _taking_cost(context, plan)
 
 
-def _taking_cost(context: Context, plan: Plan, protected: bool) -> float:
+def _taking_cost(context: Context, plan: Plan) -> float:
     """Return the cost of the shares that a plan takes at the venues it names, and of the others as ``rest`` says."""
     book, left, cost = context.displayed, context.shares, 0.0
     signed, rows = (context.sign * book.prices).tolist(), book.sizes.tolist()
     tops = [(prices[0], sizes[0]) for prices, sizes in zip(signed, rows, strict=True)]
-    held = protected and not plan.trade_through
+    held = context.protected and not plan.trade_through
     for name, shares in plan.take.items():
         venue = context.books.venues.index(name)
         worst = context.sign * plan.take_limits[name] if name in plan.take_limits else np.inf
@@ -98,14 +95,15 @@ def _taking_cost(context: Context, plan: Plan, protected: bool) -> float:
     if rule == "venue":
         one = slice(venue := context.books.venues.index(at), venue + 1)
         alone = ConsolidatedBook(book.prices[one], sizes[one], book.takers[one], mid=context.mid, side=context.side)
-        further = book.costs(book.depth + left) - book.costs(book.depth)
-        return cost + float(alone.costs(left) if alone.depth else further)
-    rest = ConsolidatedBook(book.prices, sizes, book.takers, mid=context.mid, side=context.side)
+        beyond = max(left - alone.depth, 0)
+        cost += float(alone.costs(left - beyond))
+        return cost + (book.beyond(beyond) if beyond else 0.0)
+    rest = ConsolidatedBook(
+        book.prices, sizes, book.takers, mid=context.mid, side=context.side, protect=context.protected
+    )
     beyond = max(left - rest.depth, 0)
     cost += float(rest.costs(left - beyond))
-    if beyond:
-        cost += float(book.costs(book.depth + beyond) - book.costs(book.depth))
-    return cost
+    return cost + (book.beyond(beyond) if beyond else 0.0)
 
 
 def _protected_quote(context: Context, plan: Plan, name: str, tops: list[tuple[float, float]]) -> float:

@@ -75,7 +75,9 @@ class Hidden(Router):
         for v, venue in enumerate(context.books.venues):
             if sizes[v, 0] > 0:
                 counted[v, 0] += np.floor(self.eta * self.reserves.get(venue, {}).get(side, 0.0))
-        book = ConsolidatedBook(prices, counted, context.books.takers, mid=context.mid, side=context.side)
+        book = ConsolidatedBook(
+            prices, counted, context.books.takers, mid=context.mid, side=context.side, protect=context.protected
+        )
         return taking_plan(context, book.take(context.shares, lot=context.lot))
 
     def see(self, public: Public) -> None:

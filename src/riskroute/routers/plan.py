@@ -116,6 +116,8 @@ class Plan:
         rule, _, venue = instance_of("rest", self.rest, str, f"one of {', '.join(RESTS)}").partition(":")
         if rule in ("venue", "post"):
             one_of("venue of rest", venue, venues)
+            if rule == "post" and self.limit.get(venue):
+                raise InputError(f"a plan posts at a venue once: move {venue} out of limit, or use another rest")
         else:
             one_of("rest", self.rest, RESTS)
         true_or_false("trade_through", self.trade_through)

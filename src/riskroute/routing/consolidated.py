@@ -63,8 +63,8 @@ class ConsolidatedBook:
     side : str
         ``buy`` or ``sell``.
     protect : bool
-        Whether a better displayed price is always taken first, whatever the fees. Fees that differ by less than a tick
-        never make a difference here. Without, levels are taken by their price after fees.
+        Whether order protection applies (US equities, Rule 611): a better displayed price is taken first, whatever the
+        fees, which only break ties. Without it, levels are taken by their price after fees: the cheapest split.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class ConsolidatedBook:
     """
 
     def __init__(
-        self, prices: Matrix, sizes: Matrix, takers: Vector, *, mid: float, side: str, protect: bool = True
+        self, prices: Matrix, sizes: Matrix, takers: Vector, *, mid: float, side: str, protect: bool = False
     ) -> None:
         prices = np.ascontiguousarray(exact_array("prices", prices, np.float64, (None, None)))
         sizes = np.ascontiguousarray(exact_array("sizes", sizes, np.float64, prices.shape))
@@ -92,7 +92,7 @@ class ConsolidatedBook:
 
     @classmethod
     def of_checked(
-        cls, prices: Matrix, sizes: Matrix, takers: Vector, *, mid: float, sign: int, protect: bool = True
+        cls, prices: Matrix, sizes: Matrix, takers: Vector, *, mid: float, sign: int, protect: bool = False
     ) -> ConsolidatedBook:
         """Make a book of contiguous arrays of the right types and shapes, and of the sign of a side."""
         made = cls.__new__(cls)
@@ -100,7 +100,7 @@ class ConsolidatedBook:
         return made
 
     def _merge(self, prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, protect: bool) -> None:
-        self.prices, self.takers, self.sign, self.mid = prices, takers, sign, mid
+        self.prices, self.takers, self.sign, self.mid, self.protect = prices, takers, sign, mid, protect
         self.sizes: Matrix
         wrong, self.sizes, self._venues, self._levels, ends, totals, each = _consolidated(
             prices, sizes, takers, sign, mid, protect
@@ -118,13 +118,30 @@ class ConsolidatedBook:
     def costs(self, shares: Any) -> Floats:
         """Cost in dollars of taking each of several numbers of shares, any shape: the function C(n).
 
-        Beyond the displayed depth prices go on to worsen in proportion to the shares taken, as if the books went on as
-        they are: share ``m`` of a depth of ``n`` whose last level is ``d`` off the mid trades ``d * m / n`` off. NaN
-        where nothing is displayed at all.
+        Beyond the displayed depth the cost is an estimate that extrapolates the books. With a depth of ``n`` and a last
+        level ``d`` worse than the mid, share ``m > n`` of a purchase trades at ``mid + d m / n``; that of a sale at
+        ``mid / (1 + r m / n)`` with ``r = d / (mid - d)``, the mirror image in relative prices, which stays above zero.
+        No estimate is better than the last level. NaN where nothing is displayed at all.
         """
         wanted = np.asarray(shares, dtype=np.float64)
-        last = float(self.takers[self._venues[-1]]) if len(self._venues) else 0.0
-        return np.asarray(_displayed_costs(wanted.ravel(), *self._steps, last).reshape(wanted.shape))
+        found = _displayed_costs(wanted.ravel(), *self._steps, self.last_taker, self.sign, self.mid)
+        return np.asarray(found.reshape(wanted.shape))
+
+    def beyond(self, shares: int) -> float:
+        """Return the estimated cost in dollars of so many shares beyond the displayed depth; see `costs`.
+
+        Examples
+        --------
+        >>> book = ConsolidatedBook(np.array([[9.0]]), np.array([[10.0]]), np.zeros(1), mid=10.0, side="sell")
+        >>> 10 < book.beyond(10) < 100 == 10 * book.mid  # worse than the last level, but the price stays above zero
+        True
+        """
+        return float(self.costs(self.depth + shares) - self.costs(self.depth))
+
+    @property
+    def last_taker(self) -> float:
+        """The fee of the level that is taken last; 0 where nothing is displayed."""
+        return float(self.takers[self._venues[-1]]) if len(self._venues) else 0.0
 
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> Taken:
         """Take ``shares`` at the least displayed cost, or all that is displayed if that is less.
@@ -142,7 +159,7 @@ class ConsolidatedBook:
             chosen = self._by_tables(wanted, lot, exact_array("minimums", minimums, np.int64, (len(self.takers),)))
         elif lot > 1:
             signed = self.sign * self.prices
-            chosen = _take_lots(signed, self.sizes, self.takers, wanted, lot)
+            chosen = _take_lots(signed, self.sizes, self.takers, wanted, lot, self.protect)
         else:
             chosen = _take_levels(self.sizes, self._venues, self._levels, wanted)
         limits, cost = _walked(self.prices, self.sizes, self.takers, chosen, self.sign, self.mid)
@@ -173,7 +190,9 @@ def _refusal(wrong: int, prices: Matrix) -> InputError:
     return InputError(f"prices of a venue must be its best level first, was {prices[wrong].tolist()}")
 
 
-def sweep_cost(prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: int) -> float:
+def sweep_cost(
+    prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: int, protect: bool = False
+) -> float:
     """Cost in dollars of taking a number of shares, as `ConsolidatedBook.costs` has it, in one step.
 
     Arrays are contiguous, of the right types and shapes, and ``sign`` is that of a side.
@@ -184,7 +203,7 @@ def sweep_cost(prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid:
     >>> round(sweep_cost(prices, sizes, np.array([0.003, -0.002]), sign=-1, mid=10.01, shares=250), 9)
     2.75
     """
-    wrong, cost = _sweep_cost(prices, sizes, takers, sign, mid, float(shares))
+    wrong, cost = _sweep_cost(prices, sizes, takers, sign, mid, float(shares), protect)
     if wrong != _RIGHT:
         raise _refusal(wrong, prices)
     return float(cost)
@@ -192,13 +211,13 @@ def sweep_cost(prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid:
 
 @njit(cache=True)
 def _sweep_cost(
-    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, shares: float
+    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, shares: float, protect: bool
 ) -> tuple[int, float]:
-    wrong, _, venues, _, ends, totals, each = _consolidated(prices, sizes, takers, sign, mid, True)
+    wrong, _, venues, _, ends, totals, each = _consolidated(prices, sizes, takers, sign, mid, protect)
     if wrong != _RIGHT:
         return wrong, np.nan
     taker = takers[venues[-1]] if len(venues) else 0.0
-    return wrong, _displayed_costs(np.array([shares]), ends, totals, each, taker)[0]
+    return wrong, _displayed_costs(np.array([shares]), ends, totals, each, taker, sign, mid)[0]
 
 
 @njit(cache=True)
@@ -237,7 +256,9 @@ def _consolidated(
 
 
 @njit(cache=True)
-def _displayed_costs(wanted: Floats, ends: Floats, totals: Floats, each: Floats, taker: float) -> Floats:
+def _displayed_costs(
+    wanted: Floats, ends: Floats, totals: Floats, each: Floats, taker: float, sign: int, mid: float
+) -> Floats:
     """Cost of each of several numbers of shares, ``taker`` being the fee on the last level."""
     count = len(each)
     costs = np.empty(len(wanted))
@@ -248,13 +269,25 @@ def _displayed_costs(wanted: Floats, ends: Floats, totals: Floats, each: Floats,
         elif np.isnan(n):
             costs[i] = n
         elif n > ends[-1]:
-            beyond = (each[-1] - taker) * (n * n - ends[-1] * ends[-1]) / (2 * ends[-1]) + taker * (n - ends[-1])
-            costs[i] = totals[-1] + beyond
+            costs[i] = totals[-1] + _beyond_cost(n - ends[-1], ends[-1], each[-1], taker, sign, mid)
         else:
             k = min(max(np.searchsorted(ends, n, side="right") - 1, 0), count - 1)
             slope = (totals[k + 1] - totals[k]) / (ends[k + 1] - ends[k])
             costs[i] = slope * (max(n, 0.0) - ends[k]) + totals[k]
     return costs
+
+
+@njit(cache=True)
+def _beyond_cost(shares: float, depth: float, last: float, taker: float, sign: int, mid: float) -> float:
+    """Cost of shares beyond a depth whose last level costs ``last`` a share, ``taker`` of it the fee."""
+    distance = last - taker
+    if distance <= 0:  # books crossed at all their levels: prices do not improve further
+        return shares * last
+    if sign > 0:
+        return shares * last + distance * shares * shares / (2 * depth)
+    ratio = distance / (mid - distance)
+    proceeds = mid * depth / ratio * np.log1p(ratio * shares / (depth * (1 + ratio)))
+    return shares * (mid + taker) - proceeds
 
 
 @njit(cache=True)
@@ -318,8 +351,11 @@ def _next_cost(signed: Matrix, sizes: Matrix, venue: int, level: int, used: floa
 
 
 @njit(cache=True)
-def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: int) -> Units:
-    """One lot after the other where it costs least; what is less than a lot, or finds no whole lot, likewise."""
+def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: int, protect: bool) -> Units:
+    """One lot after the other where it costs least; what is less than a lot, or finds no whole lot, likewise.
+
+    With ``protect``, the least is that of the prices, and fees break ties.
+    """
     venues = len(takers)
     chosen = np.zeros(venues, dtype=np.int64)
     level = np.zeros(venues, dtype=np.int64)
@@ -328,11 +364,13 @@ def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: 
     size = lot
     while left > 0:
         size = min(size, left)
-        best, least = -1, np.inf
+        best, least, tie = -1, np.inf, np.inf
         for v in range(venues):
-            cost = _next_cost(signed, sizes, v, level[v], used[v], size) + takers[v] * size
-            if cost < least:
-                best, least = v, cost
+            gross = _next_cost(signed, sizes, v, level[v], used[v], size)
+            net = gross + takers[v] * size
+            major, minor = (gross, net) if protect else (net, gross)
+            if major < least or (major == least and major < np.inf and minor < tie):
+                best, least, tie = v, major, minor
         if best < 0:  # no venue has so many left
             size -= 1
             if size == 0:

@@ -18,7 +18,7 @@ from riskroute.errors import InputError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.names import SIDES
-from riskroute.routers.context import Context
+from riskroute.routers.context import PROTECTIONS, Context
 from riskroute.routers.decision import displayed_cost
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
@@ -114,6 +114,8 @@ class TradingDay:
         What becomes of limit orders; none can be posted if None.
     symbol : str
         What is traded.
+    protection : str
+        Order protection, as in `riskroute.routers.Context`.
     """
 
     name: str
@@ -124,6 +126,7 @@ class TradingDay:
     pools: tuple[PoolModel, ...] = ()
     queue: LimitQueue | None = None
     symbol: str = ""
+    protection: str = PROTECTIONS[0]
 
     def dark_market(self, seed: int, leak: float = LEAK) -> DarkMarket:
         """Return what the pools hold for the orders of the day."""
@@ -239,6 +242,7 @@ def play_day(
             time=moment,
             features=exchange.outflows(moment, sign) if horizon > 0 else {},
             symbol=day.symbol,
+            protection=day.protection,
         )
         began = clock.perf_counter()
         plan = router.route(context if view is None else view(number, context))
@@ -253,7 +257,7 @@ def play_day(
             done = execute_plan(exchange, number, context, plan.checked(context))
             if greedy is not None:
                 explored = done.cost - execute_plan(there, number, context, greedy.checked(context)).cost
-            foreseen = displayed_cost(context, plan, protected=True)
+            foreseen = displayed_cost(context, plan)
         played.orders.append(PlayedOrder(number, done, foreseen, hidden, decision_us, explored))
         if router.feedback == "F3":
             shown.append((moment + int(horizon * SECOND) + PUBLIC_AFTER, context))

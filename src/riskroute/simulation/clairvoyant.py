@@ -1,29 +1,34 @@
-"""The clairvoyant: the best that could have been done with an order, knowing everything. A bound, not a router.
+"""The clairvoyant: a lower bound on the cost of an order, with perfect foresight. A bound, not a router.
 
-It knows what every pool holds, who will come to it, how every queue will move and what the books will show. All of
-that is shares at a price, so it takes the cheapest ones: from pools at the mid, now or when a counterparty comes; from
-limit orders as far as they are filled; from the displayed books now, after as long as it takes to try the pools, or at
-the horizon.
+It knows what pools hold, who will come to them, how queues will move and what the books will show, and takes the
+cheapest shares of all that any plan could get by the deadline. Where plans have alternatives that exclude each other,
+such as when to post, it is granted the better one share by share. No plan can cost less; `check_bound` in the backtest
+holds every order to that.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numba import njit
 
-from riskroute.arrays import Integers
+from riskroute.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.market.clock import SECOND
+from riskroute.market.day_books import row_at
 from riskroute.routers.context import Context, Pool
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
-from riskroute.simulation.exchange import Exchange, Executed, Fill
+from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.simulation.exchange import BEYOND, HIDDEN_WINDOW, Exchange, Executed, Fill
+from riskroute.simulation.execution import REFILL
 
 
 class Oracle(Router, ABC):
-    """A router of class F4: it is given the exchange itself, and says what became of an order."""
+    """A router of class F4: it is given the exchange itself, and returns the fills of an order."""
 
     feedback: ClassVar[str] = "F4"
 
@@ -36,144 +41,274 @@ class Oracle(Router, ABC):
 
 
 class _Offer(NamedTuple):
-    """Shares that can be had at a price, and what each costs against the arrival mid, fees included."""
+    """Shares available at a price, and the cost of each against the arrival mid, fees included."""
 
     cost: float
     shares: int
     fill: Fill
 
 
-class Clairvoyant(Oracle):
-    """Take the cheapest shares of all that will be on offer until the horizon.
+class _Times(NamedTuple):
+    """When plans can act, UTC nanoseconds: try pools, take or post for the second time, and when they must be done."""
 
-    Only shares that will be filled rest in a pool or wait in a queue, so that none is missing elsewhere. What a venue
-    displays at one price now and a little later is one offer, the larger of the two; at the horizon it is a second one
-    if its book has changed since.
+    tries: list[int]
+    again: list[int]
+    end: int
+    deadline: int
+
+
+class Clairvoyant(Oracle):
+    """Take the cheapest shares of all that will be on offer until the deadline.
+
+    A snapshot's shares at a price are on offer once, and all snapshots of a second together offer as many at a price as
+    the largest of them: what an order has taken is not there again in the same snapshot, nor within a second.
     """
 
     name: ClassVar[str] = "clairvoyant"
 
     def execute(self, exchange: Exchange, number: int, context: Context) -> Executed:
-        offers = sorted(self._offers(exchange, number, context), key=lambda offer: offer.cost)
-        done, left = Executed(context), context.shares
+        times = _times(exchange, context)
+        offers = _displayed(exchange, number, context, times)
+        offers += _posted(exchange, context, times)
+        offers += _dark(exchange, number, context, times)
+        offers.sort(key=lambda offer: offer.cost)
+        beyond, book, when = _estimated(exchange, number, context, times, offers)
+        done, left = Executed(context), context.shares - beyond
         for offer in offers:
             if left == 0:
                 break
             taken = min(left, offer.shares)
-            self._fill(done, offer.fill._replace(child=len(done.children), shares=taken))
+            _fill(done, offer.fill._replace(child=len(done.children), shares=taken))
             left -= taken
-        if left:  # more than is displayed: as the books go on
-            book = context.displayed
-            each = float(book.costs(book.depth + left) - book.costs(book.depth)) / left
-            price = context.mid + context.sign * each
-            fill = Fill(len(done.children), "sweep", "beyond", context.time, left, price, 0.0, estimated=True)
-            self._fill(done, fill)
-        for fill in done.fills:
-            if fill.kind in ("dark", "dark_rest"):
-                exchange.note_dark_fill(fill.place, fill.time)
+        if beyond:
+            price = context.mid + context.sign * (book.beyond(beyond) / beyond - book.last_taker)
+            fill = Fill(len(done.children), "sweep", BEYOND, when, beyond, price, book.last_taker, estimated=True)
+            _fill(done, fill)
         return done
 
-    @staticmethod
-    def _fill(done: Executed, fill: Fill) -> None:
-        done.fills.append(fill)
-        fee = fill.fee * fill.shares
-        report = ChildReport(
-            fill.child,
-            fill.kind,
-            fill.place,
-            fill.shares,
-            fill.shares,
-            fill.price,
-            fee,
-            fill.time,
-            fill.time,
-            fill.time,
+
+def _times(exchange: Exchange, context: Context) -> _Times:
+    lit, dark = (int(seconds * SECOND) for seconds in (exchange.latency.lit, exchange.latency.dark))
+    tries = [context.time + pools * dark for pools in range(len(context.pools) + 1)]
+    again = sorted({start + ways * lit for start in tries for ways in (1, 2)})
+    end = context.time + int(context.horizon * SECOND)
+    return _Times(tries, again, end, max(end, again[-1]))
+
+
+def _fill(done: Executed, fill: Fill) -> None:
+    done.fills.append(fill)
+    fee = fill.fee * fill.shares
+    done.children.append(
+        ChildReport(
+            *(fill.child, fill.kind, fill.place, fill.shares, fill.shares, fill.price, fee, fill.time),
+            *(fill.time, fill.time),
         )
-        done.children.append(report)
+    )
 
-    def _offers(self, exchange: Exchange, number: int, context: Context) -> list[_Offer]:
-        end = context.time + int(context.horizon * SECOND)
-        lit = int(exchange.latency.lit * SECOND)
-        detours = self._detours(exchange, context)
-        now = context.time + lit
-        soon = sorted({context.time + detour + ways * lit for detour in detours for ways in (1, 2)})
-        later = end > soon[-1] + SECOND
-        offers = self._displayed(exchange, context, soon if later or end <= now else [*soon, end])
-        if later:
-            offers += self._displayed(exchange, context, [end], exchange.books.as_of(soon[-1]).rows)
-        if end > now:
-            offers += self._queued(exchange, context, now, end)
-        return offers + self._dark(exchange, number, context, detours)
 
-    @staticmethod
-    def _detours(exchange: Exchange, context: Context) -> list[int]:
-        """Return the nanoseconds that pass while none, one, two .. of the pools are tried."""
-        return [pools * int(exchange.latency.dark * SECOND) for pools in range(len(context.pools) + 1)]
+def _offer(context: Context, fill: Fill) -> _Offer:
+    return _Offer(context.sign * (fill.price - context.mid) + fill.fee, fill.shares, fill)
 
-    def _offer(self, context: Context, fill: Fill) -> _Offer:
-        return _Offer(context.sign * (fill.price - context.mid) + fill.fee, fill.shares, fill)
 
-    def _displayed(
-        self, exchange: Exchange, context: Context, times: list[int], seen: Integers | None = None
-    ) -> list[_Offer]:
-        """Shares displayed at some times, at most once at a price, but for venues whose snapshot was seen already.
+def _cheapest(alternatives: Sequence[list[_Offer]]) -> list[_Offer]:
+    """Return offers whose k-th cheapest share is, for every k, that of the best of several alternatives."""
+    best: list[_Offer] = []
+    for one in alternatives:
+        mine, other = sorted(one, key=lambda offer: offer.cost), best
+        if not (mine and other):
+            best = mine or other
+            continue
+        best, i, j, left, right = [], 0, 0, mine[0].shares, other[0].shares
+        while i < len(mine) or j < len(other):
+            theirs = i == len(mine) or (j < len(other) and other[j].cost < mine[i].cost)
+            chosen = other[j] if theirs else mine[i]
+            step = min(shares for shares, there in ((left, i < len(mine)), (right, j < len(other))) if there)
+            best.append(chosen._replace(shares=step))
+            left, right = left - step, right - step
+            if i < len(mine) and left == 0:
+                i += 1
+                left = mine[i].shares if i < len(mine) else 0
+            if j < len(other) and right == 0:
+                j += 1
+                right = other[j].shares if j < len(other) else 0
+    return best
 
-        The hidden shares that an order is taken to meet there come on top, once.
-        """
-        most: dict[tuple[int, float], tuple[int, int]] = {}
-        hidden: dict[tuple[int, float], int] = {}
-        before = np.full(len(exchange.books.venues), -1)
-        for time in times:
-            books = exchange.books.as_of(time)
-            prices, sizes = (books.ask_px, books.ask_sz) if context.sign > 0 else (books.bid_px, books.bid_sz)
-            if seen is not None:
-                sizes[books.rows == seen] = 0.0
-            meets = [exchange.meets_hidden(v, time) for v in range(len(before))]
-            known, before = books.rows == before, books.rows
-            for v in np.flatnonzero(~known | meets).tolist():
-                for level in np.flatnonzero(sizes[v] >= 1).tolist():
-                    place, size = (v, float(prices[v, level])), int(sizes[v, level])
-                    if size > most.get(place, (0, 0))[0]:
-                        most[place] = (size, time)
-                    if meets[v]:
-                        hidden[place] = max(exchange.hidden_shares(*place, time), hidden.get(place, 0))
-        names, fees = exchange.books.venues, exchange.takers
-        return [
-            self._offer(
-                context, Fill(0, "take", names[v], time, size + hidden.get((v, price), 0), price, float(fees[v]))
-            )
-            for (v, price), (size, time) in most.items()
+
+def _displayed(exchange: Exchange, number: int, context: Context, times: _Times) -> list[_Offer]:
+    """Shares displayed from the first arrival of a child to the deadline, with the hidden ones met on the way."""
+    books, begin = exchange.books, times.again[0]
+    faded = np.ones(len(books.venues)) if exchange.faded is None else exchange.faded[number]
+    prices, sizes = (books.ask_px, books.ask_sz) if context.sign > 0 else (books.bid_px, books.bid_sz)
+    levels = _visible_levels(
+        *(books.offsets, books.stamps, prices, sizes, faded, books.oldest, begin, times.deadline, context.shares)
+    )
+    order = np.lexsort((levels[1], levels[0]))
+    venues, at, shares, stamps = _capacities(*(column[order] for column in levels))
+    queue, names = exchange.queue, books.venues
+    offers = []
+    for venue, price, size, time in zip(venues.tolist(), at.tolist(), shares.tolist(), stamps.tolist(), strict=True):
+        hidden = queue.most_hidden(venue, price, begin, times.deadline, HIDDEN_WINDOW) if queue else 0
+        fill = Fill(0, "take", names[venue], time, size + hidden, price, float(exchange.takers[venue]))
+        offers.append(_offer(context, fill))
+    return offers
+
+
+def _posted(exchange: Exchange, context: Context, times: _Times) -> list[_Offer]:
+    """Fills of limit orders at every venue, posted whenever that is best."""
+    offers: list[_Offer] = []
+    if (queue := exchange.queue) is None:
+        return offers
+    for venue, name in enumerate(exchange.books.venues):
+        fee, alternatives = float(exchange.makers[venue]), []
+        for begin in times.again:
+            if begin < times.end:
+                price, fills = queue.fills(venue, context.sign, begin, times.end, context.shares)
+                alternatives.append(
+                    [_offer(context, Fill(0, "limit", name, time, shares, price, fee)) for time, shares in fills]
+                )
+        offers += _cheapest(alternatives)
+    return offers
+
+
+def _dark(exchange: Exchange, number: int, context: Context, times: _Times) -> list[_Offer]:
+    """Shares that pools hold, and those that come to them; whether we were filled of late is not held against it."""
+    dark, offers = exchange.dark, []
+    if dark is None:
+        return []
+    for pool in context.pools:
+        held = {dark.hidden(number, pool.name, recent=recent) for recent in (False, True)} - {0}
+        tries = [
+            [_at_mid(exchange, context, pool, "dark", start, size)]
+            for start in times.tries[:-1]
+            for size in sorted(held)
         ]
-
-    def _queued(self, exchange: Exchange, context: Context, begin: int, end: int) -> list[_Offer]:
-        offers: list[_Offer] = []
-        if (queue := exchange.queue) is None:
-            return offers
-        for v, name in enumerate(exchange.books.venues):
-            price, fills = queue.fills(v, context.sign, begin, end, context.shares)
-            fee = float(exchange.makers[v])
-            offers += [self._offer(context, Fill(0, "limit", name, time, shares, price, fee)) for time, shares in fills]
-        return offers
-
-    def _dark(self, exchange: Exchange, number: int, context: Context, detours: list[int]) -> list[_Offer]:
-        if exchange.dark is None:
-            return []
-        offers = []
-        for pool in context.pools:
-            recent = exchange.filled_recently(pool.name, context.time)
-            if size := exchange.dark.hidden(number, pool.name, recent=recent):
-                tries = [
-                    self._at_mid(exchange, context, pool, "dark", context.time + detour, size)
-                    for detour in detours[:-1]
+        offers += _cheapest(tries)
+        came = [dark.arrivals(number, pool.name, context.horizon, recent=recent) for recent in (False, True)]
+        offers += _cheapest(
+            [
+                [
+                    _at_mid(exchange, context, pool, "dark_rest", context.time + int(seconds * SECOND), size)
+                    for seconds, size in some
                 ]
-                offers.append(min(tries, key=lambda offer: offer.cost))
-            offers += [
-                self._at_mid(exchange, context, pool, "dark_rest", context.time + int(seconds * SECOND), size)
-                for seconds, size in exchange.dark.arrivals(number, pool.name, context.horizon, recent=recent)
+                for some in (came if came[0] != came[1] else came[:1])
             ]
-        return offers
+        )
+    return offers
 
-    def _at_mid(self, exchange: Exchange, context: Context, pool: Pool, kind: str, time: int, size: int) -> _Offer:
-        mid, half = exchange.mid_and_half_spread(time, context)
-        price = mid - context.sign * pool.improvement * half
-        return self._offer(context, Fill(0, kind, pool.name, time, size, price, pool.fee))
+
+def _at_mid(exchange: Exchange, context: Context, pool: Pool, kind: str, time: int, size: int) -> _Offer:
+    mid, half = exchange.mid_and_half_spread(time, context)
+    price = mid - context.sign * pool.improvement * half
+    return _offer(context, Fill(0, kind, pool.name, time, size, price, pool.fee))
+
+
+def _estimated(
+    exchange: Exchange, number: int, context: Context, times: _Times, offers: Sequence[_Offer]
+) -> tuple[int, ConsolidatedBook, int]:
+    """Return how many shares are best charged an estimate, and the books and time that estimate them."""
+    shares = np.concatenate(([0], np.cumsum([offer.shares for offer in offers]))).astype(np.float64)
+    costs = np.concatenate(([0.0], np.cumsum([offer.shares * offer.cost for offer in offers])))
+    size, least = context.shares, max(context.shares - int(shares[-1]), 0)
+    candidates = []
+    for when in sorted({max(times.end, time) for time in times.again}):
+        book = exchange.last_book(number, context, when)
+
+        def cost(beyond: int, book: ConsolidatedBook = book) -> float:
+            return float(np.interp(size - beyond, shares, costs)) + (book.beyond(beyond) if beyond else 0.0)
+
+        low, high = least, size  # the cost is convex in the shares estimated: find where it stops falling
+        if low < high and cost(low + 1) >= cost(low):
+            high = low
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if cost(middle + 1) < cost(middle) else (low, middle)
+        candidates.append((cost(low), low, book, when))
+    return min(candidates, key=lambda one: one[0])[1:]
+
+
+@njit(cache=True)
+def _visible_levels(
+    offsets: Integers,
+    stamps: Stamps,
+    prices: Matrix,
+    sizes: Matrix,
+    faded: Floats,
+    oldest: int,
+    begin: int,
+    end: int,
+    wanted: int,
+) -> tuple[Integers, Floats, Integers, Integers, Integers, Stamps]:
+    """Levels visible between two times: venue, price, size, first and last second in which they are visible, and when.
+
+    In the order of time by venue. Levels behind so many shares as are wanted are left out: they are never needed.
+    """
+    rows = 0
+    for v in range(len(offsets) - 1):
+        first = max(row_at(stamps, offsets[v], offsets[v + 1], begin), offsets[v])
+        rows += max(row_at(stamps, offsets[v], offsets[v + 1], end) - first + 1, 0)
+    most = rows * prices.shape[1]
+    venues, at, shares = np.empty(most, dtype=np.int64), np.empty(most), np.empty(most, dtype=np.int64)
+    starts, stops = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    times = np.empty(most, dtype=np.int64)
+    count = 0
+    for v in range(len(offsets) - 1):
+        first = max(row_at(stamps, offsets[v], offsets[v + 1], begin), offsets[v])
+        last = row_at(stamps, offsets[v], offsets[v + 1], end)
+        for row in range(first, last + 1):
+            until = min(stamps[row] + oldest, end)
+            if row + 1 < offsets[v + 1]:
+                until = min(until, stamps[row + 1] - 1)
+            since = max(stamps[row], begin)
+            if until < since:
+                continue
+            total = 0
+            for level in range(prices.shape[1]):
+                there = int(sizes[row, level] * faded[v])
+                if there < 1 or np.isnan(prices[row, level]):
+                    continue
+                venues[count], at[count], shares[count], times[count] = v, prices[row, level], there, since
+                starts[count], stops[count] = (since - begin) // REFILL, (until - begin) // REFILL
+                count += 1
+                total += there
+                if total >= wanted:
+                    break
+    return venues[:count], at[:count], shares[:count], starts[:count], stops[:count], times[:count]
+
+
+@njit(cache=True)
+def _capacities(
+    venues: Integers, prices: Floats, sizes: Integers, starts: Integers, stops: Integers, times: Stamps
+) -> tuple[Integers, Floats, Integers, Stamps]:
+    """Venue, price, shares on offer in all, and when first; levels of one venue and price follow each other in time.
+
+    A level offers its size once, and a second no more than the largest size visible in it. Seconds and snapshots follow
+    each other, so that filling the earliest second first is a maximum flow.
+    """
+    groups = 0
+    for k in range(len(venues)):
+        if k == 0 or venues[k] != venues[k - 1] or prices[k] != prices[k - 1]:
+            groups += 1
+    found_venues, found_prices = np.empty(groups, dtype=np.int64), np.empty(groups)
+    found_sizes, found_times = np.zeros(groups, dtype=np.int64), np.empty(groups, dtype=np.int64)
+    room = np.zeros(stops.max() + 1 if len(stops) else 0, dtype=np.int64)
+    group, k = -1, 0
+    while k < len(venues):
+        group += 1
+        last = k
+        while last < len(venues) and venues[last] == venues[k] and prices[last] == prices[k]:
+            for second in range(starts[last], stops[last] + 1):
+                room[second] = max(room[second], sizes[last])
+            last += 1
+        found_venues[group], found_prices[group], found_times[group] = venues[k], prices[k], times[k]
+        for one in range(k, last):
+            left = sizes[one]
+            for second in range(starts[one], stops[one] + 1):
+                taken = min(left, room[second])
+                room[second] -= taken
+                left -= taken
+                found_sizes[group] += taken
+        for one in range(k, last):
+            for second in range(starts[one], stops[one] + 1):
+                room[second] = 0
+        k = last
+    return found_venues, found_prices, found_sizes, found_times

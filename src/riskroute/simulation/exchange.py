@@ -9,17 +9,21 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from riskroute.arrays import Matrix, Vector
+from riskroute.arrays import Integers, Matrix, Vector
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool, VenueBooks
 from riskroute.routers.report import ChildReport, Report
+from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.dark_market import DarkMarket
 from riskroute.validation import real_number
 
 RECENT = 60 * SECOND
 HIDDEN_WINDOW = SECOND
 """Nanoseconds in which hidden shares must have traded at a price for an order to have met them there."""
+
+BEYOND = "beyond"
+"""Place of fills beyond the displayed books: their price is an estimate."""
 
 KEPT_FILLS = 64
 """The times of so many fills are kept by pool, to tell whether there was one of late."""
@@ -71,8 +75,8 @@ class LimitQueue(Protocol):
     def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
         """Return the shares of orders never displayed that traded at a price, from one time to before another."""
 
-    def has_hidden(self, venue: int, begin: int, end: int) -> bool:
-        """Return whether orders never displayed traded at a venue, from one time to before another."""
+    def most_hidden(self, venue: int, price: float, begin: int, end: int, window: int) -> int:
+        """Return the largest `hidden_volume` of a window that starts between two times."""
 
     def outflow(self, venue: int, sign: int, time: int) -> float:
         """Return the shares a second that traded with orders of our side in the minutes before a time."""
@@ -160,6 +164,22 @@ class Exchange:
         names = self.books.venues
         return VenueBooks(names, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, self.takers, self.makers, now.ages)
 
+    def side(self, number: int, sign: int, time: int) -> tuple[Matrix, Matrix, Integers]:
+        """Return prices and sizes ``(V, L)`` that order ``number`` takes from as of a time, and the snapshots' rows."""
+        now = self.books.as_of(time)
+        prices, sizes = (now.ask_px, now.ask_sz) if sign > 0 else (now.bid_px, now.bid_sz)
+        if self.faded is not None:
+            sizes *= self.faded[number][:, None]
+        return prices, sizes, now.rows
+
+    def last_book(self, number: int, context: Context, time: int) -> ConsolidatedBook:
+        """Return the books whose extrapolation prices shares beyond them: those of a time, or of the arrival."""
+        prices, sizes, _ = self.side(number, context.sign, time)
+        book = ConsolidatedBook(
+            prices, sizes, self.takers, mid=context.mid, side=context.side, protect=context.protected
+        )
+        return book if book.depth else context.displayed
+
     def mid_and_half_spread(self, time: int, context: Context) -> tuple[float, float]:
         """Return the consolidated mid and half-spread as of a time; those of the arrival where a side is empty."""
         books = self.venue_books(time)
@@ -170,10 +190,6 @@ class Exchange:
     def hidden_shares(self, venue: int, price: float, time: int) -> int:
         """Hidden shares that an order is taken to meet at a price, at most: those that traded there right after."""
         return self.queue.hidden_volume(venue, price, time, time + HIDDEN_WINDOW) if self.queue else 0
-
-    def meets_hidden(self, venue: int, time: int) -> bool:
-        """Whether an order would meet hidden shares at any price of a venue."""
-        return self.queue is not None and self.queue.has_hidden(venue, time, time + HIDDEN_WINDOW)
 
     def outflows(self, time: int, sign: int) -> dict[str, float]:
         """Return the shares a second that traded at each venue with orders of a side before a time, as features."""

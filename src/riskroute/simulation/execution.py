@@ -1,16 +1,18 @@
-"""What becomes of a plan on the recorded market, stage by stage, on books as they stood at each time.
+"""Execute a plan on the recorded market, stage by stage, on the books as they stood at each time.
 
-1. Dark pools are tried, all at once or in turn; what they fill is known a dark latency later.
+1. Dark pools are tried, all at once or in turn; their fills are known a dark latency later.
 2. Shares to take arrive a lit latency after the decision, and walk the books of that time down to their limits.
-3. What came back is taken once more, without a limit, or posted.
+3. What came back is taken once more without a limit, or posted. Shares that are not displayed are looked for again
+   every second, as the books refill.
 4. Limit orders and shares that rest in pools wait for counterparties until the horizon.
-5. The remainder is swept then.
+5. The remainder is swept at the deadline: the horizon, or the arrival of the last child if that is later. Shares that
+   are not displayed then are charged an estimate, and counted.
 
 No snapshot is younger than the moment it is used at. Shares that the order has taken are not there a second time: not
 in the same snapshot, and not within a second. The market does not react to the order otherwise.
 
-Which hidden shares an order would have met is not known. Whoever takes more than is displayed at a price gets at most
-the hidden shares that traded there within the next second; what is hidden between bid and ask does not count.
+Which hidden shares an order would have met is not known. An order that takes more than is displayed at a price gets at
+most the hidden shares that traded there within the next second; shares hidden between bid and ask do not count.
 """
 
 from __future__ import annotations
@@ -22,22 +24,19 @@ import numpy as np
 
 from riskroute.arrays import Floats, Matrix
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import BooksNow
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routing.consolidated import ConsolidatedBook
-from riskroute.simulation.exchange import Exchange, Executed, Fill
+from riskroute.simulation.exchange import BEYOND, Exchange, Executed, Fill
 
 MILLISECOND = 1_000_000
-REFILL = SECOND
-"""For so many nanoseconds nobody replaces what the order has taken, whatever later snapshots show."""
+REFILL = SECOND  # nobody replaces what the order has taken within this time; an order that waits looks again after it
 
 FADE = SECOND
 """For so many nanoseconds the best price that we would take is gone, once others have learned of the order."""
 
-TOUCH_ROUNDS = 1000
-"""An order for the best price alone looks again so many times before it sweeps."""
+TOUCH_ROUNDS = 1000  # looks of an order for the best price alone before it sweeps
 
 
 def execute_plan(exchange: Exchange, number: int, context: Context, plan: Plan) -> Executed:
@@ -64,7 +63,9 @@ class _Execution:
         self.back = context.shares - plan.sent
         """Shares that no child holds any more."""
         self.later = 0
-        """Shares that wait for the horizon."""
+        """Shares to sweep at the deadline."""
+        self.missing = 0
+        """Shares for one venue alone that it did not display by the deadline."""
         self.sign = context.sign
         self.own: list[_Taken] = []
         self.met: dict[tuple[int, float], int] = {}
@@ -92,13 +93,16 @@ class _Execution:
         if taking:
             self._take(sent_at + self.lit, take, plan.take_limits)
         again = max(time + rounds * self.dark_way, sent_at + self.lit if taking else 0) + self.lit
+        self.deadline = max(self.end, again)
         self._rest(again)
         for venue, shares in limit.items():
             if shares:
                 self._post(venue, shares, sent_at + self.lit)
         self._wait_in_pools(resting, sent_at)
         if self.later:
-            self._sweep(max(self.end, again), self.later, last=True)
+            self.missing += self._sweep(self.deadline, self.later)
+        if self.missing:
+            self._estimate(self.missing)
         return self.done
 
     # 1. dark pools
@@ -158,32 +162,15 @@ class _Execution:
                     left -= min(size, left)
             recalled = time + int(wait * SECOND) + self.dark_way
             self._dark_child("dark_rest", pool, shares, fills, begin, fills[-1][0] if not left else recalled)
-            if left and recalled < self.end:
-                self._sweep(recalled + self.lit, left, last=False)
-            else:
-                self.later += left
+            self._sweep_again(recalled + self.lit, left)
 
     # 2. taking
 
-    def _side_displayed(self, time: int) -> tuple[Matrix, Matrix, BooksNow]:
-        """Prices and sizes of the side that the order takes from, as of a time."""
-        now: BooksNow = self.exchange.books.as_of(time)
-        prices, sizes = (now.ask_px, now.ask_sz) if self.sign > 0 else (now.bid_px, now.bid_sz)
-        if self.exchange.faded is not None:
-            sizes *= self.exchange.faded[self.number][:, None]
-        return prices, sizes, now
-
-    def _display(self, time: int) -> ConsolidatedBook:
-        """All that is displayed as of a time, what we have taken ourselves included."""
-        prices, sizes, _ = self._side_displayed(time)
-        return ConsolidatedBook(prices, sizes, self.exchange.takers, mid=self.context.mid, side=self.context.side)
-
     def _side_now(self, time: int) -> tuple[Matrix, Matrix]:
         """Prices and sizes to take from as of a time, without what we have taken ourselves."""
-        prices, sizes, now = self._side_displayed(time)
-        self.rows = now.rows
+        prices, sizes, self.rows = self.exchange.side(self.number, self.sign, time)
         for one in self.own:
-            if now.rows[one.venue] == one.row or time - one.time <= REFILL:
+            if self.rows[one.venue] == one.row or abs(time - one.time) <= REFILL:
                 at = prices[one.venue] == one.price
                 sizes[one.venue][at] = np.maximum(sizes[one.venue][at] - one.shares, 0.0)
         if any(0 < time - leak <= FADE for leak in self.leaks):
@@ -201,7 +188,7 @@ class _Execution:
                 continue
             venue = venues.index(name)
             limit = self.sign * limits[name] if name in limits else np.inf
-            protected = self._protected(signed, sizes, venue, take, venues)
+            protected = self._protected(signed, sizes, venue, take, venues) if self.context.protected else np.inf
             allowed = limit if self.plan.trade_through else min(limit, protected)
             left = self._walk("take", name, venue, shares, time, prices, sizes, allowed)
             if protected < limit:
@@ -275,53 +262,53 @@ class _Execution:
         elif rule == "touch":
             self._touch(shares, time)
         else:
-            self._sweep(time, shares, last=self.end <= time)
+            self._sweep_again(time, shares)
 
-    def _sweep(self, time: int, shares: int, *, last: bool) -> None:
-        """Take shares where they are cheapest; what is beyond the displayed size waits, or is charged an estimate."""
+    def _sweep_again(self, time: int, shares: int) -> None:
+        """Sweep from a time on, whenever the books have refilled; what is left then waits for the deadline."""
+        while shares and time < self.deadline:
+            shares = self._sweep(time, shares)
+            time += REFILL
+        self.later += shares
+
+    def _sweep(self, time: int, shares: int) -> int:
+        """Take shares where they are cheapest; return those that are not displayed."""
         prices, sizes = self._side_now(time)
+        context = self.context
         book = ConsolidatedBook(
-            prices, sizes, self.exchange.takers, mid=self.context.mid, side=self.context.side, protect=True
+            prices, sizes, self.exchange.takers, mid=context.mid, side=context.side, protect=context.protected
         )
-        taken = book.take(shares, lot=1)
+        taken, left = book.take(shares), shares
         venues = self.exchange.books.venues
         for venue in np.flatnonzero(taken.shares):
-            self._walk("sweep", venues[venue], int(venue), int(taken.shares[venue]), time, prices, sizes)
-        if taken.beyond:
-            if last:
-                self._estimate(self._display(time), taken.beyond, time)
-            else:
-                self.later += taken.beyond
+            sent = int(taken.shares[venue])
+            left -= sent - self._walk("sweep", venues[venue], int(venue), sent, time, prices, sizes)
+        return left
 
-    def _estimate(self, book: ConsolidatedBook, shares: int, time: int) -> None:
-        """Charge shares beyond the displayed size as if the books, of which we took some, went on as they are."""
-        depth = book.depth
-        more = float(book.costs(depth + shares) - book.costs(depth)) / shares
-        if not np.isfinite(more):  # nothing is displayed at all: as far off as the arrival's last level
-            known = self.context.displayed
-            more = float(known.costs(known.depth + shares) - known.costs(known.depth)) / shares
+    def _estimate(self, shares: int) -> None:
+        """Charge shares beyond the books of the deadline at an extrapolation of them."""
+        book = self.exchange.last_book(self.number, self.context, self.deadline)
+        time, fee = self.deadline, book.last_taker
+        price = self.context.mid + self.sign * (book.beyond(shares) / shares - fee)
         child = len(self.done.children)
-        price = self.context.mid + self.sign * more
-        self.done.fills.append(Fill(child, "sweep", "beyond", time, shares, price, 0.0, estimated=True))
-        self._report(child, "sweep", "beyond", shares, shares, price * shares, 0.0, time, time + self.lit, time)
+        self.done.fills.append(Fill(child, "sweep", BEYOND, time, shares, price, fee, estimated=True))
+        self._report(child, "sweep", BEYOND, shares, shares, price * shares, fee * shares, time, time + self.lit, time)
 
     def _cross(self, name: str, shares: int, time: int) -> None:
-        """Take at one venue, whatever it costs."""
+        """Take at one venue, whatever it costs, whenever its book has refilled."""
         venue = self.exchange.books.venues.index(name)
-        prices, sizes = self._side_now(time)
-        left = self._walk("sweep", name, venue, shares, time, prices, sizes)
-        if left:
-            one = slice(venue, venue + 1)
-            book = ConsolidatedBook(
-                prices[one], sizes[one], self.exchange.takers[one], mid=self.context.mid, side=self.context.side
-            )
-            self._estimate(book, left, time)
+        while shares:
+            prices, sizes = self._side_now(time)
+            shares = self._walk("sweep", name, venue, shares, time, prices, sizes)
+            if time >= self.deadline:
+                break
+            time = min(time + REFILL, self.deadline)
+        self.missing += shares
 
     def _touch(self, shares: int, time: int) -> None:
-        """Take at the best price alone, every millisecond, until all is done."""
+        """Take at the best price alone, every millisecond, until all is done or the deadline is there."""
         left, venues = shares, self.exchange.books.venues
-        for step in range(TOUCH_ROUNDS):
-            now = time + step * MILLISECOND
+        for now in range(time, min(time + TOUCH_ROUNDS * MILLISECOND, self.deadline), MILLISECOND):
             prices, sizes = self._side_now(now)
             signed = np.where(sizes >= 1, self.sign * prices, np.inf)
             best = float(signed.min())
@@ -331,8 +318,7 @@ class _Execution:
                     left -= sent - self._walk("sweep", venues[venue], int(venue), sent, now, prices, sizes, best)
             if left == 0:
                 return
-        again = time + TOUCH_ROUNDS * MILLISECOND
-        self._sweep(again, left, last=self.end <= again)
+        self._sweep_again(time + TOUCH_ROUNDS * MILLISECOND, left)
 
     # 4. waiting
 
