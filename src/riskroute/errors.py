@@ -25,6 +25,10 @@ class StateError(RiskrouteError):
     """A call came at the wrong moment, or a saved state does not fit."""
 
 
+class InvariantError(RiskrouteError):
+    """A result contradicts itself: a defect of riskroute, or of a router or gateway that it was given."""
+
+
 def shown(value: Any) -> str:
     """``value`` as Python writes it, on one line of at most 80 characters.
 

@@ -11,6 +11,7 @@ B. Fox, "Discrete optimization via marginal analysis", Management Science 13 (19
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -286,7 +287,7 @@ def _beyond_cost(shares: float, depth: float, last: float, taker: float, sign: i
     if sign > 0:
         return shares * last + distance * shares * shares / (2 * depth)
     ratio = distance / (mid - distance)
-    proceeds = mid * depth / ratio * np.log1p(ratio * shares / (depth * (1 + ratio)))
+    proceeds = mid * depth / ratio * math.log1p(ratio * shares / (depth * (1 + ratio)))
     return shares * (mid + taker) - proceeds
 
 

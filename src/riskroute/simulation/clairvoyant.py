@@ -57,6 +57,17 @@ class _Times(NamedTuple):
     deadline: int
 
 
+class _Levels(NamedTuple):
+    """Levels of books over a time: venue, price and size, the seconds they are visible in, and since when."""
+
+    venues: Integers
+    prices: Floats
+    sizes: Integers
+    starts: Integers
+    stops: Integers
+    times: Stamps
+
+
 class Clairvoyant(Oracle):
     """Take the cheapest shares of all that will be on offer until the deadline.
 
@@ -142,8 +153,7 @@ def _displayed(exchange: Exchange, number: int, context: Context, times: _Times)
     levels = _visible_levels(
         *(books.offsets, books.stamps, prices, sizes, faded, books.oldest, begin, times.deadline, context.shares)
     )
-    order = np.lexsort((levels[1], levels[0]))
-    venues, at, shares, stamps = _capacities(*(column[order] for column in levels))
+    venues, at, shares, stamps = _on_offer(levels)
     queue, names = exchange.queue, books.venues
     offers = []
     for venue, price, size, time in zip(venues.tolist(), at.tolist(), shares.tolist(), stamps.tolist(), strict=True):
@@ -158,14 +168,16 @@ def _posted(exchange: Exchange, context: Context, times: _Times) -> list[_Offer]
     offers: list[_Offer] = []
     if (queue := exchange.queue) is None:
         return offers
+    begins = [begin for begin in times.again if begin < times.end]
+    rows = [exchange.books.as_of(begin).rows.tolist() for begin in begins]
     for venue, name in enumerate(exchange.books.venues):
         fee, alternatives = float(exchange.makers[venue]), []
-        for begin in times.again:
-            if begin < times.end:
-                price, fills = queue.fills(venue, context.sign, begin, times.end, context.shares)
-                alternatives.append(
-                    [_offer(context, Fill(0, "limit", name, time, shares, price, fee)) for time, shares in fills]
-                )
+        joined = {row[venue]: begin for row, begin in zip(rows[::-1], begins[::-1], strict=True)}
+        for begin in joined.values():  # orders that join on the same snapshot fill alike: the first of them is enough
+            price, fills = queue.fills(venue, context.sign, begin, times.end, context.shares)
+            alternatives.append(
+                [_offer(context, Fill(0, "limit", name, time, shares, price, fee)) for time, shares in fills]
+            )
         offers += _cheapest(alternatives)
     return offers
 
@@ -237,10 +249,10 @@ def _visible_levels(
     begin: int,
     end: int,
     wanted: int,
-) -> tuple[Integers, Floats, Integers, Integers, Integers, Stamps]:
-    """Levels visible between two times: venue, price, size, first and last second in which they are visible, and when.
+) -> _Levels:
+    """Return the levels visible between two times, by venue in the order of time.
 
-    In the order of time by venue. Levels behind so many shares as are wanted are left out: they are never needed.
+    Levels behind so many shares as are wanted are left out: they are never needed.
     """
     rows = 0
     for v in range(len(offsets) - 1):
@@ -272,7 +284,14 @@ def _visible_levels(
                 total += there
                 if total >= wanted:
                     break
-    return venues[:count], at[:count], shares[:count], starts[:count], stops[:count], times[:count]
+    return _Levels(venues[:count], at[:count], shares[:count], starts[:count], stops[:count], times[:count])
+
+
+def _on_offer(levels: _Levels) -> tuple[Integers, Floats, Integers, Stamps]:
+    """Return venue, price, shares on offer in all, and since when, one entry per venue and price."""
+    order = np.lexsort((levels.prices, levels.venues))  # stable: in the order of time at one venue and price
+    sizes, starts, stops = levels.sizes[order], levels.starts[order], levels.stops[order]
+    return _capacities(levels.venues[order], levels.prices[order], sizes, starts, stops, levels.times[order])
 
 
 @njit(cache=True)

@@ -265,7 +265,7 @@ class _Execution:
             self._sweep_again(time, shares)
 
     def _sweep_again(self, time: int, shares: int) -> None:
-        """Sweep from a time on, whenever the books have refilled; what is left then waits for the deadline."""
+        """Sweep from a time on, whenever the books have refilled; leftover shares wait for the deadline."""
         while shares and time < self.deadline:
             shares = self._sweep(time, shares)
             time += REFILL

@@ -143,9 +143,9 @@ def merged_tasks(results: Sequence[PolicyResult]) -> PolicyResult:
 
 
 @functools.cache
-def task_code_hash(room: str = "") -> str:
-    """Hash of the source code of this package, or of one of its rooms."""
-    files = sorted((Path(__file__).parents[1] / room).rglob("*.py"))
+def task_code_hash() -> str:
+    """Hash of the source code of this package."""
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 

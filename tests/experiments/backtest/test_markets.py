@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from handmade_days import handmade_day
+from recorded_days import record_day
 from riskroute.errors import DataError, InputError
 from riskroute.experiments.backtest import markets
 from riskroute.experiments.backtest.markets import MarketDay, business_days, market_days
@@ -105,6 +107,36 @@ def test_a_folder_of_recordings_is_a_market(recorded: Path, tmp_path: Path) -> N
     first = market_days(recorded, kept=tmp_path / "kept", engine=HERE, days=1, symbols=["TARN"])
     assert [day.date for day in first] == [dt.date(2019, 3, 4)]
     assert first[0].takers == (0.0, 0.0)
+
+
+def test_recordings_that_were_replaced_are_prepared_again(tmp_path: Path) -> None:
+    """The same rows at the same times, and asks that are five dollars higher."""
+    asks = []
+    for half_spread in (0.01, 5.01, 0.01):
+        folder = record_day(tmp_path / "books", half_spread=half_spread)
+        (day,) = market_days(folder, kept=tmp_path / "kept", engine=HERE)
+        asks.append((day.folder.name, float(day.load().books.ask_px[0, 0])))
+    assert [price for _, price in asks] == [100.01, 105.01, 100.01]
+    assert asks[0] == asks[2]
+    (elsewhere,) = market_days(record_day(tmp_path / "others"), kept=tmp_path / "kept", engine=HERE)
+    assert elsewhere.folder.name == asks[0][0]  # the same content in another folder is the same day
+
+
+def test_a_day_written_again_in_its_folder_is_loaded_again(tmp_path: Path) -> None:
+    day = handmade_day(tmp_path, {"A": (1, 100)})
+    assert day.load() is day.load()
+    before = day.load().books.bid_sz.max()
+    assert handmade_day(tmp_path, {"A": (1, 900)}) == day
+    assert day.load().books.bid_sz.max() > 5 * before
+    with pytest.raises(DataError, match="must hold a day that was made ready"):
+        dataclasses.replace(day, folder=tmp_path / "none").load()
+
+
+def test_all_recorded_levels_are_kept(tmp_path: Path) -> None:
+    (day,) = market_days(record_day(tmp_path / "books", levels=30), kept=tmp_path / "kept", engine=HERE)
+    books = day.load().books
+    assert books.bid_px.shape[1] == 30
+    assert (books.bid_sz > 0).all()
 
 
 def test_markets_that_cannot_be(recorded: Path, tmp_path: Path) -> None:

@@ -64,6 +64,28 @@ def test_a_router_of_your_own_stands_in_the_table(kept_days: Path) -> None:
     assert again.tables.orders.drop("decision_us").equals(found.tables.orders.drop("decision_us"))
 
 
+def test_a_router_of_your_own_whose_code_has_changed_is_played_again(
+    kept_days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module is pickled by its name, so that its content does not show in a hash of the router."""
+    monkeypatch.syspath_prepend(tmp_path)
+    costs = []
+    for rule in ("Primary", "Sweep"):
+        (tmp_path / "my_router.py").write_text(
+            f"from riskroute.routers.router import Router\nfrom riskroute.routers.{rule.lower()} import {rule}\n"
+            f"class Mine(Router):\n    name = 'mine'\n    def decide(self, context): return {rule}().decide(context)\n"
+        )
+        importlib.invalidate_caches()
+        sys.modules.pop("my_router", None)
+        router = importlib.import_module("my_router").Mine()
+        found = rr.backtest(
+            "comparable", days=1, hours="10:30-10:50", orders=10, routers=[router], kept=kept_days, engine=HERE
+        )
+        costs.append(found.comparison.routers["mine"].cost_bps)
+    sys.modules.pop("my_router", None)
+    assert costs[1] == found.comparison.routers["sweep"].cost_bps < costs[0]
+
+
 def test_orders_come_within_hours(dark_days: list[MarketDay]) -> None:
     for hours in ("10:33-10:40", "10:40-10:41"):
         first, last = (clock_stamp(dark_days[0].date, moment) for moment in clock_hours(hours))

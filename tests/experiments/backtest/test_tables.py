@@ -28,7 +28,7 @@ ALL = ("primary", "nbbo", "spray", "raw-sweep", "static", "clairvoyant", "unifor
 
 @pytest.fixture(scope="module", params=[0.0, 20.0])
 def result(request: pytest.FixtureRequest, dark_days: list[MarketDay]) -> BacktestResult:
-    config = BacktestConfig(shares=(300, 9000), orders=24, horizon=request.param, routers=ALL, block_minutes=2)
+    config = BacktestConfig(shares=(300, 90_000), orders=24, horizon=request.param, routers=ALL, block_minutes=2)
     return run_backtest("dark", dark_days, config, engine=HERE)
 
 

@@ -6,23 +6,25 @@ Days are prepared once, in parallel, and kept in a folder; a day found there is 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from riskroute.arrays import Floats
-from riskroute.errors import DataError, InputError, shown
+from riskroute.errors import DataError, InputError, one_line_error, shown
 from riskroute.files import writable_folder
 from riskroute.market.day_books import day_books
 from riskroute.market.importing import import_files
-from riskroute.market.prepared_day import PreparedDay, is_prepared_day, read_prepared_day, write_prepared_day
+from riskroute.market.prepared_day import RECORD, PreparedDay, is_prepared_day, read_prepared_day, write_prepared_day
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store
+from riskroute.market.store import EVENTS, SNAPSHOTS, Recording, Store
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.presets import PRESETS, MarketPreset
 from riskroute.names import in_file_name
@@ -33,8 +35,8 @@ from riskroute.simulation.engines import Engine, run_tasks
 from riskroute.simulation.tasks import task_code_hash
 from riskroute.validation import function_of, instance_of, list_of, one_of, whole_number
 
-LEVELS = 5
-"""Number of levels kept on each side; what an order needs beyond them is charged an estimate, and counted."""
+SYNTHETIC_LEVELS = 20
+"""Levels per side that are kept of a synthetic day: all of ``comparable``, and enough of ``paper`` for 5,000 shares."""
 
 Hours = tuple[dt.time, dt.time]
 
@@ -89,11 +91,16 @@ class MarketDay:
 
     def load(self) -> PreparedDay:
         """Return books and queues; those of the latest call are kept in memory."""
-        return _loaded(self.folder)
+        try:
+            record = (self.folder / RECORD).stat()
+        except OSError:
+            return read_prepared_day(self.folder)  # says what is missing
+        return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: Path) -> PreparedDay:
+def _loaded(folder: Path, inode: int, written: int) -> PreparedDay:
+    """Return a day as it was written at some time: a folder may be written again."""
     return read_prepared_day(folder)
 
 
@@ -128,7 +135,7 @@ def make_synthetic_day(
     )
     recordings = []
     for venue, path in zip(preset.venues, files, strict=True):
-        options = ImportOptions((symbol,), LEVELS, date=date, venue=venue.name)
+        options = ImportOptions((symbol,), SYNTHETIC_LEVELS, date=date, venue=venue.name)
         recordings += import_files([path], scratch / "books", options)
     matching = {venue.name: venue.matching for venue in preset.venues}
     write_prepared_day(folder, _prepared(Store(scratch / "books"), recordings, matching))
@@ -150,7 +157,8 @@ class _RecordedDay:
 
 
 def _prepared(store: Store, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDay:
-    books = day_books({one.venue: store.snapshots(one) for one in recordings}, levels=LEVELS)
+    deepest = max(one.levels for one in recordings) or None  # tables may have room for more than any book has
+    books = day_books({one.venue: store.snapshots(one) for one in recordings}, levels=deepest)
     events = {one.venue: store.events(one) for one in recordings if one.has_events}
     rules = {venue: rule for venue, rule in matching.items() if venue in events}
     return PreparedDay(books, QueueReplay(books, events, rules) if events else None)
@@ -264,7 +272,8 @@ def _synthetic(
     found: list[_Found] = []
     for symbol in symbols or preset.symbols[:1]:
         for date in business_days(days):
-            key = seeding_hash([name, symbol, str(date), seed, LEVELS, *map(str, hours), task_code_hash("market")], 12)
+            made_of = [name, symbol, str(date), seed, SYNTHETIC_LEVELS, *map(str, hours), task_code_hash()]
+            key = seeding_hash(made_of, 12)
             folder = kept / f"{name}-{symbol}-{date}-{key}"
             tasks.append(_SyntheticDay(name, symbol, date, seed, hours, folder))
             found.append((symbol, date, folder, takers, makers))
@@ -277,7 +286,8 @@ def _recorded(
     if not market.is_dir():
         names = ", ".join(MARKETS)
         raise InputError(f"market must be one of {names} or a folder of `riskroute market import`, was {str(market)!r}")
-    recordings = Store(market).recordings()
+    store = Store(market)
+    recordings = store.recordings()
     if not recordings:
         raise DataError(f"market must be a folder of `riskroute market import`, was {str(market)!r} without recordings")
     known = tuple(dict.fromkeys(one.symbol for one in recordings))
@@ -287,8 +297,7 @@ def _recorded(
         mine = [one for one in recordings if one.symbol == one_of("symbol", symbol, known)]
         for date in sorted({one.date for one in mine})[:days]:
             some = tuple(one for one in mine if one.date == date)
-            stamp = [[one.stem, one.snapshots, one.events, one.first, one.last] for one in some]
-            key = seeding_hash([str(market.resolve()), stamp, LEVELS, task_code_hash("market")], 12)
+            key = seeding_hash([[_content(store, one) for one in some], task_code_hash()], 12)
             folder = kept / f"{in_file_name(symbol)}-{date}-{key}"
             charged = [fees.fee(one.venue, date) if fees else None for one in some]
             takers = tuple(fee.taker if fee else 0.0 for fee in charged)
@@ -296,3 +305,22 @@ def _recorded(
             tasks.append(_RecordedDay(market.absolute(), some, folder))
             found.append((symbol, date, folder, takers, makers))
     return tasks, found
+
+
+def _content(store: Store, recording: Recording) -> list[Any]:
+    """Return the record of a recording and the digests of its files: an import may replace one by another."""
+    endings = (SNAPSHOTS, EVENTS) if recording.has_events else (SNAPSHOTS,)
+    return [
+        asdict(recording) | {"date": str(recording.date)},
+        *(_file_digest(store.folder / f"{recording.stem}{ending}") for ending in endings),
+    ]
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(
+            f"{path} must be a table that `riskroute market import` wrote: {one_line_error(error)}"
+        ) from error

@@ -248,13 +248,19 @@ def session(books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] = SES
 
 
 class TableCache:
-    """Tables of finished tasks in a folder, so that what was played is not played again."""
+    """Tables of finished tasks in a folder, so that what was played is not played again.
+
+    A router that is given as an object is always played: its code may have changed, which no hash of its state shows.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def has(self, task: PlayTask) -> bool:
         """Whether a task is done."""
+        return task.choice.begins_as is None and self._is_written(task)
+
+    def _is_written(self, task: PlayTask) -> bool:
         return (self.folder / task.identity / "fills.parquet").exists()
 
     def put(self, task: PlayTask, result: Tables) -> None:
@@ -264,7 +270,7 @@ class TableCache:
     def get(self, task: PlayTask) -> Tables | None:
         """Return the tables of a task; None if they are not there, or no tables any more."""
         try:
-            return Tables.read(self.folder / task.identity) if self.has(task) else None
+            return Tables.read(self.folder / task.identity) if self._is_written(task) else None
         except DataError:
             return None
 
