@@ -148,7 +148,7 @@ def _lines(name: str, decision: Decision) -> list[str]:
     ]
     lines = [TextTable(["kind", "place", "shares", "limit price", "fee per share"], rows).plain()] if rows else []
     if plan.in_turn and plan.dark:
-        lines.append("Pools are tried in turn, each with what is left.")
+        lines.append("Pools are tried in turn, each with the remainder.")
     rule, _, venue = plan.rest.partition(":")
     then = {
         "sweep": "swept, cheapest first",

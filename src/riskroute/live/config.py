@@ -299,7 +299,7 @@ stream = "main"
 # lease_seconds = 3.0        # PostgreSQL: a router that is silent for so long may be replaced by one that stands by
 
 [router]
-name = "dark-first+sweep"    # NAME or NAME:KEY=VALUE,... as in riskroute backtest
+name = "dark-first+sweep"    # NAME or NAME:KEY=VALUE,... as in riskroute backtest, or your own: FILE.py:CLASS
 # state = "state.json"       # begin with what a router has learned: written by riskroute study
 # refit_every = 0            # 0: learn from every order at once; otherwise from so many together, beside trading
 # decision_ms = 50.0         # a router that takes longer is put out of service
