@@ -110,7 +110,7 @@ def test_the_state_goes_on_in_the_command_that_routes(
     plan = rr.routers.restore_router(state).route(context)
     for more in ([], ["--router", name]):
         assert run([*words, *more, "--json", str(tmp_path / "plan.json")]) == 0
-        assert f"{name}: $" in capsys.readouterr().out
+        assert f"{name}: buy 2,500 at a mid of 10" in capsys.readouterr().out
         answer = json.loads((tmp_path / "plan.json").read_text())
         assert (answer["dark"], answer["dark_rest"], answer["limit"]) == (plan.dark, plan.dark_rest, plan.limit)
     assert run([*words, "--router", "spray"]) == 2

@@ -221,7 +221,7 @@ def test_routers_are_made_and_restored_by_name() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: make_router("swep"), r"unknown router 'swep'; did you mean 'sweep'\? \(--router list shows all\)"),
+        (lambda: make_router("swep"), r"unknown router 'swep'; did you mean 'sweep'\?$"),
         (lambda: make_router("sweep", pace=1), "parameters of sweep must be among discretion, minimums, was pace"),
         (lambda: make_router("spray", pace=1), "parameters of spray must be among none, was pace"),
     ],

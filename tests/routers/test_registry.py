@@ -85,10 +85,10 @@ def test_a_policy_is_found_whatever_its_case() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("contextul", "unknown router 'contextul'; did you mean 'contextual'? (--router list shows all)"),
-        ("Dark-Frist", "unknown router 'Dark-Frist'; did you mean 'dark-first+sweep'? (--router list shows all)"),
-        ("xyz", "unknown router 'xyz' (--router list shows all)"),
-        (3, "unknown router 3 (--router list shows all)"),
+        ("contextul", "unknown router 'contextul'; did you mean 'contextual'?"),
+        ("Dark-Frist", "unknown router 'Dark-Frist'; did you mean 'dark-first+sweep'?"),
+        ("xyz", "unknown router 'xyz'"),
+        (3, "unknown router 3"),
     ],
 )
 def test_an_unknown_name_names_the_nearest(name: str, message: str) -> None:

@@ -59,7 +59,8 @@ def run(arguments: list[str]) -> int:
     except UsageError as error:
         return _fail(_usage(error, arguments))
     except RiskrouteError as error:
-        return _fail(str(error))
+        shows = " (--router list shows all)" if str(error).startswith("unknown router") else ""
+        return _fail(f"{error}{shows}")
     except MemoryError as error:
         return _fail(f"not enough memory: {error}")
     except typer.Abort:

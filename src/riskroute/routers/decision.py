@@ -136,7 +136,7 @@ def displayed_cost(context: Context, plan: Plan) -> float:
 
 
 def _children(context: Context, plan: Plan) -> tuple[ChildOrder, ...]:
-    """Return the child orders of a plan; a pool tried in turn is sent what is left then, at most the shares here."""
+    """Return the child orders of a plan; a pool tried in turn is sent the remainder, at most the shares here."""
     venues, takers = context.books.venues, context.books.takers.tolist()
     take = {name: (plan.take_limits.get(name), taker) for name, taker in zip(venues, takers, strict=True)}
     post, pools = _posted(context), _pooled(context)

@@ -75,7 +75,7 @@ def router_name(name: Any, names: Sequence[str] = (*ROUTERS, *POLICIES)) -> str:
     >>> router_name("contextul")
     Traceback (most recent call last):
     ...
-    riskroute.errors.InputError: unknown router 'contextul'; did you mean 'contextual'? (--router list shows all)
+    riskroute.errors.InputError: unknown router 'contextul'; did you mean 'contextual'?
     """
     spelled = {one.casefold(): one for one in names}
     asked = name.casefold() if isinstance(name, str) else ""
@@ -83,7 +83,7 @@ def router_name(name: Any, names: Sequence[str] = (*ROUTERS, *POLICIES)) -> str:
         return spelled[asked]
     near = difflib.get_close_matches(asked, spelled, n=1)
     hint = f"; did you mean {spelled[near[0]]!r}?" if near else ""
-    raise InputError(f"unknown router {shown(name)}{hint} (--router list shows all)")
+    raise InputError(f"unknown router {shown(name)}{hint}")
 
 
 def make_router(name: str, **parameters: Any) -> Router:
