@@ -83,7 +83,7 @@ def test_a_child_that_trades_through_is_rejected_under_protection_alone() -> Non
 @st.composite
 def small_books(draw: st.DrawFn) -> dict[str, Any]:
     """Up to three venues of up to three levels and a few shares, with fees of up to several ticks."""
-    venues = {}
+    venues: dict[str, Any] = {}
     for name in draw(st.sampled_from([("A", "B"), ("A", "B", "C")])):
         side = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), max_size=3, unique_by=lambda level: level[0])
         bids, asks = (sorted(draw(side)) for _ in range(2))
@@ -181,7 +181,7 @@ def test_a_pool_that_improves_on_the_mid_and_a_venue_without_a_price() -> None:
     }
     context = read_context(books, side="buy", shares=100, horizon=60)
     pinged = price_plan(context, Plan("order", dark={"P": 100}))
-    assert pinged.children == (ChildOrder("ping", "P", 100, pytest.approx(9.99), 0.001),)
+    assert pinged.children == (ChildOrder("ping", "P", 100, 10.0 - 0.5 * (10.02 - 9.98) / 2, 0.001),)
     assert pinged.cost_if_filled == pytest.approx(100 * (-0.01 + 0.001))
     back = price_plan(context, Plan("order", limit={"B": 100}))
     assert back.children == (ChildOrder("post", "B", 100, None, 0.0),)
@@ -194,14 +194,14 @@ def test_children_have_their_prices_and_fees() -> None:
     )
     decision = price_plan(sale(300, horizon=60.0), plan)
     assert decision.children == (
-        ChildOrder("ping", "Q", 10, pytest.approx(10.01), 0.002),
-        ChildOrder("rest", "P", 20, pytest.approx(10.01), 0.001),
+        ChildOrder("ping", "Q", 10, 10.01, 0.002),
+        ChildOrder("rest", "P", 20, 10.01, 0.001),
         ChildOrder("post", "B", 30, 10.02, 0.001),
         ChildOrder("take", "A", 40, 9.98, 0.003),
         ChildOrder("take", "B", 50, None, -0.002),
     )
     first = decision.to_json()["children"][0]
-    assert first == {"kind": "ping", "place": "Q", "shares": 10, "limit": pytest.approx(10.01), "fee": 0.002}
+    assert first == {"kind": "ping", "place": "Q", "shares": 10, "limit": 10.01, "fee": 0.002}
 
 
 @pytest.mark.parametrize(("bid", "word"), [(10.02, "locked"), (10.03, "crossed")])
