@@ -114,6 +114,48 @@ def number_text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
 
 
+def fixed_text(value: float | None, digits: int = 2, *, signed: bool = False) -> str:
+    """A number with so many digits after the point, with a plus if it is ``signed``; a dash for none.
+
+    What rounds to zero has no sign.
+
+    Examples
+    --------
+    >>> fixed_text(-0.004), fixed_text(-0.006), fixed_text(1234.5, 1), fixed_text(None)
+    ('0.00', '-0.01', '1,234.5', '-')
+    >>> fixed_text(0.25, 3, signed=True), fixed_text(-1e-5, 3, signed=True)
+    ('+0.250', '0.000')
+    """
+    if value is None:
+        return "-"
+    text = f"{value:{'+' if signed else ''},.{digits}f}"
+    return text if text.strip("+-0.,") else text.lstrip("+-")
+
+
+def rounds_to_zero(value: float, digits: int = 2) -> bool:
+    """Whether a number reads as zero with so many digits after the point.
+
+    Examples
+    --------
+    >>> rounds_to_zero(-0.004), rounds_to_zero(0.006), rounds_to_zero(0.0004, 3)
+    (True, False, True)
+    """
+    return not fixed_text(value, digits).strip("0.")
+
+
+def difference_text(value: float, digits: int = 2) -> str:
+    """Basis points by which something costs more or less than what is named next.
+
+    Examples
+    --------
+    >>> [f"It cost {difference_text(value)} the sweep." for value in (0.25, -0.25, -0.001)]
+    ['It cost 0.25 bps more than the sweep.', 'It cost 0.25 bps less than the sweep.', 'It cost the same as the sweep.']
+    """
+    if rounds_to_zero(value, digits):
+        return "the same as"
+    return f"{fixed_text(abs(value), digits)} bps {'more' if value > 0 else 'less'} than"
+
+
 def dollars_text(value: float | None) -> str:
     """An amount, with a sign before the dollar; a dash for none.
 

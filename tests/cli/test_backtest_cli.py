@@ -57,30 +57,33 @@ def test_anybody_can_recompute_the_costs(backtest: Printed) -> None:
     paid = pl.col("shares") * (pl.col("sign") * (pl.col("price") - pl.col("arrival")) + pl.col("fee"))
     costs = both.filter("judged").group_by(*key, "arrival", "ordered").agg(paid=paid.sum())
     bps = costs.with_columns(bps=1e4 * pl.col("paid") / (pl.col("ordered") * pl.col("arrival")))
-    means = dict(bps.group_by("router").agg(pl.col("bps").mean()).iter_rows())
-    assert means.keys() == backtest.found["routers"].keys()
-    for name, found in backtest.found["routers"].items():
-        assert means[name] == pytest.approx(found["cost_bps"], abs=1e-9)
+    for size in (300, 5000):
+        mine = bps.filter(pl.col("ordered") == size)
+        means = dict(mine.group_by("router").agg(pl.col("bps").mean()).iter_rows())
+        routers = backtest.found["comparisons"][str(size)]["routers"]
+        assert means == pytest.approx({name: found["cost_bps"] for name, found in routers.items()}, abs=1e-9)
 
 
 def test_what_is_printed(backtest: Printed) -> None:
     text = "\n".join(backtest.lines)
-    assert backtest.lines[0] == "dark, 2 days: 12 judged orders of 300 and 5,000 shares, 20 s each"
-    routers = backtest.found["routers"]
-    rows = [line.split()[0] for line in backtest.lines[5 : 5 + len(routers)]]
-    assert sorted(rows) == sorted(routers)
-    assert rows == sorted(routers, key=lambda name: float(routers[name]["objective_bps"]))
-    bar = backtest.found["bar"]
-    assert f"difference: to {bar}, order by order, with a 95 % interval over time blocks" in text
-    assert any(line.startswith("Use ") for line in backtest.lines)
+    assert backtest.lines[0] == "dark (synthetic), 2 days, protection reg-nms"
+    for size, found in backtest.found["comparisons"].items():
+        begin = backtest.lines.index(f"6 judged orders of {int(size):,} shares, 20 s each")
+        assert backtest.lines[begin + 1].startswith("an order is ")
+        routers = found["routers"]
+        rows = [line.split()[0] for line in backtest.lines[begin + 5 : begin + 5 + len(routers)]]
+        assert sorted(rows) == sorted(routers)
+        assert rows == sorted(routers, key=lambda name: float(routers[name]["objective_bps"]))
+        assert f"difference: to {found['bar']}, order by order, with a 95 % interval over time blocks" in text
+        assert found["verdict"] in backtest.lines
+        for one in routers.values():
+            assert one["dark_share"] + one["limit_share"] + one["taken_share"] == pytest.approx(1)
+            assert one["seed_se_bps"] >= 0
     files = ("orders.parquet", "children.parquet", "fills.parquet", "costs.json", "costs.txt")
     assert [f"wrote {backtest.out / name}" for name in files] == backtest.lines[-6:-1]
-    assert backtest.lines[1].startswith("an order is ")
     assert backtest.found["config"]["market"] == "dark"
     assert backtest.found["config"]["seeds"] == 2
-    for one in routers.values():
-        assert one["dark_share"] + one["limit_share"] + one["taken_share"] == pytest.approx(1)
-        assert one["seed_se_bps"] >= 0
+    assert backtest.found["synthetic"] is True
 
 
 def test_stresses_and_placebos_follow(kept_days: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,8 +112,8 @@ def test_headroom(kept_days: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert run(["headroom", *words, "--kept", str(kept_days), "--json", str(tmp_path / "room.json")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["market", "shares", "seconds", "kappa"]
-    assert lines[2].split()[:4] == ["dark", "400", "0", "0.05"]
-    assert "dark, orders to be done at once: learning" in lines[-2]
+    assert lines[2].split()[:5] == ["dark", "(synthetic)", "400", "0", "0.05"]
+    assert "dark (synthetic), orders to be done at once: learning" in lines[-2]
     (found,) = json.loads((tmp_path / "room.json").read_text())
     assert found["clairvoyant"] <= min(found[name] for name in ("static", "sweep", "dark_first", "static_sweep"))
 
@@ -123,7 +126,9 @@ MISTAKES = {
     "--router own.py:Own": "file of router own.py:Own must be readable, was 'own.py'",
     "--market drak": "market must be one of paper, comparable, dark or a folder .* was 'drak'",
     "--market no/such/folder": "market must be .* was 'no/such/folder'",
-    "--symbol lumo!": "symbols must have .* was 'lumo!'",
+    "--symbol AAPL": "symbol must be one of LUMO, TARN, VEKO in the synthetic market dark, was 'AAPL'; real .* import",
+    "--hours 10:30-10:31": "hours must lie within those of the books, .* New York .*, was 10:30-10:31 New York",
+    "--protection nms": "protection must be one of reg-nms, none, was 'nms'",
     "--shares -5": "shares must be a positive integer, was -5",
     "--shares 0": "shares must be a positive integer, was 0",
     "--shares many": "--shares.*was 'many'",

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from riskroute.experiments.backtest.cost_inputs import CHILD_COLUMNS, FILL_COLUMNS, KEY, ORDER_COLUMNS
+from riskroute.market.clock import TRADING_ZONE, clock_time
 
 SECOND = 1_000_000_000
 NOON = 1_700_154_000 * SECOND
@@ -23,7 +24,8 @@ def an_order(router: str = "sweep", number: int = 0, **other: Any) -> dict[str, 
     mids = dict.fromkeys(("mid", "end_mid", "after_1", "after_10", "after_60"), 100.0)
     counts = dict.fromkeys(("block", "estimated", "prevented", "through", "stale"), 0)
     order = key | mids | counts | {"time": NOON, "sign": 1, "shares": 1000, "horizon": 0.0, "bid": 99.99, "ask": 100.01}
-    return order | {"depth": 4000.0, "end_spread": 0.02, "cost": 0.0, "fees": 0.0, "decision_us": 20.0} | other
+    order |= {"depth": 4000.0, "end_spread": 0.02, "cost": 0.0, "fees": 0.0, "decision_us": 20.0} | other
+    return {"clock": clock_time(order["time"]), "zone": TRADING_ZONE} | order
 
 
 def a_child(order: dict[str, Any], child: int, kind: str, place: str, sent: int, **other: Any) -> dict[str, Any]:

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 
 MarketOption = Annotated[str, typer.Option(help="paper, comparable, dark, or a folder of `riskroute market import`.")]
 DaysOption = Annotated[int | None, typer.Option(help="Days to play; 10 synthetic ones, or all that a folder has.")]
+HoursOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Times of orders, FIRST-LAST, in the zone of the recordings (New York if synthetic); "
+        "09:35-15:55 in New York, all of a day elsewhere, if left out."
+    ),
+]
+ProtectionOption = Annotated[
+    str | None,
+    typer.Option(help="reg-nms if venues protect each other's quotes, or none; as the market has it if left out."),
+]
 SeedOption = Annotated[int, typer.Option(help="Seed of markets, orders and luck.")]
 KeptOption = Annotated[Path, typer.Option(help="Folder in which days that are ready are kept.")]
 
@@ -29,7 +40,7 @@ def backtest_command(
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning that are not judged; half if left out.")
     ] = None,
-    hours: Annotated[str | None, typer.Option(help="New York times of orders, FIRST-LAST; all if left out.")] = None,
+    hours: HoursOption = None,
     shares: Annotated[list[int] | None, typer.Option(help="Size of orders, 1000 if left out; repeat for more.")] = None,
     side: Annotated[str, typer.Option(help="buy, sell, or both in turn.")] = "both",
     lot: Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")] = 1,
@@ -47,6 +58,7 @@ def backtest_command(
     ] = None,
     latency_ms: Annotated[float, typer.Option(help="Milliseconds on the way to a lit venue.")] = 1.0,
     fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,
+    protection: ProtectionOption = None,
     seeds: Annotated[int, typer.Option(help="How often all is played, with other luck in dark pools.")] = 1,
     engine: Annotated[str, typer.Option(help="Where days are played: local, dask or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="Of a running cluster; one is started here if left out.")] = None,
@@ -62,7 +74,8 @@ def backtest_command(
     """Play routers on the same books with the same luck, and compare what their orders cost.
 
     Costs are basis points against the consolidated mid at arrival, fees included. Every router is compared order by
-    order with the rule that every desk has: dark pools first, then the displayed market.
+    order with the rule that every desk has: dark pools first, then the displayed market. Every size of --shares has a
+    table and a verdict of its own.
     Example:
 
     riskroute backtest --market dark --days 6 --shares 1000 --horizon 60 --out out/backtest
@@ -92,6 +105,7 @@ def backtest_command(
         latency_ms=latency_ms,
         seeds=seeds,
         seed=seed,
+        protection=protection,
     )
     where = Engine(engine, address=address)
     cache = TableCache(kept / "played")
@@ -178,7 +192,7 @@ def headroom_command(
     ] = None,
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")] = None,
     days: DaysOption = 4,
-    hours: Annotated[str | None, typer.Option(help="New York times of orders, FIRST-LAST; all if left out.")] = None,
+    hours: HoursOption = None,
     shares: Annotated[
         list[int] | None, typer.Option(help="Size of orders; 10, 100, 1000 and 5000 if left out.")
     ] = None,
@@ -190,8 +204,9 @@ def headroom_command(
     kept: KeptOption = Path("out/days"),
     json: Annotated[Path | None, typer.Option(help="Write the table to this .json file.")] = None,
 ) -> None:
-    """Show how much there is to gain, before anything learns: simple rules against one that knows everything.
+    """Show how much there is to gain, before anything learns: fixed rules against perfect foresight.
 
+    What perfect foresight saves includes knowledge of future prices, so it is an upper bound of what learning can add.
     Example:
 
     riskroute headroom --market dark --shares 1000 --horizon 0 --horizon 60
@@ -234,7 +249,8 @@ def headroom_command(
     say(headroom_table(found).plain())
     say("")
     say("Objectives in bps, fees included. For nothing: static less the best rule that looks at the books.")
-    say("For learning: static + sweep less clairvoyant, which no router can beat.")
+    say("For learning: the best fixed rule less the clairvoyant, which knows future prices too: an upper bound.")
+    say("Estimated: volume of these two beyond the recorded depth.")
     for line in headroom_words(found):
         say(line)
     if json is not None:

@@ -62,7 +62,7 @@ def run_demo_studies(out: Path) -> list[Path]:
         cache = played_cache(kept)
         with track(len(DEMO_RULES), "rules played", lines=True) as progress:
             rules = demo_rules(days, engine=engine, cache=cache, progress=progress)
-        say("1,000 shares with 10 seconds to be done: what the simple rules cost, in basis points.")
+        say("1,000 shares with 10 seconds to be done, on synthetic days: what the simple rules cost, in basis points.")
         say(comparison_table(rules.comparison).plain())
         with track(most_plays(DEMO_STUDY, 1, pools=True), "plays", lines=True) as progress:
             result = run_desk_study(days, DEMO_STUDY, engine=engine, cache=cache, progress=progress)
@@ -83,7 +83,7 @@ def show_demo_study(result: DeskResult) -> None:
     from riskroute.experiments.desk.texts import surface_table
 
     (case,) = result.cases
-    say("\nAll routers on the test days; clairvoyant knows everything, and no router can beat it.")
+    say("\nAll routers on the synthetic test days; clairvoyant has perfect foresight, of future prices too.")
     say(comparison_table(case.comparison).plain())
     if case.surface is not None:
         say(f"\nWhat {case.surface.router} saves against {case.surface.against}, if dark pools are not as assumed.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from riskroute.cli.backtest import HoursOption, ProtectionOption
 from riskroute.cli.market import require_market_command
 from riskroute.cli.reproduce import AddressOption, EngineOption, WorkersOption
 from riskroute.cli.route import list_judged_routers
@@ -40,7 +41,7 @@ def study_command(
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning to learn and choose on; half if left out.")
     ] = None,
-    hours: Annotated[str | None, typer.Option(help="New York times of orders, FIRST-LAST; all if left out.")] = None,
+    hours: HoursOption = None,
     router: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,6 +60,7 @@ def study_command(
         bool | None, typer.Option("--stresses", help="Play the router and the rule in harder worlds too.")
     ] = None,
     fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,
+    protection: ProtectionOption = None,
     engine: EngineOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
@@ -112,6 +114,7 @@ def study_command(
         "latency_ms": latency_ms,
         "stresses": stresses,
         "fees": fees,
+        "protection": protection,
         "seed": seed,
     }
     study = Study(config, **{name: value for name, value in given.items() if value is not None})

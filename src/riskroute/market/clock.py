@@ -48,14 +48,14 @@ def clock_zone(field: str, value: Any) -> str:
 
 
 def clock_place(zone: str) -> str:
-    """A time zone as people say it.
+    """A time zone as people say it; an empty one stands for several.
 
     Examples
     --------
-    >>> clock_place("America/New_York"), clock_place("UTC")
-    ('New York', 'UTC')
+    >>> clock_place("America/New_York"), clock_place("UTC"), clock_place("")
+    ('New York', 'UTC', 'local')
     """
-    return zone.rpartition("/")[2].replace("_", " ")
+    return zone.rpartition("/")[2].replace("_", " ") or "local"
 
 
 def clock_stamp(day: dt.date, moment: dt.time, zone: str = TRADING_ZONE) -> int:
@@ -73,6 +73,17 @@ def clock_day(stamp: int, zone: str = TRADING_ZONE) -> dt.date:
     ('2019-12-31', '2020-01-01')
     """
     return dt.datetime.fromtimestamp(stamp // SECOND, ZoneInfo(zone)).date()
+
+
+def clock_time(stamp: int, zone: str = TRADING_ZONE) -> dt.time:
+    """The time of day in a zone at some UTC nanoseconds, to the second.
+
+    Examples
+    --------
+    >>> str(clock_time(1_577_836_800 * SECOND)), str(clock_time(1_577_836_800 * SECOND, "UTC"))
+    ('19:00:00', '00:00:00')
+    """
+    return dt.datetime.fromtimestamp(stamp // SECOND, ZoneInfo(zone)).time()
 
 
 def clock_limits(day: dt.date, zone: str = TRADING_ZONE) -> tuple[int, int]:

@@ -217,7 +217,7 @@ class Store:
         day = date or days[0]
         one_of("date", str(day), tuple(map(str, days)))
         mine = [one for one in mine if one.date == day]
-        _alike(symbol, [one for one in mine if not venues or one.venue in venues])
+        check_alike(symbol, [one for one in mine if not venues or one.venue in venues])
         for venue in venues:
             one_of("venue", venue, tuple(one.venue for one in mine))
         return [one for one in mine if not venues or one.venue in venues]
@@ -256,7 +256,7 @@ class Store:
             ) from error
 
 
-def _alike(symbol: str, recordings: Sequence[Recording]) -> None:
+def check_alike(symbol: str, recordings: Sequence[Recording]) -> None:
     """Refuse recordings that do not go together: an order is so many shares of all of them, at one time of the day."""
     for name, what in (("unit", "sizes in one unit"), ("zone", "days of one zone")):
         found = {getattr(one, name): one.venue for one in recordings}

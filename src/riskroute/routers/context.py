@@ -19,7 +19,7 @@ from riskroute.validation import exact_array, instance_of, list_of, one_of, real
 LARGEST_FEE = 10.0
 """A fee above this, in dollars per share, is taken for a mistake of units."""
 
-PROTECTIONS = ("none", "reg-nms")  # order protection: none, or that of US equities (Regulation NMS, Rule 611)
+PROTECTIONS = NO_PROTECTION, REG_NMS = ("none", "reg-nms")  # REG_NMS: Rule 611 of Regulation NMS, US equities
 
 LARGEST_PRICE = 1e7
 """A price above this, in dollars, is taken for one in other units, or for a marker of no price."""
@@ -182,7 +182,7 @@ class Context:
     tick: float = 0.01
     features: Mapping[str, float] = field(default_factory=dict)
     symbol: str = ""
-    protection: str = PROTECTIONS[0]
+    protection: str = NO_PROTECTION
 
     def __post_init__(self) -> None:
         instance_of("order", self.order, str, "a text")
@@ -202,7 +202,7 @@ class Context:
     @property
     def protected(self) -> bool:
         """Whether order protection applies."""
-        return self.protection != PROTECTIONS[0]
+        return self.protection == REG_NMS
 
     @property
     def sign(self) -> int:

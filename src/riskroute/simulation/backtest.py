@@ -18,7 +18,7 @@ from riskroute.errors import InputError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.names import SIDES
-from riskroute.routers.context import PROTECTIONS, Context
+from riskroute.routers.context import NO_PROTECTION, Context
 from riskroute.routers.decision import displayed_cost
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
@@ -126,7 +126,7 @@ class TradingDay:
     pools: tuple[PoolModel, ...] = ()
     queue: LimitQueue | None = None
     symbol: str = ""
-    protection: str = PROTECTIONS[0]
+    protection: str = NO_PROTECTION
 
     def dark_market(self, seed: int, leak: float = LEAK) -> DarkMarket:
         """Return what the pools hold for the orders of the day."""

@@ -35,12 +35,12 @@ def squeezed(text: str) -> list[str]:
 def test_routers_side_by_side() -> None:
     lines = squeezed(router_table(router_costs(*two_routers())).plain())
     assert lines[0] == (
-        "router orders cost bps slippage fees shortfall sd ES 5 % worst 1 % eff./quoted dark % limit % taken % fade % "
-        "90 % in s markout 10 s"
+        "router orders cost bps slippage fees shortfall sd ES 5 % worst 1 % eff./quoted dark % limit % taken % "
+        "estimated % fade % 90 % in s markout 10 s"
     )
     assert lines[2:] == [
-        "sweep 1 1.20 1.00 0.20 1.20 - 1.20 1.20 1.00 0.0 0.0 100.0 0.0 0.001 -1.00",
-        "dark-first 1 0.55 0.45 0.10 0.55 - 0.55 0.55 0.45 50.0 0.0 50.0 - 0.011 -0.45",
+        "sweep 1 1.20 1.00 0.20 1.20 - 1.20 1.20 1.00 0.0 0.0 100.0 0.0 0.0 0.001 -1.00",
+        "dark-first 1 0.55 0.45 0.10 0.55 - 0.55 0.55 0.45 50.0 0.0 50.0 0.0 - 0.011 -0.45",
     ]
 
 
@@ -48,7 +48,7 @@ def test_every_measure_has_a_row_in_the_details() -> None:
     costs = router_costs(*two_routers())
     table = router_details(costs)
     assert table.header == ["measure", "unit", "sweep", "dark-first"]
-    assert len(table.rows) == len(fields(RouterCosts)) - 2  # all but the name and the terciles
+    assert len(table.rows) == len(fields(RouterCosts)) - 2  # no name, terciles and zone, but the share of estimates
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["price improvement"] == ["bps", "0.00", "0.55"]
     assert rows["fill rate, dark"] == ["%", "-", "50.0"]

@@ -11,7 +11,7 @@ import pytest
 
 from riskroute.experiments.backtest.backtest import BacktestResult, run_backtest
 from riskroute.experiments.backtest.config import BacktestConfig, Stress
-from riskroute.experiments.backtest.headroom import Headroom, headroom_words, market_headroom
+from riskroute.experiments.backtest.headroom import Headroom, headroom_table, headroom_words, market_headroom
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import RouterChoice, play_routers
 from riskroute.experiments.backtest.stresses import (
@@ -25,6 +25,7 @@ from small_days import HERE
 
 Worlds = Mapping[str, BacktestResult]
 CONFIG = BacktestConfig(orders=24, shares=(300, 2500), block_minutes=2, routers=("sweep", "dark-first+sweep"))
+LARGE = 2500
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,9 @@ def costs(found: BacktestResult, router: str = "sweep") -> pl.DataFrame:
 def test_the_usual_world_is_the_one_that_was_played(usual: BacktestResult, worlds: Worlds) -> None:
     assert costs(worlds["as usual"])["cost"].equals(costs(usual)["cost"])
     assert len(worlds) == 12
-    assert [len(stress_table(dict(worlds)).rows), len(stress_configs(CONFIG, pools=False))] == [12, 9]
+    table = stress_table(dict(worlds))
+    assert [row[:2] for row in table.rows[:2]] == [["as usual", "300"], ["as usual", "2,500"]]
+    assert [len(table.rows), len(stress_configs(CONFIG, pools=False))] == [2 * 12, 9]
     assert "cancellations do not help queues" in stress_configs(dataclasses.replace(CONFIG, horizon=9.0), pools=False)
 
 
@@ -63,7 +66,7 @@ def test_without_latency_orders_cost_what_is_displayed_and_later_what_is_left(
 
 def test_pools_with_half_as_much_fill_less(worlds: Worlds) -> None:
     half, usual = (
-        worlds[name].comparison.routers["dark-first+sweep"] for name in ("half as much in pools", "as usual")
+        worlds[name].comparisons[LARGE].routers["dark-first+sweep"] for name in ("half as much in pools", "as usual")
     )
     assert 0 < half.dark_share < 0.9 * usual.dark_share
     assert half.cost_bps > usual.cost_bps
@@ -80,14 +83,15 @@ def test_fees_move_the_cost_of_the_sweep_by_as_much(worlds: Worlds) -> None:
 
 def test_impact_adds_what_the_column_says(worlds: Worlds) -> None:
     usual = worlds["as usual"]
-    judged = usual.tables.orders.filter("judged")
+    judged = usual.tables.orders.filter(pl.col("judged") & (pl.col("shares") == LARGE))
+    before = usual.comparisons[LARGE].routers
     for times in (0.5, 1.0):
-        for name, one in worlds[f"impact x {times:g}"].comparison.routers.items():
+        for name, one in worlds[f"impact x {times:g}"].comparisons[LARGE].routers.items():
             mine = judged.filter(pl.col("router") == name)
             added = (1e4 * times * mine["impact"] / (mine["shares"] * mine["mid"])).to_numpy().mean()
             assert added > 0
-            assert one.cost_bps == pytest.approx(usual.comparison.routers[name].cost_bps + added, abs=1e-9)
-            assert one.objective_bps == pytest.approx(usual.comparison.routers[name].objective_bps + added, abs=1e-9)
+            assert one.cost_bps == pytest.approx(before[name].cost_bps + added, abs=1e-9)
+            assert one.objective_bps == pytest.approx(before[name].objective_bps + added, abs=1e-9)
 
 
 def test_leaks_adverse_selection_and_fades_cost_money(worlds: Worlds) -> None:
@@ -153,29 +157,56 @@ def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> 
         assert one.dark_first is not None
         rules = (one.static, one.sweep, one.dark_first, one.static_sweep)
         assert one.clairvoyant <= min(rules)
-        assert one.for_learning == one.static_sweep - one.clairvoyant >= 0
+        assert one.for_learning == min(rules) - one.clairvoyant >= 0
+        assert one.synthetic
         assert one.for_nothing == pytest.approx(one.static - min(rules[1:]))
         assert one.can_pay == (one.for_learning >= 0.1)
     assert found[0].clairvoyant == found[1].clairvoyant  # what is known is no risk, at any price of it
 
 
-def room(shares: int, left: float, kappa: float = 0.0) -> Headroom:
-    return Headroom("m", shares, 0.0, kappa, 100, 3.0, 2.0, None, 1.0, 1.0 - left, 0.0)
+def room(shares: int, left: float, kappa: float = 0.0, estimated: float = 0.0) -> Headroom:
+    return Headroom("m", shares, 0.0, kappa, 100, 3.0, 2.0, None, 1.0, 1.0 - left, estimated)
+
+
+def test_headroom_is_against_the_best_rule_of_its_row() -> None:
+    """Dark first is the best rule here, and its cost that of perfect foresight: nothing is left to learn."""
+    one = Headroom("m", 1000, 0.0, 0.0, 100, 3.0, 2.0, 1.2, 1.3, 1.2, 0.0)
+    assert one.for_learning == 0.0
+    assert not one.can_pay
+    assert dataclasses.replace(one, static=1.1, clairvoyant=1.0).for_learning == pytest.approx(0.1)
+    assert dataclasses.replace(one, sweep=0.9, clairvoyant=0.9).for_learning == 0.0
+
+
+BOUND = "bps, an upper bound that includes knowledge of future prices."
 
 
 def test_words_about_headroom() -> None:
-    assert headroom_words([room(10, 0.05), room(100, 0.02)]) == [
-        "m, orders to be done at once: learning cannot pay: at most 0.05 bps are left after the best fixed rule."
-    ]
+    begin = "m, orders to be done at once: learning"
+    assert headroom_words([room(10, 0.05), room(100, 0.02)]) == [f"{begin} cannot pay: it can add at most 0.05 {BOUND}"]
     assert headroom_words([room(10, 0.5), room(100, 0.2)]) == [
-        "m, orders to be done at once: learning can pay at every size: "
-        "up to 0.50 bps are left after the best fixed rule."
+        f"{begin} may pay at every size: it can add at most 0.50 {BOUND}"
     ]
     assert headroom_words([room(10, 0.05), room(100, 0.2)]) == [
-        "m, orders to be done at once: learning can pay for orders of 100 shares only: up to 0.20 bps are left."
+        f"{begin} may pay for orders of 100 shares only: it can add at most 0.20 {BOUND}"
     ]
     assert headroom_words([room(10, 0.05), room(10, 0.2, 0.2)]) == [
-        "m, orders to be done at once: learning can pay at some prices of risk: "
-        "up to 0.20 bps are left after the best fixed rule."
+        f"{begin} may pay at some prices of risk: it can add at most 0.20 {BOUND}"
     ]
     assert room(10, 0.5).for_nothing == 2.0
+
+
+def test_headroom_says_what_is_synthetic_and_what_is_estimated() -> None:
+    made = dataclasses.replace(room(10, 0.05), synthetic=True)
+    (line,) = headroom_words([made])
+    assert line.startswith("m (synthetic), orders to be done at once: ")
+    assert headroom_table([made]).rows[0][0] == "m (synthetic)"
+    lines = headroom_words([room(10, 0.05), room(5000, 3.0, estimated=0.57)])
+    assert lines == [
+        f"m, orders to be done at once: learning cannot pay: it can add at most 0.05 {BOUND}",
+        "m, orders to be done at once: no verdict for 5,000 shares: 57% of the shares are beyond the recorded depth "
+        "and priced by an estimate. Import more levels or use smaller orders.",
+    ]
+    table = headroom_table([room(5000, 3.0, estimated=0.57), dataclasses.replace(room(10, -0.0001), sweep=-1e-9)])
+    assert table.header[-1] == "estimated"
+    assert [row[-1] for row in table.rows] == ["57.0%", "0.0%"]
+    assert not any("-0.000" in row for row in table.rows)

@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from riskroute.experiments.backtest.backtest import BacktestResult, router_names, run_backtest, verdict
+from riskroute.errors import InputError
+from riskroute.experiments.backtest.backtest import BacktestResult, router_names, router_to_use, run_backtest, verdict
 from riskroute.experiments.backtest.config import BacktestConfig, risk_tolerance
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.measures import expected_shortfall
@@ -22,6 +23,7 @@ from riskroute.experiments.backtest.summary import (
     Comparison,
     choose_bar,
     compare_routers,
+    costs_in_bps,
     objective_bps,
 )
 from riskroute.experiments.backtest.tables import Tables
@@ -32,8 +34,18 @@ from small_days import HERE
 MID = 10.0
 
 
-def tables(costs: dict[str, list[list[float]]], *, shares: int = 100, foreseen: float = 0.0, block: int = 1) -> Tables:
-    """Orders of one day: costs in basis points by router, seed and number; every ``block`` orders are a time block."""
+def tables(
+    costs: dict[str, list[list[float]]],
+    *,
+    shares: int = 100,
+    foreseen: float = 0.0,
+    block: int = 1,
+    estimated: str = "",
+) -> Tables:
+    """Orders of one day: costs in basis points by router, seed and number; every ``block`` orders are a time block.
+
+    Fills of the kind ``estimated`` are beyond the recorded depth.
+    """
     orders, fills = [], []
     for router, seeds in costs.items():
         for seed, some in enumerate(seeds):
@@ -46,14 +58,14 @@ def tables(costs: dict[str, list[list[float]]], *, shares: int = 100, foreseen: 
                     "decision_us": 3.0, "exploration": math.nan,
                 })  # fmt: skip
                 parts = (("dark", 0.25), ("limit", 0.25), ("take", 0.5))
-                fills += [key | {"kind": kind, "shares": int(part * shares), "estimated": kind == "take"}
+                fills += [key | {"kind": kind, "shares": int(part * shares), "estimated": kind == estimated}
                           for kind, part in parts]  # fmt: skip
     return Tables(pl.DataFrame(orders), pl.DataFrame(), pl.DataFrame(fills))
 
 
 def test_a_small_table_by_hand() -> None:
     """Two seeds of four orders. Bar: 1 2 3 4, both times. Other: 0 2 2 4, then 2 2 4 4."""
-    made = tables({"bar": [[1, 2, 3, 4]] * 2, "other": [[0, 2, 2, 4], [2, 2, 4, 4]]}, foreseen=1.0)
+    made = tables({"bar": [[1, 2, 3, 4]] * 2, "other": [[0, 2, 2, 4], [2, 2, 4, 4]]}, foreseen=1.0, estimated="take")
     found = compare_routers(made, "bar", {"other": "F2"}, kappa=0.1)
     assert (found.orders, found.bar, found.p_value) == (4, "bar", None)
     bar, other = found.routers["bar"], found.routers["other"]
@@ -143,7 +155,50 @@ def test_the_verdict_is_the_bar_where_nothing_is_clear() -> None:
     assert verdict(found_of({"bar": bar})) == "Use bar: no other router was played."
     known = found_of({"bar": bar, "clairvoyant": [cost - 2 for cost in bar]})
     assert known.p_value is None
-    assert verdict(known) == "Use bar: no other router was played. Knowing everything would save 2.00 bps against bar."
+    assert verdict(known) == (
+        "Use bar: no other router was played. Perfect foresight, of future prices too, would save 2.00 bps against bar."
+    )
+
+
+def test_there_is_no_verdict_where_much_is_estimated() -> None:
+    """Half of all shares is beyond the recorded depth."""
+    bar = noise(0)
+    costs = {"bar": bar, "better": [cost - 0.5 for cost in bar]}
+    found = compare_routers(
+        tables({name: [some] for name, some in costs.items()}, estimated="take"), "bar", {}, kappa=0
+    )
+    assert router_to_use(found) is None
+    assert verdict(found) == (
+        "No verdict: 50% of the shares are beyond the recorded depth and priced by an estimate. Import more levels or "
+        "use smaller orders."
+    )
+    assert verdict(found, synthetic=True).endswith("priced by an estimate. Use smaller orders.")
+    some = {name: dataclasses.replace(one, estimated_share=0.1) for name, one in found.routers.items()}
+    known = dataclasses.replace(found, routers=some)
+    assert router_to_use(known) == "better"
+    for name in ("bar", "better"):
+        more = dataclasses.replace(some[name], estimated_share=0.11)
+        assert router_to_use(dataclasses.replace(known, routers=some | {name: more})) is None
+    table = comparison_table(found)
+    assert [row[list(table.header).index("estimated")] for row in table.rows] == ["50.0%", "50.0%"]
+
+
+def test_what_rounds_to_zero_has_no_sign() -> None:
+    bar = noise(0)
+    found = found_of(
+        {"bar": bar, "better": [cost - 0.001 for cost in bar], "clairvoyant": [cost + 1e-7 for cost in bar]}
+    )
+    said = verdict(found)
+    assert said.startswith("Use better: it saves less than 0.01 bps an order against bar (0.00 to 0.00")
+    assert said.endswith("would save 0.00 bps against bar.")
+    (row,) = (row for row in comparison_table(found).rows if row[0] == "clairvoyant")
+    assert row[7:9] == ["0.000", "0.000 to 0.000"]
+
+
+def test_the_verdict_says_that_days_are_synthetic() -> None:
+    found = found_of({"bar": noise(0)})
+    assert verdict(found, synthetic=True).startswith("Use bar (synthetic days): no other router was played.")
+    assert "synthetic" not in verdict(found)
 
 
 def test_the_same_costs_added_up_in_another_order_are_no_gain() -> None:
@@ -206,15 +261,20 @@ def result(dark_days: list[MarketDay], tmp_path_factory: pytest.TempPathFactory)
 
 
 FIELDS = ("cost_bps", "se_bps", "objective_bps", "sd_bps", "es95_bps", "fees_bps", "dark_share", "limit_share",
-          "taken_share", "decision_us")  # fmt: skip
+          "taken_share", "estimated_share", "decision_us")  # fmt: skip
 
 
 def test_json_has_what_programs_read(result: BacktestResult) -> None:
-    found = json.loads(json.dumps(result.to_json()))
+    whole = json.loads(json.dumps(result.to_json()))
+    assert whole["config"]["shares"] == [400]
+    assert whole["config"]["days"] == [day.name for day in result.days]
+    assert whole["config"]["parameters"]["static"].keys() == {"take", "dark", "rest"}
+    assert (whole["synthetic"], whole["protection"], whole["config"]["zone"]) == (True, "reg-nms", "America/New_York")
+    assert list(whole["comparisons"]) == ["400"]
+    found = whole["comparisons"]["400"]
     assert found["orders"] == 16
-    assert found["config"]["shares"] == [400]
-    assert found["config"]["days"] == [day.name for day in result.days]
-    assert found["config"]["parameters"]["static"].keys() == {"take", "dark", "rest"}
+    assert found["use"] == router_to_use(result.comparison)
+    assert found["verdict"] == result.verdict
     assert list(found["routers"]) == ["sweep", "dark-first+sweep", "static", "thompson"]
     for name, one in found["routers"].items():
         assert all(isinstance(one[field], float) for field in FIELDS), name
@@ -270,3 +330,39 @@ def test_what_was_played_is_not_played_again(dark_days: list[MarketDay], tmp_pat
     (tmp_path / task.identity / "orders.parquet").write_bytes(b"spoilt")
     mended = run_backtest("dark", dark_days, config, engine=HERE, cache=cache)
     assert mended.comparison.routers["sweep"].cost_bps == first.comparison.routers["sweep"].cost_bps
+
+
+def test_every_size_has_a_comparison_of_its_own(dark_days: list[MarketDay], tmp_path: Path) -> None:
+    """Pooled, small orders would hide what large ones cost."""
+    config = BacktestConfig(orders=12, shares=(100, 4000), routers=("spray",), block_minutes=2)
+    cache = TableCache(tmp_path / "played")
+    both = run_backtest("dark", dark_days, config, engine=HERE, cache=cache)
+    assert list(both.comparisons) == [100, 4000]
+    with pytest.raises(InputError, match=r"comparison must be of one size, was of 100, 4000 shares; use comparisons"):
+        _ = both.comparison
+    judged = costs_in_bps(both.tables.orders.filter("judged"))
+    for size, found in both.comparisons.items():
+        assert found.orders == 6
+        for name, one in found.routers.items():
+            mine = judged.filter((pl.col("router") == name) & (pl.col("shares") == size))
+            assert one.cost_bps == pytest.approx(mine["cost_bps"].mean())
+    small, large = (found.routers["sweep"].cost_bps for found in both.comparisons.values())
+    assert small < large
+    lines = str(both).splitlines()
+    assert lines[0] == "dark (synthetic), 2 days, protection reg-nms"
+    for size, found in both.comparisons.items():
+        assert f"6 judged orders of {size:,} shares, 0 s each" in lines
+        assert verdict(found, synthetic=True) in lines
+        assert f"{size:,} shares: {verdict(found, synthetic=True)}" in both.verdict.splitlines()
+    both.write(tmp_path / "out")
+    costs = json.loads((tmp_path / "out" / "costs.json").read_text())
+    assert costs["synthetic"] is True
+    for size, found in both.comparisons.items():
+        means = {one["router"]: one["cost_bps"] for one in costs["sizes"][str(size)]["routers"]}
+        assert means == pytest.approx({name: one.cost_bps for name, one in found.routers.items()})
+        assert (
+            f"dark (synthetic), 2 days, protection reg-nms: orders of {size:,} shares"
+            in (tmp_path / "out" / "costs.txt").read_text().splitlines()
+        )
+    with pytest.raises(InputError, match="no judged order of 4,000 shares met a two-sided market; use more orders"):
+        run_backtest("dark", dark_days, dataclasses.replace(config, orders=1), engine=HERE)

@@ -13,21 +13,31 @@ from riskroute.experiments.backtest.summary import Comparison, Paired, RouterRes
 from riskroute.experiments.desk.choice import REASONS, choose_router, why
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.differences import differences_by_state, learning_cost, saving_of
+from riskroute.experiments.desk.page import desk_page
+from riskroute.experiments.desk.page_tables import verdict_facts
 from riskroute.experiments.desk.records import DarkSurface, DeskCase, Estimate, LearningCost, Saving, SurfacePoint
+from riskroute.experiments.desk.result import DeskResult
+from riskroute.experiments.desk.texts import savings_table
 from riskroute.experiments.desk.words import case_paragraph
 
 
-def router(cost: float, objective: float, paired: tuple[float, float, float] | None = None) -> RouterResult:
+def router(
+    cost: float, objective: float, paired: tuple[float, float, float] | None = None, estimated: float = 0.0
+) -> RouterResult:
     pair = None if paired is None else Paired("sweep", *paired, 40, 0.31)
     numbers: dict[str, Any] = dict.fromkeys((item.name for item in dataclasses.fields(RouterResult)), 0.0)
     return RouterResult(
-        **numbers | {"cost_bps": cost, "objective_bps": objective, "paired": pair, "es95_bps": cost + 4}
+        **numbers
+        | {"cost_bps": cost, "objective_bps": objective, "paired": pair, "es95_bps": cost + 4}
+        | {"estimated_share": estimated, "feedback": "F0"}
     )
 
 
-def comparison(paired: tuple[float, float, float], objective: float, room: float = 1.0, p: float = 0.01) -> Comparison:
+def comparison(
+    paired: tuple[float, float, float], objective: float, room: float = 1.0, p: float = 0.01, estimated: float = 0.0
+) -> Comparison:
     routers = {
-        "sweep": router(2.0, 2.2),
+        "sweep": router(2.0, 2.2, estimated=estimated),
         "contextual": router(2.0 + paired[0], objective, paired),
         "clairvoyant": router(2.0 - room, 2.0 - room, (-room, -room, -room)),
     }
@@ -81,7 +91,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
         "$0.400 per 1,000 orders ($0.200 to $0.600).",
         "worse": "cost 0.40 bps an order more (95 % interval 0.20 to 0.60), so it is not better.",
         "riskier": "but charged for risk it is worse: 2.30 bps against 2.20 bps.",
-        "no headroom": "there is nothing to gain: even knowing everything would have saved only 0.06 bps.",
+        "no headroom": "there is nothing to gain: even perfect foresight would have saved only 0.06 bps.",
         "chance": "which the best of so many routers may do by chance (p = 0.200).",
         "too little": "(95 % interval -0.03 to 0.05), and even the upper end of that is too little to matter.",
         "too few orders": "too few orders to tell: a saving would have to be 0.31 bps to show reliably.",
@@ -100,7 +110,77 @@ def test_the_rule_stays_unless_something_is_better() -> None:
         "nothing better",
         "no headroom",
     ]
-    assert {*CASES, "nothing better"} == set(REASONS)
+    assert {*CASES, "nothing better", "estimated"} == set(REASONS)
+
+
+def test_there_is_no_verdict_where_much_is_estimated() -> None:
+    """The case stays whole, with the simple rule as the router of its tables; no text recommends it."""
+    sure, unsure = (comparison(PAIRED["beats"], 1.8, estimated=share) for share in (0.1, 0.57))
+    assert [why(one, "contextual") for one in (sure, unsure)] == ["beats", "estimated"]
+    assert why(unsure, "sweep") == "estimated"
+    saved = Estimate(0.4, 0.2, 0.6)
+    case = DeskCase(
+        *(5000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "sweep", "estimated"),
+        *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, (), unsure),
+        symbol="AAPL",
+        verdict=False,
+        estimated_share=0.57,
+    )
+    said = case_paragraph(case, DeskConfig())
+    assert said == (
+        "No verdict for orders of 5,000 shares of AAPL with 60 seconds to be done: 57% of the shares are beyond the "
+        "recorded depth and priced by an estimate. Import more levels or use smaller orders."
+    )
+    pooled = case_paragraph(dataclasses.replace(case, symbol=""), DeskConfig(), pooled=True)
+    assert pooled.startswith("All symbols together: no verdict for orders of 5,000 shares with 60 seconds to be done: ")
+    table = savings_table([case])
+    row = dict(zip(table.header, table.rows[0], strict=True))
+    assert (row["use"], row["estimated"]) == ("no verdict", "57.0%")
+    assert dict(verdict_facts(case))["router to use"] == "no verdict"
+    result = DeskResult(DeskConfig(), ("AAPL 2019-03-04",), (), (case,))
+    page = repr(desk_page(result))
+    assert "No verdict: more than 10% of the volume is beyond the recorded depth" in page
+    for text in (said, str(result), page):
+        assert "use sweep" not in text.lower()
+    assert result.to_json()["cases"][0]["verdict"] is False
+    assert DeskResult.from_json(result.to_json()) == result
+
+
+def test_a_small_share_of_estimates_is_said() -> None:
+    saved = Estimate(0.4, 0.2, 0.6)
+    case = DeskCase(
+        *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "contextual", "beats"),
+        *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
+        CASES["beats"],
+    )
+    assert "estimate" not in case_paragraph(case, DeskConfig())
+    for share, words in ((0.043, "4.3%"), (0.0001, "Less than 0.1%")):
+        text = case_paragraph(dataclasses.replace(case, estimated_share=share), DeskConfig())
+        assert f"{words} of the shares are beyond the recorded depth and priced by an estimate." in text
+
+
+def test_the_answer_says_that_days_are_synthetic() -> None:
+    saved = Estimate(0.4, 0.2, 0.6)
+    case = DeskCase(
+        *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "contextual", "beats"),
+        *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
+        CASES["beats"],
+        symbol="LUMO",
+        zone="America/New_York",
+    )
+    made = DeskResult(DeskConfig(hours="10:30-11:30"), ("LUMO 2019-03-04",), (), (case,), synthetic=True)
+    real = dataclasses.replace(made, synthetic=False, protection="reg-nms")
+    start = "For orders of 1,000 shares of LUMO with 60 seconds to be done"
+    assert made.answer.startswith(f"{start} on synthetic days, use contextual.")
+    assert real.answer.startswith(f"{start}, use contextual.")
+    assert str(made).startswith("dark (synthetic), 10:30-11:30 New York, protection none: ")
+    assert str(real).startswith("dark, 10:30-11:30 New York, protection reg-nms: ")
+    page = desk_page(made)
+    assert page.title == "Which router to use for LUMO (synthetic)"
+    assert "synthetic: generated, and not recorded" in page.subtitle
+    assert desk_page(real).title == "Which router to use for LUMO"
+    assert (made.to_json()["synthetic"], real.to_json()["synthetic"]) == (True, False)
+    assert "synthetic" not in str(real) + repr(desk_page(real))
 
 
 def played(days: int = 4, orders: int = 48) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -119,6 +199,7 @@ def played(days: int = 4, orders: int = 48) -> tuple[pl.DataFrame, pl.DataFrame]
             key = {name: common[name] for name in ("symbol", "day", "number")}
             kept = {
                 "side": 1 if number % 2 else -1,
+                "zone": "America/New_York",
                 "hour": 10 + number // 24,
                 "imbalance": -0.5,
                 "spread": spread,
@@ -133,7 +214,7 @@ def test_where_it_loses_is_found_and_nowhere_else() -> None:
     orders, states = played()
     found = differences_by_state(orders, states, "contextual", "sweep", seed=0)
     assert [(one.measure, one.state) for one in found] == [
-        *(("side", "sell"), ("side", "buy"), ("hour", "10:00 to 11:00"), ("hour", "11:00 to 12:00")),
+        *(("side", "sell"), ("side", "buy"), ("hour", "10:00 to 11:00 New York"), ("hour", "11:00 to 12:00 New York")),
         *(("spread", "low"), ("spread", "middle"), ("spread", "high")),
         ("depth", "low"),
     ]
@@ -172,7 +253,10 @@ def test_symbols_and_losses_are_named() -> None:
         "For purchases of 100 shares to be done at once, use contextual. On the second half of 1 day"
     )
     hours = case_paragraph(dataclasses.replace(case, losses=(lost[4], lost[7])), DeskConfig(side="sell"))
-    assert "It lost from 10:00 to 11:00 (by 0.10 bps) and in the middle third of the spread (by -0.20 bps)." in hours
+    assert (
+        "It lost from 10:00 to 11:00 New York (by 0.10 bps) and in the middle third of the spread (by -0.20 bps)."
+        in hours
+    )
 
 
 def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
@@ -187,6 +271,14 @@ def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
     assert "saved 0.20 bps an order (too few time blocks for an interval), too few orders to tell." in text
     assert "Trying things out cost contextual nothing." in text
     assert "A fixed split cost 0.25 bps less than the sweep (95 % interval 0.00 to 0.50)." in text
+    same = dataclasses.replace(split, bps=Estimate(-0.001, -0.5, 0.25))
+    nearly = dataclasses.replace(saving, bps=Estimate(-0.004, -0.2, 0.1))
+    text = case_paragraph(dataclasses.replace(case, not_looking=same, saving=nearly), DeskConfig())
+    assert "A fixed split cost the same as the sweep (95 % interval -0.50 to 0.25)." in text
+    assert (
+        "contextual, which did best on the training days, cost the same as sweep (95 % interval -0.10 to 0.20)" in text
+    )
+    assert "-0.00" not in text
     rule = dataclasses.replace(case, chosen="sweep", saving=None, learning=None, not_looking=None)
     assert "no router did better on the training days" in case_paragraph(rule, DeskConfig())
 

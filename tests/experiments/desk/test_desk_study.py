@@ -65,9 +65,10 @@ def urgent(dark_days: list[MarketDay], cache: TableCache) -> DeskResult:
 
 def test_numbers_are_those_of_the_backtest(result: DeskResult, backtest: BacktestResult) -> None:
     (case,) = result.cases
-    plain = backtest.to_json()
-    plain.pop("config")
-    assert record_to_plain(case.comparison) == plain
+    whole = backtest.to_json()
+    plain = whole["comparisons"]["2500"]
+    assert record_to_plain(case.comparison) == {name: plain[name] for name in ("orders", "bar", "p_value", "routers")}
+    assert (result.synthetic, result.protection) == (whole["synthetic"], whole["protection"]) == (True, "reg-nms")
     routers, bar = plain["routers"], plain["bar"]
     assert (case.chosen, bar) == ("contextual", "rest-even+sweep")
     assert case.saving is not None
@@ -159,7 +160,7 @@ def test_nothing_to_gain_means_use_the_simple_rule(urgent: DeskResult) -> None:
     assert case.chosen == case.use == case.comparison.bar == "sweep"
     assert case.saving is None
     assert case.states == case.losses == ()
-    start = "For orders of 2,500 shares of LUMO to be done at once, use sweep. It is the simple rule"
+    start = "For orders of 2,500 shares of LUMO to be done at once on synthetic days, use sweep. It is the simple rule"
     assert urgent.answer.startswith(start)
 
 
@@ -251,9 +252,9 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
     assert costs_of[2] == pytest.approx(sum(costs_of[:2]) / 2)  # as many orders of each
     starts = [text.split(" use ")[0] for text in found.answer.split("\n\n")][:3]
     assert starts == [
-        "For orders of 100 shares of LUMO to be done at once,",
-        "For orders of 100 shares of TWIN to be done at once,",
-        "All symbols together: for orders of 100 shares to be done at once,",
+        "For orders of 100 shares of LUMO to be done at once on synthetic days,",
+        "For orders of 100 shares of TWIN to be done at once on synthetic days,",
+        "All symbols together: for orders of 100 shares to be done at once on synthetic days,",
     ]
     assert found.routing_table["symbol"].unique(maintain_order=True).to_list() == symbols
     names = [path.name for path in write_states(found, days, tmp_path, engine=HERE)]

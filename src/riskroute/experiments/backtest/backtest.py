@@ -19,17 +19,34 @@ from riskroute.experiments.backtest.config import (
     BacktestConfig,
     risk_tolerance,
 )
+from riskroute.experiments.backtest.cost_inputs import KEY
 from riskroute.experiments.backtest.cost_text import router_details, tercile_table, venue_table
 from riskroute.experiments.backtest.costs import router_costs
-from riskroute.experiments.backtest.markets import MarketDay, market_days
-from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, play_routers
+from riskroute.experiments.backtest.invariants import check_tables
+from riskroute.experiments.backtest.markets import MarketDay, market_days, one_zone
+from riskroute.experiments.backtest.play import (
+    PlayTask,
+    RouterChoice,
+    TableCache,
+    asked_hours,
+    check_hours,
+    play_routers,
+    protection_of,
+)
 from riskroute.experiments.backtest.static_fit import fit_static, fit_static_sweep
-from riskroute.experiments.backtest.summary import CLAIRVOYANT, Comparison, choose_bar, compare_routers
+from riskroute.experiments.backtest.summary import (
+    CLAIRVOYANT,
+    Comparison,
+    choose_bar,
+    compare_routers,
+    too_much_estimated,
+)
 from riskroute.experiments.backtest.tables import Tables
-from riskroute.experiments.backtest.texts import comparison_table
+from riskroute.experiments.backtest.texts import comparison_table, no_verdict_text
 from riskroute.experiments.backtest.venue_costs import venue_costs
 from riskroute.files import writable_folder, write_json, write_whole
 from riskroute.learning.registry import POLICIES, YARDSTICKS
+from riskroute.market.clock import clock_place
 from riskroute.records import record_to_plain
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.registry import NAMES as ROUTER_NAMES
@@ -39,6 +56,7 @@ from riskroute.routing.fees import FeeSchedule
 from riskroute.seeding import seeding_hash
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.engines import Engine
+from riskroute.text import fixed_text, rounds_to_zero
 from riskroute.validation import list_of, one_of, path_of
 
 ALL = "all"
@@ -60,53 +78,90 @@ class BacktestResult:
     days: tuple[MarketDay, ...]
     config: BacktestConfig
     choices: tuple[RouterChoice, ...]
-    comparison: Comparison
+    comparisons: dict[int, Comparison]
+    """By size of the orders."""
     tables: Tables
 
+    @property
+    def comparison(self) -> Comparison:
+        """The comparison of all routers, if orders have one size."""
+        if len(self.comparisons) > 1:
+            sizes = ", ".join(map(str, self.comparisons))
+            raise InputError(f"comparison must be of one size, was of {sizes} shares; use comparisons[size]")
+        return next(iter(self.comparisons.values()))
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether days were generated, and not recorded."""
+        return any(day.synthetic for day in self.days)
+
+    @property
+    def protection(self) -> str:
+        """Whether venues protect each other's quotes; one of `PROTECTIONS`."""
+        return protection_of(self.days[0], self.config)
+
     def write(self, out: str | Path) -> list[Path]:
-        """Write all tables, and the analysis of costs by router, venue and kind of child order as text and JSON."""
+        """Write all tables, and costs by size, router, venue and kind of child order as text and JSON."""
         folder = writable_folder("out", out)
-        judged = self.tables.orders.filter(polars.col("judged"))
-        key = ["router", "seed", "symbol", "day", "number"]
-        children, fills = (
-            frame.join(judged.select(key), on=key, how="semi") for frame in (self.tables.children, self.tables.fills)
-        )
-        routers = router_costs(judged, children, fills)
-        venues = venue_costs(judged, children, fills)
-        texts = [router_details(routers).plain(), tercile_table(routers).plain()]
-        texts += [f"{one.router}\n{venue_table(venues, one.router).plain()}" for one in routers]
-        plain = {"routers": record_to_plain(routers), "venues": record_to_plain(venues)}
+        texts, plain = [], {}
+        for size in self.comparisons:
+            judged = self.tables.orders.filter(polars.col("judged") & (polars.col("shares") == size))
+            children, fills = (
+                frame.join(judged.select(KEY), on=KEY, how="semi")
+                for frame in (self.tables.children, self.tables.fills)
+            )
+            routers = router_costs(judged, children, fills)
+            venues = venue_costs(judged, children, fills)
+            texts += [f"{self._title}: orders of {size:,} shares"]
+            texts += [router_details(routers).plain(), tercile_table(routers).plain()]
+            texts += [f"{one.router}\n{venue_table(venues, one.router).plain()}" for one in routers]
+            plain[str(size)] = {"routers": record_to_plain(routers), "venues": record_to_plain(venues)}
+        found = {"market": self.market, "synthetic": self.synthetic, "protection": self.protection, "sizes": plain}
         return [
             *self.tables.write(folder),
-            write_json(folder / "costs.json", plain),
+            write_json(folder / "costs.json", found),
             write_whole(folder / "costs.txt", lambda beside: beside.write_text("\n\n".join(texts) + "\n")),
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values: the configuration, the number of judged orders, and the routers by name."""
+        """Return plain values: the configuration, and by size the number of judged orders, routers and the verdict."""
         config = record_to_plain(self.config) | {
             "market": self.market,
             "fingerprint": seeding_hash([record_to_plain(self.config), [day.folder.name for day in self.days]]),
             "days": [day.name for day in self.days],
+            "zone": one_zone(self.days),
             "risk_tolerance": self._tolerances(),
             "parameters": {one.label: dict(one.parameters) for one in self.choices if one.parameters},
         }
-        found = record_to_plain(self.comparison)
-        return {"config": config, **found}
+        found = {
+            str(size): record_to_plain(one)
+            | {"use": router_to_use(one), "verdict": verdict(one, synthetic=self.synthetic)}
+            for size, one in self.comparisons.items()
+        }
+        return {"config": config, "synthetic": self.synthetic, "protection": self.protection, "comparisons": found}
+
+    @property
+    def _title(self) -> str:
+        name = f"{self.market} (synthetic)" if self.synthetic else self.market
+        days = f"{len(self.days)} {'day' if len(self.days) == 1 else 'days'}"
+        hours = f", {self.config.hours} {clock_place(one_zone(self.days))}" if self.config.hours else ""
+        return f"{name}, {days}{hours}, protection {self.protection}"
 
     def __str__(self) -> str:
-        config, found = self.config, self.comparison
-        sizes = " and ".join(f"{size:,}" for size in config.shares)
-        asked = f"{found.orders:,} judged orders of {sizes} shares, {config.horizon:g} s each"
-        lines = [f"{self.market}, {len(self.days)} days: {asked}"]
+        lines = [self._title]
         if self.left_out:
             lines.append(f"{self.left_out:,} orders met no two-sided market and were left out")
-        lines += [self.footprint, "", comparison_table(found).plain(), ""]
-        lines += [
-            "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
-            f"difference: to {found.bar}, order by order, with a 95 % interval over time blocks",
-            self.verdict,
-        ]
+        for size, found in self.comparisons.items():
+            if len(self.comparisons) > 1:
+                lines.append("")
+            lines += [
+                f"{found.orders:,} judged orders of {size:,} shares, {self.config.horizon:g} s each",
+                *(self.footprint(size), "", comparison_table(found).plain(), ""),
+                "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen "
+                "variance; estimated: shares beyond the recorded depth",
+                f"difference: to {found.bar}, order by order, with a 95 % interval over time blocks",
+                verdict(found, synthetic=self.synthetic),
+            ]
         return "\n".join(lines)
 
     def _tolerances(self) -> dict[str, float]:
@@ -115,20 +170,25 @@ class BacktestResult:
         sizes = self.config.shares if self.config.kappa > 0 else ()
         return {str(size): risk_tolerance(self.config.kappa, size * price) for size in sizes}
 
-    @property
-    def footprint(self) -> str:
+    def footprint(self, size: int | None = None) -> str:
         """Say how large orders are beside what is displayed and traded: the recorded market does not react to them."""
-        depth, volume = self.footprint_fractions
+        depth, volume = self.footprint_fractions(size)
         text = f"an order is {depth:.1%} of the displayed depth"
         if volume is not None:
             text += f" and {volume:.1%} of what trades in {self.config.block_minutes:g} minutes"
         large = too_large(depth, volume)
         return text + (": too large for a replay, which does not react" if large else "") + " (medians)"
 
-    @property
-    def footprint_fractions(self) -> tuple[float, float | None]:
-        """Median size of judged orders over the displayed depth, and over what trades in a time block, if known."""
-        judged = self.tables.orders.filter(polars.col("judged"))
+    def footprint_fractions(self, size: int | None = None) -> tuple[float, float | None]:
+        """Median size of judged orders over the displayed depth, and over what trades in a time block, if known.
+
+        Parameters
+        ----------
+        size : int, optional
+            Shares of the orders that count; all if None.
+        """
+        mine = polars.col("shares") == size if size is not None else True
+        judged = self.tables.orders.filter(polars.col("judged") & mine)
         depth, volume = (
             judged.select((polars.col("shares") / polars.col(name)).drop_nans().median()).item()
             for name in ("depth", "volume")
@@ -144,8 +204,10 @@ class BacktestResult:
 
     @property
     def verdict(self) -> str:
-        """Say which router to use."""
-        return verdict(self.comparison)
+        """Say which router to use, size by size."""
+        said = {size: verdict(one, synthetic=self.synthetic) for size, one in self.comparisons.items()}
+        several = len(said) > 1
+        return "\n".join(f"{size:,} shares: {text}" if several else text for size, text in said.items())
 
 
 def too_large(depth: float, volume: float | None) -> bool:
@@ -229,16 +291,29 @@ def run_backtest(
     if not days:
         raise InputError("days must hold at least one day, was empty")
     check_training(days, config)
+    check_hours(days, config)
     pools = bool(days[0].pools)
     if choices is None:
         names = router_names(config.routers, pools=pools, horizon=config.horizon, train=config.train)
         choices = [router_choice(name, days, config, engine=engine, cache=cache) for name in names]
+    if not any(choice.label == CLAIRVOYANT for choice in choices):
+        choices = [*choices, RouterChoice(CLAIRVOYANT, CLAIRVOYANT)]  # the bound that every order is held to
     tables = play_routers(choices, days, config, engine=engine, cache=cache, finished=finished)
-    played = tables.orders["router"].unique(maintain_order=True).to_list()
-    bar = choose_bar(tables.orders, played, pools=pools, horizon=config.horizon, kappa=config.kappa)
+    check_tables(tables, {(day.symbol, str(day.date)): asked_hours(day, config) for day in days})
     feedback = {choice.label: choice.make().feedback for choice in choices}
-    impact = config.stress.impact
-    found = compare_routers(tables, bar, feedback, kappa=config.kappa, impact=impact, seed=config.seed)
+    found = {}
+    for size in dict.fromkeys(config.shares):
+        orders = tables.orders.filter(polars.col("shares") == size)
+        if not orders["judged"].any():
+            raise InputError(
+                f"no judged order of {size:,} shares met a two-sided market; use more orders or other hours"
+            )
+        played = orders["router"].unique(maintain_order=True).to_list()
+        bar = choose_bar(orders, played, pools=pools, horizon=config.horizon, kappa=config.kappa)
+        mine = dataclasses.replace(tables, orders=orders)
+        found[size] = compare_routers(
+            mine, bar, feedback, kappa=config.kappa, impact=config.stress.impact, seed=config.seed
+        )
     return BacktestResult(market, tuple(days), config, tuple(choices), found, tables)
 
 
@@ -313,7 +388,7 @@ def backtest(
         Where days are prepared and played.
     **orders
         Fields of `BacktestConfig`: ``orders``, ``hours``, ``horizon``, ``kappa``, ``side``, ``lot``, ``train``,
-        ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``.
+        ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``, ``protection``.
     """
     listed = list_of("routers", routers, (str, Router), "names or routers")
     own = [one for one in listed if isinstance(one, Router)]
@@ -345,29 +420,50 @@ def backtest(
     return run_backtest(str(market), ready, config, engine=engine, cache=cache, choices=choices)
 
 
-def verdict(found: Comparison) -> str:
-    """Say which router to use and what it saves: the simple rule, if nothing clearly beats it."""
+def router_to_use(found: Comparison) -> str | None:
+    """Return the router of the least objective that clearly beats the simple rule, or that rule; None for no verdict.
+
+    There is no verdict where too much of the volume of either is priced by an estimate.
+    """
+    best = _best(found)
+    return None if too_much_estimated(found, best) else best
+
+
+def _best(found: Comparison) -> str:
     bar = found.routers[found.bar]
-    others = {name: one for name, one in found.routers.items() if name not in (found.bar, CLAIRVOYANT)}
-    clear = {
-        name: one
-        for name, one in others.items()
-        if one.paired is not None and one.paired.high is not None and one.paired.high < 0
+    better = {
+        name: one.objective_bps
+        for name, one in found.routers.items()
+        if name not in (found.bar, CLAIRVOYANT)
+        and one.paired is not None
+        and one.paired.high is not None
+        and one.paired.high < 0
+        and one.objective_bps < bar.objective_bps
     }
-    better = {name: one for name, one in clear.items() if one.objective_bps < bar.objective_bps}
-    if better and (found.p_value is None or found.p_value < 0.05):
-        best = min(better, key=lambda name: better[name].objective_bps)
-        pair = better[best].paired
-        low, high = (-pair.high, -pair.low) if pair and pair.low is not None and pair.high is not None else (0.0, 0.0)
-        saved = -pair.difference_bps if pair else 0.0
+    tested = found.p_value is None or found.p_value < 0.05
+    return min(better, key=lambda name: better[name]) if better and tested else found.bar
+
+
+def verdict(found: Comparison, *, synthetic: bool = False) -> str:
+    """Say which router to use and what it saves: the simple rule, if nothing clearly beats it."""
+    best = _best(found)
+    if share := too_much_estimated(found, best):
+        return f"No verdict: {no_verdict_text(share, synthetic=synthetic)}"
+    others = [name for name in found.routers if name not in (found.bar, CLAIRVOYANT)]
+    use = f"Use {best} (synthetic days)" if synthetic else f"Use {best}"
+    pair = found.routers[best].paired
+    if best != found.bar and pair is not None:
         tested = f", p = {found.p_value:.3f} for the best of {len(others)}" if found.p_value is not None else ""
-        text = f"Use {best}: it saves {saved:.2f} bps an order against {found.bar} ({low:.2f} to {high:.2f}{tested})."
+        low, high = (fixed_text(None if end is None else -end) for end in (pair.high, pair.low))
+        saved = -pair.difference_bps
+        much = "less than 0.01" if rounds_to_zero(saved) else fixed_text(saved)
+        text = f"{use}: it saves {much} bps an order against {found.bar} ({low} to {high}{tested})."
     elif not others:
-        text = f"Use {found.bar}: no other router was played."
+        text = f"{use}: no other router was played."
     else:
-        none = f"none of the {len(others)} others beats" if len(others) > 1 else f"{next(iter(others))} does not beat"
-        text = f"Use {found.bar}: {none} it clearly."
+        none = f"none of the {len(others)} others beats" if len(others) > 1 else f"{others[0]} does not beat"
+        text = f"{use}: {none} it clearly."
     if CLAIRVOYANT in found.routers:
-        room = bar.cost_bps - found.routers[CLAIRVOYANT].cost_bps
-        text += f" Knowing everything would save {room:.2f} bps against {found.bar}."
+        room = found.routers[found.bar].cost_bps - found.routers[CLAIRVOYANT].cost_bps
+        text += f" Perfect foresight, of future prices too, would save {fixed_text(room)} bps against {found.bar}."
     return text

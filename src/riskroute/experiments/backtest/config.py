@@ -9,6 +9,7 @@ from functools import partial
 from riskroute.errors import InputError, shown
 from riskroute.market.clock import clock_hours
 from riskroute.names import SIDES
+from riskroute.routers.context import PROTECTIONS
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
 from riskroute.validation import instance_of, list_of, one_of, real_number, whole_number
@@ -80,8 +81,9 @@ class BacktestConfig:
     routers : tuple[str, ...]
         Names of routers; all that do not learn if empty.
     hours : str, optional
-        New York times between which orders come, such as ``10:30-11:00``; the whole session if None. A synthetic day
-        then consists of these hours only.
+        Times between which orders come and end, such as ``10:30-11:00``, in the zone of the recordings (New York for
+        synthetic days, which then consist of these hours only). Default: 09:35-15:55 for days of New York, all of a day
+        of another zone.
     train : int, optional
         Number of days at the beginning that routers learn on and are not judged on; half of them if None. Of a single
         day it is the morning.
@@ -95,6 +97,9 @@ class BacktestConfig:
         Length of the time blocks that are resampled for confidence intervals.
     stress : Stress
         Conditions harder than usual.
+    protection : str, optional
+        ``reg-nms`` if venues protect each other's quotes, ``none`` if not. Default: that of the market, ``reg-nms`` for
+        synthetic days and US equities.
     """
 
     shares: tuple[int, ...] = (1000,)
@@ -112,6 +117,7 @@ class BacktestConfig:
     seed: int = 0
     block_minutes: float = 10.0
     stress: Stress = field(default_factory=Stress)
+    protection: str | None = None
 
     def __post_init__(self) -> None:
         if not self.shares:
@@ -134,6 +140,8 @@ class BacktestConfig:
         if self.hours is not None:
             _ = self.clock_hours
         instance_of("stress", self.stress, Stress, "a Stress")
+        if self.protection is not None:
+            one_of("protection", self.protection, PROTECTIONS)
 
     @property
     def clock_hours(self) -> tuple[dt.time, dt.time] | None:

@@ -21,7 +21,9 @@ _REAL = (
 )
 _PLACED = _KEY | {"child": pl.Int64, "kind": pl.String, "place": pl.String}
 
-ORDER_COLUMNS = _KEY | dict.fromkeys(_WHOLE, pl.Int64) | dict.fromkeys(_REAL, pl.Float64)
+ORDER_COLUMNS = (
+    _KEY | dict.fromkeys(_WHOLE, pl.Int64) | dict.fromkeys(_REAL, pl.Float64) | {"clock": pl.Time, "zone": pl.String}
+)
 CHILD_COLUMNS = (
     _PLACED
     | dict.fromkeys(("sent", "filled", "posted", "last", "known"), pl.Int64)
@@ -80,6 +82,8 @@ def checked_orders(orders: pl.DataFrame) -> pl.DataFrame:
         _hold("orders", table, name, pl.col(name) > 0, "above 0")
     for name in ("cost", "fees", "horizon"):
         _hold("orders", table, name, pl.col(name).is_not_null(), "a finite number")
+    for name in ("clock", "zone"):
+        _hold("orders", table, name, pl.col(name).is_not_null(), "given")
     twice = table.select(KEY).filter(pl.struct(KEY).is_duplicated())
     if len(twice):
         raise DataError(f"orders must have each order once, had {_named(twice.row(0))} more than once")

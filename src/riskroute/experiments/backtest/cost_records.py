@@ -22,8 +22,8 @@ class CostTercile:
     Parameters
     ----------
     measure : str
-        ``spread`` (quoted at the decision, basis points), ``time`` (hours since midnight in New York) or ``size``
-        (shares of the order over those displayed on the side it takes from).
+        ``spread`` (quoted at the decision, basis points), ``time`` (hours since midnight in the zone of the day)
+        or ``size`` (shares of the order over those displayed on the side it takes from).
     tercile : str
         ``low``, ``middle`` or ``high``.
     least, most : float
@@ -122,6 +122,8 @@ class RouterCosts:
         Microseconds per decision: mean, and what 99 % of them took at most.
     terciles : tuple of CostTercile
         Costs by spread, time of day and size. Volatility is not in the tables.
+    zone : str
+        Time zone of the days; empty if there are several.
     """
 
     router: str
@@ -169,6 +171,12 @@ class RouterCosts:
     decision_us: float | None
     decision_99_us: float | None
     terciles: tuple[CostTercile, ...]
+    zone: str = ""
+
+    @property
+    def estimated_share(self) -> float:
+        """Share of the volume whose price is an estimate."""
+        return self.estimated_shares / self.shares
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import Any
 
 from riskroute.errors import InputError
 from riskroute.experiments.backtest.cost_records import Interval, RouterCosts, VenueCosts
-from riskroute.text import TextTable
+from riskroute.market.clock import clock_place
+from riskroute.text import TextTable, fixed_text
 from riskroute.validation import one_of
 
 Column = tuple[str, str, Callable[[Any], str]]
@@ -38,6 +39,8 @@ def tercile_table(costs: Sequence[RouterCosts]) -> TextTable:
             edges = (_TERCILES[third.measure][1](edge) for edge in (third.least, third.most))
             values = (_two(value) for value in (third.cost_bps, third.sd_bps, third.es95_bps))
             name = _TERCILES[third.measure][0]
+            if third.measure == "time":
+                name += f", {clock_place(one.zone)}"
             rows.append([one.router, name, third.tercile, *edges, _whole(third.orders), *values])
     return TextTable(header, rows)
 
@@ -63,13 +66,7 @@ def _cells(record: RouterCosts | VenueCosts, columns: Sequence[Column]) -> list[
 
 
 def _fixed(digits: int, times: float = 1.0) -> Callable[[float | None], str]:
-    def write(value: float | None) -> str:
-        if value is None:
-            return "-"
-        text = f"{times * value:,.{digits}f}"
-        return text.removeprefix("-") if not text.strip("-0.,") else text  # no minus before a zero
-
-    return write
+    return lambda value: fixed_text(None if value is None else times * value, digits)
 
 
 def _clock(hours: float) -> str:
@@ -91,7 +88,7 @@ _percent = _fixed(1, 100.0)
 
 _TERCILES: dict[str, tuple[str, Callable[[float], str]]] = {
     "spread": ("spread, bps", _two),
-    "time": ("time, New York", _clock),
+    "time": ("time", _clock),
     "size": ("shares / depth", _three),
 }
 
@@ -109,6 +106,7 @@ _ROUTERS: tuple[Column, ...] = (
     ("dark %", "dark_share", _percent),
     ("limit %", "limit_share", _percent),
     ("taken %", "taken_share", _percent),
+    ("estimated %", "estimated_share", _percent),
     ("fade %", "fade", _percent),
     ("90 % in s", "fill_seconds_90", _three),
     ("markout 10 s", "markout_10_bps", _two),
@@ -174,6 +172,7 @@ _DETAILS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("reversion 10 s, none of our impact in it", "bps", "reversion_10_bps", _two),
     ("reversion 60 s, none of our impact in it", "bps", "reversion_60_bps", _two),
     ("beyond the display, price estimated", "shares", "estimated_shares", _whole),
+    ("of all shares", "%", "estimated_share", _percent),
     ("prevented by a better quote", "shares", "prevented_shares", _whole),
     ("traded through a better quote", "shares", "through_shares", _whole),
     ("books too old to be shown", "", "stale_books", _whole),

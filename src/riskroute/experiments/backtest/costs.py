@@ -140,6 +140,7 @@ def _order_measures() -> dict[str, pl.Expr]:
         "decision_us": decision.mean(),
         "decision_99_us": plain_quantile(decision, 99),
         "shares": _SHARES.sum(),
+        "zone": pl.when(pl.col("zone").n_unique() == 1).then(pl.col("zone").first()).otherwise(pl.lit("")),
     }
 
 
@@ -193,11 +194,9 @@ def _child_measures(children: pl.DataFrame) -> pl.DataFrame:
 
 def _terciles(orders: pl.DataFrame) -> dict[str, list[CostTercile]]:
     """Costs of the orders with low, middle and high spreads, times of day and sizes, by router."""
-    moment = pl.from_epoch("time", time_unit="ns").dt.replace_time_zone("UTC").dt.convert_time_zone("America/New_York")
     measures = {
         "spread": 2 * half_spread(),
-        "time": (moment.dt.hour().cast(pl.Int64) * 3600 + moment.dt.minute().cast(pl.Int64) * 60 + moment.dt.second())
-        / 3600,
+        "time": pl.col("clock").cast(pl.Int64) // SECOND / 3600,
         "size": ratio(_SHARES, pl.col("depth")),
     }
     found: dict[str, list[CostTercile]] = {}

@@ -1,8 +1,8 @@
 """How much any router could save, before one is built: simple rules against the clairvoyant, market by market.
 
-The best static split less the sweep is what looking at the books saves without learning. The best fixed use of pools
-and limit orders before a sweep, less the clairvoyant, bounds what learning can add; where that is less than `WORTH`,
-learning cannot pay.
+The best static split less the best rule that looks at the books is what looking saves without learning. The best of all
+fixed rules less the clairvoyant bounds what learning can add: the clairvoyant has perfect foresight, of future prices
+too, which no router has. Where the bound is less than `WORTH`, learning cannot pay.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from riskroute.experiments.backtest.backtest import run_backtest
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import TableCache
-from riskroute.experiments.backtest.summary import CLAIRVOYANT
+from riskroute.experiments.backtest.summary import CLAIRVOYANT, MOST_ESTIMATED
+from riskroute.experiments.backtest.texts import no_verdict_text
 from riskroute.simulation.engines import Engine
-from riskroute.text import TextTable
+from riskroute.text import TextTable, fixed_text
 
 SIZES = (10, 100, 1000, 5000)
 HORIZONS = (0.0, 10.0, 60.0, 300.0)
@@ -30,7 +31,11 @@ TRIED = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
 
 @dataclass(frozen=True)
 class Headroom:
-    """Objectives in basis points for one market, order size, horizon and price of risk; None where no pools exist."""
+    """Objectives in basis points for one market, order size, horizon and price of risk; None where no pools exist.
+
+    ``estimated_share`` is the share of the volume priced by an estimate, of the best fixed rule or of the clairvoyant,
+    whichever is larger.
+    """
 
     market: str
     shares: int
@@ -43,23 +48,33 @@ class Headroom:
     static_sweep: float
     clairvoyant: float
     estimated_share: float
+    synthetic: bool = False
+
+    @property
+    def rules(self) -> dict[str, float]:
+        """Objectives of the fixed rules by the name of their router."""
+        found = (self.static, self.sweep, self.dark_first, self.static_sweep)
+        return {name: value for name, value in zip(TRIED, found, strict=False) if value is not None}
 
     @property
     def for_nothing(self) -> float:
         """What looking at the books saves without any learning."""
-        return self.static - min(
-            self.sweep, self.static_sweep, self.static if self.dark_first is None else self.dark_first
-        )
+        return self.static - min(value for name, value in self.rules.items() if name != "static")
 
     @property
     def for_learning(self) -> float:
-        """The most that learning can add."""
-        return self.static_sweep - self.clairvoyant
+        """Best fixed rule less perfect foresight: an upper bound of what learning can add, future prices included."""
+        return min(self.rules.values()) - self.clairvoyant
 
     @property
     def can_pay(self) -> bool:
         """Whether learning could be worth it."""
         return self.for_learning >= WORTH
+
+    @property
+    def known(self) -> bool:
+        """Whether prices are known well enough to tell."""
+        return self.estimated_share <= MOST_ESTIMATED
 
 
 def market_headroom(
@@ -84,13 +99,15 @@ def market_headroom(
                 asked = dataclasses.replace(config, shares=(shares,), horizon=horizon, kappa=kappa, routers=tried)
                 routers = run_backtest(market, days, asked, engine=engine, cache=cache).comparison
                 value = {name: one.objective_bps for name, one in routers.routers.items()}
+                best = min((name for name in tried if name != CLAIRVOYANT), key=lambda name: value[name])
                 found.append(
                     Headroom(
                         *(market, shares, horizon, kappa, routers.orders, value["static"], value["sweep"]),
                         value.get("dark-first+sweep"),
                         value["static+sweep"],
                         value[CLAIRVOYANT],
-                        routers.routers["sweep"].estimated_share,
+                        max(routers.routers[name].estimated_share for name in (best, CLAIRVOYANT)),
+                        any(day.synthetic for day in days),
                     )
                 )
                 if progress is not None:
@@ -101,41 +118,53 @@ def market_headroom(
 def headroom_table(found: Sequence[Headroom]) -> TextTable:
     """One row per market, size, horizon and kappa; objectives in basis points."""
     header = ["market", "shares", "seconds", "kappa", "static", "sweep", "dark first", "static + sweep", "clairvoyant"]
-    header += ["for nothing", "for learning", "beyond display"]
+    header += ["for nothing", "for learning, at most", "estimated"]
     rows = []
     for one in found:
-        dark = "-" if one.dark_first is None else f"{one.dark_first:.3f}"
-        values = [f"{one.static:.3f}", f"{one.sweep:.3f}", dark, f"{one.static_sweep:.3f}", f"{one.clairvoyant:.3f}"]
+        rules = (one.static, one.sweep, one.dark_first, one.static_sweep, one.clairvoyant)
         rows.append(
             [
-                *(one.market, f"{one.shares:,}", f"{one.horizon:g}", f"{one.kappa:g}", *values),
-                *(f"{one.for_nothing:.3f}", f"{one.for_learning:.3f}", f"{one.estimated_share:.0%}"),
+                *(_market(one), f"{one.shares:,}", f"{one.horizon:g}", f"{one.kappa:g}"),
+                *(fixed_text(value, 3) for value in (*rules, one.for_nothing, one.for_learning)),
+                f"{one.estimated_share:.1%}",
             ]
         )
     return TextTable(header, rows)
 
 
+def _market(one: Headroom) -> str:
+    return f"{one.market} (synthetic)" if one.synthetic else one.market
+
+
 def headroom_words(found: Sequence[Headroom]) -> list[str]:
-    """Where learning can pay and where it cannot, one sentence per market and horizon."""
+    """Where learning can pay and where it cannot, one sentence per market and horizon, and one on estimates."""
     lines = []
-    for market in dict.fromkeys(one.market for one in found):
-        for horizon in dict.fromkeys(one.horizon for one in found if one.market == market):
-            mine = [one for one in found if one.market == market and one.horizon == horizon]
-            sizes = dict.fromkeys(one.shares for one in mine)
-            pays = [size for size in sizes if all(one.can_pay for one in mine if one.shares == size)]
-            never = [size for size in sizes if not any(one.can_pay for one in mine if one.shares == size)]
-            most = max(one.for_learning for one in mine)
+    for market in dict.fromkeys(map(_market, found)):
+        for horizon in dict.fromkeys(one.horizon for one in found if _market(one) == market):
+            mine = [one for one in found if _market(one) == market and one.horizon == horizon]
             time = "at once" if horizon == 0 else f"within {horizon:g} s"
-            if len(never) == len(sizes):
-                text = f"learning cannot pay: at most {most:.2f} bps are left after the best fixed rule"
-            elif len(pays) == len(sizes):
-                text = f"learning can pay at every size: up to {most:.2f} bps are left after the best fixed rule"
-            elif not never:
-                text = (
-                    f"learning can pay at some prices of risk: up to {most:.2f} bps are left after the best fixed rule"
-                )
-            else:
-                some = " and ".join(f"{size:,}" for size in sizes if size not in never)
-                text = f"learning can pay for orders of {some} shares only: up to {most:.2f} bps are left"
-            lines.append(f"{market}, orders to be done {time}: {text}.")
+            which = f"{market}, orders to be done {time}"
+            if known := [one for one in mine if one.known]:
+                lines.append(f"{which}: {_pays(known)}.")
+            if unknown := [one for one in mine if not one.known]:
+                sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(one.shares for one in unknown))
+                share = max(one.estimated_share for one in unknown)
+                text = no_verdict_text(share, synthetic=unknown[0].synthetic)
+                lines.append(f"{which}: no verdict for {sizes} shares: {text}")
     return lines
+
+
+def _pays(found: Sequence[Headroom]) -> str:
+    sizes = dict.fromkeys(one.shares for one in found)
+    pays = [size for size in sizes if all(one.can_pay for one in found if one.shares == size)]
+    never = [size for size in sizes if not any(one.can_pay for one in found if one.shares == size)]
+    most = fixed_text(max(one.for_learning for one in found))
+    bound = f"at most {most} bps, an upper bound that includes knowledge of future prices"
+    if len(never) == len(sizes):
+        return f"learning cannot pay: it can add {bound}"
+    if len(pays) == len(sizes):
+        return f"learning may pay at every size: it can add {bound}"
+    if not never:
+        return f"learning may pay at some prices of risk: it can add {bound}"
+    some = " and ".join(f"{size:,}" for size in sizes if size not in never)
+    return f"learning may pay for orders of {some} shares only: it can add {bound}"

@@ -9,7 +9,7 @@ import datetime as dt
 import hashlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,17 @@ import numpy as np
 from riskroute.arrays import Floats
 from riskroute.errors import DataError, InputError, one_line_error, shown
 from riskroute.files import writable_folder
+from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.day_books import day_books
 from riskroute.market.importing import import_files
 from riskroute.market.prepared_day import RECORD, PreparedDay, is_prepared_day, read_prepared_day, write_prepared_day
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import EVENTS, SNAPSHOTS, Recording, Store
+from riskroute.market.store import EVENTS, SNAPSHOTS, Recording, Store, check_alike
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.presets import PRESETS, MarketPreset
 from riskroute.names import in_file_name
+from riskroute.routers.context import NO_PROTECTION, REG_NMS
 from riskroute.routing.fees import FeeSchedule
 from riskroute.seeding import seed_stream, seeding_hash
 from riskroute.simulation.dark_market import PoolModel
@@ -70,6 +72,12 @@ class MarketDay:
         Fees by venue, dollars a share.
     pools : tuple[PoolModel, ...]
         Dark pools beside its venues.
+    zone : str
+        Time zone of its hours.
+    synthetic : bool
+        Whether it was generated, and not recorded.
+    protection : str
+        Whether its venues protect each other's quotes; one of `PROTECTIONS`. A backtest may say otherwise.
     """
 
     symbol: str
@@ -78,6 +86,9 @@ class MarketDay:
     takers: tuple[float, ...]
     makers: tuple[float, ...]
     pools: tuple[PoolModel, ...] = ()
+    zone: str = TRADING_ZONE
+    synthetic: bool = False
+    protection: str = NO_PROTECTION
 
     @property
     def name(self) -> str:
@@ -96,6 +107,12 @@ class MarketDay:
         except OSError:
             return read_prepared_day(self.folder)  # says what is missing
         return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
+
+
+def one_zone(days: Sequence[MarketDay]) -> str:
+    """Return the time zone of some days; empty if they have several."""
+    zones = {day.zone for day in days}
+    return zones.pop() if len(zones) == 1 else ""
 
 
 @lru_cache(maxsize=1)
@@ -201,7 +218,7 @@ def market_days(
     market : str or Path
         A name of `MARKETS`, or a folder of ``riskroute market import``.
     symbols : Sequence[str]
-        Symbols to play; if empty, the first of a synthetic market, or all of a folder.
+        Symbols to play: of a synthetic market its own ones, the first by default; of a folder all by default.
     days : int, optional
         Number of days; the first ones of a folder. If None, all days of a folder, or ten synthetic ones.
     seed : int
@@ -239,10 +256,8 @@ def market_days(
         if fees is not None:
             raise InputError("fees must be left out for a synthetic market, which has its own, were given")
         tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or SYNTHETIC_HOURS, kept)
-        own: tuple[PoolModel, ...] = MARKETS[str(market)]
     else:
         tasks, found = _recorded(Path(market), symbols, days, kept, fees)
-        own = ()
     missing = [task for task in tasks if not is_prepared_day(task.folder)]
     done = len(tasks) - len(missing)
 
@@ -254,35 +269,38 @@ def market_days(
 
     if missing:
         list(run_tasks(missing, engine or Engine(), finished=tell))
-    chosen = own if pools is None else tuple(pools)
-    return [MarketDay(*one, pools=chosen) for one in found]
-
-
-_Found = tuple[str, dt.date, Path, tuple[float, ...], tuple[float, ...]]
+    return found if pools is None else [replace(day, pools=tuple(pools)) for day in found]
 
 
 def _synthetic(
     market: str, symbols: Sequence[str], days: int, seed: int, hours: Hours, kept: Path
-) -> tuple[list[_SyntheticDay | _RecordedDay], list[_Found]]:
+) -> tuple[list[_SyntheticDay | _RecordedDay], list[MarketDay]]:
     name = "comparable" if market == "dark" else market
     preset = PRESETS[name]
     fees = [preset.fees[venue.name] for venue in preset.venues]
     takers, makers = tuple(fee[0] for fee in fees), tuple(fee[1] for fee in fees)
+    for symbol in symbols:
+        if symbol not in preset.symbols:
+            raise InputError(
+                f"symbol must be one of {', '.join(preset.symbols)} in the synthetic market {market}, was "
+                f"{shown(symbol)}; real symbols need recordings, see `riskroute market import`"
+            )
     tasks: list[_SyntheticDay | _RecordedDay] = []
-    found: list[_Found] = []
+    found: list[MarketDay] = []
     for symbol in symbols or preset.symbols[:1]:
         for date in business_days(days):
             made_of = [name, symbol, str(date), seed, SYNTHETIC_LEVELS, *map(str, hours), task_code_hash()]
             key = seeding_hash(made_of, 12)
             folder = kept / f"{name}-{symbol}-{date}-{key}"
             tasks.append(_SyntheticDay(name, symbol, date, seed, hours, folder))
-            found.append((symbol, date, folder, takers, makers))
+            day = MarketDay(symbol, date, folder, takers, makers, MARKETS[market])
+            found.append(replace(day, synthetic=True, protection=REG_NMS))
     return tasks, found
 
 
 def _recorded(
     market: Path, symbols: Sequence[str], days: int | None, kept: Path, fees: FeeSchedule | None
-) -> tuple[list[_SyntheticDay | _RecordedDay], list[_Found]]:
+) -> tuple[list[_SyntheticDay | _RecordedDay], list[MarketDay]]:
     if not market.is_dir():
         names = ", ".join(MARKETS)
         raise InputError(f"market must be one of {names} or a folder of `riskroute market import`, was {str(market)!r}")
@@ -292,19 +310,26 @@ def _recorded(
         raise DataError(f"market must be a folder of `riskroute market import`, was {str(market)!r} without recordings")
     known = tuple(dict.fromkeys(one.symbol for one in recordings))
     tasks: list[_SyntheticDay | _RecordedDay] = []
-    found: list[_Found] = []
+    found: list[MarketDay] = []
+    protected = True
     for symbol in symbols or known:
         mine = [one for one in recordings if one.symbol == one_of("symbol", symbol, known)]
         for date in sorted({one.date for one in mine})[:days]:
             some = tuple(one for one in mine if one.date == date)
+            check_alike(f"{symbol} on {date}", some)
             key = seeding_hash([[_content(store, one) for one in some], task_code_hash()], 12)
             folder = kept / f"{in_file_name(symbol)}-{date}-{key}"
             charged = [fees.fee(one.venue, date) if fees else None for one in some]
             takers = tuple(fee.taker if fee else 0.0 for fee in charged)
             makers = tuple(fee.maker if fee else 0.0 for fee in charged)
             tasks.append(_RecordedDay(market.absolute(), some, folder))
-            found.append((symbol, date, folder, takers, makers))
-    return tasks, found
+            found.append(MarketDay(symbol, date, folder, takers, makers, zone=some[0].zone))
+            protected = protected and all(map(_is_us_equity, some))
+    return tasks, [replace(day, protection=REG_NMS if protected else NO_PROTECTION) for day in found]
+
+
+def _is_us_equity(recording: Recording) -> bool:
+    return bool(getattr(recording, "us_equity", recording.reader in ("itch", "lobster", "taq", "ticks")))
 
 
 def _content(store: Store, recording: Recording) -> list[Any]:

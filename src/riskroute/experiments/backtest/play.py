@@ -15,12 +15,12 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from riskroute.errors import DataError
+from riskroute.errors import DataError, InputError
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.tables import Tables, day_tables
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, clock_stamp
+from riskroute.market.clock import SECOND, TRADING_ZONE, clock_place, clock_stamp, clock_time
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
 from riskroute.routers.registry import file_made, file_router, make_router
@@ -33,7 +33,7 @@ from riskroute.simulation.engines import Engine, run_tasks
 from riskroute.simulation.tasks import task_code_hash
 
 SESSION = (dt.time(9, 35), dt.time(15, 55))
-"""New York times between which orders come, on a day that has books then."""
+"""Times between which orders come by default on a day of New York that has books then."""
 
 WARMING = 60 * SECOND
 """The books of a day take so many nanoseconds to fill up."""
@@ -116,7 +116,15 @@ class PlayTask:
             first = _first_judged(place, len(self.days), self.train, config.orders)
             minutes = 60 * config.block_minutes
             queue = day.load().queue
-            parts.append(day_tables(played, trading.books, key, queue=queue, block_seconds=minutes, judged_from=first))
+            parts.append(
+                day_tables(
+                    *(played, trading.books, key),
+                    zone=day.zone,
+                    queue=queue,
+                    block_seconds=minutes,
+                    judged_from=first,
+                )
+            )
         return Tables.together(parts)
 
     @property
@@ -129,8 +137,13 @@ class PlayTask:
     @property
     def identity(self) -> str:
         """Hash of everything that the result depends on."""
-        days = [[day.name, day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]]
-                for day in self.days]  # fmt: skip
+        days = [
+            [
+                *(day.name, day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]),
+                *(day.zone, protection_of(day, self.config)),
+            ]
+            for day in self.days
+        ]
         choice = [self.choice.label, self.choice.name, dict(self.choice.parameters)]
         if self.choice.begins_as is not None:
             choice.append(_own_hash(self.choice.begins_as))
@@ -138,7 +151,7 @@ class PlayTask:
             choice.append(hashlib.sha256(self.choice.source.encode()).hexdigest())
         knows = self.choice.name in POLICIES or "kappa" in self._told
         kappa = self.config.kappa if knows else 0.0
-        config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1))
+        config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1, protection=None))
         return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, task_code_hash()], 24)
 
 
@@ -213,7 +226,13 @@ def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
     orders = day_orders(day, prepared.books, config)
     books = prepared.books.aged(STALE[queue is not None])
     queue = queue.on_books(books) if queue is not None else None
-    return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue, day.symbol)
+    rule = protection_of(day, config)
+    return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue, day.symbol, rule)
+
+
+def protection_of(day: MarketDay, config: BacktestConfig) -> str:
+    """Return whether venues protect each other's quotes: as asked for, or as the market has it."""
+    return config.protection or day.protection
 
 
 def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
@@ -227,7 +246,10 @@ def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
 def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Orders:
     """Return the orders of a day: at random times, with sizes and sides in turn."""
     rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
-    hours = session(books, day.date, config.clock_hours or SESSION)
+    try:
+        hours = session(books, day.date, config.clock_hours, day.zone)
+    except InputError as error:
+        raise InputError(f"{error}, on {day.name}") from None
     plain = spaced_orders(
         books, config.orders, 1, side=config.side, horizon=config.horizon, lot=1, rng=rng, hours=hours
     )
@@ -237,14 +259,48 @@ def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Order
     return dataclasses.replace(plain, signs=signs, shares=sizes, lot=config.lot)
 
 
-def session(books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] = SESSION) -> tuple[int, int]:
-    """Return the first and last time of orders, UTC nanoseconds: within some New York hours if the day has them."""
-    first, last = int(books.stamps.min()) + WARMING, books.last
-    begin, end = (clock_stamp(date, moment) for moment in hours)
-    least = _LEAST_SESSION if hours == SESSION else 1
-    if min(last, end) - max(first, begin) >= least:
-        return max(first, begin), min(last, end)
-    return min(first, last), last
+def session(
+    books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] | None = None, zone: str = TRADING_ZONE
+) -> tuple[int, int]:
+    """Return when orders may come and must have ended, UTC nanoseconds.
+
+    Parameters
+    ----------
+    hours : tuple[dt.time, dt.time], optional
+        Times of ``zone``. Default: `SESSION` on a day of New York that has ten minutes of it, else the whole day.
+    """
+    opening, last = int(books.stamps.min()), books.last
+    first = opening + WARMING
+    whole = min(first, last), last
+    asked = hours or (SESSION if zone == TRADING_ZONE else None)
+    if asked is None:
+        return whole
+    begin, end = (clock_stamp(date, moment, zone) for moment in asked)
+    found = max(first, begin), min(last, end)
+    if hours is None:
+        return found if found[1] - found[0] >= _LEAST_SESSION else whole
+    if found[1] <= found[0]:
+        there = " to ".join(f"{clock_time(stamp, zone):%H:%M:%S}" for stamp in (opening, last))
+        text = "-".join(moment.isoformat("minutes") for moment in hours)
+        raise InputError(
+            f"hours must lie within those of the books, {there} {clock_place(zone)} without the first minute, was "
+            f"{text} {clock_place(zone)}"
+        )
+    return found
+
+
+def asked_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
+    """Return the first and last time that orders of a day may have, UTC nanoseconds; any if no hours are asked for."""
+    if config.clock_hours is None:
+        return 0, 2**62
+    begin, end = (clock_stamp(day.date, moment, day.zone) for moment in config.clock_hours)
+    return begin, end
+
+
+def check_hours(days: Sequence[MarketDay], config: BacktestConfig) -> None:
+    """Refuse days on which there is no time for orders, before any is played."""
+    for day in days:
+        day_orders(day, day.load().books, config)
 
 
 class TableCache:

@@ -24,7 +24,7 @@ from riskroute.experiments.backtest.summary import CLAIRVOYANT, ORDER, block_num
 from riskroute.seeding import seed_stream
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.engines import Engine
-from riskroute.text import TextTable
+from riskroute.text import TextTable, fixed_text
 
 LEAKY = 5 * LEAK
 FEE_STEP = 0.001
@@ -74,17 +74,19 @@ def run_stresses(
 
 
 def stress_table(found: dict[str, BacktestResult]) -> TextTable:
-    """One row per configuration: the cheapest routers by objective, and what the best saves against the simple rule."""
+    """One row per configuration and size: the cheapest routers by objective, what the best saves, what is estimated."""
     rows = []
     for name, result in found.items():
-        some = result.comparison
-        routers = {router: one for router, one in some.routers.items() if router != CLAIRVOYANT}
-        ranked = sorted(routers, key=lambda router: routers[router].objective_bps)
-        best = routers[ranked[0]]
-        saved = routers[some.bar].cost_bps - best.cost_bps
-        shown = [f"{router} {routers[router].objective_bps:.2f}" for router in ranked[:3]]
-        rows.append([name, some.bar, *shown, *([""] * (3 - len(shown))), f"{saved:+.3f}"])
-    return TextTable(["world", "bar", "1st (objective, bps)", "2nd", "3rd", "1st saves"], rows)
+        for size, some in result.comparisons.items():
+            routers = {router: one for router, one in some.routers.items() if router != CLAIRVOYANT}
+            ranked = sorted(routers, key=lambda router: routers[router].objective_bps)
+            best = routers[ranked[0]]
+            saved = routers[some.bar].cost_bps - best.cost_bps
+            shown = [f"{router} {fixed_text(routers[router].objective_bps)}" for router in ranked[:3]]
+            shown += [""] * (3 - len(shown))
+            estimated = f"{max(best.estimated_share, routers[some.bar].estimated_share):.1%}"
+            rows.append([name, f"{size:,}", some.bar, *shown, fixed_text(saved, 3, signed=True), estimated])
+    return TextTable(["world", "shares", "bar", "1st (objective, bps)", "2nd", "3rd", "1st saves", "estimated"], rows)
 
 
 @dataclass(frozen=True)
@@ -144,8 +146,8 @@ def placebo_table(found: Sequence[PlaceboResult]) -> TextTable:
     rows = [
         [
             one.name,
-            f"{one.difference.mean:+.3f}",
-            f"{one.difference.low:+.3f} to {one.difference.high:+.3f}",
+            fixed_text(one.difference.mean, 3, signed=True),
+            " to ".join(fixed_text(end, 3, signed=True) for end in (one.difference.low, one.difference.high)),
             one.expected,
             one.answer,
         ]

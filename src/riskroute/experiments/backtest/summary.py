@@ -21,6 +21,9 @@ CLAIRVOYANT = "clairvoyant"
 ROUNDING = 1e-9
 """Costs that differ by less, in basis points, are the same but for rounding."""
 
+MOST_ESTIMATED = 0.1
+"""Share of the volume beyond which prices that are estimates allow no verdict."""
+
 BARS = ("dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep", "sweep")
 """Simple rules of which a router must beat the one that was best on the training days, where the horizon is not 0."""
 
@@ -109,6 +112,12 @@ class Comparison:
     bar: str
     p_value: float | None
     routers: dict[str, RouterResult]
+
+
+def too_much_estimated(found: Comparison, router: str) -> float | None:
+    """Return the share of a router's volume or of the simple rule's that is estimated, if it allows no verdict."""
+    share = max(found.routers[name].estimated_share for name in (router, found.bar))
+    return share if share > MOST_ESTIMATED else None
 
 
 def choose_bar(orders: polars.DataFrame, names: Sequence[str], *, pools: bool, horizon: float, kappa: float) -> str:

@@ -14,7 +14,7 @@ import polars
 from riskroute.arrays import Floats, Integers, Stamps
 from riskroute.errors import DataError, one_line_error
 from riskroute.files import write_json, write_whole
-from riskroute.market.clock import SECOND
+from riskroute.market.clock import SECOND, TRADING_ZONE
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
@@ -57,6 +57,8 @@ ORDERS: Schema = _KEY | {
     "stale": polars.Int64,
     "decision_us": polars.Float64,
     "exploration": polars.Float64,
+    "clock": polars.Time,
+    "zone": polars.String,
 }
 """Columns of the orders. Money is in dollars, times are nanoseconds of UTC.
 
@@ -65,7 +67,8 @@ the decision; ``end_mid`` and ``end_spread`` those at the horizon; ``after_10`` 
 fill. ``foreseen`` is what the plan costs if the display holds and nothing else fills; ``impact`` is what the shares
 taken would cost by moving the price, and no part of ``cost``; ``volume`` is what traded in the time block.
 ``exploration`` is how much more the order cost than with the plan that seemed best, NaN for routers that always send
-that one. ``block`` counts the time blocks of the day, and ``judged`` is false on the training days.
+that one. ``block`` counts the time blocks of the day, and ``judged`` is false on the training days. ``clock`` is the
+time of day in ``zone``, that of the recordings.
 """
 
 CHILDREN: Schema = _KEY | {
@@ -147,6 +150,7 @@ def day_tables(
     books: DayBooks,
     key: dict[str, Any],
     *,
+    zone: str = TRADING_ZONE,
     queue: QueueReplay | None = None,
     block_seconds: float,
     judged_from: int = 0,
@@ -157,6 +161,8 @@ def day_tables(
     ----------
     key : dict[str, Any]
         Router, seed, symbol and day, for every row.
+    zone : str
+        Time zone of the day.
     queue : QueueReplay, optional
         What traded during the day; if None, the impact of orders is not known.
     block_seconds : float
@@ -167,6 +173,9 @@ def day_tables(
     orders = _orders(played.orders, books, block_seconds, judged_from)
     both = _impacts(played.orders, books, queue, orders["time"], orders["block"], block_seconds)
     orders["impact"], orders["volume"] = both
+    moments = polars.from_epoch(polars.Series(orders["time"], dtype=polars.Int64), time_unit="ns")
+    orders["clock"] = moments.dt.replace_time_zone("UTC").dt.convert_time_zone(zone).dt.time()
+    orders["zone"] = [zone] * len(moments)
     children = _rows(played.orders, _children)
     fills = _rows(played.orders, _fills)
     times = np.array([row[4] for row in fills], dtype=np.int64)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from riskroute.experiments.backtest.summary import Comparison, RouterResult
-from riskroute.text import TextTable
+from riskroute.text import TextTable, fixed_text
 
 HEADINGS = (
     *("router", "sees", "cost", "se", "objective", "sd", "ES 5 %", "difference", "95 % interval"),
-    *("fees", "dark", "limit", "taken", "decision us"),
+    *("fees", "dark", "limit", "taken", "estimated", "decision us"),
 )
 
 
@@ -23,20 +23,27 @@ def _row(name: str, one: RouterResult) -> list[str]:
     return [
         name,
         one.feedback,
-        f"{one.cost_bps:.3f}",
-        f"{one.se_bps:.3f}" if one.se_bps is not None else "-",
-        f"{one.objective_bps:.3f}",
-        f"{one.sd_bps:.2f}",
-        f"{one.es95_bps:.2f}",
+        fixed_text(one.cost_bps, 3),
+        fixed_text(one.se_bps, 3),
+        fixed_text(one.objective_bps, 3),
+        fixed_text(one.sd_bps),
+        fixed_text(one.es95_bps),
         _signed(pair.difference_bps) if pair else "the bar",
         bounds,
-        f"{one.fees_bps:.3f}",
+        fixed_text(one.fees_bps, 3),
         f"{one.dark_share:.0%}",
         f"{one.limit_share:.0%}",
         f"{one.taken_share:.0%}",
+        f"{one.estimated_share:.1%}",
         f"{one.decision_us:.0f}",
     ]
 
 
 def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.3f}"
+    return fixed_text(value, 3, signed=True)
+
+
+def no_verdict_text(share: float, *, synthetic: bool) -> str:
+    """Say why there is no verdict: too much of the volume is priced by an estimate."""
+    what_to_do = "Use smaller orders." if synthetic else "Import more levels or use smaller orders."
+    return f"{share:.0%} of the shares are beyond the recorded depth and priced by an estimate. {what_to_do}"

@@ -5,19 +5,27 @@ from __future__ import annotations
 import polars
 
 from riskroute.experiments.backtest.headroom import WORTH
-from riskroute.experiments.backtest.summary import CLAIRVOYANT, ROUNDING, Comparison, objective_bps
+from riskroute.experiments.backtest.summary import (
+    CLAIRVOYANT,
+    MOST_ESTIMATED,
+    ROUNDING,
+    Comparison,
+    objective_bps,
+    too_much_estimated,
+)
 
 REASONS = {
     "beats": "it beats the simple rule on the test days",
     "nothing better": "no router had a lower objective on the training days",
-    "no headroom": f"even knowing everything would save less than {WORTH} bps",
+    "no headroom": f"even perfect foresight would save less than {WORTH} bps",
     "worse": "the chosen router cost more on the test days",
     "riskier": "the chosen router saves on average, but not once its risk is charged",
     "chance": "the best of so many routers may look as good by chance",
     "too little": f"whatever the chance, the chosen router saves less than {WORTH} bps",
     "too few orders": "there are too few orders to tell",
+    "estimated": f"more than {MOST_ESTIMATED:.0%} of the volume is beyond the recorded depth and priced by an estimate",
 }
-"""Why a router is to be used, or why the simple rule is."""
+"""Why a router is to be used, or why the simple rule is; ``estimated`` says why there is no verdict at all."""
 
 LEVEL = 0.05
 """A p-value must be below this."""
@@ -50,7 +58,9 @@ def choose_router(objectives: dict[str, float], bar: str) -> str:
 
 
 def why(found: Comparison, chosen: str) -> str:
-    """Return the name of the reason to use the chosen router (``beats``), or the simple rule (all others)."""
+    """Return the name of the reason to use the chosen router (``beats``), the simple rule, or none (``estimated``)."""
+    if too_much_estimated(found, chosen):
+        return "estimated"
     bar = found.routers[found.bar]
     little = headroom_bps(found) < WORTH
     if chosen == found.bar:
@@ -74,5 +84,5 @@ def why(found: Comparison, chosen: str) -> str:
 
 
 def headroom_bps(found: Comparison) -> float:
-    """Return what knowing everything would save against the simple rule, in basis points an order."""
+    """Return what perfect foresight, of future prices too, would save against the simple rule, in bps an order."""
     return found.routers[found.bar].cost_bps - found.routers[CLAIRVOYANT].cost_bps

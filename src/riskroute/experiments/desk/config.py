@@ -54,6 +54,8 @@ class DeskConfig:
         Length of the time blocks that are resampled for confidence intervals.
     surface_orders : int
         Orders a day for every assumption on dark pools that is tried, at most ``orders``; none are tried if it is 0.
+    protection : str, optional
+        As in `BacktestConfig`.
     stresses : bool
         Whether the chosen router and the simple rule are played again in harder worlds, which takes as long as playing
         two routers a dozen times.
@@ -78,6 +80,7 @@ class DeskConfig:
     block_minutes: float = 10.0
     surface_orders: int = 200
     stresses: bool = False
+    protection: str | None = None
 
     def __post_init__(self) -> None:
         store = partial(object.__setattr__, self)
@@ -120,6 +123,7 @@ class DeskConfig:
             seed=self.seed,
             block_minutes=self.block_minutes,
             stress=Stress() if stress is None else stress,
+            protection=self.protection,
         )
 
 

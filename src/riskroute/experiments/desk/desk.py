@@ -190,7 +190,7 @@ market = "dark"           # a synthetic market (paper, comparable, dark), or a f
 # symbols = ["LUMO"]      # the first of a synthetic market, or all of a folder, if left out; each has its own answer
 # days = 10               # days to play; 10 synthetic ones, or all that a folder has
 # train = 5               # days at the beginning on which routers learn and one is chosen; half if left out
-# hours = "10:30-13:30"   # New York times of orders; the whole session if left out
+# hours = "10:30-13:30"   # times of orders in the zone of the days; by default 09:35-15:55 in New York, else all
 
 shares = [1000]           # sizes of orders; each has its own answer
 side = "both"             # buy, sell, or both in turn
@@ -209,6 +209,7 @@ seeds = 1                 # how often all is played, with other luck in dark poo
 seed = 0
 surface_orders = 200      # orders a day for every assumption on dark pools that is tried; 0 tries none
 stresses = false          # whether the router and the rule are played in harder worlds too
+# protection = "reg-nms"  # or "none": whether venues protect each other's quotes; by default as the market has it
 
 # fees = "fees.toml"      # fees of recorded venues; a synthetic market has its own
 

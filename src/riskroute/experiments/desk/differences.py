@@ -17,7 +17,7 @@ from riskroute.experiments.backtest.play import trading_day
 from riskroute.experiments.backtest.statistics import bootstrap_difference
 from riskroute.experiments.backtest.summary import ORDER, ROUNDING, Paired, block_numbers, costs_in_bps
 from riskroute.experiments.desk.records import Estimate, LearningCost, Saving, StateDifference
-from riskroute.market.clock import SECOND
+from riskroute.market.clock import SECOND, clock_place
 from riskroute.market.day_books import DayBooks
 from riskroute.names import SIDES
 from riskroute.routers.context import Context, VenueBooks
@@ -110,12 +110,12 @@ def order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: Ba
     on the other, over both; above 0 the price tends to move away from us.
     """
     plain = orders.filter(polars.col("judged")).unique(ORDER, keep="first", maintain_order=True).sort(ORDER)
-    moment = polars.from_epoch("time", time_unit="ns").dt.replace_time_zone("UTC")
     table = plain.select(
         *ORDER,
         "time",
         side="sign",
-        hour=moment.dt.convert_time_zone("America/New_York").dt.hour().cast(polars.Int64),
+        zone="zone",
+        hour=polars.col("clock").dt.hour().cast(polars.Int64),
         spread=1e4 * (polars.col("ask") - polars.col("bid")) / polars.col("mid"),
         depth="depth",
     )
@@ -171,7 +171,9 @@ def differences_by_state(
     """Return the difference of a router to another, by symbol, side, hour and imbalance, and thirds of the others."""
     gaps = paired_orders(orders, router, against).join(states, on=ORDER, how="left", maintain_order="left")
     side = polars.when(polars.col("side") > 0).then(polars.lit("buy")).otherwise(polars.lit("sell"))
-    hour = polars.format("{}:00 to {}:00", "hour", polars.col("hour") + 1)
+    zones = gaps["zone"].unique(maintain_order=True).to_list()
+    place = polars.col("zone").replace_strict({zone: clock_place(zone) for zone in zones}, return_dtype=polars.String)
+    hour = polars.format("{}:00 to {}:00 {}", "hour", polars.col("hour") + 1, place)
     plain = {"symbol": polars.col("symbol"), "side": side, "hour": hour, "imbalance": leaning()}
     tables = {
         name: gaps.sort(name, maintain_order=True).with_columns(state=state)

@@ -78,13 +78,13 @@ def _example(
     children, fills = (frame.join(key, on=KEY, how="semi") for frame in (tables.children, tables.fills))
     start = order["time"]
     day = next(day for day in days if (day.symbol, str(day.date)) == (order["symbol"], order["day"]))
-    moment = polars.from_epoch(polars.Series([start]), time_unit="ns").dt.replace_time_zone("UTC")
     mid, cost, paid = order["mid"], order["cost_bps"], order["against_bps"]
     return OrderExample(
         why=why,
         symbol=day.symbol,
         day=str(day.date),
-        time=moment.dt.convert_time_zone("America/New_York").dt.strftime("%H:%M:%S")[0],
+        time=f"{order['clock']:%H:%M:%S}",
+        zone=order["zone"],
         side=SIDES[0] if order["sign"] == 1 else SIDES[1],
         shares=order["shares"],
         mid=mid,

@@ -30,8 +30,10 @@ from riskroute.experiments.desk.records import DeskCase, OrderExample
 from riskroute.experiments.desk.result import DeskResult
 from riskroute.experiments.desk.texts import savings_table, states_table
 from riskroute.experiments.desk.words import case_paragraph
+from riskroute.market.clock import clock_place
 from riskroute.page_content import PageContent, PagePart, PageSection, PageTable
 from riskroute.records import record_to_plain
+from riskroute.text import fixed_text, rounds_to_zero
 
 MOST_SHOWN = 12
 """So many sizes and horizons are shown with all sections; the others, which would make the page heavy, with a few."""
@@ -46,7 +48,8 @@ LIMITATIONS = (
     "Intervals know the days that were played. Another month may differ by more.",
     "The router was chosen on the training days by its mean cost plus a charge for unforeseen variance. With another "
     "charge, another router may be the one to use.",
-    "Knowing everything is a bound and not a goal: it knows which orders will be filled.",
+    "Perfect foresight is an upper bound and not a goal: it knows future prices, and which orders will be filled.",
+    "What an order needs beyond the recorded levels is priced by an estimate; the tables say how much of the volume.",
 )
 
 _COSTS = (
@@ -87,12 +90,13 @@ def desk_page(result: DeskResult, *, command: str = "") -> PageContent:
     sides = {"buy": "purchases", "sell": "sales"}.get(result.config.side, "purchases and sales in turn")
     when = dates[0] if min(dates) == max(dates) else f"{min(dates)} to {max(dates)}"
     several = any(case.symbol for case in result.cases)
+    made = " The days are synthetic: generated, and not recorded." if result.synthetic else ""
     return PageContent(
-        title=f"Which router to use for {symbols}",
-        subtitle=f"Market {result.config.market}, {when}: {sides}.",
+        title=f"Which router to use for {symbols}{' (synthetic)' if result.synthetic else ''}",
+        subtitle=f"Market {result.conditions}, {when}: {sides}.{made}",
         summary=PageTable("All answers", savings_table(result.cases)) if len(result.cases) > 1 else None,
         parts=tuple(
-            _part(case, result.config, pooled=several and not case.symbol, brief=k >= MOST_SHOWN)
+            _part(case, result, pooled=several and not case.symbol, brief=k >= MOST_SHOWN)
             for k, case in enumerate(result.cases)
         ),
         sections=tuple(_common(result)),
@@ -118,9 +122,10 @@ def program_text(config: DeskConfig) -> str:
     return f'import riskroute as rr\n\nrr.Study({words}).run(out="out/study")'
 
 
-def _part(case: DeskCase, config: DeskConfig, *, pooled: bool, brief: bool) -> PagePart:
+def _part(case: DeskCase, result: DeskResult, *, pooled: bool, brief: bool) -> PagePart:
     time = f"{case.horizon:g} seconds" if case.horizon else "at once"
-    first, stop, more = case_paragraph(case, config, pooled=pooled).partition(". ")
+    text = case_paragraph(case, result.config, pooled=pooled, synthetic=result.synthetic)
+    first, stop, more = text.partition(". ")
     name = case.symbol or ("All symbols" if pooled else "")
     title = f"{name}, {case.shares:,} shares, {time}" if name else f"{case.shares:,} shares, {time}"
     shown = dataclasses.replace(case, **_LEFT_OUT) if brief else case
@@ -132,7 +137,8 @@ _LEFT_OUT: dict[str, Any] = {"hours": (), "venues": (), "learning_curve": None, 
 
 def _sections(case: DeskCase) -> list[PageSection]:
     found, rule = case.comparison, case.comparison.bar
-    told = f"{rule} is the simple rule to beat. Use {case.use}: {REASONS[case.reason]}."
+    use = f"Use {case.use}" if case.verdict else "No verdict"
+    told = f"{rule} is the simple rule to beat. {use}: {REASONS[case.reason]}."
     table = PageTable("All routers on the test days, basis points", comparison_table(found))
     sections = [PageSection("Cost by router", (told,), cost_charts(case), (table,), _COSTS)]
     if case.hours:
@@ -171,15 +177,15 @@ def _sections(case: DeskCase) -> list[PageSection]:
 
 def _example(example: OrderExample, case: DeskCase) -> PageSection:
     text = (
-        f"{example.day} at {example.time} in New York: {example.side} {example.shares:,} {example.symbol}, mid "
-        f"{price_text(example.mid)}, spread {example.spread_bps:.2f} bps. It cost {example.cost_bps:.2f} bps"
+        f"{example.day} at {example.time} in {clock_place(example.zone)}: {example.side} {example.shares:,} "
+        f"{example.symbol}, mid {price_text(example.mid)}, spread {fixed_text(example.spread_bps)} bps. It cost "
+        f"{fixed_text(example.cost_bps)} bps"
     )
     if example.against_bps is not None and example.saving_bps is not None and case.learning_curve is not None:
-        saved = "saving" if example.saving_bps >= 0 else "loss"
-        text += (
-            f", with {case.learning_curve.against} {example.against_bps:.2f} bps: a {saved} of "
-            f"{abs(example.saving_bps):.2f} bps"
-        )
+        text += f", with {case.learning_curve.against} {fixed_text(example.against_bps)} bps"
+        if not rounds_to_zero(example.saving_bps):
+            saved = "saving" if example.saving_bps > 0 else "loss"
+            text += f": a {saved} of {fixed_text(abs(example.saving_bps))} bps"
     table = PageTable(f"What {case.chosen} sent", children_table(example))
     first = example is case.examples[0]
     return PageSection(

@@ -11,6 +11,7 @@ from riskroute.experiments.desk.records import (
     OrderExample,
     StressTable,
 )
+from riskroute.market.clock import clock_place
 from riskroute.page_content import (
     TRADE_KINDS,
     BookBar,
@@ -68,7 +69,7 @@ def hour_chart(case: DeskCase) -> CurveChart:
             )
         )
     title = "Cost by hour, with 95 % intervals"
-    return CurveChart(title, "hour beginning, New York time", "cost, bps", tuple(curves), clock=True)
+    return CurveChart(title, f"hour beginning, {clock_place(case.zone)} time", "cost, bps", tuple(curves), clock=True)
 
 
 def learning_charts(curve: LearningCurve) -> tuple[CurveChart, ...]:

@@ -10,19 +10,19 @@ from riskroute.experiments.desk.page_charts import KIND_NAMES
 from riskroute.experiments.desk.records import DeskCase, OrderExample, RoutingRow, StressTable
 from riskroute.experiments.desk.texts import interval_text, p_text, routing_text
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.text import TextTable, dollars_text
+from riskroute.text import TextTable, dollars_text, fixed_text
 
 
 def verdict_facts(case: DeskCase) -> tuple[tuple[str, str], ...]:
     """The numbers behind an answer, each with its name."""
     found, saving = case.comparison, case.saving
-    facts = [("router to use", case.use)]
+    facts = [("router to use", case.use if case.verdict else "no verdict")]
     if saving is not None:
         if case.chosen != case.use:
             facts.append(("best on the training days", case.chosen))
         facts += [
             ("compared with", saving.against),
-            ("saving an order", f"{saving.bps.mean:+.3f} bps"),
+            ("saving an order", f"{fixed_text(saving.bps.mean, 3, signed=True)} bps"),
             ("95 % interval", interval_text(saving.bps) + (" bps" if saving.bps.low is not None else "")),
             ("saving an order, in dollars", dollars_text(saving.dollars_per_order.mean)),
         ]
@@ -33,8 +33,9 @@ def verdict_facts(case: DeskCase) -> tuple[tuple[str, str], ...]:
     if found.p_value is not None:
         facts.append(("p-value, best of all routers", p_text(found.p_value)))
     names = dict.fromkeys((case.chosen, found.bar))
-    facts += [(f"expected shortfall 5 %, {name}", f"{found.routers[name].es95_bps:.2f} bps") for name in names]
-    facts.append(("saved by knowing everything", f"{case.headroom_bps:.3f} bps"))
+    facts += [(f"expected shortfall 5 %, {name}", f"{fixed_text(found.routers[name].es95_bps)} bps") for name in names]
+    facts.append(("saved by perfect foresight, of future prices too", f"{fixed_text(case.headroom_bps, 3)} bps"))
+    facts.append(("volume priced by an estimate", f"{case.estimated_share:.1%}"))
     facts.append(("orders judged", f"{found.orders:,}"))
     return tuple(facts)
 
@@ -66,8 +67,8 @@ def stress_rows(table: StressTable) -> TextTable:
     rows = [
         [
             one.world,
-            *(f"{one.cost_bps:.3f}", f"{one.against_bps:.3f}"),
-            *(f"{one.saving_bps.mean:+.3f}", interval_text(one.saving_bps)),
+            *(fixed_text(one.cost_bps, 3), fixed_text(one.against_bps, 3)),
+            *(fixed_text(one.saving_bps.mean, 3, signed=True), interval_text(one.saving_bps)),
         ]
         for one in table.worlds
     ]
@@ -111,10 +112,7 @@ def price_text(price: float) -> str:
 
 
 def _fixed(digits: int, times: float = 1.0) -> Callable[[float | None], str]:
-    def write(value: float | None) -> str:
-        return "-" if value is None else f"{round(times * value, digits) + 0.0:,.{digits}f}"  # never a negative zero
-
-    return write
+    return lambda value: fixed_text(None if value is None else times * value, digits)
 
 
 def _range(interval: tuple[float, float] | None) -> str:

@@ -67,9 +67,9 @@ class StateDifference:
     Parameters
     ----------
     measure : str
-        ``symbol`` if there are several, ``side`` if orders are on both, ``hour`` (New York), ``imbalance`` of the best
-        prices, ``spread`` (basis points), ``volatility`` (basis points per root second, over the five minutes before)
-        or ``depth`` (shares displayed on the side to take from).
+        ``symbol`` if there are several, ``side`` if orders are on both, ``hour`` (in the zone of the day),
+        ``imbalance`` of the best prices, ``spread`` (basis points), ``volatility`` (basis points per root second, over
+        the five minutes before) or ``depth`` (shares displayed on the side to take from).
     state : str
         The symbol, side or hour; ``with us`` or ``against us`` for the imbalance, as in `RoutingRow`; ``low``,
         ``middle`` or ``high`` third of the orders for the others.
@@ -151,7 +151,7 @@ class RoutingRow:
 
 @dataclass(frozen=True)
 class HourCost:
-    """What the orders of a router cost in the hour of New York that begins at ``hour``."""
+    """What the orders of a router cost in the hour that begins at ``hour``, in the zone of the day."""
 
     router: str
     hour: int
@@ -235,8 +235,8 @@ class OrderExample:
     ----------
     why : str
         Why it is shown: one of `riskroute.experiments.desk.examples.WHY`.
-    symbol, day, time : str
-        Time is that of New York, to the second.
+    symbol, day, time, zone : str
+        Time of day in the zone, to the second.
     side, shares : str, int
         The order.
     mid, spread_bps : float
@@ -257,6 +257,7 @@ class OrderExample:
     symbol: str
     day: str
     time: str
+    zone: str
     side: str
     shares: int
     mid: float
@@ -322,7 +323,7 @@ class DeskCase:
     not_looking : Saving, optional
         What looking at the books saves: the sweep against the static split; None if that was not played.
     headroom_bps : float
-        What knowing everything would save against the simple rule.
+        What perfect foresight, of future prices too, would save against the simple rule.
     surface : DarkSurface, optional
         The saving under other assumptions on dark pools; None without pools, or if none were asked for.
     routing_table : tuple[RoutingRow, ...]
@@ -341,6 +342,13 @@ class DeskCase:
         A few orders of the chosen router.
     stresses : StressTable, optional
         The saving in harder worlds; None if they were not asked for.
+    zone : str
+        Time zone of the days; empty if there are several.
+    verdict : bool
+        Whether there is one; if not, ``use`` is the simple rule for want of anything better, and no recommendation.
+    estimated_share : float
+        Share of the volume that was priced by an estimate, of the chosen router or of the simple rule, whichever is
+        larger.
     """
 
     shares: int
@@ -369,3 +377,6 @@ class DeskCase:
     learning_curve: LearningCurve | None = None
     examples: tuple[OrderExample, ...] = ()
     stresses: StressTable | None = None
+    zone: str = ""
+    verdict: bool = True
+    estimated_share: float = 0.0

@@ -14,7 +14,9 @@ from riskroute.experiments.desk.records import DeskCase
 from riskroute.experiments.desk.texts import routing_text, savings_table, states_table, surface_table
 from riskroute.experiments.desk.words import case_paragraph
 from riskroute.files import writable_folder, write_json, write_whole
+from riskroute.market.clock import clock_place
 from riskroute.records import record_from_plain, record_to_plain
+from riskroute.routers.context import NO_PROTECTION
 from riskroute.simulation.dark_market import PoolModel
 
 
@@ -34,6 +36,10 @@ class DeskResult:
         One per symbol, size and horizon; with several symbols, one more for all of them together.
     versions : dict[str, str]
         Versions of what the numbers depend on.
+    synthetic : bool
+        Whether days were generated, and not recorded.
+    protection : str
+        ``reg-nms`` if venues protected each other's quotes, else ``none``.
     """
 
     config: DeskConfig
@@ -41,12 +47,30 @@ class DeskResult:
     pools: tuple[PoolModel, ...]
     cases: tuple[DeskCase, ...]
     versions: dict[str, str] = field(default_factory=dict)
+    synthetic: bool = False
+    protection: str = NO_PROTECTION
 
     @property
     def answer(self) -> str:
         """The answer in plain words: a paragraph for every symbol, size and horizon, and a line for all symbols."""
         pooled = any(case.symbol for case in self.cases)
-        return "\n\n".join(case_paragraph(case, self.config, pooled=pooled and not case.symbol) for case in self.cases)
+        return "\n\n".join(
+            case_paragraph(case, self.config, pooled=pooled and not case.symbol, synthetic=self.synthetic)
+            for case in self.cases
+        )
+
+    @property
+    def conditions(self) -> str:
+        """The market, its hours if they were asked for, and its rules, on one line."""
+        name = f"{self.config.market} (synthetic)" if self.synthetic else self.config.market
+        hours = f", {self.config.hours} {clock_place(self.zone)}" if self.config.hours else ""
+        return f"{name}{hours}, protection {self.protection}"
+
+    @property
+    def zone(self) -> str:
+        """Time zone of the days; empty if there are several."""
+        zones = {case.zone for case in self.cases}
+        return zones.pop() if len(zones) == 1 else ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; every number that is printed is among them."""
@@ -92,7 +116,7 @@ class DeskResult:
         return f"training days {one.training_days}, test days {one.test_days}"
 
     def __str__(self) -> str:
-        lines = [f"{self.config.market}: {self._days}", "", savings_table(self.cases).plain()]
+        lines = [f"{self.conditions}: {self._days}", "", savings_table(self.cases).plain()]
         for case in self.cases:
             time = f"{case.horizon:g} s" if case.horizon else "at once"
             name = f"{case.symbol}, " if case.symbol else ""
@@ -112,6 +136,7 @@ class DeskResult:
             ]
             lines += [routing_text(case.routing_table).plain()]
         legend = (
-            "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance"
+            "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen "
+            "variance; estimated: shares beyond the recorded depth"
         )
         return "\n".join([*lines, "", legend, "", self.answer])

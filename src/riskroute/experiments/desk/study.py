@@ -19,8 +19,15 @@ from riskroute.experiments.backtest.backtest import (
     router_names,
     run_backtest,
 )
-from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, training_days
+from riskroute.experiments.backtest.markets import MarketDay, one_zone
+from riskroute.experiments.backtest.play import (
+    PlayTask,
+    RouterChoice,
+    TableCache,
+    check_hours,
+    protection_of,
+    training_days,
+)
 from riskroute.experiments.backtest.summary import CLAIRVOYANT
 from riskroute.experiments.desk.choice import choose_router, headroom_bps, training_objectives, why
 from riskroute.experiments.desk.config import DeskConfig
@@ -85,6 +92,8 @@ def run_desk_study(
     if not days:
         raise InputError("days must hold at least one day, was empty")
     check_training(days, config.backtest(*config.cases[0]))
+    for case in config.cases:
+        check_hours(days, config.backtest(*case))
     names = tuple(dict.fromkeys(day.symbol for day in days))
     told = _Told(progress, most_plays(config, len(names), pools=bool(days[0].pools)))
     with ExitStack() as stack:
@@ -99,7 +108,8 @@ def run_desk_study(
                 pooled = dataclasses.replace(config, surface_orders=0, stresses=False)
                 cases.append(_case(days, pooled, size, horizon, "", engine, cache, told))
     played, pools = tuple(day.name for day in days), tuple(days[0].pools)
-    return DeskResult(config, played, pools, tuple(cases), provenance_versions())
+    synthetic, protection = any(day.synthetic for day in days), protection_of(days[0], config.backtest(*case))
+    return DeskResult(config, played, pools, tuple(cases), provenance_versions(), synthetic, protection)
 
 
 def most_plays(config: DeskConfig, symbols: int, *, pools: bool) -> int:
@@ -153,7 +163,7 @@ def _case(
     shown = [one.label for one in pair] if pair else [chosen]
     looked = "static" in found.routers
     training, test = _day_counts(days, config)
-    depth, volume = result.footprint_fractions
+    depth, volume = result.footprint_fractions()
     return DeskCase(
         shares=size,
         horizon=horizon,
@@ -181,6 +191,9 @@ def _case(
         learning_curve=learning_curve(orders, *shown) if pair else None,
         examples=order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
         stresses=stresses,
+        zone=one_zone(days),
+        verdict=reason != "estimated",
+        estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from riskroute.experiments.desk.records import DarkSurface, DeskCase, Estimate, RoutingRow, StateDifference
 from riskroute.routers.report import KINDS
-from riskroute.text import TextTable, dollars_text
+from riskroute.text import TextTable, dollars_text, fixed_text
 
 
 def savings_table(cases: Sequence[DeskCase]) -> TextTable:
@@ -24,7 +24,7 @@ def savings_table(cases: Sequence[DeskCase]) -> TextTable:
         "$ an order",
         "$ per 1,000",
     ]
-    header += ["ES 5 %", "that of the rule", "headroom bps"]
+    header += ["ES 5 %", "that of the rule", "headroom bps", "estimated"]
     rows = []
     for case in cases:
         found, saving = case.comparison, case.saving
@@ -32,12 +32,14 @@ def savings_table(cases: Sequence[DeskCase]) -> TextTable:
         money = (saving.dollars_per_order.mean if saving else None, many.mean if many else None)
         rows.append(
             [
-                *(case.symbol or "all", f"{case.shares:,}", f"{case.horizon:g}", case.use, case.chosen, found.bar),
-                *(("-", "-") if saving is None else (f"{saving.bps.mean:+.3f}", interval_text(saving.bps))),
+                *(case.symbol or "all", f"{case.shares:,}", f"{case.horizon:g}"),
+                *(case.use if case.verdict else "no verdict", case.chosen, found.bar),
+                *(("-", "-") if saving is None else (_signed(saving.bps.mean), interval_text(saving.bps))),
                 "-" if found.p_value is None else p_text(found.p_value),
                 *(dollars_text(one) for one in money),
-                *(f"{found.routers[name].es95_bps:.2f}" for name in (case.chosen, found.bar)),
-                f"{case.headroom_bps:.3f}",
+                *(fixed_text(found.routers[name].es95_bps) for name in (case.chosen, found.bar)),
+                fixed_text(case.headroom_bps, 3),
+                f"{case.estimated_share:.1%}",
             ]
         )
     return TextTable(header, rows)
@@ -50,7 +52,7 @@ def states_table(states: Sequence[StateDifference]) -> TextTable:
         clear = one.difference_bps.above_zero, one.difference_bps.below_zero
         verdict = {(True, False): "loses", (False, True): "saves"}.get(clear, "")
         limits = "-" if one.least is None or one.most is None else f"{_short(one.least)} to {_short(one.most)}"
-        difference = [f"{one.difference_bps.mean:+.3f}", interval_text(one.difference_bps)]
+        difference = [_signed(one.difference_bps.mean), interval_text(one.difference_bps)]
         rows.append([f"{one.measure}, {one.state}", limits, f"{one.orders:,}", *difference, verdict])
     return TextTable(["state", "from .. to", "orders", "difference bps", "95 % interval", ""], rows)
 
@@ -61,10 +63,8 @@ def surface_table(surface: DarkSurface) -> TextTable:
     presence = list(dict.fromkeys(point.presence for point in surface.points))
     found = {(point.presence, point.adverse): point.saving_bps for point in surface.points}
     header = ["shares in pools", *(f"adverse selection x {one:g}" for one in adverse)]
-    rows = [
-        [f"x {one:g}", *(f"{found[one, other].mean:+.3f} ({interval_text(found[one, other])})" for other in adverse)]
-        for one in presence
-    ]
+    cells = {key: f"{_signed(one.mean)} ({interval_text(one)})" for key, one in found.items()}
+    rows = [[f"x {one:g}", *(cells[one, other] for other in adverse)] for one in presence]
     return TextTable(header, rows)
 
 
@@ -98,4 +98,8 @@ def _short(value: float) -> str:
 
 def interval_text(one: Estimate) -> str:
     """Both ends with their signs, or a dash."""
-    return "-" if one.low is None or one.high is None else f"{one.low:+.3f} to {one.high:+.3f}"
+    return "-" if one.low is None or one.high is None else f"{_signed(one.low)} to {_signed(one.high)}"
+
+
+def _signed(value: float) -> str:
+    return fixed_text(value, 3, signed=True)

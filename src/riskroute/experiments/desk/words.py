@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from riskroute.experiments.backtest.backtest import FITTED, too_large
+from riskroute.experiments.backtest.texts import no_verdict_text
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.differences import turned
 from riskroute.experiments.desk.records import DarkSurface, DeskCase, Estimate, LearningCost, Saving, StateDifference
-from riskroute.text import dollars_text
+from riskroute.text import difference_text, dollars_text, fixed_text, rounds_to_zero
 
 MOST_NAMED = 3
 """Of the states of the market where a router loses, so many are named, the worst first."""
@@ -16,19 +17,32 @@ MOST_NAMED = 3
 _UNIT = {"spread": "spread", "volatility": "volatility", "depth": "displayed depth"}
 
 
-def case_paragraph(case: DeskCase, config: DeskConfig, *, pooled: bool = False) -> str:
+def case_paragraph(case: DeskCase, config: DeskConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
     """Return the answer for one symbol, size and horizon: what to use, what it saved, where it loses, what was assumed.
 
     Of several symbols taken together it is one sentence or two.
+
+    Parameters
+    ----------
+    pooled : bool
+        Whether the case is that of several symbols together.
+    synthetic : bool
+        Whether days were generated, and not recorded.
     """
     found = case.comparison
     time = f"with {case.horizon:g} seconds to be done" if case.horizon else "to be done at once"
     orders = {"buy": "purchases", "sell": "sales"}.get(config.side, "orders")
     shares = f"{case.shares:,} shares of {case.symbol}" if case.symbol else f"{case.shares:,} shares"
+    days = " on synthetic days" if synthetic else ""
+    if not case.verdict:
+        text = f"{orders} of {shares} {time}{days}: {no_verdict_text(case.estimated_share, synthetic=synthetic)}"
+        return f"All symbols together: no verdict for {text}" if pooled else f"No verdict for {text}"
     if pooled:
-        return f"All symbols together: for {orders} of {shares} {time}, use {case.use}. {_verdict(case)}"
-    parts = [f"For {orders} of {shares} {time}, use {case.use}."]
+        return f"All symbols together: for {orders} of {shares} {time}{days}, use {case.use}. {_verdict(case)}"
+    parts = [f"For {orders} of {shares} {time}{days}, use {case.use}."]
     parts.append(_verdict(case))
+    if case.estimated_share > 0:
+        parts.append(_estimated(case.estimated_share))
     if case.saving is not None:
         parts.append(_tail(case))
         if case.chosen in FITTED:
@@ -39,7 +53,10 @@ def case_paragraph(case: DeskCase, config: DeskConfig, *, pooled: bool = False) 
     if case.not_looking is not None:
         parts.append(_not_looking(case.not_looking))
     if case.reason != "no headroom":
-        parts.append(f"Knowing everything would have saved {case.headroom_bps:.2f} bps against {found.bar}.")
+        parts.append(
+            f"Perfect foresight, of future prices too, would have saved {fixed_text(case.headroom_bps)} bps against "
+            f"{found.bar}."
+        )
     parts.append(_assumed(case, config))
     return " ".join(parts)
 
@@ -49,33 +66,44 @@ def _verdict(case: DeskCase) -> str:
     judged = f"On {_judged(case)}"
     if case.reason == "beats" and saving is not None:
         return (
-            f"{judged} it saved {saving.bps.mean:.2f} bps an order against {bar}, the simple rule to beat "
+            f"{judged} it saved {_saved(saving.bps.mean)} bps an order against {bar}, the simple rule to beat "
             f"({_interval(saving.bps)}{_tested(found.p_value)}): {_dollars(saving)}."
         )
     if saving is None:
         if case.reason == "no headroom":
             return (
-                f"It is the simple rule, and there is nothing to gain: on {_judged(case)} even knowing everything "
-                f"would have saved only {case.headroom_bps:.2f} bps."
+                f"It is the simple rule, and there is nothing to gain: on {_judged(case)} even perfect foresight "
+                f"would have saved only {fixed_text(case.headroom_bps)} bps."
             )
         return "It is the simple rule, and no router did better on the training days."
-    if saving.bps.mean >= 0:
-        moved = f"saved {saving.bps.mean:.2f} bps an order ({_interval(saving.bps)})"
+    if rounds_to_zero(saving.bps.mean):
+        moved = f"cost the same as {bar} ({_interval(turned(saving.bps))})"
+    elif saving.bps.mean > 0:
+        moved = f"saved {fixed_text(saving.bps.mean)} bps an order ({_interval(saving.bps)})"
     else:
-        moved = f"cost {-saving.bps.mean:.2f} bps an order more ({_interval(turned(saving.bps))})"
+        moved = f"cost {fixed_text(-saving.bps.mean)} bps an order more ({_interval(turned(saving.bps))})"
     did = f"{judged} {case.chosen}, which did best on the training days, {moved}"
     dollars = f": {_dollars(saving)}"
     because = {
         "worse": ", so it is not better",
-        "riskier": f", but charged for risk it is worse: {found.routers[case.chosen].objective_bps:.2f} bps "
-        f"against {found.routers[bar].objective_bps:.2f} bps",
-        "no headroom": f", and there is nothing to gain: even knowing everything would have saved only "
-        f"{case.headroom_bps:.2f} bps",
+        "riskier": f", but charged for risk it is worse: {fixed_text(found.routers[case.chosen].objective_bps)} bps "
+        f"against {fixed_text(found.routers[bar].objective_bps)} bps",
+        "no headroom": f", and there is nothing to gain: even perfect foresight would have saved only "
+        f"{fixed_text(case.headroom_bps)} bps",
         "chance": f", which the best of so many routers may do by chance ({_p(found.p_value or 0.0)})",
         "too little": ", and even the upper end of that is too little to matter",
         "too few orders": _too_few(saving),
     }[case.reason]
     return f"{did}{dollars if case.reason in ('chance', 'riskier') else ''}{because}."
+
+
+def _saved(bps: float) -> str:
+    return "less than 0.01" if rounds_to_zero(bps) else fixed_text(bps)
+
+
+def _estimated(share: float) -> str:
+    much = f"{share:.1%}" if share >= 0.0005 else "Less than 0.1%"
+    return f"{much} of the shares are beyond the recorded depth and priced by an estimate."
 
 
 def _tested(p_value: float | None) -> str:
@@ -99,8 +127,8 @@ def _tail(case: DeskCase) -> str:
     """Expected shortfalls, and whether the chosen router's is worse."""
     found = case.comparison
     mine, rule = (round(found.routers[name].es95_bps, 2) for name in (case.chosen, found.bar))
-    worst = f"the worst twentieth of the orders of {case.chosen} cost {mine:.2f} bps on average"
-    against = f"against {rule:.2f} bps with {found.bar}"
+    worst = f"the worst twentieth of the orders of {case.chosen} cost {fixed_text(mine)} bps on average"
+    against = f"against {fixed_text(rule)} bps with {found.bar}"
     verdict = "worse than the rule's" if mine > rule else "no worse than the rule's"
     return f"Its tail is {verdict}: {worst}, {against}."
 
@@ -108,7 +136,8 @@ def _tail(case: DeskCase) -> str:
 def _too_few(saving: Saving) -> str:
     if saving.detectable_bps is None:
         return ", too few orders to tell"
-    return f", too few orders to tell: a saving would have to be {saving.detectable_bps:.2f} bps to show reliably"
+    least = fixed_text(saving.detectable_bps)
+    return f", too few orders to tell: a saving would have to be {least} bps to show reliably"
 
 
 def _judged(case: DeskCase) -> str:
@@ -120,11 +149,7 @@ def _judged(case: DeskCase) -> str:
 def _interval(one: Estimate, digits: int = 2) -> str:
     if one.low is None or one.high is None:
         return "too few time blocks for an interval"
-    return f"95 % interval {_number(one.low, digits)} to {_number(one.high, digits)}"
-
-
-def _number(value: float, digits: int) -> str:
-    return f"{round(value, digits) + 0.0:.{digits}f}"  # never a negative zero
+    return f"95 % interval {fixed_text(one.low, digits)} to {fixed_text(one.high, digits)}"
 
 
 def _p(value: float) -> str:
@@ -135,7 +160,7 @@ def _losses(losses: Sequence[StateDifference]) -> str:
     if not losses:
         return "There was no hour, side, spread, imbalance, volatility or depth at which it clearly lost."
     worst = sorted(losses, key=lambda one: -one.difference_bps.mean)[:MOST_NAMED]
-    named = [f"{_state(one)} (by {one.difference_bps.mean:.2f} bps)" for one in worst]
+    named = [f"{_state(one)} (by {_saved(one.difference_bps.mean)} bps)" for one in worst]
     return f"It lost {_listed(named)}."
 
 
@@ -157,21 +182,21 @@ def _listed(names: Sequence[str]) -> str:
 
 def _learning(cost: LearningCost, router: str) -> str:
     first, later = cost.first_day_bps, cost.later_bps
-    text = f"Trying things out cost {router} {_number(first.mean, 3)} bps an order on the first day"
+    text = f"Trying things out cost {router} {fixed_text(first.mean, 3)} bps an order on the first day"
     text += f" ({_interval(first, 3)})"
     if later is not None:
-        text += f" and {_number(later.mean, 3)} bps later ({_interval(later, 3)})"
-    if first.mean == 0 and (later is None or later.mean == 0):
+        text += f" and {fixed_text(later.mean, 3)} bps later ({_interval(later, 3)})"
+    if rounds_to_zero(first.mean, 3) and (later is None or rounds_to_zero(later.mean, 3)):
         return f"Trying things out cost {router} nothing."
-    lucky = first.mean < 0 or (later is not None and later.mean < 0)
+    lucky = any(one is not None and one.mean < 0 and not rounds_to_zero(one.mean, 3) for one in (first, later))
     return f"{text}; below zero, what it tried turned out better than what seemed best." if lucky else f"{text}."
 
 
 def _not_looking(one: Saving) -> str:
-    if one.bps.mean <= 0:
-        return f"A fixed split cost {-one.bps.mean:.2f} bps less than the sweep ({_interval(turned(one.bps))})."
-    more = f"{one.bps.mean:.2f} bps more than the sweep"
-    return f"Not looking at the books, a fixed split cost {more} ({_interval(one.bps)})."
+    begin = "Not looking at the books, a fixed split" if one.bps.mean > 0 else "A fixed split"
+    below = one.bps.mean < 0 and not rounds_to_zero(one.bps.mean)
+    interval = _interval(turned(one.bps) if below else one.bps)
+    return f"{begin} cost {difference_text(one.bps.mean)} the sweep ({interval})."
 
 
 def _assumed(case: DeskCase, config: DeskConfig) -> str:
@@ -193,7 +218,7 @@ def _assumed(case: DeskCase, config: DeskConfig) -> str:
     factors = f"{min(presence):g} to {max(presence):g} times as much in them"
     return (
         f"{text}. What dark pools hold is an assumption too: with {factors} and {min(adverse):g} to {max(adverse):g} "
-        f"times the adverse selection, {whose} was {_number(min(means), 2)} to {_number(max(means), 2)} bps "
+        f"times the adverse selection, {whose} was {fixed_text(min(means), 2)} to {fixed_text(max(means), 2)} bps "
         f"({surface.orders:,} orders each{_unclear(surface)})."
     )
 
