@@ -17,7 +17,7 @@ DOCS = ROOT / "docs"
 PAGES = {path.name: path.read_text() for path in sorted(DOCS.glob("*.md"))}
 RUN_HERE = {
     "index.md": 0,
-    "start.md": 4,
+    "start.md": 5,
     "concepts.md": 5,
     "architecture.md": 1,
     "limitations.md": 0,

@@ -14,7 +14,9 @@ import polars as pl
 import pytest
 
 from riskroute.cli.app import run
+from riskroute.experiments.backtest.backtest import NAMES
 from riskroute.experiments.backtest.markets import MarketDay
+from riskroute.routers.registry import about_router
 from small_days import short_market
 
 ASKED = ["--days", "2", "--orders", "12", "--shares", "300", "--shares", "5000", "--horizon", "20", "--seeds", "2"]
@@ -117,9 +119,11 @@ def test_headroom(kept_days: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 MISTAKES = {
-    "--router swep": "router must be one of .*was 'swep'.*did you mean sweep",
-    "--router oracle": "router must be one of .*was 'oracle'",
-    "--router policy": "router must be one of .*was 'policy'",
+    "--router swep": r"unknown router 'swep'; did you mean 'sweep'\? \(--router list shows all\)",
+    "--router oracle": "unknown router 'oracle'",
+    "--router policy": "unknown router 'policy'",
+    "--router sweep:pace=3": "parameters of sweep must be among discretion, minimums, was pace",
+    "--router own.py:Own": "file of router own.py:Own must be readable, was 'own.py'",
     "--market drak": "market must be one of paper, comparable, dark or a folder .* was 'drak'",
     "--market no/such/folder": "market must be .* was 'no/such/folder'",
     "--symbol AAPL": "symbol must be one of LUMO, TARN, VEKO in the synthetic market dark, was 'AAPL'; real .* import",
@@ -147,6 +151,40 @@ MISTAKES = {
     "--fees no_such.toml": "no_such.toml",
     "--kept pyproject.toml": "kept must be a folder|--kept must be in a folder",
 }
+
+
+def test_a_router_name_is_checked_before_days_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("riskroute.experiments.backtest.markets.market_days", never)
+    monkeypatch.setattr("riskroute.experiments.desk.desk.market_days", never)
+    for command in ("backtest", "study"):
+        assert run([command, "--router", "contextul", "--kept", str(tmp_path)]) == 2
+        assert "did you mean 'contextual'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["backtest", "study", "route", "live demo"])
+def test_all_routers_are_listed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command.split(), "--router", "list"]) == 0
+    listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert listed["sweep"] == about_router("sweep")
+    assert {*NAMES, "FILE.py:CLASS"} - {"clairvoyant"} <= set(listed)
+    assert ("clairvoyant" in listed) == (command in ("backtest", "study"))
+
+
+def test_a_router_is_named_whatever_its_case_and_one_of_a_file_is_played(
+    kept_days: Path, dark_days: list[MarketDay], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.py"
+    own.write_text("from riskroute.routers.sweep import Sweep\n\n\nclass Own(Sweep):\n    name = 'own'\n")
+    words = ["--days", "2", "--orders", "6", "--kept", str(kept_days), "--router", "SPRAY"]
+    assert run(["backtest", *words, "--router", f"{own}:Own:discretion=0", "--json", str(tmp_path / "out.json")]) == 0
+    routers = json.loads((tmp_path / "out.json").read_text())["routers"]
+    assert "spray" in routers
+    assert routers[f"{own}:Own:discretion=0"]["cost_bps"] == routers["sweep"]["cost_bps"]
 
 
 @pytest.mark.parametrize("words", MISTAKES)

@@ -110,7 +110,7 @@ def test_the_state_goes_on_in_the_command_that_routes(
     plan = rr.routers.restore_router(state).route(context)
     for more in ([], ["--router", name]):
         assert run([*words, *more, "--json", str(tmp_path / "plan.json")]) == 0
-        assert f"{name}: $" in capsys.readouterr().out
+        assert f"{name}: buy 2,500 at a mid of 10" in capsys.readouterr().out
         answer = json.loads((tmp_path / "plan.json").read_text())
         assert (answer["dark"], answer["dark_rest"], answer["limit"]) == (plan.dark, plan.dark_rest, plan.limit)
     assert run([*words, "--router", "spray"]) == 2
@@ -193,7 +193,9 @@ def test_the_commented_file_holds_the_defaults(tmp_path: Path, capsys: pytest.Ca
     [
         (["--shares", "-3"], "shares must be a positive integer, was -3"),
         (["--horizon", "-1"], "horizons must be a number of at least 0, was -1.0"),
-        (["--router", "contextul"], "(did you mean contextual?)"),
+        (["--router", "contextul"], "unknown router 'contextul'; did you mean 'contextual'? (--router list shows all)"),
+        (["--router", "contextual:kapa=0"], "parameters of contextual must be among"),
+        (["--router", "nowhere.py:Own"], "file of router nowhere.py:Own must be readable, was 'nowhere.py'"),
         (["--market", "nowhere"], "market must be one of paper, comparable, dark or a folder"),
         (["--fees", "fees.toml"], "fees.toml must be a TOML file of [[fees]]"),
         (["--train", "0"], "train must be at least 1, since a router is chosen on the training days, was 0"),

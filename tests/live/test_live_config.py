@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -83,10 +84,24 @@ def test_others_may_reach_it_if_told() -> None:
     assert live_config(LEAST | {"listen": "[::1]:80"}).address == ("::1", 80)
 
 
+def test_a_router_of_a_file_lies_beside_the_configuration(tmp_path: Path) -> None:
+    own = "from riskroute.routers.sweep import Sweep\n\n\nclass Own(Sweep):\n    name = 'own'\n"
+    (tmp_path / "own.py").write_text(own)
+    write_template(tmp_path / "live.toml")
+    text = (tmp_path / "live.toml").read_text()
+    assert '\nname = "dark-first+sweep"' in text
+    (tmp_path / "live.toml").write_text(text.replace("dark-first+sweep", "own.py:Own:discretion=2"))
+    router = configured_router(read_live_config(tmp_path / "live.toml"))
+    assert (router.name, router.parameters["discretion"]) == ("own", 2)
+    (tmp_path / "state.json").write_text(json.dumps(router.state()))
+    given = {"name": f"{tmp_path / 'own.py'}:Own", "state": str(tmp_path / "state.json")}
+    assert configured_router(live_config(LEAST | {"router": given})).state() == router.state()
+
+
 @pytest.mark.parametrize(
     ("router", "message"),
     [
-        ({"name": "nope"}, "router must be one of sweep"),
+        ({"name": "nope"}, "unknown router 'nope'"),
         ({"name": "sweep:x=1"}, "parameters of sweep must be among"),
         ({"state": "/no/such"}, "router.state must be a readable file, was '/no/such'"),
         ({"state": __file__}, "router.state must be a JSON file"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
 import pytest
 
+from riskroute.live.learner import Refit, router_bytes
 from riskroute.live.refit_worker import RefitWorker
+from riskroute.routers.registry import make_router
 
 
 def test_a_worker_that_dies_is_started_again() -> None:
@@ -18,3 +21,17 @@ def test_a_worker_that_dies_is_started_again() -> None:
         assert worker.submit(abs, -3).result(60) == 3
     finally:
         worker.shutdown()
+
+
+def test_a_router_of_a_file_learns_in_the_worker(tmp_path: Path) -> None:
+    """The class is in no module that the worker could import."""
+    (tmp_path / "own.py").write_text(
+        "from riskroute.routers.dark_first import DarkFirst\n\n\nclass Own(DarkFirst):\n    name = 'own'\n"
+    )
+    router = make_router(f"{tmp_path / 'own.py'}:Own", cap=50)
+    worker = RefitWorker()
+    try:
+        body = worker.submit(Refit(type(router), router_bytes(router), [], [], [])).result(60)
+    finally:
+        worker.shutdown()
+    assert body == router_bytes(router)

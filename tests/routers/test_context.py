@@ -63,6 +63,16 @@ def changed(path: str, value: Any) -> dict[str, Any]:
             "price of A must be .* above 0, was -1",
         ),
         (changed("venues.A.asks", [[9.2e18, 1]]), {}, "price of A must be a number of at most 1e[+]07"),
+        (
+            changed("venues.A.asks", [[10.02, 100], [10.03, 0.4]]),
+            {},
+            "asks of A, level 2: size must be a whole number, was 0.4; use a smaller unit: multiply all sizes",
+        ),
+        (
+            changed("venues.A.bids", [[10.02, 5]]),
+            {},
+            "best bid of A must be below its best ask, was 10.02 and 10.02",
+        ),
         (changed("venues.A.taker", 30), {}, "taker of A must be a number of at least -10 and of at most 10, was 30"),
         (changed("pools.P.price", 3), {}, "pool P must have the fields fee, improvement, was given 'price'"),
         (changed("extra", 1), {}, "the books must have the fields"),
@@ -76,6 +86,16 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 def test_what_cannot_be_is_named(books: dict[str, Any], order: dict[str, Any], message: str) -> None:
     with pytest.raises(RiskrouteError, match=message):
         read_context(books, **{"side": "sell", "shares": 10} | order)
+
+
+def test_sizes_may_be_whole_but_for_rounding() -> None:
+    context = read_context(changed("venues.A.asks", [[10.02, 0.57 * 100]]), side="buy", shares=10)
+    assert context.books.ask_sz[0, 0] == 57.0
+
+
+def test_an_empty_level_does_not_cross_a_book() -> None:
+    books = changed("venues.A.bids", [[10.05, 0], [10.00, 5]])
+    assert read_context(books, side="buy", shares=10).books.best_bid == 10.00
 
 
 @pytest.mark.parametrize("missing", ["side", "shares"])

@@ -59,7 +59,8 @@ def run(arguments: list[str]) -> int:
     except UsageError as error:
         return _fail(_usage(error, arguments))
     except RiskrouteError as error:
-        return _fail(str(error))
+        shows = " (--router list shows all)" if str(error).startswith("unknown router") else ""
+        return _fail(f"{error}{shows}")
     except MemoryError as error:
         return _fail(f"not enough memory: {error}")
     except typer.Abort:
@@ -104,8 +105,16 @@ def _root(
 
 @app.command("simulate")
 def simulate_command(
+    context: typer.Context,
     slots: Annotated[int, typer.Option(help="Places to put shares (market, limit or dark slots).")] = 6,
     shares: Annotated[int, typer.Option(help="Shares of the order to split.")] = 8,
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            help="Play on actions of your own instead of splits: a .npy, .csv or .parquet file of numbers, one feature "
+            "vector per row."
+        ),
+    ] = None,
     policy: Annotated[
         list[str] | None, typer.Option(help=f"Policy to play; repeat for more. One of {POLICY_NAMES}.")
     ] = None,
@@ -121,21 +130,33 @@ def simulate_command(
 ) -> None:
     """Play policies on a random instance of S shares over M slots, however many splits there are.
 
-    Rewards are Gaussian with mean and variance linear in the split and its squares.
+    Rewards are Gaussian with mean and variance linear in the split and its squares, or in the feature vectors of
+    --features, which are all divided by the largest norm of one.
     Regret is the mean-variance of what was earned, minus that of the best split.
     Example:
 
     riskroute simulate --slots 4 --shares 4 --policy rise --policy risk-ucb --runs 10 --figure regret.png
+
+    riskroute simulate --features features.csv --policy adaptive --policy rise --runs 10
     """
     from riskroute.cli.output import check_outputs, show, track, write_simulation
-    from riskroute.experiments.comparison import compare_policies, compared_policies
+    from riskroute.errors import InputError
+    from riskroute.experiments.comparison import COMPARED, compare_policies, compared_policies, read_features
     from riskroute.simulation.engines import Engine
 
     check_outputs({"--json": json, "--parquet": parquet, "--figure": figure})
     engine = None if workers == 1 else Engine(workers=workers)
-    names = tuple(dict.fromkeys(policy or compared_policies(slots, shares)))
+    if features is not None:
+        for given in ("slots", "shares"):
+            source = context.get_parameter_source(given)
+            if source is not None and source.name == "COMMANDLINE":
+                raise InputError(f"--{given} must be left out with --features, which has the actions, was given")
+    matrix = None if features is None else read_features(features)
+    usual = compared_policies(slots, shares) if matrix is None else COMPARED
+    names = tuple(dict.fromkeys(policy or usual))
     with track(len(names) * max(runs, 0)) as progress:
         result = compare_policies(
+            features=matrix,
             slots=slots,
             shares=shares,
             policies=names,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from riskroute.cli.route import list_judged_routers
+
 if TYPE_CHECKING:
     from riskroute.experiments.backtest.backtest import BacktestResult
     from riskroute.experiments.backtest.markets import MarketDay
@@ -47,7 +49,12 @@ def backtest_command(
     kappa: Annotated[float, typer.Option(help="Bps charged for a squared bp of unforeseen cost.")] = 0.05,
     router: Annotated[
         list[str] | None,
-        typer.Option(help="Router to play, NAME or NAME:KEY=VALUE; repeat for more, or all."),
+        typer.Option(
+            help="Router to play, NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; repeat for more, or all; "
+            "--router list shows them.",
+            is_eager=True,
+            callback=list_judged_routers,
+        ),
     ] = None,
     latency_ms: Annotated[float, typer.Option(help="Milliseconds on the way to a lit venue.")] = 1.0,
     fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,
@@ -79,7 +86,7 @@ def backtest_command(
     from riskroute.cli.market import require_market_command
 
     require_market_command()
-    from riskroute.experiments.backtest.backtest import router_names, run_backtest
+    from riskroute.experiments.backtest.backtest import checked_routers, router_names, run_backtest
     from riskroute.experiments.backtest.config import BacktestConfig
     from riskroute.experiments.backtest.play import TableCache
     from riskroute.files import write_json
@@ -92,7 +99,7 @@ def backtest_command(
         orders=orders,
         horizon=horizon,
         kappa=kappa,
-        routers=tuple(router or ()),
+        routers=checked_routers(router or ()),
         hours=hours,
         train=train,
         latency_ms=latency_ms,

@@ -165,12 +165,17 @@ def live_verify_command(
     from riskroute.live.log import verify_chain
     from riskroute.live.recovery import verify
     from riskroute.provenance import machine_type, provenance_versions
+    from riskroute.routers.registry import file_router, in_file, router_parameters
 
+    own = None
     if log.suffix == ".toml":
-        refits = refits or read_live_config(log).router.refit_every > 0
+        router = read_live_config(log).router
+        refits = refits or router.refit_every > 0
+        name, _ = router_parameters(router.name)
+        own = file_router(name) if in_file(name) else None
     with _log(log) as opened, waiting("computing all decisions again"):
         head = verify_chain(opened)
-        found = verify(opened, refits=refits) if head.seq else None
+        found = verify(opened, own, refits=refits) if head.seq else None
         header = opened.header
     say(f"{head.seq:,} rows follow from each other; the last one is {head.chain.hex()}")
     if (header.machine, header.versions) != (machine_type(), provenance_versions()):

@@ -11,11 +11,19 @@ from typing import Annotated
 import typer
 
 from riskroute.cli.live import require_live_command
+from riskroute.cli.route import list_routers
 
 
 def live_demo_command(
     orders: Annotated[int, typer.Option(min=2, max=100_000, help="Orders to send.")] = 500,
-    router: Annotated[str, typer.Option(help="Router: NAME or NAME:KEY=VALUE,...")] = "contextual",
+    router: Annotated[
+        str,
+        typer.Option(
+            help="Router: NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; --router list shows all.",
+            is_eager=True,
+            callback=list_routers,
+        ),
+    ] = "contextual",
     port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Port; 8470, or any if that is taken.")] = None,
     out: Annotated[Path | None, typer.Option(help="New folder for log and configuration; a temporary one.")] = None,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="End at once, without leaving the dashboard on.")] = False,
@@ -30,10 +38,12 @@ def live_demo_command(
     require_live_command()
     from riskroute.cli.output import say, track
     from riskroute.live.demo import Demo
-    from riskroute.routers.registry import make_router, router_parameters
+    from riskroute.routers.registry import in_file, make_router, router_parameters
 
     name, parameters = router_parameters(router)
     make_router(name, **parameters)
+    if in_file(name):
+        router = str(Path(router).expanduser().absolute())  # the configuration is in another folder
     with ExitStack() as stack:
         folder = out if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="riskroute-")))
         demo = Demo(folder, orders, router=router, port=port)

@@ -183,7 +183,10 @@ def show(result: SimulationResult) -> None:
     """Print what was played and the final standings."""
     say(headline(result.config))
     say(str(result))
-    say(f"best split: {' '.join(map(str, result.best))}")
+    if isinstance(result.best, int):
+        say(f"best action: row {result.best}, counted from 0")
+    else:
+        say(f"best split: {' '.join(map(str, result.best))}")
 
 
 def write_simulation(result: SimulationResult, json: Path | None, parquet: Path | None, figure: Path | None) -> None:
@@ -219,8 +222,12 @@ def show_design(result: DesignResult) -> None:
 def headline(config: dict[str, object]) -> str:
     """One line that says what was played."""
     most = "up to " if config.get("fewer_runs") else ""
+    if "slots" in config:
+        splits = about_splits(int(str(config["actions"])))
+        what = f"{config['shares']} shares over {config['slots']} slots: {splits} splits"
+    else:
+        what = f"{int(str(config['actions'])):,} actions of {config['dim']} features"
     return (
-        f"{config['shares']} shares over {config['slots']} slots: {about_splits(int(str(config['actions'])))} splits, "
-        f"{config['horizon']:,} rounds, {most}{config['runs']} runs, risk tolerance {config['risk_tolerance']:g}, "
-        f"instance {config['instance_seed']}, seed {config['seed']}"
+        f"{what}, {config['horizon']:,} rounds, {most}{config['runs']} runs, "
+        f"risk tolerance {config['risk_tolerance']:g}, instance {config['instance_seed']}, seed {config['seed']}"
     )

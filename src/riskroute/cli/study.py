@@ -13,6 +13,7 @@ import typer
 from riskroute.cli.backtest import HoursOption, ProtectionOption
 from riskroute.cli.market import require_market_command
 from riskroute.cli.reproduce import AddressOption, EngineOption, WorkersOption
+from riskroute.cli.route import list_judged_routers
 from riskroute.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +44,12 @@ def study_command(
     hours: HoursOption = None,
     router: Annotated[
         list[str] | None,
-        typer.Option(help="Router to compare with the simple rules, NAME or NAME:KEY=VALUE; repeat for more."),
+        typer.Option(
+            help="Router to compare with the simple rules, NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; "
+            "repeat for more; --router list shows all.",
+            is_eager=True,
+            callback=list_judged_routers,
+        ),
     ] = None,
     orders: Annotated[int | None, typer.Option(help="Orders a day; 200 if left out.")] = None,
     surface_orders: Annotated[

@@ -1,12 +1,19 @@
-"""The first comparison: all policies on a random instance of S shares over m slots."""
+"""The first comparison: all policies on a random instance of S shares over m slots, or of feature vectors of yours."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from riskroute.errors import InputError
+import numpy as np
+
+from riskroute.arrays import Floats
+from riskroute.errors import InputError, one_line_error, shown
 from riskroute.experiments.panels import Panel, PanelSize
+from riskroute.learning.actions import Actions, ActionSet
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
 from riskroute.results import SimulationResult
@@ -15,7 +22,11 @@ from riskroute.routing.splits import about_splits, count_splits, split_list_limi
 from riskroute.simulation.engines import Engine, Finished, run_tasks
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.simulate import Progress, simulate
-from riskroute.validation import one_of, whole_number
+from riskroute.validation import one_of, path_of, whole_number
+
+if TYPE_CHECKING:
+    import polars
+    from numpy.typing import NDArray
 
 PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
 """The four policies of the paper's figures."""
@@ -28,6 +39,8 @@ DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "t
 
 DEMO_SIZE = PanelSize()
 """50 runs of 100,000 rounds."""
+
+FEATURE_FILES = (".npy", ".csv", ".parquet")
 
 DEMO_RUNS = sum(map(DEMO_SIZE.runs_of, DEMO_POLICIES))
 
@@ -63,14 +76,87 @@ def compare_policies(
     risk_tolerance: float = 2.0,
     progress: Progress | None = None,
     engine: Engine | None = None,
+    features: Floats | None = None,
 ) -> SimulationResult:
-    """Simulate policies on the random instance number ``instance_seed``; actions are reported as splits."""
+    """Simulate policies on the random instance number ``instance_seed``; actions are reported as splits.
+
+    With ``features``, ``(K, dim)``, there are no slots and shares: every row is an action, reported by its number. All
+    rows are divided by the largest norm of one.
+    """
     whole_number("instance_seed", instance_seed, minimum=0)
-    actions = routing_actions(shares, slots, listed=comparison_must_list(policies, slots, shares))
+    instance: dict[str, int] = {} if features is not None else {"slots": slots, "shares": shares}
+    actions: ActionSet
+    if features is not None:
+        actions = Actions.scaled(features)
+    else:
+        actions = routing_actions(shares, slots, listed=comparison_must_list(policies, slots, shares))
     problem = random_problem(actions, instance_seed, risk_tolerance=risk_tolerance)
     result = simulate(problem, policies, horizon, runs, seed, progress=progress, engine=engine)
-    instance = {"slots": slots, "shares": shares, "instance_seed": instance_seed}
-    return replace(result, config=instance | result.config)
+    return replace(result, config=instance | {"instance_seed": instance_seed} | result.config)
+
+
+def read_features(path: str | os.PathLike[str]) -> Floats:
+    """Read feature vectors ``(K, dim)`` from a .npy, .csv or .parquet file: one row per action, one column per feature.
+
+    A CSV file may begin with the names of its columns. Rows are counted from 1, without such a line.
+    """
+    import polars
+
+    file = path_of("features", path)
+    kind = one_of("ending of the features file", file.suffix.lower(), FEATURE_FILES)
+    try:
+        if kind == ".npy":
+            return _feature_matrix(file, np.load(file, allow_pickle=False))
+        if kind == ".parquet":
+            return _feature_matrix(file, polars.read_parquet(file))
+        with file.open(encoding="utf-8") as lines:
+            names = not all(map(_is_number, next(lines, "").split(",")))
+        cells = polars.read_csv(file, has_header=names, infer_schema=False).with_columns(polars.all().str.strip_chars())
+        return _feature_matrix(file, cells if names else cells.rename(_numbered(cells.columns)))
+    except (OSError, EOFError, ValueError, polars.exceptions.PolarsError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = getattr(error, "strerror", None) or one_line_error(error)
+        raise InputError(f"features must be a readable {kind} file, was {str(file)!r}: {reason}") from None
+
+
+def _feature_matrix(file: Path, given: NDArray[Any] | polars.DataFrame) -> Floats:
+    """Numbers as a matrix; whatever is none is named by its row and column."""
+    import polars
+
+    if not isinstance(given, polars.DataFrame):
+        if given.ndim != 2 or given.dtype.kind not in "iuf":
+            raise InputError(f"{file} must hold a matrix of numbers, was of shape {given.shape} and type {given.dtype}")
+        given = polars.DataFrame(given)
+        given = given.rename(_numbered(given.columns))
+    if given.is_empty():
+        raise InputError(f"{file} must hold at least one row and one column, was of shape {given.shape}")
+    columns = []
+    for name, column in zip(given.columns, given.get_columns(), strict=True):
+        if not (column.dtype.is_numeric() or column.dtype in (polars.String, polars.Null)):
+            raise InputError(f"{file}: column {name!r} must hold numbers, was of type {column.dtype}")
+        numbers = column.cast(polars.Float64, strict=False)
+        wrong = ~numbers.is_finite().fill_null(False)
+        if wrong.any():
+            row = int(wrong.arg_true()[0])
+            value = column[row]
+            found = "empty" if value is None else shown(value)
+            raise InputError(f"{file}: row {row + 1} of column {name!r} must be a finite number, was {found}")
+        columns.append(numbers.to_numpy())
+    return np.ascontiguousarray(np.column_stack(columns))
+
+
+def _numbered(names: list[str]) -> dict[str, str]:
+    """New names for columns that have none."""
+    return {name: f"column {k}" for k, name in enumerate(names, 1)}
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.strip().strip('"'))
+    except ValueError:
+        return not cell.strip()  # an empty cell names no column
+    return True
 
 
 def demo_comparison(engine: Engine | None = None, finished: Finished | None = None) -> SimulationResult:

@@ -256,7 +256,10 @@ def read_live_config(path: Path, **more: str | None) -> LiveConfig:
         return None if given is None else beside / given.expanduser()
 
     log = config.log.model_copy(update={"path": placed(config.log.path)})
-    router = config.router.model_copy(update={"state": placed(config.router.state)})
+    name = config.router.name
+    if ".py:" in name:  # the file of a router of your own
+        name = str(placed(Path(name)))
+    router = config.router.model_copy(update={"name": name, "state": placed(config.router.state)})
     return config.model_copy(update={"log": log, "router": router, "halt_file": placed(config.halt_file)})
 
 
@@ -296,7 +299,7 @@ stream = "main"
 # lease_seconds = 3.0        # PostgreSQL: a router that is silent for so long may be replaced by one that stands by
 
 [router]
-name = "dark-first+sweep"    # NAME or NAME:KEY=VALUE,... as in riskroute backtest
+name = "dark-first+sweep"    # NAME or NAME:KEY=VALUE,... as in riskroute backtest, or your own: FILE.py:CLASS
 # state = "state.json"       # begin with what a router has learned: written by riskroute study
 # refit_every = 0            # 0: learn from every order at once; otherwise from so many together, beside trading
 # decision_ms = 50.0         # a router that takes longer is put out of service

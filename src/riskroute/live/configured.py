@@ -16,7 +16,14 @@ from riskroute.live.tape import Tape
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.served import FeeMarket, JournalledVenue, ServedVenue
 from riskroute.names import in_file_name
-from riskroute.routers.registry import make_router, restore_router, router_parameters
+from riskroute.routers.registry import (
+    file_router,
+    in_file,
+    make_router,
+    restore_router,
+    router_name,
+    router_parameters,
+)
 from riskroute.routers.router import Router
 
 
@@ -34,8 +41,12 @@ def configured_router(config: LiveConfig) -> Router:
     name, parameters = router_parameters(config.router.name)
     if config.router.state is None:
         return make_router(name, **parameters)
-    router = restore_router(_read_state(config.router.state))
-    if "name" in config.router.model_fields_set and name not in (router.name, router.parameters.get("policy")):
+    state = _read_state(config.router.state)
+    if in_file(name):
+        return file_router(name).restore(state)
+    router = restore_router(state)
+    given = "name" in config.router.model_fields_set
+    if given and router_name(name) not in (router.name, router.parameters.get("policy")):
         raise InputError(f"router.name must be {router.name}, as in its state file, was {name}")
     return router
 

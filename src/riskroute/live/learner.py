@@ -8,10 +8,12 @@ Either way what the router is follows from the log alone: `Learner` sees every e
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import cloudpickle
 import msgspec
 
 from riskroute.errors import DataError, RiskrouteError, StateError, one_line_error
@@ -316,6 +318,12 @@ class Refit:
         self, kind: type[Router], body: bytes, followed: list[Followed], waiting: Waiting, shown: Shown
     ) -> None:
         self.parts = kind, body, followed, waiting, shown
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return (cloudpickle.dumps(self.parts[0]), *self.parts[1:])  # the class may be from a file, not from a module
+
+    def __setstate__(self, saved: tuple[Any, ...]) -> None:
+        self.parts = (pickle.loads(saved[0]), *saved[1:])
 
     def __call__(self) -> bytes:
         return refitted(*self.parts)

@@ -317,16 +317,26 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
     given = _object(f"venue {name}", value, _VENUE_FIELDS)
     read: dict[str, Any] = {}
     for side, sign in (("bids", -1), ("asks", 1)):
-        levels = []
+        levels: list[tuple[float, float]] = []
         for level in list_of(f"{side} of {name}", given.get(side, []), object, "price and size"):
             if not isinstance(level, list | tuple) or len(level) != 2:
                 raise DataError(f"{side} of {name} must be price and size, was {shown(level)}")
             price = real_number(f"price of {name}", level[0], above=0, maximum=LARGEST_PRICE)
-            levels.append((price, real_number(f"size of {name}", level[1], minimum=0, maximum=1e12)))
+            size = real_number(f"size of {name}", level[1], minimum=0, maximum=1e12)
+            whole = float(round(size))
+            if abs(size - whole) > 1e-9 * max(whole, 1.0):  # room for the rounding of whoever scaled it
+                raise DataError(
+                    f"{side} of {name}, level {len(levels) + 1}: size must be a whole number, was {size:.10g}; use a "
+                    "smaller unit: multiply all sizes by a power of ten, and divide prices, fees and tick by it"
+                )
+            levels.append((price, whole))
         prices = [sign * price for price, _ in levels]
         if prices != sorted(prices):
             raise DataError(f"{side} of {name} must be the best price first, was {[p for p, _ in levels]}")
         read[side] = levels
+    bid, ask = (next((price for price, size in read[side] if size > 0), None) for side in ("bids", "asks"))
+    if bid is not None and ask is not None and bid >= ask:
+        raise DataError(f"best bid of {name} must be below its best ask, was {bid:.10g} and {ask:.10g}")
     for fee in ("taker", "maker"):
         value = given.get(fee, 0.0)
         read[fee] = real_number(f"{fee} of {name}", value, minimum=-LARGEST_FEE, maximum=LARGEST_FEE)

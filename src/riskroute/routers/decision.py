@@ -1,9 +1,10 @@
-"""One routing decision, ready to print or to send: the child orders, and what they cost if the displayed books hold."""
+"""One routing decision, ready to print or to send: the child orders, and what they cost on the displayed books."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,31 +14,93 @@ from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.validation import instance_of
 
 
+class ChildOrder(NamedTuple):
+    """A child order of a plan.
+
+    ``kind`` is ``take`` (immediate or cancel at a venue), ``post`` (a limit order at the venue's best own-side price),
+    ``rest`` (rests in a pool) or ``ping`` (immediate or cancel in a pool). ``limit`` is the worst price of a child that
+    takes, and the price at which any other is filled; None where there is none. ``fee`` is in dollars per share.
+    """
+
+    kind: str
+    place: str
+    shares: int
+    limit: float | None
+    fee: float
+
+
 @dataclass(frozen=True)
 class Decision:
-    """A plan, and what it is expected to cost.
+    """A plan, and what it costs on the displayed books, in dollars against the consolidated mid, fees included.
 
-    ``expected_cost`` is in dollars against the consolidated mid, fees included, if the displayed books hold and neither
-    pools nor limit orders fill anything; whatever they fill saves money on top. ``net`` is what a sale then brings in,
-    or what a purchase costs in all.
+    A book says what shares to take cost, but not how many of those that are posted or sent to pools are filled. The two
+    costs are the ends of that range; they are equal for a plan that only takes.
+
+    Parameters
+    ----------
+    children : tuple[ChildOrder, ...]
+        Child orders: pools first, then posted ones, then those that take.
+    cost_if_filled : float
+        Cost if everything that is posted or sent to pools is filled at its price.
+    cost_if_swept : float
+        Cost if nothing of it is filled, and all of it is swept on the same books.
+    estimated_shares : int
+        Shares beyond the displayed depth if everything is swept: their price is an estimate, extrapolated from the
+        books.
     """
 
     context: Context
     plan: Plan
-    expected_cost: float
-    net: float
+    children: tuple[ChildOrder, ...]
+    cost_if_filled: float
+    cost_if_swept: float
+    estimated_shares: int
+
+    @property
+    def expected_cost(self) -> float:
+        """The cost that needs no fill of a posted order or in a pool: `cost_if_swept`."""
+        return self.cost_if_swept
+
+    @property
+    def net(self) -> float:
+        """What a sale brings in, or what a purchase costs in all, at `cost_if_swept`."""
+        return self.context.mid * self.context.shares + self.context.sign * self.cost_if_swept
+
+    @property
+    def passive(self) -> bool:
+        """Whether some shares are posted, or sent to pools."""
+        return any(child.kind != "take" for child in self.children) or self.plan.rest.startswith("post:")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before the costs are believed: crossed books, and shares that nobody displays."""
+        said = []
+        if (crossed := _crossed(self.context)) is not None:
+            said.append(crossed)
+        if self.estimated_shares:
+            unless = "unless pools or limit orders fill some, " if self.passive else ""
+            said.append(
+                f"{unless}{self.estimated_shares:,} of {self.context.shares:,} shares are beyond the displayed depth: "
+                "their price is an estimate"
+            )
+        return tuple(said)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, with an entry for every kind of child order."""
         plan = self.plan
         return {
+            "children": [child._asdict() for child in self.children],
             "take": dict(plan.take),
             "limit": dict(plan.limit),
             "dark": dict(plan.dark),
             "dark_rest": dict(plan.dark_rest),
             "rest": plan.rest,
+            "cost_if_filled": self.cost_if_filled,
+            "cost_if_swept": self.cost_if_swept,
+            "estimated_shares": self.estimated_shares,
             "expected_cost": self.expected_cost,
             "net": self.net,
+            "warnings": list(self.warnings),
         }
 
 
@@ -51,35 +114,104 @@ def price_plan(context: Context, plan: Plan) -> Decision:
     --------
     >>> from riskroute.routers.context import read_context
     >>> from riskroute.routers.sweep import Sweep
-    >>> books = {"venues": {"A": {"bids": [[10.00, 300]], "asks": [[10.02, 300]], "taker": 0.003}}}
+    >>> books = {"venues": {"A": {"bids": [[10.00, 300]], "asks": [[10.02, 300]], "taker": 0.003}}, "pools": {"P": {}}}
     >>> context = read_context(books, side="sell", shares=200)
     >>> decision = price_plan(context, Sweep().route(context))
-    >>> round(decision.expected_cost, 6), round(decision.net, 6)
+    >>> round(decision.cost_if_swept, 6), round(decision.net, 6)
     (2.6, 1999.4)
+    >>> rests = price_plan(context, Plan("order", dark_rest={"P": 100}))
+    >>> round(rests.cost_if_filled, 6), round(rests.cost_if_swept, 6)
+    (1.3, 2.6)
     """
     instance_of("context", context, Context, "a Context")
     instance_of("plan", plan, Plan, "a Plan").checked(context)
-    cost = displayed_cost(context, plan)
-    money = context.mid * context.shares
-    return Decision(context, plan, cost, money + context.sign * cost)
+    swept, estimated = _taking_cost(context, plan, plan.take, context.shares)
+    filled = _filled_cost(context, plan)
+    return Decision(context, plan, _children(context, plan), filled, swept, estimated)
 
 
 def displayed_cost(context: Context, plan: Plan) -> float:
-    """Return the cost of `price_plan` for a plan that was checked."""
-    plain = not plan.take and not plan.rest.startswith("venue:")
-    return float(context.displayed.costs(context.shares)) if plain else _taking_cost(context, plan)
+    """Return `Decision.cost_if_swept` for a plan that was checked."""
+    return _taking_cost(context, plan, plan.take, context.shares)[0]
 
 
-def _taking_cost(context: Context, plan: Plan) -> float:
-    """Return the cost of the shares that a plan takes at the venues it names, and of the others as ``rest`` says."""
-    book, left, cost = context.displayed, context.shares, 0.0
+def _children(context: Context, plan: Plan) -> tuple[ChildOrder, ...]:
+    """Return the child orders of a plan; a pool tried in turn is sent the remainder, at most the shares here."""
+    venues, takers = context.books.venues, context.books.takers.tolist()
+    take = {name: (plan.take_limits.get(name), taker) for name, taker in zip(venues, takers, strict=True)}
+    post, pools = _posted(context), _pooled(context)
+    rule, _, venue = plan.rest.partition(":")
+    free = context.shares - plan.sent if rule == "post" and not plan.in_turn else 0  # posted at once
+    limit = {**plan.limit, venue: free} if free else plan.limit
+    return tuple(
+        ChildOrder(kind, place, shares, *terms[place])
+        for kind, given, terms in (
+            ("ping", plan.dark, pools),
+            ("rest", plan.dark_rest, pools),
+            ("post", limit, post),
+            ("take", plan.take, take),
+        )
+        for place, shares in given.items()
+        if shares
+    )
+
+
+def _pooled(context: Context) -> dict[str, tuple[float | None, float]]:
+    """Price of a fill, and fee, by pool."""
+    bid, ask = context.books.touch
+    half = (ask - bid) / 2
+    return {pool.name: (context.mid - context.sign * pool.improvement * half, pool.fee) for pool in context.pools}
+
+
+def _posted(context: Context) -> dict[str, tuple[float | None, float]]:
+    """Best own-side price, and maker fee, by venue; None where none is displayed, and nothing can be posted."""
+    books = context.books
+    prices, sizes = books.side("bid" if context.sign > 0 else "ask")
+    best = (next(iter(prices[v][sizes[v] > 0].tolist()), None) for v in range(len(books.venues)))
+    return dict(zip(books.venues, zip(best, books.makers.tolist(), strict=True), strict=True))
+
+
+def _filled_cost(context: Context, plan: Plan) -> float:
+    """Return the cost if all that is posted or sent to pools is filled at its price."""
+    ping, rest, post, take = (dict(some) for some in (plan.dark, plan.dark_rest, plan.limit, plan.take))
+    free = context.shares - plan.sent
+    if plan.in_turn:
+        free = context.shares if plan.before else free
+        for pool, most in plan.dark.items():
+            ping[pool] = min(most, free)
+            free -= ping[pool]
+        if plan.before:
+            take, rest, post = plan.within(free)
+            free -= sum(sum(held.values()) for held in (take, rest, post))
+    rule, _, venue = plan.rest.partition(":")
+    if rule == "post":
+        post[venue], free = free, 0
+    pools, posted, cost = _pooled(context), _posted(context), 0.0
+    for given, terms in ((ping, pools), (rest, pools), (post, posted)):
+        for place, shares in given.items():
+            price, fee = terms[place]
+            if price is None:
+                free += shares  # comes back at once
+            else:
+                cost += shares * (context.sign * (price - context.mid) + fee)
+    return cost + _taking_cost(context, plan, take, sum(take.values()) + free)[0]
+
+
+def _taking_cost(context: Context, plan: Plan, take: Mapping[str, int], left: int) -> tuple[float, int]:
+    """Return the cost of ``left`` shares, and how many of them are beyond what is displayed.
+
+    A plan takes some at the venues it names; the others are taken as its ``rest`` says.
+    """
+    book, cost = context.displayed, 0.0
+    if not take and not plan.rest.startswith("venue:"):
+        return float(book.costs(left)), max(left - book.depth, 0)
     signed, rows = (context.sign * book.prices).tolist(), book.sizes.tolist()
     tops = [(prices[0], sizes[0]) for prices, sizes in zip(signed, rows, strict=True)]
     held = context.protected and not plan.trade_through
-    for name, shares in plan.take.items():
+    for name, shares in take.items():
         venue = context.books.venues.index(name)
         worst = context.sign * plan.take_limits[name] if name in plan.take_limits else np.inf
-        worst = min(worst, _protected_quote(context, plan, name, tops)) if held else worst
+        worst = min(worst, _protected_quote(context, take, name, tops)) if held else worst
         fixed = float(book.takers[venue]) - context.sign * context.mid
         for level, price in enumerate(signed[venue]):
             there = int(rows[venue][level])
@@ -89,28 +221,42 @@ def _taking_cost(context: Context, plan: Plan) -> float:
                 rows[venue][level] -= taken
                 shares, left = shares - taken, left - taken
     if left == 0:
-        return cost
+        return cost, 0
     sizes = np.array(rows)
     rule, _, at = plan.rest.partition(":")
-    if rule == "venue":
-        one = slice(venue := context.books.venues.index(at), venue + 1)
-        alone = ConsolidatedBook(book.prices[one], sizes[one], book.takers[one], mid=context.mid, side=context.side)
-        beyond = max(left - alone.depth, 0)
-        cost += float(alone.costs(left - beyond))
-        return cost + (book.beyond(beyond) if beyond else 0.0)
+    some = slice(venue := context.books.venues.index(at), venue + 1) if rule == "venue" else slice(None)
     rest = ConsolidatedBook(
-        book.prices, sizes, book.takers, mid=context.mid, side=context.side, protect=context.protected
+        book.prices[some],
+        sizes[some],
+        book.takers[some],
+        mid=context.mid,
+        side=context.side,
+        protect=context.protected,
     )
     beyond = max(left - rest.depth, 0)
     cost += float(rest.costs(left - beyond))
-    return cost + (book.beyond(beyond) if beyond else 0.0)
+    return cost + (book.beyond(beyond) if beyond else 0.0), beyond
 
 
-def _protected_quote(context: Context, plan: Plan, name: str, tops: list[tuple[float, float]]) -> float:
+def _protected_quote(context: Context, take: Mapping[str, int], name: str, tops: list[tuple[float, float]]) -> float:
     """Return the best signed price elsewhere at which other children leave a lot: ours may not trade through it."""
     prices = (
         price
         for (price, size), other in zip(tops, context.books.venues, strict=True)
-        if other != name and size - plan.take.get(other, 0) >= context.lot
+        if other != name and size - take.get(other, 0) >= context.lot
     )
     return min(prices, default=np.inf)
+
+
+def _crossed(context: Context) -> str | None:
+    """Say where the best bid is at or above the best ask, if it is."""
+    books = context.books
+    bid, ask = books.touch
+    if bid < ask:
+        return None
+    at = [
+        next(name for v, name in enumerate(books.venues) if (prices[v][sizes[v] > 0] == best).any())
+        for best, (prices, sizes) in ((bid, books.side("bid")), (ask, books.side("ask")))
+    ]
+    word = "locked" if bid == ask else "crossed"
+    return f"books are {word}: bid {bid:.10g} at {at[0]}, ask {ask:.10g} at {at[1]}; check that both are current"

@@ -17,13 +17,14 @@ from riskroute.errors import InputError
 from riskroute.experiments.backtest.backtest import named_choice
 from riskroute.experiments.backtest.config import BacktestConfig
 from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import RouterChoice, play_routers, trading_day
+from riskroute.experiments.backtest.play import RouterChoice, play_routers, play_tasks, trading_day
 from riskroute.market.clock import clock_hours, clock_stamp
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.primary import Primary
 from riskroute.routers.router import Router
 from riskroute.routers.sweep import Sweep
+from riskroute.simulation.engines import Engine
 from small_days import HERE
 
 
@@ -108,13 +109,87 @@ def test_orders_too_large_for_a_replay_are_named(kept_days: Path) -> None:
     assert "too large for a replay, which does not react" in large.footprint()
 
 
+OWN = """
+from riskroute.routers.plan import Plan
+from riskroute.routers.primary import Primary
+from riskroute.routers.router import Router
+
+class Own(Router):
+    name = "own"
+
+    def decide(self, context):
+        return Primary().decide(context)
+"""
+
+
+def test_a_router_of_a_file_is_played_in_other_processes(dark_days: list[MarketDay], tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    choice = named_choice(f"{path}:Own")
+    path.unlink()  # as on another machine
+    config = BacktestConfig(orders=6)
+    orders = play_routers(
+        [choice, RouterChoice("primary", "primary")], dark_days, config, engine=Engine(workers=2)
+    ).orders
+    own, primary = (orders.filter(pl.col("router") == name) for name in (f"{path}:Own", "primary"))
+    np.testing.assert_array_equal(own["cost"], primary["cost"])
+
+
+def test_an_edited_file_is_played_again(dark_days: list[MarketDay], tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+
+    def identity() -> str:
+        (task,) = play_tasks([named_choice(f"{path}:Own")], dark_days, BacktestConfig(orders=6))
+        return task.identity
+
+    path.write_text(OWN)
+    first, again = identity(), identity()
+    path.write_text(OWN.replace("Primary().decide(context)", "Plan(context.order)"))
+    assert first == again != identity()
+
+
+def test_an_edited_module_is_played_again(
+    dark_days: list[MarketDay], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pickle only names the class of a module that can be imported."""
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "own_router_module.py"
+
+    def identity() -> str:
+        router = importlib.import_module(path.stem).Own()
+        (task,) = play_tasks([RouterChoice("own", "own", begins_as=router)], dark_days, BacktestConfig(orders=6))
+        return task.identity
+
+    path.write_text(OWN)
+    first, again = identity(), identity()
+    path.write_text(OWN.replace("Primary().decide(context)", "Plan(context.order)"))
+    monkeypatch.delitem(sys.modules, path.stem)
+    importlib.invalidate_caches()
+    assert first == again != identity()
+
+
+@pytest.mark.parametrize("routers", [["contextul"], ["sweep:pace=3"], ["no_such.py:Own"], [Curious(), "contextul"]])
+def test_names_are_checked_before_days_are_made(
+    routers: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("riskroute.experiments.backtest.backtest.market_days", never)
+    with pytest.raises(InputError, match=r"unknown router|parameters of sweep|file of router"):
+        rr.backtest("dark", routers=routers, kept=tmp_path)
+    if not isinstance(routers[0], Router):
+        with pytest.raises(InputError, match=r"unknown router|parameters of sweep|file of router"):
+            rr.Study(routers=routers)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("sweep:discretion", "parameters of a router must be NAME=VALUE with commas between, was 'discretion'"),
         ("sweep:pace=3", "parameters of sweep must be among discretion, minimums, was pace"),
         ("sweep:discretion=-1", "discretion must be a non-negative integer, was -1"),
-        ("sweeep", "router must be one of"),
+        ("sweeep", "unknown router 'sweeep'; did you mean 'sweep'"),
     ],
 )
 def test_parameters_on_the_command_line_that_cannot_be(text: str, message: str) -> None:

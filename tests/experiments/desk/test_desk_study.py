@@ -209,7 +209,7 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
     (tmp_path / "books.json").write_text(json.dumps(BOOKS))
     words = ["route", str(tmp_path / "books.json"), "--side", "buy", "--shares", "400", "--state", str(path)]
     assert run(words) == 0
-    assert "contextual: $" in capsys.readouterr().out
+    assert "contextual: buy 400 at a mid of" in capsys.readouterr().out
 
 
 def test_a_restored_router_goes_on_as_the_one_that_was_played(
@@ -284,7 +284,7 @@ def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[M
         ({"side": "long"}, "side must be one of both, buy, sell, was 'long'"),
         ({"kappa": -1}, "kappa must be a number of at least 0 and of at most 1000, was -1"),
         ({"train": 0}, "train must be at least 1, since a router is chosen on the training days, was 0"),
-        ({"routers": ("contextul",)}, "(did you mean contextual?)"),
+        ({"routers": ("contextul",)}, "did you mean 'contextual'?"),
         ({"stresses": 1}, "stresses must be true or false, was int"),
         ({"surface_orders": -1}, "surface_orders must be a non-negative integer, was -1"),
         ({"market": 3}, "market must be a name or a folder, was int"),

@@ -45,12 +45,12 @@ from riskroute.experiments.backtest.tables import Tables
 from riskroute.experiments.backtest.texts import comparison_table, no_verdict_text
 from riskroute.experiments.backtest.venue_costs import venue_costs
 from riskroute.files import writable_folder, write_json, write_whole
-from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.registry import POLICIES, YARDSTICKS
 from riskroute.market.clock import clock_place
 from riskroute.records import record_to_plain
 from riskroute.routers.policy_router import PolicyRouter
-from riskroute.routers.registry import ROUTERS, router_parameters
+from riskroute.routers.registry import NAMES as ROUTER_NAMES
+from riskroute.routers.registry import ROUTERS, file_source, in_file, router_name, router_parameters
 from riskroute.routers.router import Router
 from riskroute.routing.fees import FeeSchedule
 from riskroute.seeding import seeding_hash
@@ -66,12 +66,8 @@ MOST_OF_DEPTH, MOST_OF_VOLUME = 0.5, 0.1
 FITTED = ("static", "static+sweep")
 """Routers whose parameters are chosen on the training days."""
 
-NAMES = (
-    *(name for name in ROUTERS if name != PolicyRouter.name),
-    CLAIRVOYANT,
-    *(name for name in POLICIES if name != Oracle.name),
-)
-"""Routers that can be asked for: all but the oracle policy, which would have to be told the best split."""
+NAMES = (*ROUTER_NAMES, CLAIRVOYANT)
+"""Routers that can be judged: all, and the one that knows everything."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,9 +228,8 @@ def router_names(asked: Sequence[str], *, pools: bool, horizon: float, train: in
     simple = [*DEFAULT_ROUTERS, *(DARK_ROUTERS if pools else ())]
     patient = [name for name in PATIENT_ROUTERS if pools or name != "rest-even+sweep"] if horizon > 0 else []
     fitted = FITTED if train != 0 else ()
+    asked = checked_routers(asked)
     others = [text for text in asked if text != ALL]
-    for text in others:
-        one_of("router", text.partition(":")[0], NAMES)
     if ALL in asked:
         known = [name for name in ROUTERS if name not in (*simple, *patient, *FITTED, PolicyRouter.name)]
         learning = [name for name in POLICIES if name not in YARDSTICKS]
@@ -243,6 +238,29 @@ def router_names(asked: Sequence[str], *, pools: bool, horizon: float, train: in
         return [*simple, *patient, *fitted, CLAIRVOYANT]
     bars = ["sweep", *(DARK_ROUTERS if pools else ()), *patient]
     return list(dict.fromkeys([*bars, *asked]))
+
+
+def checked_routers(asked: Sequence[str]) -> tuple[str, ...]:
+    """Return the routers asked for as `router_text` writes them, once all can be made: before days are made ready.
+
+    Examples
+    --------
+    >>> checked_routers(["Sweep:discretion=1", "all"])
+    ('sweep:discretion=1', 'all')
+    """
+    return tuple(ALL if text == ALL else named_choice(text).label for text in asked)
+
+
+def router_text(text: str) -> str:
+    """Return NAME, NAME:KEY=VALUE,... or FILE.py:CLASS with the name as it is spelled, or raise if it is unknown.
+
+    Examples
+    --------
+    >>> router_text("Dark-First+Sweep:cap=500")
+    'dark-first+sweep:cap=500'
+    """
+    name, _ = router_parameters(text)
+    return text if in_file(name) else router_name(name, NAMES) + text[len(name) :]
 
 
 def run_backtest(
@@ -324,15 +342,16 @@ def router_choice(
 
 
 def named_choice(text: str) -> RouterChoice:
-    """Return a router by its name, with parameters after a colon if there are any.
+    """Return a router by its name or FILE.py:CLASS, with parameters after a colon if there are any.
 
     Examples
     --------
     >>> named_choice("dark-first+sweep:mode=parallel,cap=500").parameters
     {'mode': 'parallel', 'cap': 500}
     """
-    name, parameters = router_parameters(text)
-    choice = RouterChoice(text, name, parameters)
+    label = router_text(text)
+    name, parameters = router_parameters(label)
+    choice = RouterChoice(label, name, parameters, source=file_source(name) if in_file(name) else "")
     choice.make()
     return choice
 
@@ -378,7 +397,7 @@ def backtest(
     for name in orders:
         one_of("parameter of backtest", name, tuple(sorted(known)))
     sizes = tuple(list_of("shares", [shares] if isinstance(shares, int) else shares, int, "whole numbers"))
-    config = BacktestConfig(shares=sizes, routers=names, seed=seed, **orders)
+    config = BacktestConfig(shares=sizes, routers=checked_routers(names), seed=seed, **orders)
     folder = path_of("kept", kept)
     ready = market_days(
         market,

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import datetime as dt
 import hashlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from riskroute.learning.registry import POLICIES
 from riskroute.market.clock import SECOND, TRADING_ZONE, clock_place, clock_stamp, clock_time
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
-from riskroute.routers.registry import make_router
+from riskroute.routers.registry import file_made, file_router, make_router
 from riskroute.routers.router import Router
 from riskroute.seeding import seed_stream, seeding_hash
 from riskroute.simulation.backtest import STALE, Orders, TradingDay, View, play_day, spaced_orders
@@ -42,17 +43,24 @@ _LEAST_SESSION = 600 * SECOND
 
 @dataclass(frozen=True)
 class RouterChoice:
-    """A router to play: its label in tables, its name and parameters, or a router in the state to start from."""
+    """A router to play: its label in tables, its name and parameters, or a router in the state to start from.
+
+    A router of a file (``FILE.py:CLASS``) carries the text of the file in ``source``, so that other processes and
+    machines play the same one, and an edited one is played again.
+    """
 
     label: str
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     begins_as: Router | None = None
+    source: str = ""
 
     def make(self) -> Router:
         """Make a new one."""
         if self.begins_as is not None:
             return copy.deepcopy(self.begins_as)
+        if self.source:
+            return file_made(self.name, file_router(self.name, self.source), self.parameters)
         return Clairvoyant() if self.name == Clairvoyant.name else make_router(self.name, **self.parameters)
 
 
@@ -138,12 +146,30 @@ class PlayTask:
         ]
         choice = [self.choice.label, self.choice.name, dict(self.choice.parameters)]
         if self.choice.begins_as is not None:
-            choice.append(hashlib.sha256(cloudpickle.dumps(self.choice.begins_as)).hexdigest())
+            choice.append(_own_hash(self.choice.begins_as))
+        if self.choice.source:
+            choice.append(hashlib.sha256(self.choice.source.encode()).hexdigest())
         knows = self.choice.name in POLICIES or "kappa" in self._told
         kappa = self.config.kappa if knows else 0.0
         config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1, protection=None))
         return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, task_code_hash()], 24)
 
+
+def _own_hash(router: Router) -> str:
+    """Hash of a router of your own: what it knows, and the files that its classes are from.
+
+    Pickle only names the class of a module, so that an edited one would look like the one that was played.
+    """
+    own = [kind for kind in type(router).__mro__ if kind.__module__.partition(".")[0] not in _OTHERS]
+    try:
+        files = [Path(str(inspect.getsourcefile(kind))).read_bytes() for kind in own]
+    except (OSError, TypeError):  # typed in, not in a file
+        return hashlib.sha256(cloudpickle.dumps(router)).hexdigest()
+    parts = [*files, *(kind.__qualname__.encode() for kind in own), cloudpickle.dumps(vars(router))]
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+_OTHERS = ("riskroute", "builtins", "abc", "typing")  # our own code is in every identity
 
 PLACEBOS = ("shuffled", "lagged")
 """Books of another order of the day, or of ten minutes ago: routers that use the books must do worse with them."""

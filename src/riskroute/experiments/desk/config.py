@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from riskroute.errors import InputError
-from riskroute.experiments.backtest.backtest import NAMES
+from riskroute.experiments.backtest.backtest import router_text
 from riskroute.experiments.backtest.config import KAPPA, BacktestConfig, Stress
 from riskroute.experiments.backtest.summary import CLAIRVOYANT
-from riskroute.validation import instance_of, list_of, one_of, real_number, whole_number
+from riskroute.validation import instance_of, list_of, real_number, whole_number
 
 DESK_ROUTERS = ("spray", "primary", "static", "static+sweep", "contextual")
 """Routers that are compared with the simple rules by default."""
@@ -94,10 +94,7 @@ class DeskConfig:
             store("days", whole_number("days", self.days, maximum=10_000))
         if self.train is not None and whole_number("train", self.train, minimum=0) == 0:
             raise InputError("train must be at least 1, since a router is chosen on the training days, was 0")
-        names = tuple(list_of("routers", self.routers, str, "names"))
-        for text in names:
-            one_of("routers", text.partition(":")[0], NAMES)
-        store("routers", names)
+        store("routers", tuple(map(router_text, list_of("routers", self.routers, str, "names"))))
         store("surface_orders", whole_number("surface_orders", self.surface_orders, minimum=0, maximum=10**6))
         instance_of("stresses", self.stresses, bool, "true or false")
         for size, horizon in self.cases:

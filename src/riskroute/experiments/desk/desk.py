@@ -10,6 +10,7 @@ from typing import Any
 
 from riskroute.configs import config_list, read_toml_config
 from riskroute.errors import InputError
+from riskroute.experiments.backtest.backtest import checked_routers
 from riskroute.experiments.backtest.markets import MARKETS, MarketDay, market_days
 from riskroute.experiments.backtest.play import TableCache
 from riskroute.experiments.desk.config import DeskConfig
@@ -61,6 +62,7 @@ class Study:
         if isinstance(given.get("market"), Path):
             given["market"] = str(given["market"])
         self.config = DeskConfig(**{name: _listed(name, value) for name, value in given.items()})
+        checked_routers(self.config.routers)
         self.fees = load_fees(fees) if isinstance(fees, str | os.PathLike) else fees
         if self.fees is not None:
             instance_of("fees", self.fees, FeeSchedule, "a fee schedule or the file of one")
@@ -197,7 +199,7 @@ horizons = [60]           # seconds that an order has, 0 is at once; each has it
 orders = 200              # orders a day
 kappa = 0.05              # basis points charged for a squared basis point of unforeseen cost
 
-# beside the simple rules, which are always played; NAME or NAME:KEY=VALUE
+# beside the simple rules, which are always played; NAME or NAME:KEY=VALUE,..., or your own: FILE.py:CLASS
 routers = ["spray", "primary", "static", "static+sweep", "contextual"]
 
 latency_ms = 1.0          # milliseconds to a lit venue

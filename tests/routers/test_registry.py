@@ -1,0 +1,171 @@
+"""Routers by name, whatever its case, and routers of your own from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from riskroute.errors import InputError, StateError
+from riskroute.routers.registry import file_router, make_router, restore_router, router_name, router_parameters
+from riskroute.simulation.router_checks import check_router
+from router_books import sale
+
+HALVES = '''"""A router of a user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riskroute.parameters import parameter
+from riskroute.routers.context import Context
+from riskroute.routers.plan import Plan
+from riskroute.routers.router import Router
+from riskroute.validation import whole_number
+
+
+@dataclass
+class Halves(Router):
+    """Half of an order at each of two venues."""
+
+    name: ClassVar[str] = "halves"
+    parts: int = parameter(2, whole_number)
+
+    def decide(self, context: Context) -> Plan:
+        first, second = context.books.venues[:2]
+        part = context.shares // self.parts
+        return Plan(context.order, take={first: part, second: context.shares - part})
+
+
+class Idle(Router):
+    name = "idle"
+
+
+class Nameless(Halves):
+    name = None
+
+
+class Impostor(Halves):
+    name = "sweep"
+
+
+class Deaf(Halves):
+    name = "deaf"
+    feedback = "F9"
+
+
+class Broken(Halves):
+    name = "broken"
+
+    def begin(self) -> None:
+        raise ZeroDivisionError("no parts")
+
+
+NUMBER = 3
+'''
+
+
+@pytest.fixture
+def halves(tmp_path: Path) -> Path:
+    path = tmp_path / "halves.py"
+    path.write_text(HALVES)
+    return path
+
+
+@pytest.mark.parametrize("name", ["contextual", "Contextual", "CONTEXTUAL"])
+def test_names_are_found_whatever_their_case(name: str) -> None:
+    assert router_name(name) == make_router(name).name == "contextual"
+
+
+def test_a_policy_is_found_whatever_its_case() -> None:
+    assert make_router("RISE").parameters["policy"] == "rise"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("contextul", "unknown router 'contextul'; did you mean 'contextual'?"),
+        ("Dark-Frist", "unknown router 'Dark-Frist'; did you mean 'dark-first+sweep'?"),
+        ("xyz", "unknown router 'xyz'"),
+        (3, "unknown router 3"),
+    ],
+)
+def test_an_unknown_name_names_the_nearest(name: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make_router(name)
+    assert str(caught.value) == message
+
+
+def test_a_router_of_a_file_is_a_router_like_any_other(halves: Path) -> None:
+    router = make_router(f"{halves}:Halves", parts=3)
+    assert router.route(sale(300)).take == {"A": 100, "B": 200}
+    check_router(router)
+    kind = file_router(f"{halves}:Halves")
+    assert kind is type(router)
+    assert kind.restore(router.state()).state() == router.state()
+
+
+def test_an_edited_file_is_another_router(halves: Path) -> None:
+    before = make_router(f"{halves}:Halves")
+    halves.write_text(HALVES.replace("parameter(2,", "parameter(3,"))
+    after = make_router(f"{halves}:Halves")
+    assert (before.parameters, after.parameters) == ({"parts": 2}, {"parts": 3})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("own/halves.py:Halves", ("own/halves.py:Halves", {})),
+        ("own/halves.py:Halves:parts=3", ("own/halves.py:Halves", {"parts": 3})),
+        (r"C:\own\halves.py:Halves:parts=3,x=a.py:b", (r"C:\own\halves.py:Halves", {"parts": 3, "x": "a.py:b"})),
+    ],
+)
+def test_parameters_follow_the_class(text: str, expected: tuple[str, dict[str, object]]) -> None:
+    assert router_parameters(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("halves.py", "router in a file must be FILE.py:CLASS, was 'halves.py'; halves.py defines Halves, Idle"),
+        ("halves.py:Thirds", "halves.py must define the class Thirds, does not; halves.py defines Halves, Idle"),
+        ("halves.py:NUMBER", "NUMBER in halves.py must be a subclass of riskroute.routers.Router, is not"),
+        ("halves.py:Idle", "Idle in halves.py must implement decide, does not"),
+        ("halves.py:Nameless", "Nameless in halves.py must have a name, such as name = 'nameless'"),
+        ("halves.py:Impostor", "name of Impostor in halves.py must be its own, was 'sweep', a router of riskroute"),
+        ("halves.py:Deaf", "feedback of Deaf in halves.py must be one of F0, F1, F2, F3, F4, was 'F9'"),
+        ("halves.py:Broken", "halves.py:Broken cannot be made: ZeroDivisionError: no parts"),
+        ("thirds.py:Thirds", "file of router thirds.py:Thirds must be readable, was 'thirds.py': No such file"),
+        ("typo.py:Own", "typo.py must run, failed in line 2: SyntaxError"),
+        ("raises.py:Own", "raises.py must run, failed in line 3: ModuleNotFoundError: No module named 'no_such'"),
+        ("plain.py:Own", "plain.py must define the class Own, does not; plain.py defines no router"),
+        ("bytes.py:Own", "file of router bytes.py:Own must be readable, was 'bytes.py': not a text in UTF-8"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(
+    name: str, message: str, halves: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(halves.parent)
+    Path("typo.py").write_text("x = 1\nclass Own(:\n")
+    Path("raises.py").write_text("x = 1\n\nimport no_such\n")
+    Path("plain.py").write_text("x = 1\n")
+    Path("bytes.py").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError) as caught:
+        make_router(name)
+    assert str(caught.value).startswith(message)
+
+
+def test_parameters_of_a_class_that_cannot_be(halves: Path) -> None:
+    with pytest.raises(InputError, match=r"parameters of .*halves.py:Halves must be among parts, was pace"):
+        make_router(f"{halves}:Halves", pace=1)
+    with pytest.raises(InputError, match="parts must be a positive integer, was 0"):
+        make_router(f"{halves}:Halves", parts=0)
+
+
+def test_a_state_of_somebody_elses_router_says_what_to_do(halves: Path) -> None:
+    state = make_router(f"{halves}:Halves").state()
+    with pytest.raises(
+        StateError, match=r"unknown router 'halves'; if it is your own, give its class as FILE.py:CLASS"
+    ):
+        restore_router(state)
