@@ -68,7 +68,7 @@ class DatabentoReader:
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options = path, options
         self._file = open_databento(path)
-        self.schema = self._file.schema
+        self.schema, self.us_equity = self._file.schema, self._file.us_equity
         self.depth = options.kept(BOOK_DEPTHS.get(self.schema, ITCH_LEVELS))
         self.date = options.date or self._file.day
         if self.date.year < 1971:

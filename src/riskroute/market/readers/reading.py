@@ -132,7 +132,8 @@ class ReaderPart:
 class Reader(Protocol):
     """Reads one file, or the files that belong together; ``depth`` is the number of levels it keeps.
 
-    One that can count sizes in units, and days in other zones than New York's, has them as ``unit`` and ``zone``.
+    One that can count sizes in units, and days in other zones than New York's, has them as ``unit`` and ``zone``. One
+    whose files may or may not be of US equities has that as ``us_equity``.
     """
 
     name: str
