@@ -370,8 +370,8 @@ def test_a_broken_table_is_refused(files: dict[str, Path], tmp_path: Path, endin
 
 def test_quality_of_a_recording(tmp_path: Path) -> None:
     columns = table_columns(MESSAGES, 2) | {"bid_px_00": [99.5] * 39 + [None], "bid_sz_00": [100] * 40}
-    columns |= {"ask_px_00": [100.0] * 40, "ask_sz_00": [30] * 40, "bid_px_01": [99.0] * 40, "bid_sz_01": [50] * 40}
-    columns |= {"ask_px_01": [101.0] * 40, "ask_sz_01": [7] * 40}
+    columns |= {"ask_px_00": [100.0] * 40, "ask_sz_00": [30] * 40, "bid_sz_01": [50] * 40}
+    columns |= {"bid_px_01": [99.0] * 39 + [None], "ask_px_01": [101.0] * 40, "ask_sz_01": [7] * 40}
     (tmp_path / "books.csv").write_text(csv_text(columns))
     (one,) = import_files([tmp_path / "books.csv"], tmp_path / "out", ACME)
     found = recording_quality(Store(tmp_path / "out"), one)

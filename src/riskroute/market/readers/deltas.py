@@ -72,7 +72,13 @@ class DeltaReader:
 
     def _part(self, venue: str, symbol: str, frame: polars.DataFrame, gaps: int) -> ReaderPart:
         wanted = self.options.within(frame, self.date, self.zone)
-        kept = reader_snapshots(reader_stamped(wanted, venue, symbol), self.depth, self.unit)
+        kept = reader_snapshots(
+            reader_stamped(wanted, venue, symbol),
+            self.depth,
+            self.unit,
+            source=self.source.name,
+            word="line" if _is_json(self.source) else "row",
+        )
         return ReaderPart(venue, symbol, kept, deeper=int(wanted["deeper"].sum()), gaps=gaps)
 
 

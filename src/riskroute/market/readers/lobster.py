@@ -72,16 +72,17 @@ class LobsterReader:
         levels = {f"{field}_{level:02d}": pyarrow.int64() for level in range(self.levels) for field in sides}
         texts = {"time": pyarrow.float64()} | dict.fromkeys(("type", "id", "size", "price"), pyarrow.int64())
         messages = csv_frames(*self._places["message"], texts | {"direction": pyarrow.int64()})
-        books = csv_frames(*self._places["orderbook"], levels)
+        orderbooks = csv_frames(*self._places["orderbook"], levels)
         row, latest = 0, -1.0
-        for some, book in _side_by_side(messages, books, self.source):
+        for some, book in _side_by_side(messages, orderbooks, self.source):
             message = some.with_row_index("sequence", offset=row).with_columns(sequence=polars.col("sequence") + 1)
             latest = _check(message, latest, self.source)
             row += some.height
             stamps = self._stamps(message)
             keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
             known = min(self.depth + 1, self.levels)
-            snapshots = reader_snapshots(self._own(polars.concat([keys, _priced(book)], how="horizontal")), known)
+            books = self._own(polars.concat([keys, _priced(book)], how="horizontal"))
+            snapshots = reader_snapshots(books, known, source=self.source.name)
             kept, deeper = schema_levels_kept(self.options.within(snapshots, self.date), self.depth)
             events = self._events(message.with_columns(ts_event=stamps))
             yield ReaderPart(self.venue, self.symbol, kept, self.options.within(events, self.date), deeper=deeper)
@@ -106,7 +107,7 @@ class LobsterReader:
             polars.when(polars.col("type") != _HIDDEN).then("id").otherwise(0).alias("order_id"),
             polars.lit(0).alias("old_order_id"),
         )
-        return reader_events(self._own(columns))
+        return reader_events(self._own(columns), self.source.name)
 
 
 def _pair(path: Path) -> dict[str, tuple[Path, str]]:

@@ -17,6 +17,7 @@ from riskroute.market.readers.itch import one_of_many_itch_files
 from riskroute.market.readers.reading import (
     ImportOptions,
     ReaderPart,
+    half_levels,
     reader_snapshots,
     reader_stamped,
 )
@@ -78,9 +79,12 @@ class TableReader:
             for (venue, symbol), mine in options.group_by(["venue", "symbol"], maintain_order=True):
                 if mine.height:
                     known = min(self.depth + 1, self.levels)
-                    whole = reader_snapshots(reader_stamped(mine, str(venue), str(symbol)), known, self.unit)
+                    mine = reader_stamped(mine, str(venue), str(symbol))
+                    whole = reader_snapshots(mine, known, self.unit, source=self.source.name)
                     kept, deeper = schema_levels_kept(self.options.within(whole, self.date, self.zone), self.depth)
-                    yield ReaderPart(str(venue), str(symbol), kept, deeper=deeper)
+                    halves = half_levels(self.options.within(mine, self.date, self.zone), known)
+                    notes = {"half_levels": halves} if halves else {}
+                    yield ReaderPart(str(venue), str(symbol), kept, deeper=deeper, notes=notes)
         for absent in [symbol for symbol in self.options.symbols if seen and symbol not in seen]:
             one_of_many_itch_files("symbol", absent, tuple(seen), self.source.name)
 

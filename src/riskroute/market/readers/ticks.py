@@ -103,7 +103,11 @@ class TickReader:
         for code in table["venue"].unique(maintain_order=True):
             mine = reader_stamped(table.filter(polars.col("venue") == code), names[code], self.symbol)
             if self.options.venue in (None, names[code]):
-                yield ReaderPart(names[code], self.symbol, self.options.within(reader_snapshots(mine, 1), self.date))
+                yield ReaderPart(
+                    names[code],
+                    self.symbol,
+                    self.options.within(reader_snapshots(mine, 1, source=self.source.name), self.date),
+                )
 
 
 @njit(cache=True)
