@@ -207,6 +207,21 @@ def test_several_venues_and_symbols_in_one_file(tmp_path: Path, write: Writer) -
 
 
 @both
+def test_rows_may_be_grouped_by_venue(tmp_path: Path, write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the pieces; times must not fall within one venue, though."""
+    monkeypatch.setattr(csv_stream, "BLOCK", 300)
+    monkeypatch.setattr(table_reader, "_ROWS", 7)
+    mixed = polars.DataFrame(table_columns(MESSAGES, 1, ("XNAS", "XBOS", "XPSX")))
+    grouped = mixed.sort("venue", descending=True, maintain_order=True)
+    expected = {one.venue: table for one, table in imported(write(tmp_path, mixed.to_dict(as_series=False)))}
+    for one, table in imported(write(tmp_path, grouped.to_dict(as_series=False))):
+        assert table.drop("sequence").equals(expected.pop(one.venue).drop("sequence"))
+    assert not expected
+    path = write(tmp_path, polars.concat([grouped, grouped.head(1)]).to_dict(as_series=False))
+    assert refusal(path).startswith(f"row 41 of {path.name} must have a time not before that of the row above of XPSX")
+
+
+@both
 def test_wanted_symbols_and_venue_of_a_table(tmp_path: Path, write: Writer) -> None:
     columns = table_columns(MESSAGES, 1, ("XNAS", "XBOS"))
     columns["symbol"] = ["ACME" if k % 3 else "ZETA" for k in range(len(MESSAGES))]
@@ -242,7 +257,7 @@ def test_rows_of_two_days_falling_and_missing_times_are_refused(tmp_path: Path, 
     assert f"row 40 of {path.name} must have a time on 2019-03-27, as the first row, was 2019-03-28" in refusal(path)
     assert "a time on 2019-03-26" in refusal(path, ImportOptions(date=dt.date(2019, 3, 26)))
     said = refusal(write(tmp_path, changed("ts_event", MIDNIGHT + OPEN)))
-    assert f"row 5 of {path.name} must have a time not before that of the row above" in said
+    assert f"row 5 of {path.name} must have a time not before that of the row above of XNAS ACME" in said
     assert f"row 5 of {path.name} must have a time, was None" in refusal(write(tmp_path, changed("ts_event", None)))
 
 
