@@ -79,6 +79,19 @@ def test_every_kind_is_found_out(files: dict[str, Path], tmp_path: Path, kind: s
     check_recordings(tmp_path / "out")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_recordings_tell_whether_they_are_of_us_equities(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    """Formats that only US equities come in are; anything may be in a table. Records of earlier imports do not say."""
+    expected = kind in ("itch", "lobster", "ticks")
+    for one in import_files([files[kind]], tmp_path / "out", ACME):
+        assert one.us_equity is expected
+        path = tmp_path / "out" / f"{one.stem}{RECORD}"
+        fields = json.loads(path.read_text())
+        assert fields.pop("us_equity") is expected
+        path.write_text(json.dumps(fields))
+    assert {one.us_equity for one in Store(tmp_path / "out").recordings()} == {expected}
+
+
 def test_files_of_several_kinds_at_once(files: dict[str, Path], tmp_path: Path) -> None:
     recordings = import_files([files["itch"], files["ticks"], files["table"], files["itch"]], tmp_path / "out", ACME)
     assert {one.venue for one in recordings} == {"XNAS", "XNYS", "ARCX", "EDGX", "XBOS"}
@@ -357,8 +370,8 @@ def test_a_broken_table_is_refused(files: dict[str, Path], tmp_path: Path, endin
 
 def test_quality_of_a_recording(tmp_path: Path) -> None:
     columns = table_columns(MESSAGES, 2) | {"bid_px_00": [99.5] * 39 + [None], "bid_sz_00": [100] * 40}
-    columns |= {"ask_px_00": [100.0] * 40, "ask_sz_00": [30] * 40, "bid_px_01": [99.0] * 40, "bid_sz_01": [50] * 40}
-    columns |= {"ask_px_01": [101.0] * 40, "ask_sz_01": [7] * 40}
+    columns |= {"ask_px_00": [100.0] * 40, "ask_sz_00": [30] * 40, "bid_sz_01": [50] * 40}
+    columns |= {"bid_px_01": [99.0] * 39 + [None], "ask_px_01": [101.0] * 40, "ask_sz_01": [7] * 40}
     (tmp_path / "books.csv").write_text(csv_text(columns))
     (one,) = import_files([tmp_path / "books.csv"], tmp_path / "out", ACME)
     found = recording_quality(Store(tmp_path / "out"), one)

@@ -10,9 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naive_queue import Flow, event_table, levels_of, naive_fill, naive_profit, snapshot_table
+from naive_queue import (
+    Flow,
+    event_table,
+    events_of_levels,
+    levels_of,
+    naive_fill,
+    naive_joined,
+    naive_profit,
+    snapshot_table,
+)
 from riskroute.errors import DataError, InputError
+from riskroute.market.day_books import day_books
 from riskroute.market.limit_orders import RULES, limit_profits
+from riskroute.market.queue_fills import QueueReplay, queue_flow
+from riskroute.market.queue_position import CANCELLED, EXECUTED
 from riskroute.market.sampling import SampleTimes, closest_sampled_rows
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 from riskroute.names import SIDES
@@ -77,6 +89,44 @@ def test_orders_that_were_never_added_are_ahead(seed: int, side: str, rule: str)
     )
     assert part.filled.tolist() == whole.filled.tolist()
     np.testing.assert_array_equal(part.profits, whole.profits)
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32), depth=st.integers(1, 2))
+def test_ids_tell_when_orders_joined_that_a_recording_of_few_levels_does_not_show(seed: int, depth: int) -> None:
+    """As a list of ids tells it, and never later than was the case."""
+    flow = Flow(seed, 150, replaces=False)
+    rows = events_of_levels(flow, depth)
+    for letter, direction in (("A", 1), ("B", -1)):
+        mine = [(row[1], row[9], came) for row, came in zip(rows, naive_joined(rows), strict=True) if row[5] == letter]
+        found = queue_flow(event_table(rows), direction)
+        leaves = np.isin(found.actions, (CANCELLED, EXECUTED))
+        told = dict(zip(found.sequences[leaves].tolist(), found.gone_joined[leaves].tolist(), strict=True))
+        assert told == {number: came for number, _, came in mine if number in told}
+        truth = {row[9]: row[1] for row in flow.events if row[4] == "A"}
+        assert all(told[number] <= truth[order] for number, order, _ in mine if number in told)
+
+
+@pytest.mark.parametrize(
+    ("rows", "filled"),
+    [
+        ([("C", 10.02, 5, 40, 0), ("F", 10.02, 5, 7, 0), ("F", 10.02, 1, 41, 0)], 1),  # 40 and 41 were sent after 30
+        ([("C", 10.02, 5, 20, 0), ("F", 10.02, 5, 7, 0), ("F", 10.02, 1, 41, 0)], 6),  # 20 was there before 30
+        ([("F", 10.02, 3, 40, 0)], 3),
+        ([("F", 10.02, 3, 20, 0)], 0),
+    ],
+)
+def test_an_order_sent_after_we_joined_is_not_ahead(rows: list[tuple[str, float, int, int, int]], filled: int) -> None:
+    """Five shares were there when we joined; order 30 is added elsewhere, the others come into sight later."""
+    assert filled_of(events_of(("A", 10.05, 9, 30, 0), *rows)) == filled
+    books = day_books({"XNAS": snapshot_table([BOOK], 1)})
+    replay = QueueReplay(books, {"XNAS": events_of(("A", 10.05, 9, 30, 0), *rows)})
+    assert sum(some for _, some in replay.fills(0, -1, 1, 100, 100)[1]) == filled
+
+
+def test_ids_that_do_not_rise_tell_nothing() -> None:
+    rows = [("A", 10.05, 9, 30, 0), ("A", 10.06, 9, 12, 0), ("F", 10.02, 3, 40, 0)]
+    assert filled_of(events_of(*rows)) == 0
 
 
 @given(seed=st.integers(0, 2**32), rule=st.sampled_from(RULES))

@@ -295,3 +295,31 @@ def naive_outflow(flow: Flow, side: str, sequence: int, end: int) -> tuple[int, 
                 there, reached = {}, reached + size
         before = (stamp, where, action, order)
     return shown, shown - sum(there.values()) + reached
+
+
+def events_of_levels(flow: Flow, depth: int) -> list[Row]:
+    """Events as a recording of ``depth`` levels has them: those at prices that it shows before or after."""
+    kept = []
+    for row in flow.events:
+        books = [flow.snapshots[number] for number in (row[1] - 2, row[1] - 1) if number >= 0]
+        if any(abs(price - row[6]) < 1e-9 for book in books for price, _ in levels_of(book, row[5])[:depth]):
+            kept.append(row)
+    return kept
+
+
+def naive_joined(events: list[Row]) -> list[int]:
+    """The sequence at which the order of each event joined, by a list of all that were added before.
+
+    Of an order that was never added it is one more than that of the last added with a lower id, as ids rise; -1 without
+    any.
+    """
+    joined: dict[int, int] = {}
+    found = []
+    for _, number, _, _, action, *_, order, _ in events:
+        if action == "A":
+            joined[order] = number
+        elif order not in joined:
+            found.append(max((came + 1 for other, came in joined.items() if other < order), default=-1))
+            continue
+        found.append(joined[order])
+    return found

@@ -158,7 +158,7 @@ def _read(
             mine.add(key)
             check_recorded_day(reader.date, reader.source)
             source = str(reader.source.name)
-            kept = {name: getattr(reader, name) for name in ("unit", "zone") if hasattr(reader, name)}
+            kept = {name: getattr(reader, name) for name in ("unit", "zone", "us_equity") if hasattr(reader, name)}
             writers[key] = RecordingWriter(
                 out, Recording(part.venue, part.symbol, reader.date, reader.depth, source, reader.name, **kept)
             )

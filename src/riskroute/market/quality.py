@@ -129,6 +129,7 @@ _SENTENCES = {
     "late": "{n:,} records came up to a second late and have the time of the one before",
     "maybe_bad_book": "{n:,} books after a gap of the feed, marked as doubtful, were left out",
     "bad_receipt": "{n:,} books have a time that is marked as inaccurate",
+    "half_levels": "{n:,} levels with a price and size 0, or a size and no price, were left out",
     "finra": "{n:,} quotes from outside the exchanges (D, FINRA) were left out of the file",
     "cancelled_quotes": "{n:,} cancelled quotes were left out",
     "not_firm": "{n:,} quotes were not firm and count as empty books",

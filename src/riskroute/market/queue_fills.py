@@ -27,6 +27,7 @@ from riskroute.market.queue_position import (
     PRICE_UNITS,
     REPLACED,
     QueueEvents,
+    arrival_ids,
     coded_events,
     look_up_orders,
     queue_prices,
@@ -55,10 +56,11 @@ def queue_flow(events: polars.DataFrame, direction: int) -> QueueEvents:
     names = ("stamp", "sequence", "action", "price", "size")
     stamps, sequences, actions, prices, sizes = (coded[name].cast(polars.Int64).to_numpy().copy() for name in names)
     gone = [np.full(len(stamps), NOWHERE), np.full(len(stamps), -1), np.zeros(len(stamps), dtype=np.int64)]
+    arrivals = arrival_ids(coded)
     for mine in (ours, ~ours):
         rows = np.flatnonzero(mine)
         if len(rows):
-            found = look_up_orders(coded[rows], sequences[rows], actions[rows], prices[rows], sizes[rows])
+            found = look_up_orders(coded[rows], sequences[rows], actions[rows], prices[rows], sizes[rows], arrivals)
             for column, values in zip(gone, found, strict=True):
                 column[rows] = values
     theirs = ~ours

@@ -24,6 +24,8 @@ PRICE_UNITS = 1_000_000
 """Prices are compared as whole millionths of a dollar: two ways to compute a float may differ in the last digit."""
 NOWHERE = -(2**62)
 """The price of an order of which none is known: worse than none, equal to none."""
+MOST_ODD_IDS = 0.01
+"""Share of added orders whose id may be lower than an earlier one's, for ids to tell when an order was sent."""
 
 
 class QueueEntry(NamedTuple):
@@ -43,8 +45,9 @@ class QueueEvents(NamedTuple):
 
     Prices are whole numbers that rise as they get worse for whoever trades with the order: those of bids are negative.
     A cancel, an execution and the old order of a replacement take ``gone_sizes`` from the queue at ``gone_prices``,
-    from an order that joined at sequence ``gone_joined`` (-1: before the first event). Among them, with the action
-    `MET`, stand the orders of the other side that meet us.
+    from an order that joined at sequence ``gone_joined``. Of an order that was never added this is the earliest one
+    that its id allows (-1: before the first event). Among them, with the action `MET`, stand the orders of the other
+    side that meet us.
     """
 
     stamps: Integers
@@ -76,8 +79,9 @@ def queue_prices(prices: Floats, direction: int) -> Floats:
 def queue_events(events: polars.DataFrame, direction: int, joined: QueueEntry) -> QueueEvents:
     """Events before the last edge of the asks (``direction`` 1) or the bids (-1), and the orders that meet us there.
 
-    The order that an event refers to is looked up in the rows before it. One that was never added was there before the
-    first event, at the price the event has.
+    The order that an event refers to is looked up in the rows before it. One that was never added is at the price that
+    the event has. It was there before the first event, unless `arrival_ids` say that it came later: a recording of a
+    few levels does not show orders that are sent to deeper ones.
     """
     coded = coded_events(events, direction, int(joined.edges[-1])).filter(polars.col("order_id") > 0)
     met = polars.Series("met", _meetings(coded, direction, joined))
@@ -88,24 +92,65 @@ def queue_events(events: polars.DataFrame, direction: int, joined: QueueEntry) -
     )
     stamps, sequences, actions, prices, sizes = (np.array(column.to_numpy()) for column in columns.iter_columns())
     return QueueEvents(
-        stamps, sequences, actions, prices, sizes, *look_up_orders(mine, sequences, actions, prices, sizes)
+        *(stamps, sequences, actions, prices, sizes),
+        *look_up_orders(mine, sequences, actions, prices, sizes, arrival_ids(coded)),
     )
 
 
+class ArrivalIds(NamedTuple):
+    """Ids of added orders that rise, ``(K,)``, and the sequences at which they came; none where ids tell nothing."""
+
+    ids: Integers
+    sequences: Integers
+
+    def earliest(self, ids: Integers) -> Integers:
+        """Sequences before which orders were not there, by their ids: after the last added order with a lower one.
+
+        Examples
+        --------
+        >>> ArrivalIds(np.array([10, 20]), np.array([3, 8])).earliest(np.array([5, 15, 99])).tolist()
+        [-1, 4, 9]
+        """
+        places = np.searchsorted(self.ids, ids) - 1
+        return np.append(self.sequences + 1, -1)[places]  # a place of -1 is the last entry
+
+
+def arrival_ids(coded: polars.DataFrame) -> ArrivalIds:
+    """Ids of the orders that `coded_events` of both sides add.
+
+    An exchange that counts its orders gives later ones higher ids. A few may be out of line, such as orders that are
+    displayed some time after they were sent; where more are, ids tell nothing.
+    """
+    added = coded.filter(polars.col("action").is_in([ADDED, REPLACED]))
+    ids, sequences = added["order_id"].cast(polars.UInt64).to_numpy(), added["sequence"].to_numpy()
+    rising = np.append(True, ids[1:] > np.maximum.accumulate(ids)[:-1])[: len(ids)]
+    if (~rising).sum() > MOST_ODD_IDS * len(ids):
+        rising[:] = False
+    return ArrivalIds(ids[rising], sequences[rising].astype(np.int64))
+
+
 def look_up_orders(
-    events: polars.DataFrame, sequences: Integers, actions: Integers, prices: Integers, sizes: Integers
+    events: polars.DataFrame,
+    sequences: Integers,
+    actions: Integers,
+    prices: Integers,
+    sizes: Integers,
+    arrivals: ArrivalIds,
 ) -> tuple[Integers, Integers, Integers]:
     """Price, sequence of joining and size of what each event of one side takes away, ``(N,)`` each.
 
-    The columns are those of the ``events``, whose orders are told by ``order_id`` and ``old_order_id``.
+    The columns are those of the ``events``, whose orders are told by ``order_id`` and ``old_order_id``. ``arrivals``
+    say from which sequence on an order may have joined that was never added.
     """
     replaced = actions == REPLACED
     names = polars.concat([events["order_id"], events["old_order_id"].filter(polars.Series(replaced))])
     labels = names.rank("dense").cast(polars.Int64).to_numpy() - 1
     old_labels = np.full(len(actions), -1)
     old_labels[replaced] = labels[len(actions) :]
+    joined = np.full(len(names), -1)
+    joined[labels] = arrivals.earliest(names.cast(polars.UInt64).to_numpy())
     found: tuple[Integers, Integers, Integers] = _look_up(
-        sequences, actions, prices, sizes, labels[: len(actions)], old_labels, len(names)
+        sequences, actions, prices, sizes, labels[: len(actions)], old_labels, joined
     )
     return found
 
@@ -176,12 +221,14 @@ def _look_up(
     sizes: Integers,
     orders: Integers,
     old_orders: Integers,
-    n_orders: int,
+    joined: Integers,
 ) -> tuple[Integers, Integers, Integers]:
-    """Price, sequence of joining and size of what each event takes away; orders are numbered from 0."""
-    price = np.full(n_orders, NOWHERE)
-    joined = np.full(n_orders, -1)
-    left = np.zeros(n_orders, dtype=np.int64)
+    """Price, sequence of joining and size of what each event takes away; orders are numbered from 0.
+
+    ``joined`` has the earliest sequence of each order, which holds for those never added, and is kept up to date.
+    """
+    price = np.full(len(joined), NOWHERE)
+    left = np.zeros(len(joined), dtype=np.int64)
     gone_prices = np.full(len(actions), NOWHERE)
     gone_joined = np.full(len(actions), -1)
     gone_sizes = np.zeros(len(actions), dtype=np.int64)

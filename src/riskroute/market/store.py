@@ -29,6 +29,7 @@ from riskroute.market.schema import EVENT_SCHEMA, schema_levels_used, snapshot_s
 from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
 from riskroute.validation import day_of, instance_of, list_of, one_of, path_of, whole_number
 
+US_EQUITY_READERS = ("itch", "lobster", "taq", "ticks")  # formats that only US equities come in
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"
 
 
@@ -39,6 +40,7 @@ class Recording:
     ``depth`` is the number of levels per side that its table has room for, ``levels`` that of its deepest book.
     ``deeper`` counts snapshots that had more levels in the file than were kept, ``gaps`` periods in which updates are
     missing and no book is told. ``zone`` is that of its day and of hours; one share of ours is ``unit`` of the file's.
+    ``us_equity`` says that it is of a US equity tape, whose venues protect each other's quotes; false if not known.
     ``notes`` has what else is odd.
     """
 
@@ -61,6 +63,7 @@ class Recording:
     gaps: int = 0
     unit: float = 1.0
     zone: str = TRADING_ZONE
+    us_equity: bool = False
     notes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -68,6 +71,7 @@ class Recording:
         as_name("symbol", self.symbol, longest=LONGEST_SYMBOL)
         clock_zone("zone", self.zone)
         size_unit("unit", self.unit)
+        self.us_equity = self.us_equity or self.reader in US_EQUITY_READERS
 
     @property
     def stem(self) -> str:

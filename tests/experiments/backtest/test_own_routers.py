@@ -148,6 +148,135 @@ def test_an_edited_file_is_played_again(dark_days: list[MarketDay], tmp_path: Pa
     assert first == again != identity()
 
 
+"Backtests from Python: routers of one's own, what exploring costs, hours, and how large orders are."
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from riskroute.routers.router import Router
+
+
+@dataclass
+class Curious(Router):
+    """Sends all to one venue, although it believes in the sweep."""
+
+    name: ClassVar[str] = "curious"
+
+    def decide(self, context: Context) -> Plan:
+        return Primary().decide(context)
+
+    def greedy(self, context: Context) -> Plan:
+        return Sweep().decide(context)
+
+
+def test_exploration_is_the_cost_over_the_plan_that_seemed_best(dark_days: list[MarketDay]) -> None:
+    config = BacktestConfig(orders=30)
+    choices = [RouterChoice("curious", "curious", begins_as=Curious())]
+    choices += [RouterChoice(name, name) for name in ("primary", "sweep")]
+    orders = play_routers(choices, dark_days, config, engine=HERE).orders
+    curious, primary, sweep = (orders.filter(pl.col("router") == name) for name in ("curious", "primary", "sweep"))
+    np.testing.assert_array_equal(curious["cost"], primary["cost"])
+    np.testing.assert_allclose(curious["exploration"], primary["cost"] - sweep["cost"], atol=1e-12)
+    assert curious["exploration"].sum() > 0
+    assert primary["exploration"].is_nan().all()
+
+
+def test_a_router_of_your_own_stands_in_the_table(kept_days: Path) -> None:
+    words: dict[str, Any] = {"days": 1, "hours": "10:30-10:50", "orders": 10, "kept": kept_days, "engine": HERE}
+    found = rr.backtest("comparable", routers=[Curious(), "spray"], **words)
+    assert list(found.comparison.routers) == ["sweep", "spray", "curious", "clairvoyant"]
+    assert found.comparison.routers["curious"].exploration_bps is not None
+    assert found.comparison.routers["spray"].exploration_bps is None
+    assert str(found).splitlines()[-1] == found.verdict
+    again = rr.backtest("comparable", routers=[Curious(), "spray"], **words)
+    assert again.tables.orders.drop("decision_us").equals(found.tables.orders.drop("decision_us"))
+
+
+def test_a_router_of_your_own_whose_code_has_changed_is_played_again(
+    kept_days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module is pickled by its name, so that its content does not show in a hash of the router."""
+    monkeypatch.syspath_prepend(tmp_path)
+    costs = []
+    for rule in ("Primary", "Sweep"):
+        (tmp_path / "my_router.py").write_text(
+            f"from riskroute.routers.router import Router\nfrom riskroute.routers.{rule.lower()} import {rule}\n"
+            f"class Mine(Router):\n    name = 'mine'\n    def decide(self, context): return {rule}().decide(context)\n"
+        )
+        importlib.invalidate_caches()
+        sys.modules.pop("my_router", None)
+        router = importlib.import_module("my_router").Mine()
+        found = rr.backtest(
+            "comparable", days=1, hours="10:30-10:50", orders=10, routers=[router], kept=kept_days, engine=HERE
+        )
+        costs.append(found.comparison.routers["mine"].cost_bps)
+    sys.modules.pop("my_router", None)
+    assert costs[1] == found.comparison.routers["sweep"].cost_bps < costs[0]
+
+
+def test_orders_come_within_hours(dark_days: list[MarketDay]) -> None:
+    for hours in ("10:33-10:40", "10:40-10:41"):
+        first, last = (clock_stamp(dark_days[0].date, moment) for moment in clock_hours(hours))
+        times = trading_day(dark_days[0], BacktestConfig(orders=20, hours=hours)).orders.times
+        assert first <= times.min() <= times.max() <= last
+    with pytest.raises(InputError, match=r"hours must be two times such as .*, was 'noon'"):
+        BacktestConfig(hours="noon")
+
+
+def test_orders_too_large_for_a_replay_are_named(kept_days: Path) -> None:
+    words: dict[str, Any] = {
+        "days": 1,
+        "hours": "10:30-10:50",
+        "orders": 4,
+        "kept": kept_days,
+        "engine": HERE,
+        "routers": ["sweep"],
+    }
+    small, large = (rr.backtest("comparable", shares=shares, **words) for shares in (100, 50_000))
+    assert "too large" not in small.footprint()
+    assert "too large for a replay, which does not react" in large.footprint()
+
+
+OWN = """
+from riskroute.routers.plan import Plan
+from riskroute.routers.primary import Primary
+from riskroute.routers.router import Router
+
+class Own(Router):
+    name = "own"
+
+    def decide(self, context):
+        return Primary().decide(context)
+"""
+
+
+def test_a_router_of_a_file_is_played_in_other_processes(dark_days: list[MarketDay], tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    choice = named_choice(f"{path}:Own")
+    path.unlink()  # as on another machine
+    config = BacktestConfig(orders=6)
+    orders = play_routers(
+        [choice, RouterChoice("primary", "primary")], dark_days, config, engine=Engine(workers=2)
+    ).orders
+    own, primary = (orders.filter(pl.col("router") == name) for name in (f"{path}:Own", "primary"))
+    np.testing.assert_array_equal(own["cost"], primary["cost"])
+
+
+def test_an_edited_file_is_played_again(dark_days: list[MarketDay], tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+
+    def identity() -> str:
+        (task,) = play_tasks([named_choice(f"{path}:Own")], dark_days, BacktestConfig(orders=6))
+        return task.identity
+
+    path.write_text(OWN)
+    first, again = identity(), identity()
+    path.write_text(OWN.replace("Primary().decide(context)", "Plan(context.order)"))
+    assert first == again != identity()
+
+
 def test_an_edited_module_is_played_again(
     dark_days: list[MarketDay], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 import refused_imports
 from market_files import check_recordings, gzipped, zipped
 from naive_updates import Update, depth_snapshot, depth_update, naive_books_of, sides_of
+from places import SHARED_DATA
 from riskroute.cli.app import run as command
 from riskroute.market.importing import detect_import_kind, import_files
 from riskroute.market.readers import binance
@@ -211,6 +212,47 @@ def test_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "zone must be a time zone such as UTC or America/New_York, was 'Mars'" in capsys.readouterr().err
 
 
+def test_recorded_streams_have_the_time_of_receipt_and_other_events(tmp_path: Path) -> None:
+    """As hftbacktest records them: a time in nanoseconds before each object, best prices and trades among updates."""
+    ticker = {
+        "stream": "btcusdt@bookTicker",
+        "data": {"u": 11, "s": "BTCUSDT", "b": "9", "B": "1", "a": "10", "A": "2"},
+    }
+    trade = {"stream": "btcusdt@trade", "data": {"e": "trade", "E": MIDNIGHT, "s": "BTCUSDT"}}
+    updates = [update(9, 12, [(99.0, 0.0)]), update(13, 13, [], [(100.5, 1.0)])]
+    combined = [json.dumps({"stream": "btcusdt@depth@100ms", "data": json.loads(one)}) for one in updates]
+    objects = [combined[0], json.dumps(ticker), depth_snapshot(10, *BOOK), json.dumps(trade), combined[1]]
+    lines = [f"{MIDNIGHT * 10**6 + 77 * k} {text}" for k, text in enumerate(objects)]
+    path = written(tmp_path, lines, "btcusdt_20200101")
+    assert detect_import_kind(path) == "deltas"
+    assert best(imported(path)[1]) == [(1, 98.0, 2.5, 101.0), (5, 98.0, 2.5, 100.5)]
+    path.write_text("\n".join(lines[1:2]))
+    assert "must hold depth updates" in refusal(path, kind="deltas")
+
+
+def test_up_to_a_minute_of_the_next_day_is_left_out_and_said(tmp_path: Path) -> None:
+    """A recorder ends a file by its own clock, which is not the exchange's."""
+    late = depth_update(MIDNIGHT + 86_400_500, 13, 13, [(98.5, 1.0)], [])
+    lines = [depth_snapshot(10, *BOOK), update(9, 12, [(99.0, 0.0)]), late]
+    one, table = imported(written(tmp_path, lines))
+    assert best(table) == [(2, 98.0, 2.5, 101.0)]
+    assert one.remarks[-1] == "binance_BTCUSDT_2020-01-01: 1 books of other days were left out."
+    lines[1] = depth_update(MIDNIGHT + 86_399_900, 9, 12, [(99.0, 0.0)], [])
+    _, table = imported(written(tmp_path, lines), ImportOptions(unit=0.5, depth=8, date=dt.date(2020, 1, 2)))
+    assert best(table) == [(3, 98.5, 1.0, 101.0)]
+
+
+@pytest.mark.real_data
+def test_a_real_stream_with_times_of_receipt(tmp_path: Path) -> None:
+    path = SHARED_DATA / "binance" / "spot_ethusdt_20240808.gz"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    (one,) = import_files([path], tmp_path, ImportOptions(unit=0.0001, depth=5))
+    assert (one.stem, one.crossed, one.gaps) == ("binance_ETHUSDT_2024-08-08", 0, 0)
+    assert one.snapshots > 1000
+    check_recordings(tmp_path)
+
+
 GOOD = random_lines(6, 12)[0]
 
 
@@ -228,7 +270,7 @@ DAMAGED: dict[str, tuple[Sequence[str], int, str]] = {
     "something else": ([*GOOD, '{"a": 1}'], 13, f"{NUMBER} lastUpdateId of a snapshot, was None"),
     "a time of text": (changed(3, E="now"), 3, f"{NUMBER} E of a depth update, was 'now'"),
     "a falling time": (changed(5, E=MIDNIGHT, b=BID), 5, "must have a time not before that of the line above"),
-    "another day": (changed(12, E=MIDNIGHT + 86_400_000, b=BID), 12, "must have a time from 2020-01-01 00:00:00"),
+    "another day": (changed(12, E=MIDNIGHT + 86_460_000, b=BID), 12, "must have a time from 2020-01-01 00:00:00"),
     "no list": (changed(4, b=None), 4, "must have a list of levels as b, was None"),
     "half a level": (changed(4, b=[["99"]]), 4, f"{LEVELS} ['99']"),
     "a level of words": (changed(4, a=[["much", "1"]]), 4, f"{LEVELS} ['much', '1']"),

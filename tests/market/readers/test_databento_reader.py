@@ -230,6 +230,21 @@ def test_a_publisher_that_is_no_venue_needs_a_name(tmp_path: Path, publisher: in
     assert imported(written(tmp_path, content), ImportOptions(venue="XOFF"))[0].venue == "XOFF"
 
 
+@pytest.mark.parametrize(
+    ("dataset", "publisher", "expected"),
+    [("XNAS.ITCH", 2, True), ("DBEQ.BASIC", 40, True), ("EQUS.MINI", 95, True), ("GLBX.MDP3", 1, False)],
+)
+def test_a_dataset_or_a_publisher_tells_us_equities(
+    tmp_path: Path, dataset: str, publisher: int, expected: bool
+) -> None:
+    content = metadata("mbp-1", dataset=dataset) + book_record(BOOKS[0], publisher=publisher)
+    named = ImportOptions(("ACME",), venue="XOFF" if publisher in (1, 95) else None)
+    for path in (written(tmp_path, content), written(tmp_path, transcoded(content), "x.csv")):
+        one, store = imported(path, named)
+        assert one.us_equity is expected
+        assert [kept.us_equity for kept in store.recordings()] == [expected]
+
+
 def test_publishers_are_those_of_the_published_list() -> None:
     wanted = {2: "XNAS", 3: "XBOS", 4: "XPSX", 5: "BATS", 6: "BATY", 7: "EDGA", 8: "EDGX", 9: "XNYS", 10: "XCIS"}
     wanted |= {11: "XASE", 12: "XCHI", 15: "MEMX", 16: "EPRL", 38: "IEXG", 43: "ARCX", 80: "LTSE"}

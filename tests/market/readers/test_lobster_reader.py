@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,51 @@ def test_an_archive_of_two_days_is_refused(tmp_path: Path) -> None:
     files = {name.format(kind, 1): text.encode() for name in names for kind, text in texts.items()}
     (tmp_path / "two.zip").write_bytes(zipped(files))
     assert "file must hold one symbol and day" in refusal(tmp_path / "two.zip")
+
+
+@pytest.mark.parametrize("other", ["GOOG_2019-03-27", "ACME_2019-03-28"])
+def test_names_of_two_symbols_or_days_are_refused(tmp_path: Path, other: str) -> None:
+    messages, books = lobster_texts(MESSAGES, 3)
+    theirs = LOBSTER_NAME.format("message", 3).replace("ACME_2019-03-27", other)
+    files = {theirs: messages.encode(), LOBSTER_NAME.format("orderbook", 3): books.encode()}
+    (tmp_path / "pair.zip").write_bytes(zipped(files))
+    assert f"of one symbol, day and number of levels, was {theirs} with ACME" in refusal(tmp_path / "pair.zip")
+
+
+def shifted(messages: list[Message]) -> list[Message]:
+    return [one._replace(price=one.price + 50_000) for one in messages]
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("block", [300, 1 << 20])
+@pytest.mark.parametrize(
+    "others", [random_messages(9, 80, kinds="AXDE"), shifted(random_messages(8, 80, kinds="AXDE"))]
+)
+def test_messages_beside_the_books_of_another_symbol_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: int, block: int, others: list[Message]
+) -> None:
+    """At the same prices or at others; names and numbers of rows are right."""
+    monkeypatch.setattr(csv_stream, "BLOCK", block)
+    _, books = lobster_texts(random_messages(8, 80, kinds="AXDE"), depth)
+    path, book = pair(tmp_path, lobster_texts(others, depth)[0], books, depth)
+    assert f"{path.name} and {book.name} must belong together, row by row, was " in refusal(path)
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("by", [0, 1])
+def test_real_messages_beside_books_that_are_a_row_off_are_refused(tmp_path: Path, by: int) -> None:
+    source = SHARED_DATA / "lobster" / "LOBSTER_SampleFile_AMZN_2012-06-21_5.zip"
+    if not source.is_file():
+        pytest.skip(f"no {source}")
+    with zipfile.ZipFile(source) as archive:
+        names = sorted(name for name in archive.namelist() if name.endswith(".csv"))
+        messages, books = (archive.read(name).splitlines(keepends=True)[:3000] for name in names)
+    files = dict(zip(names, (b"".join(messages[: 3000 - by]), b"".join(books[by:])), strict=True))
+    (tmp_path / "pair.zip").write_bytes(zipped(files))
+    if by:
+        assert "must belong together, row by row" in refusal(tmp_path / "pair.zip")
+    else:
+        assert imported(tmp_path / "pair.zip", tmp_path / "out")[0].snapshots == 3000
 
 
 @pytest.mark.parametrize("cut", ["message", "orderbook"])

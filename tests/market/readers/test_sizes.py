@@ -64,7 +64,9 @@ def test_fractions_become_whole_units(tmp_path: Path, ending: str, unit: float) 
 def test_fractions_without_a_unit_name_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path / "books.csv", coins())
     said = refusal(path, ImportOptions())
-    assert said.startswith("prices must be numbers and sizes whole numbers up to 4294967295, was 0.0")
+    assert said.startswith(
+        "row 1 of books.csv, venue kraken: prices must be numbers and sizes whole numbers up to 4294967295, was 0.0"
+    )
     assert said.endswith("; unit = 0.01 counts sizes in such parts")
     assert command(["market", "import", str(path), "--out", str(tmp_path / "out")]) == 2
     assert "; --unit 0.01 counts sizes in such parts" in capsys.readouterr().err

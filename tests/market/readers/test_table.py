@@ -207,6 +207,21 @@ def test_several_venues_and_symbols_in_one_file(tmp_path: Path, write: Writer) -
 
 
 @both
+def test_rows_may_be_grouped_by_venue(tmp_path: Path, write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the pieces; times must not fall within one venue, though."""
+    monkeypatch.setattr(csv_stream, "BLOCK", 300)
+    monkeypatch.setattr(table_reader, "_ROWS", 7)
+    mixed = polars.DataFrame(table_columns(MESSAGES, 1, ("XNAS", "XBOS", "XPSX")))
+    grouped = mixed.sort("venue", descending=True, maintain_order=True)
+    expected = {one.venue: table for one, table in imported(write(tmp_path, mixed.to_dict(as_series=False)))}
+    for one, table in imported(write(tmp_path, grouped.to_dict(as_series=False))):
+        assert table.drop("sequence").equals(expected.pop(one.venue).drop("sequence"))
+    assert not expected
+    path = write(tmp_path, polars.concat([grouped, grouped.head(1)]).to_dict(as_series=False))
+    assert refusal(path).startswith(f"row 41 of {path.name} must have a time not before that of the row above of XPSX")
+
+
+@both
 def test_wanted_symbols_and_venue_of_a_table(tmp_path: Path, write: Writer) -> None:
     columns = table_columns(MESSAGES, 1, ("XNAS", "XBOS"))
     columns["symbol"] = ["ACME" if k % 3 else "ZETA" for k in range(len(MESSAGES))]
@@ -242,7 +257,7 @@ def test_rows_of_two_days_falling_and_missing_times_are_refused(tmp_path: Path, 
     assert f"row 40 of {path.name} must have a time on 2019-03-27, as the first row, was 2019-03-28" in refusal(path)
     assert "a time on 2019-03-26" in refusal(path, ImportOptions(date=dt.date(2019, 3, 26)))
     said = refusal(write(tmp_path, changed("ts_event", MIDNIGHT + OPEN)))
-    assert f"row 5 of {path.name} must have a time not before that of the row above" in said
+    assert f"row 5 of {path.name} must have a time not before that of the row above of XNAS ACME" in said
     assert f"row 5 of {path.name} must have a time, was None" in refusal(write(tmp_path, changed("ts_event", None)))
 
 
@@ -281,6 +296,44 @@ def test_a_price_that_is_none_is_no_level(tmp_path: Path, write: Writer, value: 
 
 
 @both
+@pytest.mark.parametrize("half", [(98.0, 0), (float("nan"), 7), (float("inf"), 7), (None, 7)])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_level_without_price_or_size_leaves_no_gap(
+    tmp_path: Path, write: Writer, half: tuple[float | None, int | None], level: int
+) -> None:
+    """Those behind it move up, and the import says how many were left out."""
+    columns = table_columns(MESSAGES[:2], 3)
+    whole: list[tuple[Any, Any]] = [(99.0, 10), (98.0, 20), (97.0, 30)]
+    for k in range(3):
+        second = half if k == level else whole[k]
+        for name, place in (("px", 0), ("sz", 1)):
+            columns[f"bid_{name}_{k:02d}"] = [whole[k][place], second[place]]
+            columns[f"ask_{name}_{k:02d}"] = [None if name == "px" else 0] * 2
+    ((one, table),) = imported(write(tmp_path, columns))
+    expected = [pair for k, pair in enumerate(whole) if k != level] + [(None, 0)]
+    assert levels_of(table.row(1, named=True), 3)["bid"] == expected
+    assert levels_of(table.row(0, named=True), 3)["bid"] == whole
+    assert one.remarks[-1].endswith("1 levels with a price and size 0, or a size and no price, were left out.")
+
+
+@both
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (float("nan"), "bid_sz_01 must be the size at 98.0, was missing"),
+        (None, "bid_sz_01 must be the size at 98.0, was missing"),
+        (-5.0, "prices must be numbers and sizes whole numbers"),
+    ],
+)
+def test_a_price_without_a_right_size_is_refused_by_row_and_venue(
+    tmp_path: Path, write: Writer, value: float | None, expected: str
+) -> None:
+    sizes = [100.0] * 4 + [value] + [100.0] * 35
+    path = write(tmp_path, changed("bid_px_01", 98.0, depth=2) | {"bid_sz_01": sizes})
+    assert refusal(path).startswith(f"row 5 of {path.name}, venue XNAS: {expected}")
+
+
+@both
 def test_sizes_written_as_decimals_and_missing_sizes(tmp_path: Path, write: Writer) -> None:
     columns: Columns = table_columns(MESSAGES, 1) | {
         "bid_px_00": [99.0] * 39 + [None],
@@ -299,8 +352,8 @@ def test_prices_that_are_text_are_refused(tmp_path: Path, write: Writer) -> None
 def test_the_first_block_does_not_decide_what_a_number_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole prices first and broken ones later, no sizes first: the same table as from one block."""
     columns = table_columns(MESSAGES, 1)
-    columns["bid_px_00"] = [99] * 20 + [99.5] * 20
-    columns["bid_sz_00"] = [None] * 20 + [100] * 20
+    columns["bid_px_00"] = [99] * 10 + [None] * 10 + [99.5] * 20
+    columns["bid_sz_00"] = [0] * 10 + [None] * 10 + [100] * 20
     path = as_csv(tmp_path, columns)
     ((_, whole),) = imported(path)
     monkeypatch.setattr(csv_stream, "BLOCK", 160)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
+import numpy as np
 import polars
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,7 @@ from market_files import (
 from places import SHARED_DATA
 from refused_imports import ANY
 from riskroute.errors import DataError, InputError
+from riskroute.market.day_books import day_books
 from riskroute.market.importing import import_files
 from riskroute.market.readers import csv_stream
 from riskroute.market.readers.reading import ImportOptions
@@ -55,10 +57,21 @@ def naive_ticks(ticks: list[Tick]) -> Found:
             book["ask"] = (0, 0)
         elif met and not bid:
             book["bid"] = (0, 0)
-        if book["bid"][0] and book["ask"][0]:
-            levels = [(price / 10_000, size) if size else (None, 0) for price, size in book.values()]
+        if VENUES[letter] in found or (book["bid"][0] and book["ask"][0]):
+            levels = [(price / 10_000, size) if price and size else (None, 0) for price, size in book.values()]
             found.setdefault(VENUES[letter], []).append((number, ms, *levels[0], *levels[1]))
+        for venue, other in known.items():
+            if venue != VENUES[letter]:
+                wrong = [side for side in ("bid", "ask") if contradicted(side, other[side][0], bid, ask)]
+                other |= dict.fromkeys(wrong, (0, 0))
+                if wrong and venue in found:
+                    found[venue].append((number, ms, None, 0, None, 0))
     return found
+
+
+def contradicted(side: str, price: int, bid: int, ask: int) -> bool:
+    """Whether another venue's quote is through a price of a side."""
+    return bool(ask and price > ask) if side == "bid" else bool(price and bid > price)
 
 
 def read(text: str, folder: Path, wanted: ImportOptions | None = None, name: str = TICK_NAME) -> Found:
@@ -110,7 +123,8 @@ def test_ticks_are_remembered_as_a_loop_does_whatever_the_blocks(
             assert "must hold books" in refusal(text_of(ticks), folder)
 
 
-def test_unchanged_sides_are_filled_and_stale_sides_dropped(tmp_path: Path) -> None:
+def test_unchanged_sides_are_filled_and_contradicted_sides_left_out(tmp_path: Path) -> None:
+    """A bid that reaches the ask shows that the ask is gone, and the other way round."""
     ticks: list[Tick] = [
         (34_200_000, 139_900, 500, 0, 0, "N", 1, 0),
         (34_200_001, 0, 0, 140_100, 300, "N", 1, 0),
@@ -123,9 +137,32 @@ def test_unchanged_sides_are_filled_and_stale_sides_dropped(tmp_path: Path) -> N
     assert read(text_of(ticks), tmp_path) == {
         "XNYS": [
             (2, 34_200_001, 13.99, 500, 14.01, 300),
+            (3, 34_200_002, 14.01, 200, None, 0),
+            (4, 34_200_003, 14.0, 100, None, 0),
             (5, 34_200_004, 14.0, 100, 14.02, 50),
+            (6, 34_200_005, None, 0, 13.99, 60),
             (7, 34_200_006, 13.98, 70, 13.99, 60),
         ]
+    }
+
+
+def test_a_quote_of_another_venue_through_a_side_leaves_it_out(tmp_path: Path) -> None:
+    """Until the venue's next tick nothing is told of it, as the other venue is no news of the side that is left."""
+    ticks: list[Tick] = [
+        (34_200_000, 139_900, 500, 140_100, 300, "N", 1, 0),
+        (34_200_001, 139_800, 400, 139_900, 200, "P", 1, 0),
+        (34_200_002, 0, 0, 139_890, 100, "P", 1, 0),
+        (34_200_003, 0, 0, 140_000, 700, "N", 1, 0),
+        (34_200_004, 139_700, 600, 0, 0, "N", 1, 0),
+    ]
+    assert read(text_of(ticks), tmp_path) == {
+        "XNYS": [
+            (1, 34_200_000, 13.99, 500, 14.01, 300),
+            (3, 34_200_002, None, 0, None, 0),
+            (4, 34_200_003, None, 0, 14.0, 700),
+            (5, 34_200_004, 13.97, 600, 14.0, 700),
+        ],
+        "ARCX": [(2, 34_200_001, 13.98, 400, 13.99, 200), (3, 34_200_002, 13.98, 400, 13.989, 100)],
     }
 
 
@@ -252,12 +289,17 @@ def test_what_is_not_ticks_is_refused(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.real_data
 def test_a_real_day_of_quotes_has_no_crossed_book(tmp_path: Path) -> None:
+    """Not within a venue, and not between venues either: who is contradicted by a later quote is left out."""
     path = SHARED_DATA / "quotes" / "bac" / "20131007_quote.zip"
     if not path.is_file():
         pytest.skip(f"no {path}")
     recordings = import_files([path], tmp_path, ImportOptions())
-    assert {one.venue for one in recordings} >= {"XNYS", "XNAS", "ARCX", "BATS", "EDGX", "XBOS", "XPSX", "BATY"}
+    assert {one.venue for one in recordings} >= {"XNYS", "XNAS", "ARCX", "BATS", "EDGX", "XPSX", "BATY"}
     assert {one.symbol for one in recordings} == {"BAC"}
     assert sum(one.crossed for one in recordings) == 0
     assert 100_000 < sum(one.snapshots for one in recordings) < 476_855
     check_recordings(tmp_path)
+    books = day_books({one.venue: Store(tmp_path).snapshots(one) for one in recordings})
+    spreads = books.spreads(np.random.default_rng(0).integers(books.first, books.last, 5000))
+    assert np.isfinite(spreads).mean() > 0.9
+    assert np.nanmin(spreads) > -1e-9

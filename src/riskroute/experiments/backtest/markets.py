@@ -324,12 +324,8 @@ def _recorded(
             makers = tuple(fee.maker if fee else 0.0 for fee in charged)
             tasks.append(_RecordedDay(market.absolute(), some, folder))
             found.append(MarketDay(symbol, date, folder, takers, makers, zone=some[0].zone))
-            protected = protected and all(map(_is_us_equity, some))
+            protected = protected and all(one.us_equity for one in some)
     return tasks, [replace(day, protection=REG_NMS if protected else NO_PROTECTION) for day in found]
-
-
-def _is_us_equity(recording: Recording) -> bool:
-    return bool(getattr(recording, "us_equity", recording.reader in ("itch", "lobster", "taq", "ticks")))
 
 
 def _content(store: Store, recording: Recording) -> list[Any]:

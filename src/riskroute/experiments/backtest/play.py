@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import datetime as dt
 import hashlib
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,7 +145,7 @@ class PlayTask:
         ]
         choice = [self.choice.label, self.choice.name, dict(self.choice.parameters)]
         if self.choice.begins_as is not None:
-            choice.append(_own_hash(self.choice.begins_as))
+            choice.append(hashlib.sha256(cloudpickle.dumps(self.choice.begins_as)).hexdigest())
         if self.choice.source:
             choice.append(hashlib.sha256(self.choice.source.encode()).hexdigest())
         knows = self.choice.name in POLICIES or "kappa" in self._told
@@ -154,22 +153,6 @@ class PlayTask:
         config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1, protection=None))
         return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, task_code_hash()], 24)
 
-
-def _own_hash(router: Router) -> str:
-    """Hash of a router of your own: what it knows, and the files that its classes are from.
-
-    Pickle only names the class of a module, so that an edited one would look like the one that was played.
-    """
-    own = [kind for kind in type(router).__mro__ if kind.__module__.partition(".")[0] not in _OTHERS]
-    try:
-        files = [Path(str(inspect.getsourcefile(kind))).read_bytes() for kind in own]
-    except (OSError, TypeError):  # typed in, not in a file
-        return hashlib.sha256(cloudpickle.dumps(router)).hexdigest()
-    parts = [*files, *(kind.__qualname__.encode() for kind in own), cloudpickle.dumps(vars(router))]
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
-
-
-_OTHERS = ("riskroute", "builtins", "abc", "typing")  # our own code is in every identity
 
 PLACEBOS = ("shuffled", "lagged")
 """Books of another order of the day, or of ten minutes ago: routers that use the books must do worse with them."""

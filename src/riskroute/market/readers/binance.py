@@ -1,5 +1,7 @@
 """Binance's depth updates, one JSON object per line, with the snapshot that they start from.
 
+An object may be ``data`` of a combined stream, and the time at which a recorder received it may stand before it.
+
 The rules are those that Binance gives for a local book. An update covers the numbers ``U`` to ``u``; those up to the
 snapshot's ``lastUpdateId`` are dropped, the first that counts must cover the next number, and each must follow the one
 before without a gap (``pu`` says so for futures). After a gap nothing is known until the next snapshot.
@@ -8,6 +10,7 @@ before without a gap (``pu`` says so for futures). After a gap nothing is known 
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -26,10 +29,24 @@ from riskroute.names import LONGEST_SYMBOL, is_name, name_rule
 ROWS = 200_000
 """Levels per piece, about."""
 
+SPILL = 60 * 10**9
+"""Nanoseconds before and after a day that a file may hold: recorders end it by their own clock, not the exchange's."""
+
 WAITING = 10_000
 """Updates at most that are kept while there is no snapshot: it may be written down later than it was taken."""
 
+_RECEIVED = re.compile(r"\s*\d+\s+(?=\{)")  # the time at which a line was received, before its object
 _FIELDS = ("number", "time", "group", "reset", "bid", "price", "size")
+
+
+def received_until(line: str) -> int:
+    """Where the JSON object of a line begins, after the time at which it was received if there is one.
+
+    >>> received_until('1723161253937085768 {"e": 1}'), received_until('{"e": 1}')
+    (20, 0)
+    """
+    found = _RECEIVED.match(line)
+    return found.end() if found else 0
 
 
 class DepthChain:
@@ -130,7 +147,10 @@ class BinanceUpdates:
         with closing(self._objects()) as objects:
             first = next((one for _, one in objects if "U" in one), None)
         if first is None:
-            raise DataError(f'{path} must hold depth updates ("e": "depthUpdate"), was without any')
+            raise DataError(
+                f'{path} must hold depth updates ("e": "depthUpdate"), was without any; trades and best prices make no '
+                "book"
+            )
         self.first: int | None = self._times.read(polars.Series([first["E"]])).cast(polars.Int64)[0]
         self.symbol = str(first["s"]).upper()
         self.venue = options.venue or ("binance-futures" if "pu" in first else "binance")
@@ -139,7 +159,7 @@ class BinanceUpdates:
     def pieces(self, begin: int, end: int) -> Iterator[BookUpdates]:
         """Levels of snapshots and updates; a snapshot has no time, so it counts with the update that follows it."""
         self.names[self.symbol] = None
-        check, chain = UpdateCheck(self.source, "line", begin, end), self._chain
+        check, chain = UpdateCheck(self.source, "line", begin, end, SPILL), self._chain
         for line, one in self._objects():
             if "U" in one:
                 chain.update(line, one)
@@ -150,7 +170,10 @@ class BinanceUpdates:
         if chain.lost:
             raise DataError(f"{chain.lost}: updates are missing, and no snapshot follows that they go on from")
         if chain.last is None:
-            raise DataError(f'{self.source} must hold a snapshot ("lastUpdateId") that updates follow, was without')
+            raise DataError(
+                f'{self.source} must hold a snapshot ("lastUpdateId") that updates follow, was without; add that of the '
+                "exchange in a line of its own"
+            )
         yield self._piece(check)
 
     def _piece(self, check: UpdateCheck) -> BookUpdates:
@@ -171,7 +194,7 @@ class BinanceUpdates:
             if not text.strip():
                 continue
             try:
-                one = json.loads(text)
+                one = json.loads(text[received_until(text) :])
             except (ValueError, RecursionError) as error:
                 raise DataError(f"{where} must be a whole JSON object: {one_line_error(error)}") from error
             if isinstance(one, dict) and isinstance(one.get("data"), dict):
@@ -180,6 +203,8 @@ class BinanceUpdates:
                 raise DataError(f"{where} must be a JSON object, was {shown(one)}")
             if one.get("e", "depthUpdate") != "depthUpdate" or "result" in one:
                 continue
+            if "e" not in one and {"B", "A"} <= set(one):
+                continue  # best prices of the spot market, whose events have no name
             yield line, self._checked(where, one)
 
     def _checked(self, where: str, one: dict[str, Any]) -> dict[str, Any]:
@@ -198,5 +223,7 @@ class BinanceUpdates:
             raise DataError(f"{where} must have as s {name_rule(LONGEST_SYMBOL)}, was {shown(one.get('s'))}")
         if update and self.names and one["s"].upper() not in self.names:
             mine = next(iter(self.names))
-            raise DataError(f"{where} must be of {mine}, as snapshots name no symbol, was of {one['s']}")
+            raise DataError(
+                f"{where} must be of {mine}, as snapshots name no symbol, was of {one['s']}; write a file per symbol"
+            )
         return one

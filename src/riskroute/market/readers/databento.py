@@ -68,7 +68,7 @@ class DatabentoReader:
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options = path, options
         self._file = open_databento(path)
-        self.schema = self._file.schema
+        self.schema, self.us_equity = self._file.schema, self._file.us_equity
         self.depth = options.kept(BOOK_DEPTHS.get(self.schema, ITCH_LEVELS))
         self.date = options.date or self._file.day
         if self.date.year < 1971:
@@ -221,13 +221,15 @@ class DatabentoReader:
         books = self._of_day(books.filter(~doubtful), notes)
         known = BOOK_DEPTHS.get(self.schema, self.depth)
         whole = books.select("deeper", "sequence", "ts_event", *schema_level_columns(known))
-        typed = reader_snapshots(reader_stamped(whole, venue, symbol), known)
+        typed = reader_snapshots(reader_stamped(whole, venue, symbol), known, source=self.source.name, word="record")
         inside = self.options.within(typed.with_columns(whole["deeper"]), self.date)
         kept, deeper = schema_levels_kept(inside.drop("deeper"), self.depth)
         deeper += int(inside["deeper"].sum())
         if events is not None:
             events = self._of_day(events, {})
-            events = self.options.within(reader_events(reader_stamped(events, venue, symbol)), self.date)
+            events = self.options.within(
+                reader_events(reader_stamped(events, venue, symbol), self.source.name, "record"), self.date
+            )
         said = {name: n for name, n in notes.items() if n}
         return ReaderPart(venue, symbol, kept, events, *counts, deeper, notes=said)
 

@@ -19,12 +19,15 @@ from riskroute.extras import require_extra
 from riskroute.market.readers.csv_stream import csv_frames, csv_members, csv_reading
 from riskroute.market.readers.databento_layout import (
     BOOK_DEPTHS,
+    GATHERED,
     NO_PRICE,
     NO_TIME,
     OTHER_TYPES,
     PRICE_UNIT,
+    PUBLISHERS,
     RECORD_TYPES,
     SCHEMAS,
+    is_us_equity_dataset,
     record_layout,
 )
 from riskroute.market.readers.packed import read_fully, unpacked
@@ -36,10 +39,14 @@ _SMALLEST_RAW = 1_000_000
 
 
 class DatabentoFile(Protocol):
-    """Records of one schema; ``day`` is the UTC day of the first, ``symbols`` the names of ids on a day, if told."""
+    """Records of one schema; ``day`` is the UTC day of the first, ``symbols`` the names of ids on a day, if told.
+
+    ``us_equity`` says whether they are of US equities, false where the file does not tell.
+    """
 
     schema: str
     day: dt.date
+    us_equity: bool
 
     def symbols(self, day: dt.date) -> dict[int, str]:
         """Symbols by instrument id, empty where the file does not tell or its rows do."""
@@ -86,6 +93,7 @@ class DbnFile:
         kind = RECORD_TYPES.get(head[1], OTHER_TYPES.get(head[1], f"type {head[1]}"))
         self.schema = known_schema(str(self._about.schema or kind), path)
         self.day = _utc_day(int(self._about.start))
+        self.us_equity = is_us_equity_dataset(str(self._about.dataset))
 
     def _metadata(self, file: Any) -> Any:
         from databento_dbn import DBNDecoder, DBNError
@@ -195,6 +203,7 @@ class DatabentoCsv:
         self._kind, self._raw = kind, self._is_raw(first)
         stamp = self._typed(first.head(1))["ts_recv"][0]
         self.day = _utc_day(stamp if stamp is not None else 0)
+        self.us_equity = first["publisher_id"][0] in (*PUBLISHERS, *GATHERED)  # rows do not name their dataset
 
     def symbols(self, day: dt.date) -> dict[int, str]:
         """None: rows name their symbol themselves, if at all."""

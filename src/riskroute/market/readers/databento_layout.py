@@ -114,3 +114,16 @@ PUBLISHERS = {number: venue for venue, numbers in _FEEDS.items() for number in n
 
 GATHERED = (59, 60, 90, 93, 94, 95, 96)
 """Numbers of publishers that gather the best prices of several venues."""
+
+_EQUITY_DATASETS = (*_FEEDS, "DBEQ", "EQUS")  # what stands before the dot, as in XNAS.ITCH
+
+
+def is_us_equity_dataset(dataset: str) -> bool:
+    """Whether a dataset of Databento's is of US equities.
+
+    Examples
+    --------
+    >>> [is_us_equity_dataset(name) for name in ("XNAS.ITCH", "EQUS.MINI", "GLBX.MDP3", "OPRA.PILLAR", "")]
+    [True, True, False, False, False]
+    """
+    return dataset.partition(".")[0] in _EQUITY_DATASETS

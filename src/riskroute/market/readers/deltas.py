@@ -10,7 +10,7 @@ import polars
 
 from riskroute.errors import DataError, InputError, RiskrouteError
 from riskroute.market.clock import clock_date, clock_day, clock_limits
-from riskroute.market.readers.binance import BinanceUpdates
+from riskroute.market.readers.binance import BinanceUpdates, received_until
 from riskroute.market.readers.csv_stream import csv_lines
 from riskroute.market.readers.itch import one_of_many_itch_files
 from riskroute.market.readers.level_book import LevelBook
@@ -71,9 +71,18 @@ class DeltaReader:
             one_of_many_itch_files("symbol", absent, tuple(names), self.source.name)
 
     def _part(self, venue: str, symbol: str, frame: polars.DataFrame, gaps: int) -> ReaderPart:
-        wanted = self.options.within(frame, self.date, self.zone)
-        kept = reader_snapshots(reader_stamped(wanted, venue, symbol), self.depth, self.unit)
-        return ReaderPart(venue, symbol, kept, deeper=int(wanted["deeper"].sum()), gaps=gaps)
+        begin, end = clock_limits(self.date, self.zone)
+        today = frame.filter(polars.col("ts_event").cast(polars.Int64).is_between(begin, end, closed="left"))
+        wanted, other = self.options.within(today, self.date, self.zone), frame.height - today.height
+        kept = reader_snapshots(
+            reader_stamped(wanted, venue, symbol),
+            self.depth,
+            self.unit,
+            source=self.source.name,
+            word="line" if _is_json(self.source) else "row",
+        )
+        notes = {"other_days": other} if other else {}
+        return ReaderPart(venue, symbol, kept, deeper=int(wanted["deeper"].sum()), gaps=gaps, notes=notes)
 
 
 def _first_line(path: Path) -> str:
@@ -87,7 +96,8 @@ def _is_binance(path: Path) -> bool:
 
 
 def _is_json(path: Path) -> bool:
-    return _first_line(path).startswith("{")
+    line = _first_line(path)
+    return line.startswith("{", received_until(line))
 
 
 def _header(path: Path) -> list[str]:

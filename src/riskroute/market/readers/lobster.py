@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars
 
 from riskroute.errors import DataError, InputError
@@ -27,12 +28,16 @@ from riskroute.validation import one_of
 _NAME = re.compile(
     r"(?P<symbol>[A-Za-z.\-]+)_(?P<date>\d{4}-\d{2}-\d{2})_.*(?P<kind>message|orderbook)_(?P<depth>\d{1,4})"
 )
-_HIDDEN = 5
-"""The type of a trade with an order that was never displayed."""
+_ADDED, _EXECUTED, _HIDDEN = 1, 4, 5
+"""Types of messages: the first adds an order, those up to the second take from one, and the third is the type of a
+trade with an order that was never displayed."""
 
 _ACTIONS = {1: "A", 2: "C", 3: "C", 4: "F", _HIDDEN: "F"}
 _OTHER_TYPES = (6, 7)  # crosses and halts: no resting order is behind them
 _NO_LEVEL = 9_999_999_999
+_SAMPLE = 500  # messages that are looked for in the books
+_ABOVE_AND_OWN = slice(None, -1), slice(1, None)  # of rows of books, the one before each message and the one after
+_ENOUGH = 20  # messages from which on it shows whether two files belong together
 
 
 def is_lobster(path: Path) -> bool:
@@ -51,9 +56,7 @@ class LobsterReader:
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options = path, options
         self._places = _pair(path)
-        found = _NAME.search(self._places["orderbook"][1])
-        if found is None:
-            raise DataError(f"{path} must have a name such as AMZN_2012-06-21_34200000_57600000_message_5.csv")
+        found = self._name()
         self.levels = int(found["depth"])
         self.depth = options.kept(self.levels)
         day = options.date or clock_date(found["date"])
@@ -64,6 +67,19 @@ class LobsterReader:
         for symbol in options.symbols:
             one_of("symbol", symbol, (self.symbol,))
 
+    def _name(self) -> re.Match[str]:
+        """What the names of both files tell; refuses names of two symbols, days or numbers of levels."""
+        message, book = (_NAME.search(self._places[kind][1]) for kind in ("message", "orderbook"))
+        if message is None or book is None:
+            raise DataError(f"{self.source} must have a name such as AMZN_2012-06-21_34200000_57600000_message_5.csv")
+        for name in ("symbol", "date", "depth"):
+            if message[name].upper() != book[name].upper():
+                raise DataError(
+                    f"{self.source} must have messages and books of one symbol, day and number of levels, was "
+                    f"{self._places['message'][1]} with {self._places['orderbook'][1]}"
+                )
+        return book
+
     def parts(self) -> Iterator[ReaderPart]:
         """Books and messages side by side."""
         import pyarrow
@@ -72,16 +88,18 @@ class LobsterReader:
         levels = {f"{field}_{level:02d}": pyarrow.int64() for level in range(self.levels) for field in sides}
         texts = {"time": pyarrow.float64()} | dict.fromkeys(("type", "id", "size", "price"), pyarrow.int64())
         messages = csv_frames(*self._places["message"], texts | {"direction": pyarrow.int64()})
-        books = csv_frames(*self._places["orderbook"], levels)
-        row, latest = 0, -1.0
-        for some, book in _side_by_side(messages, books, self.source):
+        orderbooks = csv_frames(*self._places["orderbook"], levels)
+        row, latest, match = 0, -1.0, _PairCheck(*(self._places[kind][1] for kind in ("message", "orderbook")))
+        for some, book in _side_by_side(messages, orderbooks, self.source):
             message = some.with_row_index("sequence", offset=row).with_columns(sequence=polars.col("sequence") + 1)
             latest = _check(message, latest, self.source)
+            match.look(message, book)
             row += some.height
             stamps = self._stamps(message)
             keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
             known = min(self.depth + 1, self.levels)
-            snapshots = reader_snapshots(self._own(polars.concat([keys, _priced(book)], how="horizontal")), known)
+            books = self._own(polars.concat([keys, _priced(book)], how="horizontal"))
+            snapshots = reader_snapshots(books, known, source=self.source.name)
             kept, deeper = schema_levels_kept(self.options.within(snapshots, self.date), self.depth)
             events = self._events(message.with_columns(ts_event=stamps))
             yield ReaderPart(self.venue, self.symbol, kept, self.options.within(events, self.date), deeper=deeper)
@@ -106,7 +124,49 @@ class LobsterReader:
             polars.when(polars.col("type") != _HIDDEN).then("id").otherwise(0).alias("order_id"),
             polars.lit(0).alias("old_order_id"),
         )
-        return reader_events(self._own(columns))
+        return reader_events(self._own(columns), self.source.name)
+
+
+class _PairCheck:
+    """Refuses a message file and an orderbook file that do not belong together, by their first rows.
+
+    The book of a row is the one after its message: an order that is added is there, one that is cancelled, deleted or
+    executed was there in the row above. Messages at prices beyond the last level of a book are not counted.
+    """
+
+    def __init__(self, messages: str, books: str) -> None:
+        self.messages, self.books = messages, books
+        self._above: polars.DataFrame | None = None
+        self._right = self._seen = 0
+
+    def look(self, message: polars.DataFrame, book: polars.DataFrame) -> None:
+        """Look at rows side by side, as long as there have been few."""
+        if self._seen >= _SAMPLE or not message.height:
+            return
+        last, message, book = book.tail(1), message.head(2 * _SAMPLE), book.head(2 * _SAMPLE)
+        whole, message = (
+            (polars.concat([self._above, book]), message) if self._above is not None else (book, message[1:])
+        )
+        self._above = last
+        kinds, sizes, prices, bids = (message[name].to_numpy() for name in ("type", "size", "price", "direction"))
+        seen, right = np.zeros(len(kinds), dtype=bool), np.zeros(len(kinds), dtype=bool)
+        for sign, side in ((1, "bid"), (-1, "ask")):
+            levels, shares = (
+                whole.select(name for name in whole.columns if name.startswith(f"{side}_{what}_")).to_numpy()
+                for what in ("px", "sz")
+            )
+            at = [np.where(levels[rows] == prices[:, None], shares[rows], 0).sum(axis=1) for rows in _ABOVE_AND_OWN]
+            beyond = [(prices - levels[rows, -1]) * sign < 0 for rows in _ABOVE_AND_OWN]
+            change = at[1] - at[0]
+            mine = (bids == sign) & (kinds <= _EXECUTED) & (sizes > 0) & ~(beyond[0] & beyond[1])
+            seen |= mine
+            right |= mine & np.where(kinds == _ADDED, change == sizes, -change >= sizes)
+        self._seen, self._right = self._seen + int(seen.sum()), self._right + int(right.sum())
+        if self._seen >= _ENOUGH and 2 * self._right < self._seen:
+            raise DataError(
+                f"{self.messages} and {self.books} must belong together, row by row, was {self._right} of the first "
+                f"{self._seen} messages that the books show"
+            )
 
 
 def _pair(path: Path) -> dict[str, tuple[Path, str]]:

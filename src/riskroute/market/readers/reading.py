@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import polars
 
 from riskroute.errors import DataError, InputError, one_line_error, shown
@@ -132,7 +134,8 @@ class ReaderPart:
 class Reader(Protocol):
     """Reads one file, or the files that belong together; ``depth`` is the number of levels it keeps.
 
-    One that can count sizes in units, and days in other zones than New York's, has them as ``unit`` and ``zone``.
+    One that can count sizes in units, and days in other zones than New York's, has them as ``unit`` and ``zone``. One
+    whose files may or may not be of US equities has that as ``us_equity``.
     """
 
     name: str
@@ -149,17 +152,22 @@ def reader_stamped(frame: polars.DataFrame, venue: str, symbol: str) -> polars.D
     return frame.with_columns(polars.lit(venue).alias("venue"), polars.lit(symbol).alias("symbol"))
 
 
-def reader_snapshots(frame: polars.DataFrame, depth: int, unit: float = 1) -> polars.DataFrame:
+def reader_snapshots(
+    frame: polars.DataFrame, depth: int, unit: float = 1, *, source: str = "the source", word: str = "row"
+) -> polars.DataFrame:
     """The frame in the columns and types of a snapshot table: no level without both a price and a size.
 
-    One share of ours is ``unit`` of the frame's.
+    A level has a finite price above 0 and a size other than 0; those behind one that is none move up. A price whose
+    size is missing is refused. One share of ours is ``unit`` of the frame's. Errors name the file ``source``, and
+    ``word`` is what it calls a row.
     """
     schema, given = snapshot_schema(depth, unit), frame.schema
     levels, fractions = [], []
+    _check_sized(frame, depth, (source, word))
     for level in range(depth):
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
-            there = (polars.col(price) > 0) & polars.col(price).is_finite() & (polars.col(size) != 0)
+            there = _priced(price) & (polars.col(size) != 0)
             count, fraction = size_count(size, given[size], unit)
             if fraction is not None:
                 fractions.append(there & fraction)
@@ -167,12 +175,69 @@ def reader_snapshots(frame: polars.DataFrame, depth: int, unit: float = 1) -> po
                 polars.when(there).then(polars.col(price) * unit if unit != 1 else polars.col(price)).alias(price),
                 polars.when(there).then(count).otherwise(0).alias(size),
             ]
-    return _typed(frame, schema, levels, fractions, unit)
+    return _closed(_typed(frame, schema, (source, word), levels, fractions, unit), depth)
 
 
-def reader_events(frame: polars.DataFrame) -> polars.DataFrame:
+def half_levels(frame: polars.DataFrame, depth: int) -> int:
+    """Number of levels that have a price and size 0, or a size and no price: `reader_snapshots` leaves them out.
+
+    Examples
+    --------
+    >>> bids = {"bid_px_00": [9.0, None, None, 9.0], "bid_sz_00": [0, 5, 0, 5]}
+    >>> half_levels(polars.DataFrame(bids | {"ask_px_00": 9.5, "ask_sz_00": 1}), 1)
+    2
+    """
+    halves = [
+        _priced(f"{side}_px_{level:02d}")
+        != (polars.col(f"{side}_sz_{level:02d}").cast(polars.Float64).fill_nan(0).fill_null(0) != 0)
+        for level in range(depth)
+        for side in ("bid", "ask")
+    ]
+    return int(sum(frame.select(rule.sum() for rule in halves).row(0)))
+
+
+def _check_sized(frame: polars.DataFrame, depth: int, place: tuple[str, str]) -> None:
+    """Refuse a price whose size is missing or not a number: nobody knows whether that level is there."""
+    rules = {}
+    for level in range(depth):
+        for side in ("bid", "ask"):
+            price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
+            missing = polars.col(size).is_null()
+            if frame.schema[size].is_float():
+                missing |= polars.col(size).is_nan()
+            if frame.schema[price].is_numeric() and (frame.schema[size].is_float() or frame[size].null_count()):
+                rules[price, size] = _priced(price) & missing
+    if not rules or not frame.select(polars.any_horizontal(rules.values()).any()).item():
+        return
+    for (price, size), rule in rules.items():
+        if (rows := frame.filter(rule)).height:
+            raise DataError(f"{_where(rows, place)}: {size} must be the size at {rows[price][0]}, was missing")
+
+
+def _priced(name: str) -> polars.Expr:
+    return ((polars.col(name) > 0) & polars.col(name).is_finite()).fill_null(False)
+
+
+def _closed(books: polars.DataFrame, depth: int) -> polars.DataFrame:
+    """Books without gaps: a level that is not there has none behind it."""
+    for side in ("bid", "ask"):
+        names = [[f"{side}_{what}_{level:02d}" for level in range(depth)] for what in ("px", "sz")]
+        gaps = [
+            polars.col(near).is_null() & polars.col(far).is_not_null() for near, far in itertools.pairwise(names[0])
+        ]
+        if gaps and books.select(polars.any_horizontal(gaps).any()).item():
+            absent = books.select(polars.col(names[0]).is_null()).to_numpy()
+            places = np.argsort(absent, axis=1, kind="stable")
+            for some in names:
+                values = np.take_along_axis(books.select(some).to_numpy(), places, axis=1)
+                moved = (polars.Series(name, values[:, k], nan_to_null=True) for k, name in enumerate(some))
+                books = books.with_columns(column.cast(books.schema[column.name]) for column in moved)
+    return books
+
+
+def reader_events(frame: polars.DataFrame, source: str = "the source", word: str = "row") -> polars.DataFrame:
     """The frame in the columns and types of an event table."""
-    return _typed(frame, EVENT_SCHEMA)
+    return _typed(frame, EVENT_SCHEMA, (source, word))
 
 
 def reader_dollars(column: polars.Expr) -> polars.Expr:
@@ -186,18 +251,35 @@ def reader_dollars(column: polars.Expr) -> polars.Expr:
 def _typed(
     frame: polars.DataFrame,
     schema: dict[str, polars.DataType | type[polars.DataType]],
+    place: tuple[str, str],
     changes: Sequence[polars.Expr] = (),
     faults: Sequence[polars.Expr] = (),
     unit: float = 1,
 ) -> polars.DataFrame:
+    """The frame in the types of a schema; refuses the first row that has others, in a file and by a word for rows."""
     expected = f"prices must be numbers and {size_rule(unit)}"
+    changed = frame
     try:
         odd = frame.filter(polars.any_horizontal(faults)) if faults else frame.head(0)
-        changed = frame.with_columns(changes) if not odd.height else frame.head(0)
-        typed = changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
+        if odd.height:
+            sizes = odd.select(name for name in schema if "_sz_" in name).to_numpy()
+            raise DataError(f"{_where(odd, place)}: {expected}, was {size_fault(sizes.ravel(), unit)}")
+        changed = frame.with_columns(changes)
+        return changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
     except polars.exceptions.PolarsError as error:
-        raise DataError(f"{expected}, was: {one_line_error(error)}") from error
-    if odd.height:
-        sizes = odd.select(name for name in schema if "_sz_" in name).to_numpy()
-        raise DataError(f"{expected}, was {size_fault(sizes.ravel(), unit)}")
-    return typed
+        lost = [
+            polars.col(name).cast(kind, strict=False).is_null() & polars.col(name).is_not_null()
+            for name, kind in schema.items()
+            if changed.schema[name].is_numeric()
+        ]
+        where = _where(changed.filter(polars.any_horizontal(lost)) if lost else changed, place)
+        raise DataError(f"{where}: {expected}, was: {one_line_error(error)}") from error
+
+
+def _where(rows: polars.DataFrame, place: tuple[str, str]) -> str:
+    """What an error says of the first of some rows: its number, file and venue; the file alone if there is none."""
+    source, word = place
+    if not rows.height or "sequence" not in rows.columns:
+        return source
+    venue = f", venue {rows['venue'][0]}" if "venue" in rows.columns else ""
+    return f"{word} {rows['sequence'][0]:,} of {source}{venue}"

@@ -17,6 +17,7 @@ from riskroute.market.readers.itch import one_of_many_itch_files
 from riskroute.market.readers.reading import (
     ImportOptions,
     ReaderPart,
+    half_levels,
     reader_snapshots,
     reader_stamped,
 )
@@ -65,24 +66,29 @@ class TableReader:
 
     def parts(self) -> Iterator[ReaderPart]:
         """A part per venue, symbol and piece of the file."""
-        row, latest = 0, 0
+        row = 0
+        latest: dict[tuple[str, str], int] = {}
         seen: dict[str, None] = {}
         for frame in self._frames():
             table = frame.select([polars.col(theirs).alias(ours) for ours, theirs in self._names.items()])
             table = table.with_columns(ts_event=self._times.read(table["ts_event"])).with_row_index("sequence", row + 1)
             row += frame.height
-            latest = self._check(table, latest)
+            self._check(table)
             labelled = self._labelled(table)
             seen |= dict.fromkeys(labelled["symbol"].drop_nulls().unique(maintain_order=True))
-            options = self._named(labelled)
-            for (venue, symbol), mine in options.group_by(["venue", "symbol"], maintain_order=True):
-                if mine.height:
-                    known = min(self.depth + 1, self.levels)
-                    whole = reader_snapshots(reader_stamped(mine, str(venue), str(symbol)), known, self.unit)
-                    kept, deeper = schema_levels_kept(self.options.within(whole, self.date, self.zone), self.depth)
-                    yield ReaderPart(str(venue), str(symbol), kept, deeper=deeper)
+            for (venue, symbol), mine in self._named(labelled).group_by(["venue", "symbol"], maintain_order=True):
+                key = str(venue), str(symbol)
+                latest[key] = self._check_order(mine, latest.get(key, 0))
+                yield self._part(*key, mine)
         for absent in [symbol for symbol in self.options.symbols if seen and symbol not in seen]:
             one_of_many_itch_files("symbol", absent, tuple(seen), self.source.name)
+
+    def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
+        known, rows = min(self.depth + 1, self.levels), reader_stamped(rows, venue, symbol)
+        whole = reader_snapshots(rows, known, self.unit, source=self.source.name)
+        kept, deeper = schema_levels_kept(self.options.within(whole, self.date, self.zone), self.depth)
+        halves = half_levels(self.options.within(rows, self.date, self.zone), known)
+        return ReaderPart(venue, symbol, kept, deeper=deeper, notes={"half_levels": halves} if halves else {})
 
     def _frames(self) -> Generator[polars.DataFrame]:
         require_extra("tables", "market", "pyarrow")
@@ -135,20 +141,28 @@ class TableReader:
                     raise DataError(f"row {row} of {self.source.name} must have {expected}, was {value!r}{hint}")
         return table
 
-    def _check(self, table: polars.DataFrame, latest: int) -> int:
-        """Refuse rows without a time, out of order, or of another day; returns the last row's, UTC nanoseconds."""
-        time = polars.col("ts_event")
-        stamp = time.cast(polars.Int64)
+    def _check(self, table: polars.DataFrame) -> None:
+        """Refuse rows without a time, or of another day."""
+        stamp = polars.col("ts_event").cast(polars.Int64)
         begin, end = clock_limits(self.date, self.zone)
-        wrong = {
-            "a time": time.is_null(),
-            "a time not before that of the row above": (stamp < stamp.shift(1).fill_null(latest)).fill_null(False),
-            f"a time on {self.date}, as the first row": ~stamp.is_between(begin, end, closed="left"),
-        }
-        for expected, rule in wrong.items():
-            rows = table.filter(rule)
-            if rows.height:
-                was, hint = rows["ts_event"][0], f"; days are those of {self.zone}, zone = NAME takes others"
-                where = f"row {rows['sequence'][0]} of {self.source.name}"
-                raise DataError(f"{where} must have {expected}, was {was}{hint if ' on ' in expected else ''}")
-        return int(table["ts_event"].cast(polars.Int64)[-1])
+        self._refuse(table, "a time", stamp.is_null())
+        hint = f"; days are those of {self.zone}, zone = NAME takes others"
+        self._refuse(
+            table, f"a time on {self.date}, as the first row", ~stamp.is_between(begin, end, closed="left"), hint
+        )
+
+    def _check_order(self, rows: polars.DataFrame, latest: int) -> int:
+        """Refuse rows of one venue and symbol whose times fall; returns the last row's, UTC nanoseconds.
+
+        Each is a recording of its own, so a file may have one venue's rows after the other's.
+        """
+        stamp = polars.col("ts_event").cast(polars.Int64)
+        expected = f"a time not before that of the row above of {rows['venue'][0]} {rows['symbol'][0]}"
+        self._refuse(rows, expected, stamp < stamp.shift(1).fill_null(latest))
+        return int(rows["ts_event"].cast(polars.Int64)[-1])
+
+    def _refuse(self, table: polars.DataFrame, expected: str, rule: polars.Expr, hint: str = "") -> None:
+        rows = table.filter(rule)
+        if rows.height:
+            number, was = rows["sequence"][0], rows["ts_event"][0]
+            raise DataError(f"row {number} of {self.source.name} must have {expected}, was {was}{hint}")

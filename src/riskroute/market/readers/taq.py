@@ -228,7 +228,7 @@ class TaqReader:
                 for name in _SIDES
             ),
         ).with_columns(polars.col("bid_sz_00", "ask_sz_00") * self._lot)
-        whole_day = reader_snapshots(reader_stamped(books, venue, symbol), 1)
+        whole_day = reader_snapshots(reader_stamped(books, venue, symbol), 1, source=self.source.name)
         kept = self.options.within(whole_day, self.date)
         notes = {"cancelled_quotes": cancelled, "not_firm": rows.filter(~firm).height}
         notes["lots_of_100"] = kept.height if self._lot == ROUND_LOT and self.options.lot is None else 0

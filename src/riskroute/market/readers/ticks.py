@@ -1,8 +1,13 @@
 """Top-of-book ticks of the consolidated tape: one side of one venue per row, eight columns without a header.
 
 Milliseconds since New York midnight, bid times 10,000, bid size, ask times 10,000, ask size, venue letter, condition,
-suspicious. A side of zero did not change. A side that the other one has reached since is out of date: nothing is told
-until it is known again.
+suspicious. A side of zero did not change.
+
+The tape has few of the quotes that do not set the best price, so a price may be gone without a row that says so. A side
+is known to be wrong once a later quote contradicts it: the venue's own other side at its price or through it, or
+another venue's other side through it, as exchanges do not trade through each other. The side is left out of the book
+until the venue shows it again. A quote of another venue is no news of the side that is left, which would look fresh:
+the book is then empty until the venue's next tick.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ VENUES = TAPE_VENUES
 _CODES = {mic: k for k, mic in enumerate(dict.fromkeys(VENUES.values()))}
 _COLUMNS = ("ms", "bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00", "letter", "condition", "suspicious")
 _SIDES = ["bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00"]
+_BEGUN = 4  # column of what is known of a venue: whether it has shown both sides
 
 
 def is_ticks(path: Path) -> bool:
@@ -38,7 +44,10 @@ def is_ticks(path: Path) -> bool:
 
 
 class TickReader:
-    """The last known best bid and ask of every venue, at every tick of that venue after which both are known."""
+    """The best bid and ask of every venue at its ticks, from the first after which both are known.
+
+    A quote of another venue that contradicts a side is written too, as an empty book.
+    """
 
     name = "ticks"
 
@@ -70,7 +79,7 @@ class TickReader:
         import pyarrow
 
         types = dict.fromkeys(_COLUMNS, pyarrow.int64()) | {"letter": pyarrow.string()}
-        known = np.zeros((len(_CODES), 4), dtype=np.int64)
+        known = np.zeros((len(_CODES), _BEGUN + 1), dtype=np.int64)
         row, latest = 0, 0
         for frame in csv_frames(self.source, self.member, types):
             numbered = frame.with_row_index("sequence", offset=row + 1)
@@ -81,29 +90,39 @@ class TickReader:
     def _venues(self, ticks: polars.DataFrame, known: Integers) -> Iterator[ReaderPart]:
         codes = ticks["letter"].replace_strict({letter: _CODES[mic] for letter, mic in VENUES.items()}).to_numpy()
         sides = ticks.select(_SIDES).to_numpy().astype(np.int64, order="C")
-        _remember(codes.astype(np.int64), sides, known)
-        filled = ticks.with_columns(polars.Series(name, sides[:, k]) for k, name in enumerate(_SIDES))
+        rows, venues, books = _follow(codes.astype(np.int64), sides, known)
         stamps = polars.col("ms").cast(polars.Int64) * 1_000_000 + clock_stamp(self.date, dt.time(0))
-        table = filled.with_columns(
+        table = ticks[rows].select(
+            "sequence",
             stamps.cast(polars.Datetime("ns", "UTC")).alias("ts_event"),
-            reader_dollars(polars.col(["bid_px_00", "ask_px_00"])),
-            polars.col("letter").replace_strict(VENUES).alias("mic"),
+            polars.Series("venue", venues),
+            *(polars.Series(name, books[:, k]) for k, name in enumerate(_SIDES)),
         )
-        table = table.filter((polars.col("bid_px_00") > 0) & (polars.col("ask_px_00") > 0))  # the others are half known
-        for mic in table["mic"].unique(maintain_order=True):
-            if self.options.venue in (None, mic):
-                mine = reader_stamped(table.filter(polars.col("mic") == mic), mic, self.symbol)
-                yield ReaderPart(mic, self.symbol, self.options.within(reader_snapshots(mine, 1), self.date))
+        table = table.with_columns(reader_dollars(polars.col(["bid_px_00", "ask_px_00"])))
+        names = list(_CODES)
+        for code in table["venue"].unique(maintain_order=True):
+            mine = reader_stamped(table.filter(polars.col("venue") == code), names[code], self.symbol)
+            if self.options.venue in (None, names[code]):
+                yield ReaderPart(
+                    names[code],
+                    self.symbol,
+                    self.options.within(reader_snapshots(mine, 1, source=self.source.name), self.date),
+                )
 
 
 @njit(cache=True)
-def _remember(venues: Any, sides: Any, known: Any) -> None:
-    """Fill unchanged sides of ticks ``(n, 4)`` in place from what is ``known`` of each venue, and keep that up to date.
+def _follow(venues: Any, sides: Any, known: Any) -> tuple[Any, Any, Any]:
+    """Books after ticks ``(n, 4)``: rows of ticks, venues, and both sides ``(m, 4)``, zero where a side is not known.
 
-    A side that meets the other one, which did not change now, shows that the other is out of date: it is forgotten.
+    ``known`` has the sides of each venue, and whether it has shown both; it is kept up to date.
     """
+    most = 3 * len(venues) + 2 * len(known)  # a book per tick, and one per side that is forgotten
+    rows, codes = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    books = np.empty((most, 4), dtype=np.int64)
+    count = 0
     for k in range(len(venues)):
-        state = known[venues[k]]
+        venue = venues[k]
+        state = known[venue]
         for side in (0, 2):
             if sides[k, side] > 0:
                 state[side], state[side + 1] = sides[k, side], sides[k, side + 1]
@@ -112,8 +131,22 @@ def _remember(venues: Any, sides: Any, known: Any) -> None:
                 state[2] = state[3] = 0
             elif sides[k, 0] == 0:
                 state[0] = state[1] = 0
-        for side in range(4):
-            sides[k, side] = state[side]
+        if state[0] > 0 and state[2] > 0:
+            state[_BEGUN] = 1
+        for other in range(len(known)):
+            if other != venue:
+                bid_gone, ask_gone = known[other, 0] > sides[k, 2] > 0, 0 < known[other, 2] < sides[k, 0]
+                if not (bid_gone or ask_gone):
+                    continue
+                for side in range(4):
+                    if (bid_gone and side < 2) or (ask_gone and side >= 2):
+                        known[other, side] = 0
+            if known[other, _BEGUN]:
+                rows[count], codes[count] = k, other
+                for side in range(4):
+                    books[count, side] = known[other, side] if other == venue else 0
+                count += 1
+    return rows[:count], codes[:count], books[:count]
 
 
 def _check(ticks: polars.DataFrame, latest: int, source: Path) -> int:

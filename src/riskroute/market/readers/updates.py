@@ -40,14 +40,17 @@ class UpdateFile(Protocol):
     names: dict[str, None]
 
     def pieces(self, begin: int, end: int) -> Iterator[BookUpdates]:
-        """Updates of the symbols that are asked for; refuses times outside of a day."""
+        """Updates of the symbols that are asked for; refuses times outside of a day, but for a recorder's clock."""
 
 
 class UpdateCheck:
-    """Refuses rows that are no updates, or out of the order of time; ``word`` is what a row is called."""
+    """Refuses rows that are no updates, or out of the order of time; ``word`` is what a row is called.
 
-    def __init__(self, source: Path, word: str, begin: int, end: int) -> None:
-        self.source, self.word, self.begin, self.end = source, word, begin, end
+    Rows may be ``spill`` nanoseconds outside of the day from ``begin`` to ``end``.
+    """
+
+    def __init__(self, source: Path, word: str, begin: int, end: int, spill: int = 0) -> None:
+        self.source, self.word, self.begin, self.end, self.spill = source, word, begin, end, spill
         self.latest = 0
 
     def times(self, frame: polars.DataFrame) -> None:
@@ -57,7 +60,8 @@ class UpdateCheck:
         self._refuse(frame, "stamp", "a time", stamp.is_null())
         self._refuse(frame, "stamp", f"a time not before that of the {self.word} above", stamp < before)
         day = f"a time from {_time(self.begin)} on and before {_time(self.end)}, the day of the first"
-        self._refuse(frame, "stamp", day, ~stamp.is_between(self.begin, self.end, closed="left"))
+        inside = stamp.is_between(self.begin - self.spill, self.end + self.spill, closed="left")
+        self._refuse(frame, "stamp", day, ~inside)
         self.latest = int(frame["stamp"][-1]) if frame.height else self.latest
 
     def levels(self, frame: polars.DataFrame) -> None:
