@@ -182,7 +182,8 @@ def test_a_router_is_named_whatever_its_case_and_one_of_a_file_is_played(
     own.write_text("from riskroute.routers.sweep import Sweep\n\n\nclass Own(Sweep):\n    name = 'own'\n")
     words = ["--days", "2", "--orders", "6", "--kept", str(kept_days), "--router", "SPRAY"]
     assert run(["backtest", *words, "--router", f"{own}:Own:discretion=0", "--json", str(tmp_path / "out.json")]) == 0
-    routers = json.loads((tmp_path / "out.json").read_text())["routers"]
+    (found,) = json.loads((tmp_path / "out.json").read_text())["comparisons"].values()
+    routers = found["routers"]
     assert "spray" in routers
     assert routers[f"{own}:Own:discretion=0"]["cost_bps"] == routers["sweep"]["cost_bps"]
 
