@@ -23,7 +23,9 @@ def an_order(router: str = "sweep", number: int = 0, **other: Any) -> dict[str, 
     key = {"router": router, "seed": 0, "symbol": "QVEX", "day": "2023-11-16", "number": number}
     mids = dict.fromkeys(("mid", "end_mid", "after_1", "after_10", "after_60"), 100.0)
     counts = dict.fromkeys(("block", "estimated", "prevented", "through", "stale"), 0)
-    order = key | mids | counts | {"time": NOON, "sign": 1, "shares": 1000, "horizon": 0.0, "bid": 99.99, "ask": 100.01}
+    order: dict[str, Any] = (
+        key | mids | counts | {"time": NOON, "sign": 1, "shares": 1000, "horizon": 0.0, "bid": 99.99, "ask": 100.01}
+    )
     order |= {"depth": 4000.0, "end_spread": 0.02, "cost": 0.0, "fees": 0.0, "decision_us": 20.0} | other
     return {"clock": clock_time(order["time"]), "zone": TRADING_ZONE} | order
 
