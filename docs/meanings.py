@@ -6,7 +6,7 @@ Meanings = dict[str, tuple[str, str]]
 
 STUDY: Meanings = {
     "market": ("", "A synthetic market, `paper`, `comparable` or `dark`; or a folder of `riskroute market import`."),
-    "symbols": ("", "Symbols; the first of a synthetic market, or all of a folder, if left out."),
+    "symbols": ("", "Symbols; of a synthetic market its own ones, the first by default; of a folder all by default."),
     "shares": ("shares", "Sizes of orders; the study answers for each of them."),
     "side": ("", "`buy`, `sell`, or `both` in turn."),
     "lot": ("shares", "Child orders are multiples of this."),
@@ -19,13 +19,22 @@ STUDY: Meanings = {
         "Routers to compare with the simple rules, `NAME` or `NAME:KEY=VALUE`; see [The routers](routers.md).",
     ),
     "orders": ("", "Orders a day."),
-    "hours": ("New York time", "When orders come, such as `10:30-11:30`; a synthetic day then has these hours only."),
+    "hours": (
+        "time of the recordings' zone",
+        "When orders come and end, such as `10:30-11:30`; a synthetic day, of New York, then has these hours only. By "
+        "default 09:35-15:55 on days of New York, and all of a day elsewhere.",
+    ),
     "latency_ms": ("milliseconds", "Time to a lit venue."),
     "dark_latency_ms": ("milliseconds", "Time to a dark pool and back."),
     "seeds": ("", "How often all is played, each time with other luck in dark pools."),
     "seed": ("", "The same seed gives the same study."),
     "block_minutes": ("minutes", "Length of the time blocks that are resampled for confidence intervals."),
     "surface_orders": ("", "Orders a day for every assumption on dark pools that is tried; 0 tries none."),
+    "protection": (
+        "",
+        "`reg-nms` if venues protect each other's quotes, or `none`; by default `reg-nms` for synthetic days and US "
+        "equities.",
+    ),
     "stresses": ("", "Whether the chosen router and the simple rule are played in harder worlds too."),
     "fees": ("", "A fee schedule for recorded days, see [below](#feestoml)."),
     "pools": ("", "Dark pools, see below; those of the market if left out."),

@@ -57,10 +57,13 @@ def study_page() -> None:
     between_markers(page, "study", f"```text\n{_wrapped(said)}\n```")
 
 
+STARTS = ("For ", "No verdict for ", "All symbols together: ")
+
+
 def _wrapped(said: str) -> str:
     """A printout without the names of files, its paragraphs wrapped; a terminal wraps them by itself."""
     lines = [line for line in said.strip().splitlines() if not line.startswith("wrote ")]
-    wrapped = [textwrap.fill(line, 120, break_on_hyphens=False) if line.startswith("For ") else line for line in lines]
+    wrapped = [textwrap.fill(line, 120, break_on_hyphens=False) if line.startswith(STARTS) else line for line in lines]
     return "\n".join(wrapped).strip()
 
 
@@ -98,7 +101,7 @@ def printouts(page: str, *names: str) -> None:
 
 
 SETTING = re.compile(r"^(.+): [\d,]+ orders of ([\d,]+) shares, ([\d.]+) s each$")
-DIFFERENCE = re.compile(r"^(\S+) +F\d .*? ([+-][\d.]+) +([+-][\d.]+) to ([+-][\d.]+) ")
+DIFFERENCE = re.compile(r"^(\S+) +F\d .*? ([+-]?[\d.]+) +([+-]?[\d.]+) to ([+-]?[\d.]+) ")
 
 
 def measured(page: Path, printout: str) -> None:

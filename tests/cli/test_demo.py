@@ -48,8 +48,9 @@ def test_the_rules_come_first_then_the_study_then_the_policies(
     assert named == [set(demo.DEMO_RULES), {*demo.DEMO_RULES, "static", "contextual", "clairvoyant"}]
     assert surface.splitlines()[0].endswith("if dark pools are not as assumed.")
     patient, urgent = (line for line in said.splitlines() if line.startswith("For orders of 1,000 shares of LUMO "))
-    assert patient.startswith("For orders of 1,000 shares of LUMO with 10 seconds to be done, use ")
-    assert urgent.startswith("For orders of 1,000 shares of LUMO to be done at once, use dark-first+sweep. ")
+    assert patient.startswith("For orders of 1,000 shares of LUMO with 10 seconds to be done on synthetic days, use ")
+    assert "synthetic days" in rules.splitlines()[0]
+    assert urgent.startswith("For orders of 1,000 shares of LUMO to be done at once on synthetic days, use dark-first")
     assert f"\n{patient}\n" in (tmp_path / "study" / "study.txt").read_text()
 
     table = said.partition("the paper's experiment.\n")[2].splitlines()

@@ -65,7 +65,9 @@ def test_it_answers_and_writes_what_the_answer_rests_on(studied: Studied) -> Non
     assert studied.said.startswith(str(found))
     assert (studied.out / "study.txt").read_text() == f"{found}\n"
     (case,) = found.cases
-    assert f"For orders of 2,500 shares of {case.symbol} with 10 seconds to be done, use {case.use}." in studied.said
+    asked = f"For orders of 2,500 shares of {case.symbol} with 10 seconds to be done on synthetic days"
+    assert f"{asked}, use {case.use}." in studied.said
+    assert found.synthetic
     table = pl.read_parquet(studied.out / "routing.parquet")
     assert set(table["router"]) == {case.use}
     assert table.equals(pl.read_csv(studied.out / "routing.csv", schema=table.schema))
@@ -164,7 +166,10 @@ def test_a_file_says_what_to_study_and_options_say_otherwise(
     path.write_text(CONFIG)
     words = ["study", str(path), "--horizon", "0", "--kept", str(kept_days), "--out", str(tmp_path / "out")]
     assert run([*words, "--side", "sell"]) == 0
-    assert f"For sales of 700 shares of {dark_days[0].symbol} to be done at once, use" in capsys.readouterr().out
+    assert (
+        f"For sales of 700 shares of {dark_days[0].symbol} to be done at once on synthetic days, use"
+        in capsys.readouterr().out
+    )
     found = rr.DeskResult.from_json(json.loads((tmp_path / "out" / "study.json").read_text()))
     assert found.config == DeskConfig(
         *("dark", (), (700,), "sell"), horizons=(0.0,), days=2, orders=8, routers=("spray",), block_minutes=1,

@@ -204,8 +204,11 @@ def test_every_symbol_has_a_part_of_its_own_and_all_together_the_last(desk_resul
     content = desk_page(
         dataclasses.replace(desk_result, cases=tuple(both), days=("LUMO 2019-03-04", "TWIN 2019-03-04"))
     )
-    assert content.title == "Which router to use for LUMO, TWIN"
-    assert content.subtitle == "Market dark, 2019-03-04: purchases and sales in turn."
+    assert content.title == "Which router to use for LUMO, TWIN (synthetic)"
+    assert content.subtitle == (
+        "Market dark (synthetic), protection reg-nms, 2019-03-04: purchases and sales in turn. The days are synthetic: "
+        "generated, and not recorded."
+    )
     names = ["LUMO", "TWIN", "All symbols"]
     assert [part.title for part in content.parts] == [f"{name}, 2,500 shares, 10 seconds" for name in names]
     assert content.parts[2].headline.startswith("All symbols together: for orders of 2,500 shares")

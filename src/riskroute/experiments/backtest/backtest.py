@@ -42,7 +42,7 @@ from riskroute.experiments.backtest.summary import (
     too_much_estimated,
 )
 from riskroute.experiments.backtest.tables import Tables
-from riskroute.experiments.backtest.texts import comparison_table, no_verdict_text
+from riskroute.experiments.backtest.texts import LEGEND, comparison_table, no_verdict_text
 from riskroute.experiments.backtest.venue_costs import venue_costs
 from riskroute.files import writable_folder, write_json, write_whole
 from riskroute.learning.registry import POLICIES, YARDSTICKS
@@ -157,8 +157,7 @@ class BacktestResult:
             lines += [
                 f"{found.orders:,} judged orders of {size:,} shares, {self.config.horizon:g} s each",
                 *(self.footprint(size), "", comparison_table(found).plain(), ""),
-                "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen "
-                "variance; estimated: shares beyond the recorded depth",
+                *LEGEND,
                 f"difference: to {found.bar}, order by order, with a 95 % interval over time blocks",
                 verdict(found, synthetic=self.synthetic),
             ]
@@ -453,7 +452,9 @@ def verdict(found: Comparison, *, synthetic: bool = False) -> str:
     use = f"Use {best} (synthetic days)" if synthetic else f"Use {best}"
     pair = found.routers[best].paired
     if best != found.bar and pair is not None:
-        tested = f", p = {found.p_value:.3f} for the best of {len(others)}" if found.p_value is not None else ""
+        p_value = found.p_value
+        chance = "" if p_value is None else "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+        tested = f", {chance} for the best of {len(others)}" if chance else ""
         low, high = (fixed_text(None if end is None else -end) for end in (pair.high, pair.low))
         saved = -pair.difference_bps
         much = "less than 0.01" if rounds_to_zero(saved) else fixed_text(saved)

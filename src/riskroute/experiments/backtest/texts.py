@@ -11,6 +11,13 @@ HEADINGS = (
 )
 
 
+LEGEND = (
+    "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
+    "estimated: volume beyond the recorded depth, whose price is an estimate",
+)
+"""What the columns of a comparison mean."""
+
+
 def comparison_table(found: Comparison) -> TextTable:
     """One row per router, cheapest objective first; costs in basis points, shares of the volume in per cent."""
     ranked = sorted(found.routers.items(), key=lambda item: item[1].objective_bps)

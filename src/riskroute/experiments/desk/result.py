@@ -8,7 +8,7 @@ from typing import Any
 
 import polars
 
-from riskroute.experiments.backtest.texts import comparison_table
+from riskroute.experiments.backtest.texts import LEGEND, comparison_table
 from riskroute.experiments.desk.config import DeskConfig
 from riskroute.experiments.desk.records import DeskCase
 from riskroute.experiments.desk.texts import routing_text, savings_table, states_table, surface_table
@@ -135,8 +135,4 @@ class DeskResult:
                 "",
             ]
             lines += [routing_text(case.routing_table).plain()]
-        legend = (
-            "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen "
-            "variance; estimated: shares beyond the recorded depth"
-        )
-        return "\n".join([*lines, "", legend, "", self.answer])
+        return "\n".join([*lines, "", *LEGEND, "", self.answer])
