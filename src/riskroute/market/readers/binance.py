@@ -171,8 +171,8 @@ class BinanceUpdates:
             raise DataError(f"{chain.lost}: updates are missing, and no snapshot follows that they go on from")
         if chain.last is None:
             raise DataError(
-                f'{self.source} must hold a snapshot ("lastUpdateId") that updates follow, was without; add that of the '
-                "exchange in a line of its own"
+                f'{self.source} must hold a snapshot ("lastUpdateId") that updates follow, was without; add that of '
+                "the exchange in a line of its own"
             )
         yield self._piece(check)
 
