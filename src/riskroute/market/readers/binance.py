@@ -21,7 +21,7 @@ import polars
 
 from riskroute.errors import DataError, one_line_error, shown
 from riskroute.market.readers.csv_stream import csv_lines
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import ImportOptions, NoBooksError
 from riskroute.market.readers.stamps import StampColumn
 from riskroute.market.readers.updates import UPDATE_SCHEMA, BookUpdates, UpdateCheck, update_arrays
 from riskroute.names import LONGEST_SYMBOL, is_name, name_rule
@@ -147,7 +147,7 @@ class BinanceUpdates:
         with closing(self._objects()) as objects:
             first = next((one for _, one in objects if "U" in one), None)
         if first is None:
-            raise DataError(
+            raise NoBooksError(
                 f'{path} must hold depth updates ("e": "depthUpdate"), was without any; trades and best prices make no '
                 "book"
             )
