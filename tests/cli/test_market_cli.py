@@ -56,6 +56,26 @@ def test_a_market_is_generated_and_imported(folder: Path) -> None:
     assert stems == {f"{venue}_QVEX_2019-03-27" for venue in ("XNAS", "XBOS", "XPSX")}
 
 
+def test_a_folder_is_imported_and_venues_are_renamed(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "files").mkdir()
+    rows = "".join(f"2019-03-27 10:00:0{k},{venue},9.99,5,10.01,5\n" for k in range(3) for venue in ("A", "B"))
+    (tmp_path / "files" / "books.csv").write_text(f"time,venue,bid,bid_size,ask,ask_size\n{rows}")
+    (tmp_path / "files" / "notes.txt").write_text("mine\n")
+    words = ["import", str(tmp_path / "files"), "--symbol", "ACME", "--out", str(tmp_path / "out")]
+    text = said(capsys, *words, "--venue", "A=XNAS", "--venue", "B=XBOS")
+    assert "XBOS_ACME_2019-03-27" in text
+    assert "XNAS_ACME_2019-03-27" in text
+    notes = tmp_path / "files" / "notes.txt"
+    assert f"left out: {notes} must have a column for ts_event, was mine" in text
+    assert "--venue OLD=NEW renames one of them" in refused(capsys, *words, "--venue", "XNAS")
+    for wrong in (["A=X", "Y"], ["X", "Y"], ["=X"], ["A="]):
+        options = [word for value in wrong for word in ("--venue", value)]
+        assert "--venue must be one NAME, or OLD=NEW for each venue to rename, was" in refused(capsys, *words, *options)
+    assert "--venue must rename each venue once" in refused(capsys, *words, "--venue", "A=X", "--venue", "A=Y")
+
+
 def test_inspect_shows_what_is_there(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "inspect", str(folder / "books"), "--json", str(tmp_path / "x.json"))
     assert "XPSX_QVEX_2019-03-27" in text

@@ -92,6 +92,54 @@ def test_recordings_tell_whether_they_are_of_us_equities(files: dict[str, Path],
     assert {one.us_equity for one in Store(tmp_path / "out").recordings()} == {expected}
 
 
+def test_a_folder_stands_for_its_files_of_market_data(files: dict[str, Path], tmp_path: Path) -> None:
+    """Others are named and left out; a file that is damaged is refused all the same."""
+    folder = tmp_path / "in"
+    files["lobster"].unlink()
+    for kind, text in zip(
+        ("message", "orderbook"), lobster_texts(random_messages(3, 30, kinds="AXDE"), 2), strict=True
+    ):
+        (folder / LOBSTER_NAME.format(kind, 2).replace("-27", "-28")).write_text(text)
+    (folder / "README.txt").write_text("What is in here.\n")
+    (folder / "licence.pdf").write_bytes(b"%PDF-1.7")
+    (folder / "20190327_acme_Trade_Tick.csv").write_text("1,2,3,N,1,0\n")
+    (folder / ".hidden").write_bytes(b"\0")
+    (folder / "deeper").mkdir()
+    left_out: list[str] = []
+    recordings = import_files(
+        [folder, files["itch"]],
+        tmp_path / "out",
+        ACME,
+        skipped=lambda path, why: left_out.append(f"{path.name}: {why}"),
+    )
+    assert {one.reader for one in recordings} == set(KINDS)
+    assert [one.split(":")[0] for one in left_out] == ["20190327_acme_Trade_Tick.csv", "README.txt", "licence.pdf"]
+    assert "was a file of trades" in left_out[0]
+    assert "must have a column for ts_event" in left_out[1]
+    assert "was a PDF document" in left_out[2]
+    check_recordings(tmp_path / "out")
+    (folder / "sample.zip").write_bytes(zipped({"books.csv": files["table"].read_bytes()})[:-40])
+    with pytest.raises(DataError, match=r"sample.zip must be a whole archive, was damaged or cut off: .*download"):
+        import_files([folder], tmp_path / "again", ACME)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "README.txt").write_text("Nothing.\n")
+    with pytest.raises(DataError, match="must hold files of market data, was without any"):
+        import_files([tmp_path / "none"], tmp_path / "again", ACME)
+
+
+def test_errors_of_a_recording_name_its_venue(tmp_path: Path) -> None:
+    columns = table_columns(MESSAGES, 1, ("XBOS",)) | {"bid_px_00": [200.0] * 40, "bid_sz_00": [1] * 40}
+    (tmp_path / "books.csv").write_text(csv_text(columns))
+    with pytest.raises(
+        DataError, match=r"books.csv \(XBOS ACME\) must have at most 1.0% snapshots with bid at or above"
+    ):
+        import_files([tmp_path / "books.csv"], tmp_path / "out", ACME)
+    columns["bid_px_00"][6] = 2e7
+    (tmp_path / "books.csv").write_text(csv_text(columns))
+    with pytest.raises(DataError, match=r"row 7 of books.csv, venue XBOS, must have prices of at most"):
+        import_files([tmp_path / "books.csv"], tmp_path / "out", ACME)
+
+
 def test_files_of_several_kinds_at_once(files: dict[str, Path], tmp_path: Path) -> None:
     recordings = import_files([files["itch"], files["ticks"], files["table"], files["itch"]], tmp_path / "out", ACME)
     assert {one.venue for one in recordings} == {"XNAS", "XNYS", "ARCX", "EDGX", "XBOS"}

@@ -53,7 +53,9 @@ def market_generate_command(
 def market_import_command(
     files: Annotated[
         list[Path],
-        typer.Argument(help="ITCH 5.0, LOBSTER, Databento, TAQ or WRDS quotes, ticks, book updates, or tables."),
+        typer.Argument(
+            help="Files or folders: ITCH 5.0, LOBSTER, Databento, TAQ or WRDS quotes, ticks, book updates, tables."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the recordings.")] = Path("out/books"),
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
@@ -65,7 +67,10 @@ def market_import_command(
         str | None, typer.Option(help="Times of the zone, FIRST-LAST; the whole file if left out.")
     ] = None,
     date: DateOption = None,
-    venue: Annotated[str | None, typer.Option(help="Name such as XNAS, if the file does not tell.")] = None,
+    venue: Annotated[
+        list[str] | None,
+        typer.Option(help="Name such as XNAS, or OLD=NEW for a file of several venues; repeat for more."),
+    ] = None,
     format: Annotated[
         str | None,
         typer.Option(help="itch, lobster, ticks, databento, taq, deltas or table; found out if left out."),
@@ -91,7 +96,8 @@ def market_import_command(
 ) -> None:
     """Import market data: every kind of file becomes the same table of book snapshots, with events where there are.
 
-    Venue, day and symbol are read off the file names where those tell them.
+    Venue, day and symbol are read off the file names where those tell them. Files of a folder that hold no books are
+    left out and named.
     Example:
 
     riskroute market import 12302019.NASDAQ_ITCH50.gz 20191230.BX_ITCH_50.gz --symbol AAPL --out out/books
@@ -115,12 +121,26 @@ def market_import_command(
             raise InputError(f"--column must be OURS=THEIRS, was {text!r}")
         names[ours] = theirs
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
-    options = ImportOptions(tuple(symbol or ()), depth, start, end, market_date(date), venue, names, unit, zone, lot)
+    with named_as_options():
+        name, renamed = _venue_names(venue or [])
+        options = ImportOptions(
+            tuple(symbol or ()), depth, start, end, market_date(date), name, names, unit, zone, lot, renamed
+        )
+    left_out: list[str] = []
     with named_as_options(), counting("books") as progress:
         recordings = import_files(
-            files, out, options, kind=format, max_unresolved=max_unresolved, max_crossed=max_crossed, progress=progress
+            files,
+            out,
+            options,
+            kind=format,
+            max_unresolved=max_unresolved,
+            max_crossed=max_crossed,
+            progress=progress,
+            skipped=lambda _, why: left_out.append(why),
         )
     _say_overview(recordings)
+    for why in left_out:
+        say(f"left out: {why}")
     say(f"wrote {len(recordings)} recordings to {out}")
 
 
@@ -223,6 +243,20 @@ def market_calibrate_command(
     say(repr(found))
     for path in _save(found, json, out):
         say(f"wrote {path}")
+
+
+def _venue_names(texts: list[str]) -> tuple[str | None, dict[str, str]]:
+    """The name of the only venue, and new names by old ones, of values of ``--venue``."""
+    from riskroute.errors import InputError
+
+    plain = [text for text in texts if "=" not in text]
+    pairs = [text.partition("=") for text in texts if "=" in text]
+    if len(plain) > 1 or (plain and pairs) or any(not (old and new) for old, _, new in pairs):
+        raise InputError(f"--venue must be one NAME, or OLD=NEW for each venue to rename, was {', '.join(texts)}")
+    names = {old: new for old, _, new in pairs}
+    if len(names) < len(pairs):
+        raise InputError(f"--venue must rename each venue once, was {', '.join(texts)}")
+    return (plain[0] if plain else None), names
 
 
 def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[Path]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+import polars
 
 from riskroute.errors import DataError, InputError
 from riskroute.market.clock import TRADING_ZONE
@@ -14,8 +16,8 @@ from riskroute.market.readers.databento import DatabentoReader, is_databento_hea
 from riskroute.market.readers.deltas import DeltaReader, is_deltas
 from riskroute.market.readers.itch import ItchReader
 from riskroute.market.readers.lobster import LobsterReader, is_lobster
-from riskroute.market.readers.reading import ImportOptions, Reader
-from riskroute.market.readers.sniffing import DBN, ITCH, PARQUET, TEXT, ZIP, content_of
+from riskroute.market.readers.reading import ImportOptions, NoBooksError, Reader, ReaderPart
+from riskroute.market.readers.sniffing import DAMAGED, DBN, ITCH, PARQUET, TEXT, ZIP, content_of
 from riskroute.market.readers.table import TableReader
 from riskroute.market.readers.taq import TaqReader, is_taq
 from riskroute.market.readers.ticks import TickReader, is_ticks
@@ -36,13 +38,16 @@ READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
 Progress = Callable[[str, int], None]
 """Called with the name of a file and the number of snapshots read so far."""
 
+Skipped = Callable[[Path, str], None]
+"""Called with a file that was left out, and why."""
+
 
 _ITCH_NAME = re.compile(r"_ITCH_?\d|\.itch|-v50", re.IGNORECASE)
 _TEXT_NAME = re.compile(r"\.csv|\.zip$", re.IGNORECASE)
 _EXPECTED = {
     "itch": "be a whole NASDAQ ITCH 5.0 file, raw or gzip",
     "table": "hold a Parquet table, as its name says",
-    "": "hold market data (ITCH 5.0, DBN, CSV or Parquet)",
+    "": "hold market data (ITCH 5.0, DBN, CSV, Parquet, or depth updates of Binance as JSON)",
 }
 
 
@@ -64,13 +69,14 @@ def detect_import_kind(path: Path) -> str:
     if is_deltas(path):
         return "deltas"
     if told or not (content.what in (ZIP, TEXT) or (content.odd and _TEXT_NAME.search(path.name))):
-        raise DataError(f"{path} must {_EXPECTED[told]}, was {content}")
+        error = DataError if told or content.what == DAMAGED else NoBooksError
+        raise error(f"{path} must {_EXPECTED[told]}, was {content}")
     return _kind_of_text(path)
 
 
 def _kind_of_text(path: Path) -> str:
     if not csv_members(path):
-        raise DataError(f"{path} must hold CSV files, was an archive without any")
+        raise NoBooksError(f"{path} must hold CSV files, was an archive without any")
     if is_lobster(path):
         return "lobster"
     if is_ticks(path):
@@ -89,11 +95,14 @@ def import_files(
     max_unresolved: float = 0.01,
     max_crossed: float = 0.01,
     progress: Progress | None = None,
+    skipped: Skipped | None = None,
 ) -> list[Recording]:
     """Read files into recordings in ``out``; nothing is left there if one of them cannot be used.
 
     Parameters
     ----------
+    paths : Sequence[Path]
+        Files, and folders of files; those of a folder that hold no books are left out.
     options : ImportOptions
         Symbols, levels, part of the day.
     kind : str, optional
@@ -104,6 +113,8 @@ def import_files(
         Share of snapshots with bid at or above ask, above which it is refused.
     progress : Progress, optional
         Told about what was read.
+    skipped : Skipped, optional
+        Told about the files of a folder that were left out.
     """
     limits = {
         "unresolved": real_number("max_unresolved", max_unresolved, minimum=0, maximum=1),
@@ -114,17 +125,21 @@ def import_files(
     files = [path_of("a file", path) for path in list_of("files", paths, object, "paths")]
     out = path_of("out", out)
     instance_of("options", options, ImportOptions, "an ImportOptions")
-    if progress is not None:
-        function_of("progress", progress)
+    for name, function in (("progress", progress), ("skipped", skipped)):
+        if function is not None:
+            function_of(name, function)
     if not files:
         raise InputError("no files given")
     writers: dict[tuple[str, str, str], RecordingWriter] = {}
+    venues: dict[str, None] = {}
     try:
-        for path in dict.fromkeys(files):
-            reader = READERS[kind or detect_import_kind(path)](path, options)
+        for reader in _readers(files, options, kind, skipped):
             _check_scales(reader, options)
-            mine = _read(reader, out, writers, progress)
+            mine = _read(reader, options, out, writers, venues, progress)
             _judge(reader, [writers[key].recording for key in mine], limits)
+        for old in options.venue_names:
+            if old not in venues:
+                raise InputError(f"venue to rename must be one of {', '.join(venues)}, was {old!r}")
         whole = [writer for writer in writers.values() if writer.recording.snapshots]
         for writer in whole:
             writer.finish()
@@ -136,6 +151,38 @@ def import_files(
     return [writer.recording for writer in whole]
 
 
+def _readers(
+    paths: Sequence[Path], options: ImportOptions, kind: str | None, skipped: Skipped | None
+) -> Iterator[Reader]:
+    """Readers of files and of those in folders; both files of LOBSTER have one."""
+    in_folders = {file for path in paths if path.is_dir() for file in _files_in(path)}
+    files = [file for path in paths for file in (_files_in(path) if path.is_dir() else [path])]
+    read: set[Path] = set()
+    count = 0
+    for path in dict.fromkeys(files):
+        if path in read:
+            continue
+        try:
+            found = kind or detect_import_kind(path)
+            reader = LobsterReader(path, options, files) if found == "lobster" else READERS[found](path, options)
+        except NoBooksError as error:
+            if path not in in_folders:
+                raise
+            if skipped is not None:
+                skipped(path, str(error))
+            continue
+        read |= reader.files if isinstance(reader, LobsterReader) else {path}
+        count += 1
+        yield reader
+    if not count:
+        folders = ", ".join(str(path) for path in paths)
+        raise DataError(f"{folders} must hold files of market data, was without any")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+
+
 def _check_scales(reader: Reader, options: ImportOptions) -> None:
     """Refuse a unit or a zone for files whose sizes are whole shares and whose days are New York's."""
     for name, whose in (("unit", "sizes are whole shares"), ("zone", f"days are those of {TRADING_ZONE}")):
@@ -144,38 +191,87 @@ def _check_scales(reader: Reader, options: ImportOptions) -> None:
             raise InputError(f"{name} must be left out for {reader.source.name}, whose {whose}, was {value!r}")
 
 
+class _VenueNames:
+    """Names for the venues that a file tells: those asked for.
+
+    ``venue`` of the options chooses the venue of that name, or renames the only one of the file. Which of the two shows
+    while the file is read: its first venue has the new name until the venue of that name appears.
+    """
+
+    def __init__(self, source: Path, options: ImportOptions) -> None:
+        self.source, self.options = source, options
+        self.told: dict[str, None] = {}
+
+    def new(self, told: str) -> str | None:
+        """Return the new name of a venue, None if it is not wanted."""
+        self.told[told] = None
+        wanted = self.options.venue
+        if wanted is None:
+            return self.options.venue_names.get(told, told)
+        return wanted if told == (wanted if wanted in self.told else next(iter(self.told))) else None
+
+    def check(self) -> None:
+        """Refuse a new name for several venues."""
+        wanted = self.options.venue
+        if wanted is not None and wanted not in self.told and len(self.told) > 1:
+            raise InputError(
+                f"venue must be one of {', '.join(self.told)}, which {self.source.name} holds, was {wanted!r}; "
+                f"venue = OLD=NEW renames one of them"
+            )
+
+
 def _read(
-    reader: Reader, out: Path, writers: dict[tuple[str, str, str], RecordingWriter], progress: Progress | None
+    reader: Reader,
+    options: ImportOptions,
+    out: Path,
+    writers: dict[tuple[str, str, str], RecordingWriter],
+    venues: dict[str, None],
+    progress: Progress | None,
 ) -> set[tuple[str, str, str]]:
-    mine: set[tuple[str, str, str]] = set()
+    mine: dict[tuple[str, str, str], str] = {}  # keys of writers, and the venues that the file tells
+    names = _VenueNames(reader.source, options)
     count = 0
     for part in reader.parts():
-        key = (part.venue, part.symbol, str(reader.date))
-        if key not in mine:
+        venue = names.new(part.venue)
+        if venue is None:
+            continue
+        key = (venue, part.symbol, str(reader.date))
+        if part.venue == options.venue:
+            for other in [other for other, told in mine.items() if told != part.venue]:
+                writers.pop(other).discard()
+                del mine[other]
+        if mine.get(key) != part.venue:
             if key in writers:
                 twice = writers[key].recording
                 raise InputError(f"files must be of different venues, symbols or days, was {twice.stem} twice")
-            mine.add(key)
+            mine[key] = part.venue
             check_recorded_day(reader.date, reader.source)
             source = str(reader.source.name)
             kept = {name: getattr(reader, name) for name in ("unit", "zone", "us_equity") if hasattr(reader, name)}
             writers[key] = RecordingWriter(
-                out, Recording(part.venue, part.symbol, reader.date, reader.depth, source, reader.name, **kept)
+                out, Recording(venue, part.symbol, reader.date, reader.depth, source, reader.name, **kept)
             )
-        writer = writers[key]
-        writer.add_snapshots(part.snapshots)
-        if part.events is not None:
-            writer.add_events(part.events)
-        writer.recording.references += part.references
-        writer.recording.unresolved += part.unresolved
-        writer.recording.deeper += part.deeper
-        writer.recording.gaps += part.gaps
-        for what, some in part.notes.items():
-            writer.recording.notes[what] = writer.recording.notes.get(what, 0) + some
+        _write(writers[key], part)
         count += part.snapshots.height
         if progress is not None:
             progress(reader.source.name, count)
-    return mine
+    names.check()
+    venues.update(names.told)
+    return set(mine)
+
+
+def _write(writer: RecordingWriter, part: ReaderPart) -> None:
+    one = writer.recording
+    for frame, add in ((part.snapshots, writer.add_snapshots), (part.events, writer.add_events)):
+        if frame is not None:
+            renamed = part.venue != one.venue and "venue" in frame.columns
+            add(frame.with_columns(polars.lit(one.venue).alias("venue")) if renamed else frame)
+    one.references += part.references
+    one.unresolved += part.unresolved
+    one.deeper += part.deeper
+    one.gaps += part.gaps
+    for what, some in part.notes.items():
+        one.notes[what] = one.notes.get(what, 0) + some
 
 
 def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, float]) -> None:
@@ -199,7 +295,7 @@ def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, fl
             if share > limits[name]:
                 higher = f"max_{name} = {_above(share)}"
                 raise DataError(
-                    f"{reader.source} ({one.symbol}) must have at most {limits[name]:.1%} {what}, "
+                    f"{reader.source} ({one.venue} {one.symbol}) must have at most {limits[name]:.1%} {what}, "
                     f"was {share:.1%} ({some:,} of {of:,}); {higher} goes on all the same"
                 )
         _judge_stretch(reader, one, limits["crossed"])
@@ -210,8 +306,9 @@ def _judge_stretch(reader: Reader, one: Recording, limit: float) -> None:
     longest, share = one.notes.get("longest_crossed", 0.0), one.notes.get("crossed_time_share", 0.0)
     if longest > CROSSED_TOO_LONG and share > limit:
         raise DataError(
-            f"{reader.source} ({one.symbol}) must have bid at or above ask for at most {limit:.1%} of the time, was "
-            f"{share:.1%}, and {longest:,.0f} s at longest; max_crossed = {_above(share)} goes on all the same"
+            f"{reader.source} ({one.venue} {one.symbol}) must have bid at or above ask for at most {limit:.1%} of the "
+            f"time, was {share:.1%}, and {longest:,.0f} s at longest; "
+            f"max_crossed = {_above(share)} goes on all the same"
         )
 
 

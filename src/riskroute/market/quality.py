@@ -50,14 +50,16 @@ def check_recorded_day(day: dt.date, source: object) -> None:
 
 
 def check_prices(frame: polars.DataFrame, source: object) -> None:
-    """Refuse prices above `LARGEST_PRICE`, by column, value and time."""
+    """Refuse prices above `LARGEST_PRICE`, by row, venue, column, value and time."""
     names = [name for name in frame.columns if name == "price" or "_px_" in name]
     for name, largest in frame.select(polars.col(names).max()).row(0, named=True).items() if names else ():
         if largest is not None and largest > LARGEST_PRICE:
-            time = frame.filter(polars.col(name) > LARGEST_PRICE)["ts_event"][0]
+            number, venue, time = (
+                frame.filter(polars.col(name) > LARGEST_PRICE).select("sequence", "venue", "ts_event").row(0)
+            )
             raise DataError(
-                f"{source} must have prices of at most {LARGEST_PRICE:,.0f} dollars, was {largest:,.2f} in {name} at "
-                f"{time:%H:%M:%S} UTC: are its prices in another unit?"
+                f"row {number:,} of {source}, venue {venue}, must have prices of at most {LARGEST_PRICE:,.0f} dollars, "
+                f"was {largest:,.2f} in {name} at {time:%H:%M:%S} UTC: are its prices in another unit?"
             )
 
 

@@ -25,7 +25,24 @@ from riskroute.market.importing import import_files
 @pytest.mark.parametrize("schema", ["trades", "tbbo", "ohlcv-1s", "definition", "cmbp-1", "cbbo-1s", "status"])
 def test_other_schemas_are_refused(tmp_path: Path, schema: str) -> None:
     said = refusal(tmp_path, metadata(schema) + bytes(80))
-    assert f"must be of schema mbo, mbp-1, mbp-10, bbo-1s, bbo-1m, was {schema}" in said
+    assert f"must be of schema mbo, mbp-1, mbp-10, bbo-1s, bbo-1m, was {schema}, which holds" in said
+    assert said.endswith("; download mbp-1, mbp-10 or mbo instead")
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ("ts_event,rtype,publisher_id,instrument_id,open,high,low,close,volume\n1,33,2,42,1,2,1,2,9\n", "ohlcv-1m"),
+        (
+            "ts_recv,ts_event,rtype,publisher_id,instrument_id,raw_symbol,security_update_action\n1,1,19,2,42,ACME,A\n",
+            "definition",
+        ),
+        ("ts_recv,ts_event,rtype,publisher_id,instrument_id,action,side,price,size\n1,1,0,2,42,T,A,9.5,3\n", "trades"),
+    ],
+)
+def test_csv_files_of_other_schemas_are_refused(tmp_path: Path, text: str, schema: str) -> None:
+    said = refusal(tmp_path, text.encode(), name="x.csv")
+    assert f"was {schema}, which holds no books; download mbp-1, mbp-10 or mbo instead" in said
 
 
 def test_a_live_recording_of_one_schema_is_read_and_others_are_refused(tmp_path: Path) -> None:

@@ -228,6 +228,14 @@ def test_a_publisher_that_is_no_venue_needs_a_name(tmp_path: Path, publisher: in
     assert f"must have the publisher_id of a venue of US equities, was {publisher}" in said
     assert ("gathers" in said) == (publisher in GATHERED)
     assert imported(written(tmp_path, content), ImportOptions(venue="XOFF"))[0].venue == "XOFF"
+    named = ImportOptions(venue_names={str(publisher): "XOFF"})
+    assert imported(written(tmp_path, content, "other.dbn"), named)[0].venue == "XOFF"
+
+
+def test_the_only_venue_may_have_another_name(tmp_path: Path) -> None:
+    one, store = imported(written(tmp_path, mbo_file(random_orders(3))), ImportOptions(venue="XOFF"))
+    assert one.venue == "XOFF"
+    assert {*store.snapshots(one)["venue"], *store.events(one)["venue"]} == {"XOFF"}
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def test_what_is_not_itch_is_refused(tmp_path: Path, content: bytes) -> None:
 
 def test_a_directory_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "20190327.itch").mkdir()
-    assert "file must be there" in refusal(tmp_path / "20190327.itch")
+    assert "must hold files of market data, was without any" in refusal(tmp_path / "20190327.itch")
     assert "file must be there" in refusal(tmp_path / "20190328.itch")
     with pytest.raises(DataError, match="must be a file that can be read"):
         list(ItchReader(tmp_path / "20190327.itch", ACME).parts())

@@ -81,6 +81,18 @@ def test_either_file_or_an_archive_of_both_gives_the_same(tmp_path: Path) -> Non
         assert again.events(other).equals(store.events(one))
 
 
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_both_files_may_be_given_in_any_order(tmp_path: Path, apart: bool, reverse: bool) -> None:
+    """Beside each other or in two folders."""
+    paths = list(pair(tmp_path, *lobster_texts(MESSAGES, 3)))
+    if apart:
+        (tmp_path / "other").mkdir()
+        paths[1] = paths[1].rename(tmp_path / "other" / paths[1].name)
+    (one,) = import_files(paths[::-1] if reverse else paths, tmp_path / "out", ImportOptions())
+    assert (one.stem, one.snapshots, one.events) == ("XNAS_ACME_2019-03-27", 40, 40)
+
+
 def test_many_small_blocks_make_the_same_tables_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of both files end at different rows, so pieces are cut to fit."""
     messages = random_messages(9, 300, kinds="AXDE", step=10**6)
@@ -152,7 +164,7 @@ def test_a_missing_partner_is_named(tmp_path: Path, missing: str) -> None:
     gone = paths.pop(missing)
     gone.unlink()
     (there,) = paths.values()
-    assert f"must have a {missing} file with it; {gone.name} is not there" in refusal(there)
+    assert f"must have a {missing} file with it; {gone.name} is neither beside it nor given" in refusal(there)
     gone.write_bytes(zipped({"readme.txt": b""}))
     assert f"must have a {missing} file with it" in refusal(there)
     archive = tmp_path / "one.zip"

@@ -137,7 +137,11 @@ def test_what_is_read_is_found_under_any_name(tmp_path: Path) -> None:
         ("a.parquet", csv_text(BOOKS).encode(), "must hold a Parquet table, as its name says, was text"),
         ("a.parquet", itch_bytes(MESSAGES), "must hold a Parquet table, as its name says, was ITCH"),
         ("a.parquet", b"", "must hold a Parquet table, as its name says, was empty"),
-        ("data.bin", b"", "must hold market data (ITCH 5.0, DBN, CSV or Parquet), was empty"),
+        (
+            "data.bin",
+            b"",
+            "must hold market data (ITCH 5.0, DBN, CSV, Parquet, or depth updates of Binance as JSON), was empty",
+        ),
         ("data.zip", zipped({"readme.txt": b"nothing"}), "must hold CSV files, was an archive without any"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from market_files import (
     zipped,
 )
 from refused_imports import refusal
+from riskroute.errors import InputError
 from riskroute.market.importing import import_files
 from riskroute.market.readers import csv_stream
 from riskroute.market.readers import table as table_reader
@@ -228,9 +230,42 @@ def test_wanted_symbols_and_venue_of_a_table(tmp_path: Path, write: Writer) -> N
     path = write(tmp_path, columns)
     said = refusal(path, ImportOptions(("ACME", "ZETTA")))
     assert said == f"symbol must be one of the 2 in {path.name}, nearest are ZETA, was 'ZETTA'"
-    assert "must hold books in the wanted part of the day" in refusal(path, ImportOptions(venue="XPSX"))
+    assert f"venue must be one of XNAS, XBOS, which {path.name} holds" in refusal(path, ImportOptions(venue="XPSX"))
     found = imported(path, ImportOptions(("zeta",), venue="XBOS"))
     assert [one.stem for one, _ in found] == ["XBOS_ZETA_2019-03-27"]
+
+
+@both
+@pytest.mark.parametrize("rows", [3, 1000])
+def test_a_venue_is_renamed(tmp_path: Path, write: Writer, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only one of a file by its new name, others by old and new; a name that is there chooses that venue."""
+    monkeypatch.setattr(table_reader, "_ROWS", rows)
+    path = write(tmp_path, table_columns(MESSAGES, 1))
+    ((one, table),) = imported(path, ImportOptions(venue="NYSE-test"))
+    assert (one.venue, table["venue"].unique().to_list(), one.snapshots) == ("NYSE-test", ["NYSE-test"], 40)
+    columns = table_columns(MESSAGES, 1, ("XNAS", "Boston!", "XPSX"))
+    columns["venue"] = ["XNAS"] * 5 + columns["venue"][5:]
+    path = write(tmp_path, columns)
+    places = {"XNAS": "XPSX", "XPSX": "XNAS", "Boston!": "XBOS"}
+    found = {one.venue: table["sequence"].to_list() for one, table in imported(path, ImportOptions(venue_names=places))}
+    for old, new in places.items():
+        assert found[new] == [k for k, name in enumerate(columns["venue"], 1) if name == old]
+    shutil.rmtree(tmp_path / "out")
+    columns["venue"] = [name.replace("Boston!", "XBOS") for name in columns["venue"]]
+    ((one, table),) = imported(write(tmp_path, columns), ImportOptions(venue="XPSX"))
+    assert table["sequence"].to_list() == found["XNAS"]
+    assert "was XPSX_ACME_2019-03-27 twice" in refusal(path, ImportOptions(venue_names={"XNAS": "XPSX"}))
+    said = refusal(write(tmp_path, columns), ImportOptions(venue_names={"NYSE": "XNYS"}))
+    assert said == "venue to rename must be one of XNAS, XPSX, XBOS, was 'NYSE'"
+
+
+def test_new_names_of_venues_are_names_and_different() -> None:
+    with pytest.raises(InputError, match="venue_names must be different"):
+        ImportOptions(venue_names={"A": "XNAS", "B": "XNAS"})
+    with pytest.raises(InputError, match="venue must be left out where venue_names are given"):
+        ImportOptions(venue="XNAS", venue_names={"A": "XBOS"})
+    with pytest.raises(InputError, match="venue must be a name"):
+        ImportOptions(venue_names={"A": "<b>"})
 
 
 @both

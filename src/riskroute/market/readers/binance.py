@@ -21,7 +21,7 @@ import polars
 
 from riskroute.errors import DataError, one_line_error, shown
 from riskroute.market.readers.csv_stream import csv_lines
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import ImportOptions, NoBooksError
 from riskroute.market.readers.stamps import StampColumn
 from riskroute.market.readers.updates import UPDATE_SCHEMA, BookUpdates, UpdateCheck, update_arrays
 from riskroute.names import LONGEST_SYMBOL, is_name, name_rule
@@ -147,7 +147,7 @@ class BinanceUpdates:
         with closing(self._objects()) as objects:
             first = next((one for _, one in objects if "U" in one), None)
         if first is None:
-            raise DataError(
+            raise NoBooksError(
                 f'{path} must hold depth updates ("e": "depthUpdate"), was without any; trades and best prices make no '
                 "book"
             )
@@ -171,8 +171,8 @@ class BinanceUpdates:
             raise DataError(f"{chain.lost}: updates are missing, and no snapshot follows that they go on from")
         if chain.last is None:
             raise DataError(
-                f'{self.source} must hold a snapshot ("lastUpdateId") that updates follow, was without; add that of the '
-                "exchange in a line of its own"
+                f'{self.source} must hold a snapshot ("lastUpdateId") that updates follow, was without; add that of '
+                "the exchange in a line of its own"
             )
         yield self._piece(check)
 

@@ -27,7 +27,7 @@ LONGEST_LINE = 1 << 24
 def csv_members(path: Path) -> list[str]:
     """Names of the CSV files that a path stands for: those of an archive, or its own."""
     with csv_reading(path):
-        if zipfile.is_zipfile(path):
+        if _is_zip(path):
             with zipfile.ZipFile(path) as archive:
                 return [name for name in archive.namelist() if name.lower().endswith(".csv")]
         with path.open("rb"):
@@ -93,7 +93,7 @@ def csv_lines(path: Path) -> Iterator[str]:
     """Lines of a text file: plain, gzip, or the only one inside a zip archive that is CSV or JSON."""
     member = path.name
     with csv_reading(path):
-        if zipfile.is_zipfile(path):
+        if _is_zip(path):
             with zipfile.ZipFile(path) as archive:
                 names = [name for name in archive.namelist() if re.search(r"\.(csv|jsonl?|ndjson)$", name.lower())]
             if len(names) != 1:
@@ -150,10 +150,20 @@ def csv_frame(batch: Any) -> polars.DataFrame:
     return frame if isinstance(frame, polars.DataFrame) else polars.DataFrame(frame)
 
 
+def _is_zip(path: Path) -> bool:
+    """Whether a file is a zip archive; refuses one that is cut off, as the list of what it holds is at its end."""
+    if zipfile.is_zipfile(path):
+        return True
+    with path.open("rb") as file:
+        if file.read(4) == b"PK\x03\x04":
+            raise zipfile.BadZipFile("a zip archive without the list at its end; download or copy it again")
+    return False
+
+
 @contextmanager
 def _opened(path: Path, member: str) -> Iterator[Any]:
     with ExitStack() as stack:
-        if zipfile.is_zipfile(path):
+        if _is_zip(path):
             archive = stack.enter_context(zipfile.ZipFile(path))
             yield stack.enter_context(archive.open(member))
         else:

@@ -97,10 +97,9 @@ class DatabentoReader:
                 named = named.filter(polars.col("symbol").is_in(self.options.symbols))
             for (publisher, symbol), mine in named.group_by(["publisher_id", "symbol"], maintain_order=True):
                 venue = self._venue(int(str(publisher)), mine)
-                if self.options.venue in (None, venue):
-                    part = self._part(venue, str(symbol), self._feed(int(str(publisher)), str(symbol)), mine)
-                    given |= part.snapshots.height > 0
-                    yield part
+                part = self._part(venue, str(symbol), self._feed(int(str(publisher)), str(symbol)), mine)
+                given |= part.snapshots.height > 0
+                yield part
         for (publisher, symbol), feed in self._feeds.items():
             if feed.held:
                 yield self._part(self._venue(publisher), symbol, feed, feed.held.pop(), over=True)
@@ -123,7 +122,8 @@ class DatabentoReader:
         return self._feeds[key]
 
     def _venue(self, publisher: int, records: polars.DataFrame | None = None) -> str:
-        found = PUBLISHERS.get(publisher, self.options.venue)
+        named = str(publisher) if str(publisher) in self.options.venue_names else self.options.venue
+        found = PUBLISHERS.get(publisher, named)
         if found is None:
             gathered = ", which gathers the best prices of several venues" if publisher in GATHERED else ""
             where = f"record {records['record'][0]:,} of {self.source}" if records is not None else str(self.source)

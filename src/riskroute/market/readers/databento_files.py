@@ -31,6 +31,7 @@ from riskroute.market.readers.databento_layout import (
     record_layout,
 )
 from riskroute.market.readers.packed import read_fully, unpacked
+from riskroute.market.readers.reading import NoBooksError
 
 _LONGEST_HEAD = 1 << 28
 _DAY = 86_400 * 10**9
@@ -68,8 +69,13 @@ def known_schema(schema: str, path: Path) -> str:
     """The schema, if its records tell the books of single venues."""
     if schema in SCHEMAS:
         return schema
-    hint = "; best prices of all venues are not the book of one" if schema.startswith(("cmbp", "cbbo", "tcbbo")) else ""
-    raise DataError(f"{path} must be of schema {', '.join(SCHEMAS)}, was {schema}{hint}")
+    why = "holds no books"
+    if schema.startswith(("cmbp", "cbbo", "tcbbo")):
+        why = "holds the best prices of all venues, which are not the book of one"
+    raise NoBooksError(
+        f"{path} must be of schema {', '.join(SCHEMAS)}, was {schema}, which {why}; download mbp-1, mbp-10 or mbo "
+        "instead"
+    )
 
 
 def open_databento(path: Path) -> DatabentoFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,15 @@ def is_lobster(path: Path) -> bool:
 class LobsterReader:
     """The book after every message, and the messages as events.
 
-    The message file is limited to the levels of the book, so orders may appear that were never added.
+    The message file is limited to the levels of the book, so orders may appear that were never added. The other file of
+    the two is the one beside it, or the one of its name among those ``given``.
     """
 
     name = "lobster"
 
-    def __init__(self, path: Path, options: ImportOptions) -> None:
+    def __init__(self, path: Path, options: ImportOptions, given: Sequence[Path] = ()) -> None:
         self.source, self.options = path, options
-        self._places = _pair(path)
+        self._places = _pair(path, given)
         found = self._name()
         self.levels = int(found["depth"])
         self.depth = options.kept(self.levels)
@@ -66,6 +67,11 @@ class LobsterReader:
         self.symbol = found["symbol"].upper()
         for symbol in options.symbols:
             one_of("symbol", symbol, (self.symbol,))
+
+    @property
+    def files(self) -> set[Path]:
+        """The files that are read."""
+        return {path for path, _ in self._places.values()}
 
     def _name(self) -> re.Match[str]:
         """What the names of both files tell; refuses names of two symbols, days or numbers of levels."""
@@ -169,8 +175,8 @@ class _PairCheck:
             )
 
 
-def _pair(path: Path) -> dict[str, tuple[Path, str]]:
-    """Where the two files are: in the same archive, or beside each other."""
+def _pair(path: Path, given: Sequence[Path]) -> dict[str, tuple[Path, str]]:
+    """Where the two files are: in the same archive, beside each other, or among those given."""
     members = csv_members(path)
     places: dict[str, tuple[Path, str]] = {}
     for kind in ("message", "orderbook"):
@@ -181,10 +187,11 @@ def _pair(path: Path) -> dict[str, tuple[Path, str]]:
             places[kind] = (path, inside[0])
             continue
         other = {"message": "orderbook", "orderbook": "message"}[kind]
-        partner = path.with_name(path.name.replace(other, kind))
-        found = csv_members(partner) if partner != path and partner.is_file() else []
+        name = path.name.replace(other, kind)
+        there = [one for one in (path.with_name(name), *given) if one.name == name != path.name and one.is_file()]
+        partner, found = (there[0], csv_members(there[0])) if there else (path, [])
         if not found:
-            raise DataError(f"{path} must have a {kind} file with it; {partner.name} is not there")
+            raise DataError(f"{path} must have a {kind} file with it; {name} is neither beside it nor given")
         places[kind] = (partner, found[0])
     return places
 

@@ -44,9 +44,13 @@ class ImportOptions:
         Levels per side to keep; all of the source if None.
     start, end : dt.time, optional
         Times of the first snapshot and of the end, of New York or of ``zone``; all if None.
-    date, venue
-        If the file does not tell, or to overrule it. ``venue`` is a name, that of a stock exchange by custom its market
-        identifier code such as XNAS.
+    date : dt.date, optional
+        If the file does not tell, or to overrule it.
+    venue : str, optional
+        If the file does not tell, or to overrule it: a name, that of a stock exchange by custom its market identifier
+        code such as XNAS. Of a file that tells several, it chooses the one of that name.
+    venue_names : dict[str, str]
+        For files that tell their venues: new names by theirs. Venues that are not among them keep their name.
     columns : dict[str, str]
         For tables with names of their own: ours to theirs, for example ``{"bid_px_00": "BestBid"}`` or, for all levels,
         ``{"bid_px_{}": "bids[{}].price"}``.
@@ -68,6 +72,7 @@ class ImportOptions:
     unit: float | None = None
     zone: str | None = None
     lot: int | None = None
+    venue_names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.depth is not None:
@@ -81,6 +86,7 @@ class ImportOptions:
         object.__setattr__(self, "symbols", tuple(dict.fromkeys(names)))
         if self.venue is not None:
             as_name("venue", self.venue, longest=LONGEST_VENUE)
+        self._check_venue_names()
         if self.zone is not None:
             clock_zone("zone", self.zone)
         if self.unit is not None:
@@ -97,6 +103,16 @@ class ImportOptions:
         if self.date is not None and day_of("date", self.date).year not in YEARS:
             raise InputError(f"date must be between {YEARS[0]} and {YEARS[-1]}, was {self.date}")
 
+    def _check_venue_names(self) -> None:
+        names = instance_of("venue_names", self.venue_names, dict, "a dictionary of venues of the file to new names")
+        for old, new in names.items():
+            instance_of("a venue of the file", old, str, "a name")
+            as_name("venue", new, longest=LONGEST_VENUE)
+        if len({*names.values()}) < len(names):
+            raise InputError(f"venue_names must be different, was {', '.join(names.values())}")
+        if names and self.venue is not None:
+            raise InputError(f"venue must be left out where venue_names are given, was {self.venue!r}")
+
     def kept(self, levels: int) -> int:
         """Levels per side to keep of a source that has ``levels``."""
         return min(self.depth or MOST_LEVELS, levels, MOST_LEVELS)
@@ -111,9 +127,15 @@ class ImportOptions:
         return frame
 
 
+class NoBooksError(DataError):
+    """Raised for a file that is whole and holds no books: no market data at all, or trades and the like."""
+
+
 @dataclass
 class ReaderPart:
     """A piece of a recording, in the order of time: snapshots, events if the source has them, and what was counted.
+
+    ``venue`` is the name that the file tells, or the one asked for where it tells none.
 
     ``references`` counts messages that refer to an order, ``unresolved`` those whose order is not in the file, and
     ``deeper`` snapshots that had more levels than were kept, ``gaps`` periods without the updates that make a book.

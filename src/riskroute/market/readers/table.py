@@ -12,10 +12,11 @@ from riskroute.errors import DataError, InputError, one_line_error
 from riskroute.extras import require_extra
 from riskroute.market.clock import TRADING_ZONE, clock_date, clock_day, clock_limits
 from riskroute.market.readers.columns import is_tardis_table, table_columns
-from riskroute.market.readers.csv_stream import csv_frame, csv_frames, csv_members, csv_reading
+from riskroute.market.readers.csv_stream import csv_frame, csv_frames, csv_header, csv_members, csv_reading
 from riskroute.market.readers.itch import one_of_many_itch_files
 from riskroute.market.readers.reading import (
     ImportOptions,
+    NoBooksError,
     ReaderPart,
     half_levels,
     reader_snapshots,
@@ -36,19 +37,19 @@ class TableReader:
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options = path, options
         self._names: dict[str, str] = {}
+        self._check_header()
         with closing(self._frames()) as frames:
             first = next(frames, None)
         if first is None or not first.height:
             raise DataError(f"{path} must hold a header and at least one row, was empty")
+        self._check_times(first.columns)
         self._names = table_columns(first.columns, options.columns)
-        if "ts_event" not in self._names:
-            raise DataError(f"{path} must have a column for ts_event, was {', '.join(first.columns)}")
         known = [name for name in self._names if name.startswith("bid_px_")]
         whole = (depth for depth in range(len(known), -1, -1) if set(schema_level_columns(depth)) <= set(self._names))
         self.levels = next(whole)
         if not self.levels:
             missing = [name for name in schema_level_columns(1) if name not in self._names]
-            raise DataError(
+            raise NoBooksError(
                 f"{path} must have columns for {', '.join(missing)} (other names: columns = {{'bid_px_00': NAME}}), "
                 f"was {', '.join(first.columns)}"
             )
@@ -63,6 +64,18 @@ class TableReader:
         if day is None:
             raise InputError(f"date must be given where the file does not tell it, was None for {path.name!r}")
         self.date = day
+
+    def _check_header(self) -> None:
+        """Refuse text that is no table, before it is read as one."""
+        if self.source.suffix.lower() != ".parquet" and len(csv_members(self.source)) == 1:
+            self._check_times(csv_header(self.source))
+
+    def _check_times(self, columns: list[str]) -> None:
+        told = [theirs.partition("{}")[0] for theirs in self.options.columns.values()]
+        if "ts_event" in self.options.columns and any(name.startswith(tuple(told)) for name in columns):
+            return  # what of it is wrong, if anything, is said of that column
+        if "ts_event" not in table_columns(columns, {}):
+            raise NoBooksError(f"{self.source} must have a column for ts_event, was {', '.join(columns)[:200]}")
 
     def parts(self) -> Iterator[ReaderPart]:
         """A part per venue, symbol and piece of the file."""
@@ -124,8 +137,6 @@ class TableReader:
                 table = table.with_columns(polars.lit(value).alias(name))
             table = table.with_columns(polars.col(name).cast(polars.String).str.strip_chars())
         table = table.with_columns(polars.col("symbol").str.to_uppercase())
-        if self.options.venue is not None:
-            table = table.filter(polars.col("venue") == self.options.venue)
         return table
 
     def _named(self, table: polars.DataFrame) -> polars.DataFrame:
@@ -134,7 +145,8 @@ class TableReader:
             table = table.filter(polars.col("symbol").is_in(self.options.symbols).fill_null(True))
         for name, longest in (("venue", LONGEST_VENUE), ("symbol", LONGEST_SYMBOL)):
             for value in table[name].unique(maintain_order=True):
-                if not is_name(value, longest=longest):
+                renamed = name == "venue" and value in self.options.venue_names
+                if not renamed and not is_name(value, longest=longest):
                     row = table.filter(polars.col(name).eq_missing(value))["sequence"][0]
                     expected = f"as {name} {name_rule(longest)}"
                     hint = "; symbols that are not asked for may be anything" if name == "symbol" and value else ""

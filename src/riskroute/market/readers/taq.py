@@ -24,6 +24,7 @@ from riskroute.market.readers.itch import one_of_many_itch_files
 from riskroute.market.readers.reading import (
     MOST_SYMBOLS,
     ImportOptions,
+    NoBooksError,
     ReaderPart,
     reader_snapshots,
     reader_stamped,
@@ -94,7 +95,9 @@ class TaqReader:
         known = {_plain(name): name for name in self._header}
         missing = [name for name in _NEEDED[self._mark] if name not in known]
         if missing:
-            raise DataError(f"{path} must hold quotes with columns {', '.join(missing)}, was {', '.join(self._header)}")
+            raise NoBooksError(
+                f"{path} must hold quotes with columns {', '.join(missing)}, was {', '.join(self._header)}"
+            )
         ours = _OURS[self._mark]
         self._names = {known[name]: ours.get(name, name) for name in known if name in ours or name in _CELLS}
         self._best_only = bool({"best_bid_price", "best_bid"} & set(known))
@@ -183,8 +186,7 @@ class TaqReader:
             polars.col("letter").replace_strict(TAPE_VENUES, return_dtype=polars.String).alias("mic")
         )
         for (venue, symbol), rows in table.group_by(["mic", "symbol"], maintain_order=True):
-            if self.options.venue in (None, venue):
-                yield self._part(str(venue), str(symbol), rows)
+            yield self._part(str(venue), str(symbol), rows)
 
     def _of_day(self, table: polars.DataFrame) -> polars.DataFrame:
         """Rows of the day; another day in the file needs one to be named."""
@@ -259,7 +261,7 @@ class TaqReader:
         """What is known when the file has been read: whether it was whole, and what was left out of it."""
         notes = {name: n for name, n in self._left_out.items() if n}
         if not self._latest:
-            raise DataError(f"{self.source} must hold quotes of {self.date} of an exchange asked for, was without any")
+            raise DataError(f"{self.source} must hold quotes of {self.date}, was without any")
         if self._sizes >= ENOUGH and self._hundreds == self._sizes and self._lot > 1:
             raise DataError(
                 f"{self.source} must have sizes in lots of {self._lot} shares, was multiples of 100 throughout; "

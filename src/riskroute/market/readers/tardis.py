@@ -103,20 +103,23 @@ class TardisUpdates:
         )
 
     def _wanted(self, table: polars.DataFrame) -> polars.DataFrame:
-        """Rows of the venue and the symbols that are asked for; refuses those that do not name them."""
+        """Rows of the symbols that are asked for; refuses those that do not name their venue and symbol."""
         self.names |= dict.fromkeys(table["symbol"].drop_nulls().unique(maintain_order=True))
-        if self.options.venue is not None:
-            table = table.filter(polars.col("venue") == self.options.venue)
         if self.options.symbols:
             table = table.filter(polars.col("symbol").is_in(self.options.symbols).fill_null(True))
         for name, theirs, longest in (("venue", "exchange", LONGEST_VENUE), ("symbol", "symbol", LONGEST_SYMBOL)):
-            odd = [value for value in table[name].unique(maintain_order=True) if not is_name(value, longest=longest)]
+            odd = [
+                value for value in table[name].unique(maintain_order=True) if not self._is_named(name, value, longest)
+            ]
             for value in odd:
                 self._refuse(
                     table.filter(polars.col(name).eq_missing(value)), name, f"as {theirs} {name_rule(longest)}"
                 )
         self._refuse(table.filter(polars.col("snapshot").is_null()), "is_snapshot", "true or false as is_snapshot")
         return table
+
+    def _is_named(self, name: str, value: str, longest: int) -> bool:
+        return is_name(value, longest=longest) or (name == "venue" and value in self.options.venue_names)
 
     def _refuse(self, odd: polars.DataFrame, name: str, expected: str) -> None:
         if odd.height:

@@ -26,7 +26,14 @@ from riskroute.arrays import Integers
 from riskroute.errors import DataError, InputError
 from riskroute.market.clock import clock_date, clock_stamp
 from riskroute.market.readers.csv_stream import csv_frames, csv_members
-from riskroute.market.readers.reading import ImportOptions, ReaderPart, reader_dollars, reader_snapshots, reader_stamped
+from riskroute.market.readers.reading import (
+    ImportOptions,
+    NoBooksError,
+    ReaderPart,
+    reader_dollars,
+    reader_snapshots,
+    reader_stamped,
+)
 from riskroute.market.readers.tape import TAPE_VENUES
 
 VENUES = TAPE_VENUES
@@ -58,7 +65,7 @@ class TickReader:
             raise DataError(f"{path} must hold one CSV file, was {len(members)}")
         self.member = members[0]
         if "trade" in self.member.lower():
-            raise DataError(f"{path} must hold quotes, was a file of trades, which tell no book")
+            raise NoBooksError(f"{path} must hold quotes, was a file of trades, which tell no book")
         day = options.date or clock_date(self.member) or clock_date(path.name)
         if day is None:
             raise InputError(f"date must be given where the file name does not tell it, was None for {path.name!r}")
@@ -102,12 +109,11 @@ class TickReader:
         names = list(_CODES)
         for code in table["venue"].unique(maintain_order=True):
             mine = reader_stamped(table.filter(polars.col("venue") == code), names[code], self.symbol)
-            if self.options.venue in (None, names[code]):
-                yield ReaderPart(
-                    names[code],
-                    self.symbol,
-                    self.options.within(reader_snapshots(mine, 1, source=self.source.name), self.date),
-                )
+            yield ReaderPart(
+                names[code],
+                self.symbol,
+                self.options.within(reader_snapshots(mine, 1, source=self.source.name), self.date),
+            )
 
 
 @njit(cache=True)
