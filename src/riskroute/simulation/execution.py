@@ -188,7 +188,7 @@ class _Execution:
                 continue
             venue = venues.index(name)
             limit = self.sign * limits[name] if name in limits else np.inf
-            protected = self._protected(signed, sizes, venue, take, venues) if self.context.protected else np.inf
+            protected = self._protected(signed, sizes, venue, take, limits) if self.context.protected else np.inf
             allowed = limit if self.plan.trade_through else min(limit, protected)
             left = self._walk("take", name, venue, shares, time, prices, sizes, allowed)
             if protected < limit:
@@ -201,13 +201,16 @@ class _Execution:
             self.back += left
 
     def _protected(
-        self, signed: Matrix, sizes: Matrix, venue: int, take: Mapping[str, int], venues: tuple[str, ...]
+        self, signed: Matrix, sizes: Matrix, venue: int, take: Mapping[str, int], limits: Mapping[str, float]
     ) -> float:
         """The worst signed price at which a child may trade: the best quote elsewhere of which ours leave a lot."""
         best = np.inf
-        for other, name in enumerate(venues):
-            if other != venue and sizes[other, 0] - take.get(name, 0) >= self.context.lot:
-                best = min(best, signed[other, 0])
+        for other, name in enumerate(self.exchange.books.venues):
+            quote = signed[other, 0]
+            # a child whose limit the quote has left behind takes none of it
+            ours = take.get(name, 0) if name not in limits or quote <= self.sign * limits[name] else 0
+            if other != venue and sizes[other, 0] - ours >= self.context.lot:
+                best = min(best, quote)
         return float(best)
 
     def _walk(
@@ -274,15 +277,21 @@ class _Execution:
     def _sweep(self, time: int, shares: int) -> int:
         """Take shares where they are cheapest; return those that are not displayed."""
         prices, sizes = self._side_now(time)
+        return self._take_cheapest(time, shares, prices, sizes, sizes)
+
+    def _take_cheapest(
+        self, time: int, shares: int, prices: Matrix, sizes: Matrix, wanted: Matrix, limit: float = np.inf
+    ) -> int:
+        """Take the cheapest of the ``wanted`` sizes, no worse than a signed price; return the remainder."""
         context = self.context
         book = ConsolidatedBook(
-            prices, sizes, self.exchange.takers, mid=context.mid, side=context.side, protect=context.protected
+            prices, wanted, self.exchange.takers, mid=context.mid, side=context.side, protect=context.protected
         )
         taken, left = book.take(shares), shares
         venues = self.exchange.books.venues
         for venue in np.flatnonzero(taken.shares):
             sent = int(taken.shares[venue])
-            left -= sent - self._walk("sweep", venues[venue], int(venue), sent, time, prices, sizes)
+            left -= sent - self._walk("sweep", venues[venue], int(venue), sent, time, prices, sizes, limit)
         return left
 
     def _estimate(self, shares: int) -> None:
@@ -307,15 +316,14 @@ class _Execution:
 
     def _touch(self, shares: int, time: int) -> None:
         """Take at the best price alone, every millisecond, until all is done or the deadline is there."""
-        left, venues = shares, self.exchange.books.venues
+        left = shares
         for now in range(time, min(time + TOUCH_ROUNDS * MILLISECOND, self.deadline), MILLISECOND):
             prices, sizes = self._side_now(now)
             signed = np.where(sizes >= 1, self.sign * prices, np.inf)
             best = float(signed.min())
-            for venue in np.flatnonzero((signed == best).any(axis=1) & np.isfinite(best)):
-                sent = min(left, int(sizes[venue][signed[venue] == best].sum()))
-                if sent:
-                    left -= sent - self._walk("sweep", venues[venue], int(venue), sent, now, prices, sizes, best)
+            if np.isfinite(best):
+                at_best = np.where(signed == best, sizes, 0.0)
+                left = self._take_cheapest(now, left, prices, sizes, at_best, best)
             if left == 0:
                 return
         self._sweep_again(time + TOUCH_ROUNDS * MILLISECOND, left)
