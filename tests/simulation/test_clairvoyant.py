@@ -24,7 +24,7 @@ from riskroute.routers.context import PROTECTIONS
 from riskroute.routers.registry import ROUTERS, make_router
 from riskroute.routers.router import Router
 from riskroute.simulation.backtest import Orders, PlayedDay, TradingDay, play_day
-from riskroute.simulation.clairvoyant import Clairvoyant, _cheapest, _Offer, _on_offer, _visible_levels
+from riskroute.simulation.clairvoyant import Clairvoyant, _cheapest, _Offer, _on_offer, _visible
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.exchange import Fill, Latency
 
@@ -123,9 +123,7 @@ def test_shares_on_offer_are_a_maximum_flow(seed: int, sign: int, stale: float) 
         *(20 - prices, sizes[0], prices, sizes[1]),
     ).aged(stale)
     begin, end = SECOND // 2, 5 * SECOND
-    side = (day.ask_px, day.ask_sz) if sign > 0 else (day.bid_px, day.bid_sz)
-    levels = _visible_levels(day.offsets, day.stamps, *side, np.ones(2), day.oldest, begin, end, 10**6)
-    venues, at, shares, _ = _on_offer(levels)
+    venues, at, shares, _ = _on_offer(_visible(day, sign, np.ones(2), begin, end, 10**6))
     found = {(v, p): n for v, p, n in zip(venues.tolist(), at.tolist(), shares.tolist(), strict=True)}
     assert found == naive_capacities(day, sign, begin, end)
 

@@ -156,7 +156,7 @@ def day_books(tables: dict[str, polars.DataFrame], *, levels: int | None = None)
 
 
 @njit(cache=True)
-def row_at(stamps: Stamps, first: int, last: int, time: int) -> int:
+def _row_at(stamps: Stamps, first: int, last: int, time: int) -> int:
     """Row of the last stamp in ``first`` to ``last`` that is at most ``time``; -1 if there is none."""
     low, high = first, last
     while low < high:
@@ -184,7 +184,7 @@ def _as_of(
     sizes = np.zeros((2, venues, levels))
     ages, rows = np.full(venues, -1), np.full(venues, -1)
     for v in range(venues):
-        row = row_at(stamps, offsets[v], offsets[v + 1], time)
+        row = _row_at(stamps, offsets[v], offsets[v + 1], time)
         if row >= 0:
             ages[v], rows[v] = time - stamps[row], row
             if ages[v] <= oldest:
@@ -207,7 +207,7 @@ def _touches(
     bids, asks = np.full(len(times), np.nan), np.full(len(times), np.nan)
     for k in range(len(times)):
         for v in range(len(offsets) - 1):
-            row = row_at(stamps, offsets[v], offsets[v + 1], times[k])
+            row = _row_at(stamps, offsets[v], offsets[v + 1], times[k])
             if row >= 0 and times[k] - stamps[row] <= oldest:
                 if bid_sz[row, 0] > 0 and not bid_px[row, 0] <= bids[k]:
                     bids[k] = bid_px[row, 0]

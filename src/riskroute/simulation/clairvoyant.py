@@ -8,6 +8,7 @@ holds every order to that.
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
@@ -17,7 +18,7 @@ from numba import njit
 
 from riskroute.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import row_at
+from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -149,10 +150,7 @@ def _displayed(exchange: Exchange, number: int, context: Context, times: _Times)
     """Shares displayed from the first arrival of a child to the deadline, with the hidden ones met on the way."""
     books, begin = exchange.books, times.again[0]
     faded = np.ones(len(books.venues)) if exchange.faded is None else exchange.faded[number]
-    prices, sizes = (books.ask_px, books.ask_sz) if context.sign > 0 else (books.bid_px, books.bid_sz)
-    levels = _visible_levels(
-        *(books.offsets, books.stamps, prices, sizes, faded, books.oldest, begin, times.deadline, context.shares)
-    )
+    levels = _visible(books, context.sign, faded, begin, times.deadline, context.shares)
     venues, at, shares, stamps = _on_offer(levels)
     queue, names = exchange.queue, books.venues
     offers = []
@@ -238,9 +236,22 @@ def _estimated(
     return min(candidates, key=lambda one: one[0])[1:]
 
 
+def _visible(books: DayBooks, sign: int, faded: Floats, begin: int, end: int, wanted: int) -> _Levels:
+    """Return the levels to take from that are visible between two times, by venue in the order of time.
+
+    Levels behind so many shares as are wanted are left out: they are never needed.
+    """
+    prices, sizes = (books.ask_px, books.ask_sz) if sign > 0 else (books.bid_px, books.bid_sz)
+    spans = []
+    for first, last in itertools.pairwise(books.offsets.tolist()):
+        seen, stop = np.searchsorted(books.stamps[first:last], (begin, end), side="right")
+        spans.append((first + max(int(seen) - 1, 0), first + int(stop), last))
+    return _visible_levels(np.array(spans), books.stamps, prices, sizes, faded, books.oldest, begin, end, wanted)
+
+
 @njit(cache=True)
 def _visible_levels(
-    offsets: Integers,
+    spans: Integers,
     stamps: Stamps,
     prices: Matrix,
     sizes: Matrix,
@@ -250,25 +261,19 @@ def _visible_levels(
     end: int,
     wanted: int,
 ) -> _Levels:
-    """Return the levels visible between two times, by venue in the order of time.
-
-    Levels behind so many shares as are wanted are left out: they are never needed.
-    """
-    rows = 0
-    for v in range(len(offsets) - 1):
-        first = max(row_at(stamps, offsets[v], offsets[v + 1], begin), offsets[v])
-        rows += max(row_at(stamps, offsets[v], offsets[v + 1], end) - first + 1, 0)
-    most = rows * prices.shape[1]
+    """Levels of `_visible`; ``spans (V, 3)`` are a venue's first row, the row to stop at, and the end of its rows."""
+    count = 0
+    for v in range(len(spans)):
+        count += max(spans[v, 1] - spans[v, 0], 0)
+    most = count * prices.shape[1]
     venues, at, shares = np.empty(most, dtype=np.int64), np.empty(most), np.empty(most, dtype=np.int64)
     starts, stops = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     times = np.empty(most, dtype=np.int64)
     count = 0
-    for v in range(len(offsets) - 1):
-        first = max(row_at(stamps, offsets[v], offsets[v + 1], begin), offsets[v])
-        last = row_at(stamps, offsets[v], offsets[v + 1], end)
-        for row in range(first, last + 1):
+    for v in range(len(spans)):
+        for row in range(spans[v, 0], spans[v, 1]):
             until = min(stamps[row] + oldest, end)
-            if row + 1 < offsets[v + 1]:
+            if row + 1 < spans[v, 2]:
                 until = min(until, stamps[row + 1] - 1)
             since = max(stamps[row], begin)
             if until < since:
