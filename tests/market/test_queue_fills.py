@@ -77,6 +77,14 @@ def test_each_fill_has_its_time() -> None:
     assert replay.fills(0, -1, 1, 9, 3) == (10.02, [(4, 3)])
 
 
+def test_every_one_of_many_fills_has_its_time() -> None:
+    """Bids of one share come to our price, a hundred times; nobody else offers there any more."""
+    books, events = one_book(
+        [2, "F", "A", 10.02, 5, 0, 7, 0], *([3 + k, "A", "B", 10.02, 1, 1, 10 + k, 0] for k in range(100))
+    )
+    assert QueueReplay(books, {"XNAS": events}).fills(0, -1, 1, 200, 1000)[1] == [(3 + k, 1) for k in range(100)]
+
+
 def test_an_order_that_moves_meets_us_once() -> None:
     books, events = one_book(
         [2, "F", "A", 10.02, 5, 0, 7, 0],

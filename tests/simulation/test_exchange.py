@@ -294,6 +294,19 @@ def test_every_share_ends_up_somewhere(
     assert reports[-1].profit == pytest.approx(again, abs=1e-6)
 
 
+def test_a_quote_beyond_the_limit_of_our_own_child_there_is_protected() -> None:
+    """A's bid falls below the limit of the child that was sent for it, so that B's child would trade through it."""
+    done = play(exchange(("A", SECOND + 1, [(9.995, 150)])), **SWEEP)
+    assert done.prevented == 50
+    assert traded(done) == [("take", "B", 100, 10.0), ("sweep", "A", 150, 9.995), ("sweep", "B", 50, 9.99)]
+
+
+def test_the_best_price_alone_is_taken_where_it_is_cheapest_after_fees() -> None:
+    """Both venues bid 10.00; A charges takers, B pays them."""
+    done = play(exchange(), 120, horizon=10.0, rest="touch")
+    assert traded(done) == [("sweep", "A", 20, 10.0), ("sweep", "B", 100, 10.0)]
+
+
 def test_less_than_a_lot_elsewhere_is_no_protected_quote() -> None:
     """Fifty shares left at the better price hold a child back that counts single shares, not one that counts lots."""
     market = exchange()

@@ -42,7 +42,6 @@ OUTFLOW_SECONDS = 300
 """How far back trades are counted for the speed of a queue."""
 
 _END = 2**62
-_MOST_FILLS = 64  # entries; the last takes what follows
 
 
 def queue_flow(events: polars.DataFrame, direction: int) -> QueueEvents:
@@ -241,7 +240,8 @@ def _fills(
     flow: QueueEvents, begin: int, end: int, sequence: int, price: int, shown: int, shares: int, pro_rata: bool
 ) -> tuple[Integers, Integers]:
     """Fills of one order; those of price-time priority and those of sharing by size."""
-    times, sizes = np.zeros(_MOST_FILLS, dtype=np.int64), np.zeros(_MOST_FILLS, dtype=np.int64)
+    most = min(end - begin + 1, shares)
+    times, sizes = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
     count, left, ahead, better = 0, shares, shown, 0
     pending, others, stamp = 0, 0, np.int64(0)  # a trade that is shared: all executions of one time
     for row in range(begin, end + 1):
@@ -260,9 +260,8 @@ def _fills(
                 mine, when = min(volume, left), flow.stamps[row]
             ahead = _ahead_after(flow, row, sequence, price, ahead, pro_rata)
         if mine > 0:
-            if count > 0 and (times[count - 1] == when or count == _MOST_FILLS):
+            if count > 0 and times[count - 1] == when:
                 sizes[count - 1] += mine
-                times[count - 1] = when
             else:
                 times[count], sizes[count] = when, mine
                 count += 1
