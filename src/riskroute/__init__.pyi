@@ -9,6 +9,7 @@ from riskroute import routing as routing
 from riskroute._version import __version__ as __version__
 from riskroute.errors import DataError as DataError
 from riskroute.errors import InputError as InputError
+from riskroute.errors import InvariantError as InvariantError
 from riskroute.errors import RiskrouteError as RiskrouteError
 from riskroute.errors import StateError as StateError
 from riskroute.experiments.backtest.backtest import BacktestResult as BacktestResult

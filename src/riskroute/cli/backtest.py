@@ -89,6 +89,7 @@ def backtest_command(
     from riskroute.experiments.backtest.backtest import checked_routers, router_names, run_backtest
     from riskroute.experiments.backtest.config import BacktestConfig
     from riskroute.experiments.backtest.play import TableCache
+    from riskroute.experiments.backtest.summary import CLAIRVOYANT
     from riskroute.files import write_json
     from riskroute.simulation.engines import Engine
 
@@ -111,7 +112,7 @@ def backtest_command(
     cache = TableCache(kept / "played")
     found = market_command_days(market, symbol, days, seed, config.clock_hours, kept, fees, where)
     names = router_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
-    with track(len(names) * len({day.symbol for day in found}) * seeds, "plays") as progress:
+    with track(len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds, "plays") as progress:
         result = run_backtest(
             market,
             found,
@@ -234,7 +235,7 @@ def headroom_command(
     sizes, waits, prices = tuple(shares or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
     config, engine, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Engine(), []
     names = market or ["paper", "comparable", "dark"]
-    with track(len(names) * len(sizes) * len(waits) * len(prices), "cases") as progress:
+    with track(len({*names, CLAIRVOYANT}) * len(sizes) * len(waits) * len(prices), "cases") as progress:
         for name in names:
             ready = market_command_days(name, symbol, days, seed, config.clock_hours, kept, fees, engine)
             found += market_headroom(

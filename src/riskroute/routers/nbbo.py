@@ -16,7 +16,9 @@ from riskroute.routing.consolidated import ConsolidatedBook
 
 @dataclass
 class Nbbo(Router):
-    """Take what is displayed at the best price, look again a millisecond later, and so on until all is done.
+    """Take the shares displayed at the best price, look again every millisecond, and sweep the remainder.
+
+    It looks for a second at most, and never beyond the deadline: an order without a horizon is swept after one look.
 
     Examples
     --------

@@ -41,10 +41,12 @@ class Plan:
         Their limit prices, by venue; any price where none is given.
     rest : str
         What becomes of shares that came back, and of those that no child holds. ``sweep``: taken from all venues,
-        cheapest first. ``touch``: taken at the best displayed price alone, every millisecond, until they are done.
-        ``venue:NAME``: taken at one venue. ``post:NAME``: posted there until the horizon, then swept.
+        cheapest first, again every second until the deadline as books refill. ``touch``: taken at the best displayed
+        price alone, every millisecond for up to a second, then swept. ``venue:NAME``: taken at one venue.
+        ``post:NAME``: posted there until the horizon, then swept.
     trade_through : bool
-        Whether children may trade at prices worse than another venue's best quote; otherwise they come back.
+        Where order protection applies: whether children may trade at prices worse than another venue's best quote;
+        otherwise they come back.
 
     Examples
     --------
