@@ -235,7 +235,7 @@ def headroom_command(
     sizes, waits, prices = tuple(shares or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
     config, engine, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Engine(), []
     names = market or ["paper", "comparable", "dark"]
-    with track(len({*names, CLAIRVOYANT}) * len(sizes) * len(waits) * len(prices), "cases") as progress:
+    with track(len(names) * len(sizes) * len(waits) * len(prices), "cases") as progress:
         for name in names:
             ready = market_command_days(name, symbol, days, seed, config.clock_hours, kept, fees, engine)
             found += market_headroom(
