@@ -254,3 +254,12 @@ def test_costs_are_those_of_levels_taken_one_after_the_other(book: ConsolidatedB
     ends, totals = np.append(0.0, np.cumsum(sizes)), np.append(0.0, np.cumsum(sizes * each))
     wanted = np.minimum(np.array(shares, dtype=float), ends[-1]).reshape(1, -1)
     np.testing.assert_allclose(book.costs(wanted), np.interp(wanted, ends, totals), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("lot", [1, 10])
+def test_ties_are_those_of_decimals(lot: int) -> None:
+    """9.50 - 0.0125 and 9.51 - 0.0225 are equal, but not in binary: the better price is taken."""
+    prices, takers = np.array([[9.51], [9.50]]), np.array([-0.0225, -0.0125])
+    assert prices[0, 0] + takers[0] < prices[1, 0] + takers[1]
+    book = ConsolidatedBook(prices, np.full((2, 1), 50.0), takers, mid=9.0, side="buy")
+    assert book.take(50, lot=lot).shares.tolist() == [0, 50]

@@ -11,6 +11,7 @@ LONGEST = (
     "test_readme.py",
     "test_public_calls.py",
     "test_many_slots.py",
+    "test_random_markets.py",
     "test_policies.py",
     "test_fuzz_market.py",
     "test_market_cli.py",

@@ -292,6 +292,12 @@ def _beyond_cost(shares: float, depth: float, last: float, taker: float, sign: i
 
 
 @njit(cache=True)
+def _same(one: float, other: float) -> bool:
+    """Whether two sums of a price and a fee are equal in decimals: 10.01 + 0.02 and 10.00 + 0.03 differ in binary."""
+    return abs(one - other) <= 1e-12 * abs(one)
+
+
+@njit(cache=True)
 def _merged(signed: Matrix, sizes: Matrix, takers: Vector, protect: bool) -> tuple[Integers, Integers]:
     """Venue and number of all levels that hold shares, in the order in which they are taken.
 
@@ -315,7 +321,11 @@ def _merged(signed: Matrix, sizes: Matrix, takers: Vector, protect: bool) -> tup
             net = gross + takers[v]
             major, minor = (gross, net) if protect else (net, gross)
             shown = sizes[v, at[v]]
-            if best < 0 or major < first or (major == first and (minor < second or (minor == second and shown > size))):
+            if best >= 0 and _same(major, first):
+                better = shown > size if _same(minor, second) else minor < second
+            else:
+                better = best < 0 or major < first
+            if better:
                 best, first, second, size = v, major, minor, shown
         if best < 0:
             return order_venues[:count], order_levels[:count]
@@ -370,7 +380,8 @@ def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: 
             gross = _next_cost(signed, sizes, v, level[v], used[v], size)
             net = gross + takers[v] * size
             major, minor = (gross, net) if protect else (net, gross)
-            if major < least or (major == least and major < np.inf and minor < tie):
+            equal = best >= 0 and _same(major, least)
+            if (major < least and not equal) or (equal and minor < tie and not _same(minor, tie)):
                 best, least, tie = v, major, minor
         if best < 0:  # no venue has so many left
             size -= 1

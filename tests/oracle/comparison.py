@@ -1,0 +1,142 @@
+"""Backtests of the product beside the oracle, order by order."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import polars as pl
+
+import riskroute as rr
+from oracle import MILLISECOND, SECOND, Market, Order, clairvoyant, play
+from riskroute.market import ImportOptions, import_files
+from riskroute.routing.fees import Fee, FeeSchedule
+from riskroute.simulation.engines import Engine
+
+TOLERANCE = 1e-9  # basis points of an order's value at the mid
+ROUTERS = ("sweep", "raw-sweep", "primary", "nbbo", "clairvoyant")
+
+
+@dataclass
+class Post(rr.routers.Router):
+    """Post the whole order at the venue listed last."""
+
+    name = "post"
+
+    def decide(self, context: rr.routers.Context) -> rr.routers.Plan:
+        return rr.routers.Plan(context.order, rest=f"post:{context.books.venues[-1]}")
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How orders come and how they are traded."""
+
+    protection: str = "none"
+    latency_ms: float = 1.0
+    horizon: float = 0.0
+    shares: tuple[int, ...] = (1, 100, 1000, 5000)
+    hours: str | None = None
+    orders: int = 12
+
+
+def played(
+    folder: Path,
+    fees: Mapping[str, tuple[float, float]],
+    given: Conditions,
+    *,
+    kept: Path,
+    routers: Sequence[str] = ROUTERS,
+) -> Any:
+    """Play the simple rules on the recordings of a folder."""
+    since = dt.date(2000, 1, 1)
+    return rr.backtest(
+        folder,
+        fees=FeeSchedule([Fee(name, since, *both) for name, both in fees.items()]),
+        routers=[*routers, Post()],
+        kept=kept,
+        engine=Engine("local", 1),
+        train=0,
+        shares=list(given.shares),
+        horizon=given.horizon,
+        latency_ms=given.latency_ms,
+        protection=given.protection,
+        hours=given.hours,
+        orders=given.orders,
+    ).tables
+
+
+def recorded(paths: Mapping[str, Sequence[Path]], folder: Path, zone: str | None = None) -> Path:
+    """Import files by venue; those of venue "" name their venues themselves."""
+    for venue, files in paths.items():
+        import_files(list(files), folder, ImportOptions(venue=venue or None, zone=zone))
+    return folder
+
+
+def disagreements(tables: Any, market: Market, given: Conditions, zone: str) -> list[str]:
+    """Compare every order with the oracle; returns what differs, one line per order."""
+    found = []
+    fills: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for fill in tables.fills.iter_rows(named=True):
+        fills.setdefault((fill["router"], fill["number"]), []).append(fill)
+    for row in tables.orders.filter(pl.col("router").is_in([*ROUTERS, Post.name])).iter_rows(named=True):
+        order = Order(row["time"], row["sign"], row["shares"], row["horizon"])
+        wrong = _within_hours(order, given, zone)
+        mid = market.mid(order.time)
+        if mid is None or abs(row["mid"] - mid) > 1e-12 * mid:
+            wrong.append(f"mid {row['mid']}, expected {mid}")
+        else:
+            wrong += _costs(row, fills[row["router"], row["number"]], market, order, 1e4 / (order.shares * mid))
+        if wrong:
+            found.append(f"{row['router']} {order}: {'; '.join(wrong)}")
+    return found
+
+
+def _costs(row: dict[str, Any], fills: list[dict[str, Any]], market: Market, order: Order, bps: float) -> list[str]:
+    if row["router"] == "clairvoyant":
+        cost, known = clairvoyant(market, order), {}
+    else:
+        one = play(market, order, row["router"], venue=len(market.venues) - 1 if row["router"] == Post.name else 0)
+        cost = one.cost
+        known = {"estimated": one.estimated, "fees": sum(fill.shares * fill.fee for fill in one.fills)}
+        mine, theirs = Counter[Any](), Counter[Any]()
+        for fill in one.fills:
+            mine[fill.time, fill.venue, round(fill.price, 9)] += fill.shares
+        for each in fills:
+            place = "" if each["estimated"] else each["place"]
+            theirs[each["time"], place, round(each["price"], 9)] += each["shares"]
+        if mine != theirs:
+            return [f"fills {sorted((theirs - mine).items())}, expected {sorted((mine - theirs).items())}"]
+    wrong = []
+    for name, value in {"cost": cost, **known}.items():
+        if not abs(row[name] - value) * (1 if name == "estimated" else bps) <= TOLERANCE:
+            wrong.append(f"{name} {row[name]}, expected {value}")
+    return wrong
+
+
+def _within_hours(order: Order, given: Conditions, zone: str) -> list[str]:
+    """Orders arrive, and their horizon ends, within the hours asked for, on clocks of the recordings' zone."""
+    if given.hours is None:
+        return []
+    first, last = (dt.time.fromisoformat(text) for text in given.hours.split("-"))
+    wrong = []
+    for stamp in (order.time, order.time + round(order.horizon * SECOND)):
+        local = dt.datetime.fromtimestamp(stamp / SECOND, ZoneInfo(zone)).time()
+        if not first <= local <= last:
+            wrong.append(f"{local} {zone} is outside {given.hours}")
+    return wrong
+
+
+def oracle_market(
+    books: Mapping[str, pl.DataFrame],
+    fees: Mapping[str, tuple[float, float]],
+    events: Mapping[str, pl.DataFrame] | None,
+    given: Conditions,
+) -> Market:
+    """The market of the oracle under the same conditions."""
+    latency = round(given.latency_ms * MILLISECOND)
+    return Market(books, fees, events, protected=given.protection == "reg-nms", latency=latency)

@@ -1,0 +1,109 @@
+"""Mistakes that backtests once made, made again: the oracle notices every one of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from comparison import Conditions
+from random_markets import Shape
+from riskroute.experiments.backtest import markets, play
+from riskroute.market import day_books
+from riskroute.market.queue_fills import QueueReplay
+from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.simulation import backtest, clairvoyant, execution
+from test_random_markets import check
+
+runs = importlib.import_module("riskroute.experiments.backtest.backtest")  # the package has a function of that name
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def five_levels(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(markets, "day_books", lambda tables, levels: day_books.day_books(tables, levels=min(levels, 5)))
+
+
+def price_before_fees(patch: pytest.MonkeyPatch) -> None:
+    merge = ConsolidatedBook._merge
+
+    def by_price(self: ConsolidatedBook, *given: Any) -> None:
+        *others, _ = given
+        merge(self, *others, True)  # type: ignore[call-arg]  # mypy counts them twice
+
+    patch.setattr(ConsolidatedBook, "_merge", by_price)
+
+
+def straight_estimate(patch: pytest.MonkeyPatch) -> None:
+    """Prices of sales fall along a straight line, below zero if need be."""
+
+    def beyond(self: ConsolidatedBook, shares: int) -> float:
+        worst = max(self.sign * (self.prices[self._venues[-1], self._levels[-1]] - self.mid), 0.0)
+        return float(shares * (worst * (1 + shares / (2 * self.depth)) + self.last_taker))
+
+    patch.setattr(ConsolidatedBook, "beyond", beyond)
+
+
+def hours_ignored(patch: pytest.MonkeyPatch) -> None:
+    session = play.session
+    patch.setattr(play, "session", lambda books, date, *_: session(books, date, None, "UTC"))
+    patch.setattr(play, "asked_hours", lambda *_: (0, 2**62))
+
+
+def old_books(patch: pytest.MonkeyPatch) -> None:
+    for module in (backtest, play):
+        patch.setattr(module, "STALE", {True: 600.0, False: 600.0})
+
+
+def own_shares_again(patch: pytest.MonkeyPatch) -> None:
+    side = execution._Execution._side_now
+
+    def forgetful(self: Any, time: int) -> Any:
+        self.own = []
+        return side(self, time)
+
+    patch.setattr(execution._Execution, "_side_now", forgetful)
+
+
+def no_protection(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(execution._Execution, "_protected", lambda *_: np.inf)
+
+
+def front_of_the_queue(patch: pytest.MonkeyPatch) -> None:
+    joined = QueueReplay._joined
+
+    def first(self: QueueReplay, *given: int) -> Any:
+        found = joined(self, *given)
+        return found and (*found[:-1], 0)
+
+    patch.setattr(QueueReplay, "_joined", first)
+
+
+def clairvoyant_never_posts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(clairvoyant, "_posted", lambda *_: [])
+
+
+MINUTE = "10:01-10:02"
+LARGE, SMALL = (300, 6000, 30_000), (100, 300, 1500)
+MISTAKES: dict[str, tuple[Patch, Shape, Conditions]] = {
+    "five levels": (five_levels, Shape(1, 2, 12), Conditions(shares=LARGE)),
+    "price before fees": (price_before_fees, Shape(6, 4, 5), Conditions(shares=SMALL)),
+    "straight estimate": (straight_estimate, Shape(3, 2, 2), Conditions(shares=LARGE)),
+    "hours ignored": (hours_ignored, Shape(4, seconds=150, zone="Asia/Tokyo"), Conditions(hours=MINUTE)),
+    "old books": (old_books, Shape(6, 3, 2), Conditions(shares=SMALL)),
+    "own shares again": (own_shares_again, Shape(7, 2, 5), Conditions(horizon=3.0, shares=LARGE)),
+    "front of the queue": (front_of_the_queue, Shape(9, 2, 5, events=True), Conditions(horizon=3.0, shares=SMALL)),
+    "no limit orders": (clairvoyant_never_posts, Shape(9, 2, 5, events=True), Conditions(horizon=3.0, shares=SMALL)),
+    "no protection": (no_protection, Shape(8, 4, 5), Conditions("reg-nms", 50.0, shares=SMALL, orders=60)),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_oracle_notices(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    patch, shape, conditions = MISTAKES[mistake]
+    assert check(shape, conditions) == []
+    patch(monkeypatch)
+    monkeypatch.setattr(runs, "check_tables", lambda *_: None)  # the backtest's own checks would stop some of them
+    assert check(shape, conditions), f"{mistake} went unnoticed"

@@ -1,0 +1,135 @@
+"""The oracle itself: examples worked out by hand, and no line of the product in it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from oracle import MILLISECOND, SECOND, Market, Order, clairvoyant, play
+
+T = 100 * SECOND
+
+
+Levels = list[tuple[float, int]]
+
+
+def table(*rows: tuple[float, Levels, Levels]) -> pl.DataFrame:
+    """Books of a venue: seconds, bids and asks."""
+    columns: dict[str, list[object]] = {"ts_event": [round(row[0] * SECOND) for row in rows]}
+    for side, books in (("bid", [row[1] for row in rows]), ("ask", [row[2] for row in rows])):
+        for level in range(max(map(len, books))):
+            found = [book[level] if level < len(book) else (None, 0) for book in books]
+            columns[f"{side}_px_{level:02d}"] = [price for price, _ in found]
+            columns[f"{side}_sz_{level:02d}"] = [size for _, size in found]
+    prices = {name: pl.Float64 for name in columns if "_px_" in name}
+    return pl.DataFrame(columns, schema_overrides=prices)
+
+
+BIDS = [(9.99, 100)]
+FEES = {"A": (0.0, 0.0), "B": (0.0, 0.0)}
+
+
+def taken(market: Market, order: Order, rule: str = "sweep") -> list[tuple[str, int, float]]:
+    return [(fill.venue, fill.shares, fill.price) for fill in play(market, order, rule).fills]
+
+
+def test_the_oracle_has_no_code_of_the_product() -> None:
+    tree = ast.parse((Path(__file__).parent / "oracle.py").read_text())
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    rooms = {name.partition(".")[0] for name in names}
+    assert rooms == {"__future__", "collections", "functools", "math", "numpy", "polars", "scipy", "typing"}
+
+
+def test_protection_decides_whether_price_or_fees_come_first() -> None:
+    """A asks 10.00 and charges two cents, B asks 10.01 and pays half a cent; the mid is 9.995."""
+    books = {"A": table((99, BIDS, [(10.00, 100)])), "B": table((99, BIDS, [(10.01, 100)]))}
+    fees = {"A": (0.02, 0.0), "B": (-0.005, 0.0)}
+    order = Order(T, 1, 100, 0.0)
+    free, protected = (play(Market(books, fees, protected=rule), order, "sweep") for rule in (False, True))
+    assert free.cost == pytest.approx(100 * (0.015 - 0.005))
+    assert protected.cost == pytest.approx(100 * (0.005 + 0.02))
+    unaware = play(Market(books, fees), order, "raw-sweep")
+    assert unaware.cost == pytest.approx(protected.cost)
+
+
+def test_ties_after_fees_go_to_the_larger_level_and_then_to_the_first_venue() -> None:
+    """10.00 + 0.03 and 10.01 + 0.02 are equal in decimals, not in binary; the better price is taken first."""
+    books = {"A": table((99, BIDS, [(10.01, 90)])), "B": table((99, BIDS, [(10.00, 50)]))}
+    market = Market(books, {"A": (0.02, 0.0), "B": (0.03, 0.0)})
+    assert taken(market, Order(T, 1, 60, 0.0)) == [("B", 50, 10.00), ("A", 10, 10.01)]
+    books = {"A": table((99, BIDS, [(10.00, 50)])), "B": table((99, BIDS, [(10.00, 60)]))}
+    assert taken(Market(books, FEES), Order(T, 1, 10, 0.0)) == [("B", 10, 10.00)]
+
+
+def test_shares_beyond_the_display_are_estimated() -> None:
+    """A depth of 100 shares, 5 cents from a mid of 10: 100 more cost 7.5 cents each; no price falls to zero."""
+    market = Market({"A": table((99, [(9.95, 100)], [(10.05, 100)]))}, FEES)
+    bought = play(market, Order(T, 1, 200, 0.0), "sweep")
+    assert bought.estimated == 100
+    assert bought.cost == pytest.approx(100 * 0.05 + 100 * 0.075)
+    sold = play(market, Order(T, -1, 10_000_000, 0.0), "sweep")
+    assert 0 < sold.fills[-1].price < 1
+    assert clairvoyant(market, Order(T, 1, 200, 0.0)) == pytest.approx(bought.cost)
+
+
+def test_an_order_does_not_take_the_same_shares_twice() -> None:
+    """The level is there again a tenth of a second later, and counts again once a second has passed."""
+    again = [(100.1 + k / 10, BIDS, [(10.01, 100)]) for k in range(20)]
+    market = Market({"A": table((99, BIDS, [(10.01, 100)]), *again)}, FEES)
+    fills = play(market, Order(T, 1, 150, 2.0), "sweep").fills
+    assert [(fill.time - T, fill.shares) for fill in fills] == [
+        (MILLISECOND, 100),
+        (1002 * MILLISECOND, 50),
+    ]
+    assert play(market, Order(T, 1, 150, 0.9), "sweep").estimated == 50
+
+
+def test_a_child_is_held_back_by_a_quote_that_ours_leave() -> None:
+    """A's quote moves beyond the limit of our child there, so that B's child would trade through it."""
+    books = {
+        "A": table((99, BIDS, [(10.00, 100)]), (100.0005, BIDS, [(10.01, 100)])),
+        "B": table((99, BIDS, [(10.02, 100)])),
+    }
+    times = []
+    for protected in (False, True):
+        one = play(Market(books, FEES, protected=protected), Order(T, 1, 200, 0.0), "sweep")
+        times.append([(fill.venue, fill.time - T) for fill in one.fills])
+    assert times == [
+        [("B", MILLISECOND), ("A", 2 * MILLISECOND)],
+        [("A", 2 * MILLISECOND), ("B", 2 * MILLISECOND)],
+    ]
+
+
+def test_stale_books_are_not_there() -> None:
+    """After five seconds, or a minute where there are events."""
+    trade = {"ts_event": [0], "action": ["F"], "side": ["A"], "price": [1.0], "size": [1], "order_id": [0]}
+    for events, age in ((None, 5), ({"A": pl.DataFrame(trade)}, 60)):
+        market = Market({"A": table((100, BIDS, [(10.01, 100)]))}, FEES, events)
+        assert market.mid(T + age * SECOND) == pytest.approx(10.0)
+        assert market.mid(T + age * SECOND + 1) is None
+
+
+def test_a_limit_order_fills_behind_those_who_were_there() -> None:
+    """Five shares ahead: two are cancelled, three trade. Ours are the next trade, a bid, and a trade through us."""
+    rows = [
+        (101, "C", "A", 10.01, 2, 1), (102, "F", "A", 10.01, 3, 1), (103, "A", "A", 10.01, 9, 2),
+        (104, "F", "A", 10.01, 4, 2), (105, "F", "A", 10.01, 8, 0), (106, "A", "B", 10.01, 1, 3),
+        (107, "F", "A", 10.02, 6, 4), (108, "F", "A", 10.00, 7, 5),
+    ]  # fmt: skip
+    names = ["ts_event", "action", "side", "price", "size", "order_id"]
+    events = pl.DataFrame([(time * SECOND, *rest) for time, *rest in rows], schema=names, orient="row")
+    market = Market({"A": table((99, BIDS, [(10.01, 5)]), (109, BIDS, [(10.01, 5)]))}, FEES, {"A": events})
+    price, fills = market.queue_fills(0, -1, T, 110 * SECOND)
+    assert (price, [(time // SECOND, size) for time, size in fills]) == (10.01, [(104, 4), (106, 1), (107, 6)])
+
+
+def test_the_clairvoyant_waits_for_the_cheapest_second() -> None:
+    """A hundred shares at 10.01 all the time are there once a second; for half a second they cost 9.98."""
+    ask, cheap = [(10.01, 100)], [(9.98, 60)]
+    market = Market({"A": table((99, BIDS, ask), (100.2, BIDS, cheap), (100.4, BIDS, ask), (101.5, BIDS, ask))}, FEES)
+    cost = clairvoyant(market, Order(T, 1, 260, 2.0))
+    assert cost == pytest.approx(60 * (9.98 - 10.0) + 200 * 0.01)  # mid 10.00

@@ -1,0 +1,83 @@
+"""Orders on real books, recomputed from the imported tables: AMZN with events, nine venues of BAC, and bitcoin."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from comparison import Conditions, disagreements, oracle_market, played, recorded
+from places import SHARED_DATA
+from riskroute.market import ImportOptions, import_files
+
+pytestmark = pytest.mark.real_data
+
+
+def real(name: str) -> Path:
+    path = SHARED_DATA / name
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    return path
+
+
+def tables_of(folder: Path, kind: str) -> dict[str, pl.DataFrame]:
+    """Imported tables by venue, in the order of their names."""
+    return {path.name.split("_")[0]: pl.read_parquet(path) for path in sorted(folder.glob(f"*.{kind}.parquet"))}
+
+
+def compared(folder: Path, conditions: Conditions, zone: str, fee: tuple[float, float]) -> tuple[Any, list[str]]:
+    """Play `sweep` and `clairvoyant` on an import; returns its tables, and what the oracle finds wrong."""
+    books, events = (tables_of(folder, kind) for kind in ("snapshots", "events"))
+    fees = dict.fromkeys(books, fee)
+    tables = played(folder, fees, conditions, kept=folder / "kept", routers=("sweep", "clairvoyant"))
+    return tables, disagreements(tables, oracle_market(books, fees, events or None, conditions), conditions, zone)
+
+
+@pytest.fixture(scope="module")
+def amazon(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = real("lobster/LOBSTER_SampleFile_AMZN_2012-06-21_5.zip")
+    return recorded({"": [path]}, tmp_path_factory.mktemp("amazon") / "books")
+
+
+@pytest.mark.parametrize("horizon", [0.0, 20.0])
+def test_amazon(horizon: float, amazon: Path) -> None:
+    """Hidden shares trade all the time, and an order of 5,000 needs more than the five levels hold."""
+    conditions = Conditions("reg-nms", 1.0, horizon, (50, 500, 5000), "11:00-12:00", orders=36)
+    tables, wrong = compared(amazon, conditions, "America/New_York", (0.003, -0.002))
+    assert wrong == []
+    assert tables.orders.filter(pl.col("router") == "sweep").height == 36
+    assert tables.orders["estimated"].max() > 0
+
+
+@pytest.mark.parametrize("symbol", ["bac", "ibm"])
+def test_a_day_of_quotes(symbol: str, tmp_path: Path) -> None:
+    """Best prices alone, at venues that go stale after five seconds."""
+    recorded({"": [real(f"quotes/{symbol}/20131007_quote.zip")]}, tmp_path / "books")
+    conditions = Conditions("reg-nms", 1.0, 0.0, (500, 50_000), "10:00-11:00", orders=40)
+    tables, wrong = compared(tmp_path / "books", conditions, "America/New_York", (0.003, -0.002))
+    assert wrong == []
+    assert tables.orders["estimated"].max() > 0
+
+
+def test_bitcoin_at_two_venues(tmp_path: Path) -> None:
+    """The spot's bid is forty dollars above the perpetual's ask, so that taking coins is better than the mid."""
+    for name in ("spot", "usdm"):
+        lines = []
+        with gzip.open(real(f"binance/{name}_btcusdt_20240808.gz"), "rt") as stream:
+            for line in stream:
+                message = json.loads(line.partition(" ")[2])
+                message = message.get("data", message)
+                if message.get("e") == "depthUpdate" or "lastUpdateId" in message:
+                    lines.append(json.dumps(message))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+        import_files([tmp_path / f"{name}.jsonl"], tmp_path / "books", ImportOptions(("BTCUSDT",), unit=0.00001))
+    conditions = Conditions("none", 50.0, 0.0, (500_000,), None, orders=24)
+    tables, wrong = compared(tmp_path / "books", conditions, "UTC", (0.0, 0.0))
+    assert wrong == []
+    mine = tables.orders.filter(pl.col("router") == "sweep")
+    assert mine.height == 24
+    assert -3 < (1e4 * mine["cost"] / (mine["mid"] * mine["shares"])).mean() < -1  # bps; half of forty dollars is 3
