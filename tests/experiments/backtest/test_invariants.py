@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from riskroute import InvariantError, RiskrouteError
-from riskroute.experiments.backtest import backtest as backtest_module
+from riskroute.experiments.backtest import backtest, play
 from riskroute.experiments.backtest.backtest import BacktestResult, run_backtest
 from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.invariants import check_tables
+from riskroute.experiments.backtest.invariants import check_bound, check_tables
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.tables import Tables
 from riskroute.market.clock import SECOND
@@ -78,31 +78,21 @@ def test_orders_outside_the_hours_are_an_error(result: BacktestResult) -> None:
 
 
 def test_an_order_that_beats_the_clairvoyant_is_an_error(result: BacktestResult) -> None:
-    """Money and shares still add up: only the price is too good."""
-    mine = pl.col("router") == "spray"
-    fills = result.tables.fills.with_columns(price=pl.when(mine).then(0.01).otherwise(pl.col("price")))
-    fills = fills.with_columns(price=pl.when(mine & (pl.col("number") % 2 == 1)).then(1e6).otherwise(pl.col("price")))
-    keys = ["router", "seed", "symbol", "day", "number"]
-    money = (
-        fills.join(result.tables.orders.select(*keys, "sign", "mid"), on=keys, suffix="_arrival")
-        .group_by(keys)
-        .agg(
-            paid=(pl.col("shares") * (pl.col("sign") * (pl.col("price") - pl.col("mid_arrival")) + pl.col("fee"))).sum()
-        )
-    )
-    orders = result.tables.orders.join(money, on=keys).with_columns(cost=pl.col("paid")).drop("paid")
-    with pytest.raises(
-        InvariantError, match=r"by spray, seed 0: cost of .* bps is below the .* bps of the clairvoyant"
-    ):
-        check_tables(dataclasses.replace(result.tables, fills=fills, orders=orders), hours(result.tables))
+    check_bound(result.tables.orders)
+    cheaper = pl.when(pl.col("router") == "spray").then(pl.col("cost") - 1e6).otherwise(pl.col("cost"))
+    message = r"by spray, seed 0: cost of .* bps is below the .* bps of the clairvoyant"
+    with pytest.raises(InvariantError, match=message):
+        check_bound(result.tables.orders.with_columns(cost=cheaper))
 
 
 def test_every_backtest_is_checked(dark_days: list[MarketDay], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for one router gets the bound too, and a result that breaks it is not returned."""
-    checked = []
-    monkeypatch.setattr(backtest_module, "check_tables", lambda tables, _: checked.append(tables))
+    """Whoever asks for one router gets the bound too."""
+    checked: list[Any] = []
+    monkeypatch.setattr(play, "check_tables", lambda tables, _: checked.append(tables))
+    monkeypatch.setattr(backtest, "check_bound", checked.append)
     config = BacktestConfig(orders=6, routers=("spray",))
     found = run_backtest("dark", dark_days, config, engine=HERE)
-    assert checked == [found.tables]
+    assert len(checked) == len(found.choices) + 1
+    assert checked[-1] is found.tables.orders
     assert "clairvoyant" in found.comparison.routers
     assert issubclass(InvariantError, RiskrouteError)

@@ -12,10 +12,19 @@ import pytest
 from riskroute.experiments.backtest.summary import Comparison, Paired, RouterResult
 from riskroute.experiments.desk.choice import REASONS, choose_router, why
 from riskroute.experiments.desk.config import DeskConfig
-from riskroute.experiments.desk.differences import differences_by_state, learning_cost, saving_of
+from riskroute.experiments.desk.differences import differences_by_state, estimated_share, learning_cost, saving_of
 from riskroute.experiments.desk.page import desk_page
-from riskroute.experiments.desk.page_tables import verdict_facts
-from riskroute.experiments.desk.records import DarkSurface, DeskCase, Estimate, LearningCost, Saving, SurfacePoint
+from riskroute.experiments.desk.page_tables import stress_rows, verdict_facts
+from riskroute.experiments.desk.records import (
+    DarkSurface,
+    DeskCase,
+    Estimate,
+    LearningCost,
+    Saving,
+    StressSaving,
+    StressTable,
+    SurfacePoint,
+)
 from riskroute.experiments.desk.result import DeskResult
 from riskroute.experiments.desk.texts import savings_table
 from riskroute.experiments.desk.words import case_paragraph
@@ -144,6 +153,17 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
         assert "use sweep" not in text.lower()
     assert result.to_json()["cases"][0]["verdict"] is False
     assert DeskResult.from_json(result.to_json()) == result
+
+
+def test_estimates_are_counted_in_every_world() -> None:
+    """Of 1,000 judged shares 130 are estimated; those of the training days do not count."""
+    rows = {"judged": [True, True, False], "shares": [600, 400, 5000], "estimated": [130, 0, 5000]}
+    assert estimated_share(pl.DataFrame(rows)) == 0.13
+    saved = Estimate(0.4, 0.2, 0.6)
+    table = stress_rows(StressTable("a", "b", 2, (StressSaving("as usual", 1.0, 1.4, saved, 0.13),)))
+    assert (table.header[-1], table.rows[0][-1]) == ("estimated", "13.0%")
+    points = tuple(SurfacePoint(1.0, 1.0, saved, share) for share in (0.0, 0.13, 0.02))
+    assert DarkSurface("a", "b", 2, points).estimated_share == 0.13
 
 
 def test_a_small_share_of_estimates_is_said() -> None:

@@ -22,13 +22,12 @@ from riskroute.experiments.backtest.config import (
 from riskroute.experiments.backtest.cost_inputs import KEY
 from riskroute.experiments.backtest.cost_text import router_details, tercile_table, venue_table
 from riskroute.experiments.backtest.costs import router_costs
-from riskroute.experiments.backtest.invariants import check_tables
+from riskroute.experiments.backtest.invariants import check_bound
 from riskroute.experiments.backtest.markets import MarketDay, market_days, one_zone
 from riskroute.experiments.backtest.play import (
     PlayTask,
     RouterChoice,
     TableCache,
-    asked_hours,
     check_hours,
     play_routers,
     protection_of,
@@ -298,7 +297,7 @@ def run_backtest(
     if not any(choice.label == CLAIRVOYANT for choice in choices):
         choices = [*choices, RouterChoice(CLAIRVOYANT, CLAIRVOYANT)]  # the bound that every order is held to
     tables = play_routers(choices, days, config, engine=engine, cache=cache, finished=finished)
-    check_tables(tables, {(day.symbol, str(day.date)): asked_hours(day, config) for day in days})
+    check_bound(tables.orders)
     feedback = {choice.label: choice.make().feedback for choice in choices}
     found = {}
     for size in dict.fromkeys(config.shares):

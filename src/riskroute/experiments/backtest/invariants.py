@@ -22,8 +22,7 @@ def check_tables(tables: Tables, hours: Hours) -> None:
     """Raise `InvariantError` unless the tables of a backtest are consistent.
 
     Shares and money are conserved: fills add up to the shares, the cost and the fees of their order, and to their child
-    orders. Estimated shares are counted. Orders arrive and end within the hours. No order costs less than that of the
-    clairvoyant, where it was played.
+    orders. Estimated shares are counted. Orders arrive and end within the hours.
     """
     orders = tables.orders
     bps = 1e4 / (pl.col("shares") * pl.col("mid"))
@@ -49,7 +48,6 @@ def check_tables(tables: Tables, hours: Hours) -> None:
     _hold(both, pl.col("first") >= pl.col("time"), "a fill at {first} is earlier than the order at {time}")
     _check_children(tables)
     _check_hours(orders, hours)
-    _check_bound(orders)
 
 
 def _check_children(tables: Tables) -> None:
@@ -68,8 +66,8 @@ def _check_hours(orders: pl.DataFrame, hours: Hours) -> None:
     _hold(both, within, "an order at {time} is outside the hours {opens} to {closes}")
 
 
-def _check_bound(orders: pl.DataFrame) -> None:
-    """Compare every order with the clairvoyant's: `riskroute.simulation.clairvoyant` is a bound for any plan."""
+def check_bound(orders: pl.DataFrame) -> None:
+    """Raise `InvariantError` if an order costs less than the clairvoyant's, which is a bound for any plan."""
     scale = 1e4 / (pl.col("shares") * pl.col("mid"))
     key = [name for name in KEY if name != "router"]
     bound = orders.filter(pl.col("router") == CLAIRVOYANT).select(*key, bound=pl.col("cost") * scale)

@@ -16,6 +16,7 @@ import numpy as np
 
 from riskroute.errors import DataError, InputError
 from riskroute.experiments.backtest.config import BacktestConfig
+from riskroute.experiments.backtest.invariants import check_tables
 from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.tables import Tables, day_tables
 from riskroute.learning.registry import POLICIES
@@ -336,13 +337,16 @@ def perform_plays(
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> list[Tables]:
-    """Return the tables of all tasks.
+    """Return the tables of all tasks, once their invariants hold.
 
     Routers that are told most take longest; they are begun first, so that no worker ends up waiting for them.
     """
     order = sorted(range(len(tasks)), key=lambda number: tasks[number].choice.make().feedback, reverse=True)
     played = run_tasks([tasks[number] for number in order], engine or Engine(), cache=cache, finished=finished)
     found = dict(zip(order, played, strict=True))
+    for number, tables in found.items():
+        task = tasks[number]
+        check_tables(tables, {(day.symbol, str(day.date)): asked_hours(day, task.config) for day in task.days})
     return [found[number] for number in range(len(tasks))]
 
 

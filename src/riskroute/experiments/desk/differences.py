@@ -196,6 +196,12 @@ def differences_by_state(
     return tuple(found)
 
 
+def estimated_share(orders: polars.DataFrame) -> float:
+    """Return the share of the judged volume, of all routers, that is priced by an estimate."""
+    judged = orders.filter(polars.col("judged"))
+    return float(judged["estimated"].sum()) / float(judged["shares"].sum())
+
+
 def learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> LearningCost | None:
     """Return what trying plans that do not seem best cost, on the first day of every symbol and later."""
     spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))

@@ -157,7 +157,8 @@ def _sections(case: DeskCase) -> list[PageSection]:
     if case.surface is not None:
         text = (
             f"What dark pools hold is an assumption. The saving on {case.surface.orders:,} orders, if they hold more "
-            "or less, and are more or less adverse."
+            f"or less, and are more or less adverse. At most {case.surface.estimated_share:.1%} of the volume is "
+            "priced by an estimate."
         )
         if case.surface.orders < found.orders:
             text += " These are fewer orders than the answer rests on, and routers learn anew from them alone."

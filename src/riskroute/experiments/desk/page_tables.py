@@ -69,10 +69,12 @@ def stress_rows(table: StressTable) -> TextTable:
             one.world,
             *(fixed_text(one.cost_bps, 3), fixed_text(one.against_bps, 3)),
             *(fixed_text(one.saving_bps.mean, 3, signed=True), interval_text(one.saving_bps)),
+            f"{one.estimated_share:.1%}",
         ]
         for one in table.worlds
     ]
-    return TextTable(["world", f"{table.router} bps", f"{table.against} bps", "saved bps", "95 % interval"], rows)
+    header = ["world", f"{table.router} bps", f"{table.against} bps", "saved bps", "95 % interval", "estimated"]
+    return TextTable(header, rows)
 
 
 def routing_table_rows(rows: Sequence[RoutingRow]) -> TextTable:

@@ -102,11 +102,15 @@ class LearningCost:
 
 @dataclass(frozen=True)
 class SurfacePoint:
-    """The saving if pools hold ``presence`` times as much, and are ``adverse`` times as adverse, as assumed."""
+    """The saving if pools hold ``presence`` times as much, and are ``adverse`` times as adverse, as assumed.
+
+    ``estimated_share`` is the share of the volume of both routers that is priced by an estimate.
+    """
 
     presence: float
     adverse: float
     saving_bps: Estimate
+    estimated_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,11 @@ class DarkSurface:
     against: str
     orders: int
     points: tuple[SurfacePoint, ...]
+
+    @property
+    def estimated_share(self) -> float:
+        """The largest share of the volume that is priced by an estimate, of all points."""
+        return max(point.estimated_share for point in self.points)
 
 
 @dataclass(frozen=True)
@@ -278,6 +287,7 @@ class StressSaving:
     cost_bps: float
     against_bps: float
     saving_bps: Estimate
+    estimated_share: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,8 @@ class DeskResult:
             if case.surface is not None:
                 one = case.surface
                 said = f"{one.router} saves against {one.against}, bps, by assumption on dark pools"
-                lines += ["", f"{said} ({one.orders:,} orders each)", "", surface_table(one).plain()]
+                each = f"{one.orders:,} orders each; estimated: at most {one.estimated_share:.1%}"
+                lines += ["", f"{said} ({each})", "", surface_table(one).plain()]
             lines += [
                 "",
                 f"where {case.use} sends shares by spread and imbalance of the book, fractions of those sent",

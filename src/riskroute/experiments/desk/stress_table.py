@@ -11,7 +11,7 @@ from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, play_routers
 from riskroute.experiments.backtest.stresses import stress_configs
 from riskroute.experiments.backtest.summary import costs_in_bps
-from riskroute.experiments.desk.differences import saving_of
+from riskroute.experiments.desk.differences import estimated_share, saving_of
 from riskroute.experiments.desk.records import Saving, StressSaving, StressTable
 from riskroute.simulation.engines import Engine
 
@@ -49,5 +49,5 @@ def stress_savings(
         costs = costs_in_bps(pressed.filter(polars.col("judged"))).group_by("router").agg(polars.col("cost_bps").mean())
         means = dict(costs.iter_rows())
         judged = judged or int(orders["judged"].sum()) // (2 * config.seeds)
-        found.append(StressSaving(name, means[router], means[against], saving.bps))
+        found.append(StressSaving(name, means[router], means[against], saving.bps, estimated_share(orders)))
     return StressTable(router, against, judged, tuple(found))

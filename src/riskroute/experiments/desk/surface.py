@@ -9,7 +9,7 @@ from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.experiments.backtest.play import PlayTask, RouterChoice, TableCache, perform_plays, play_tasks
 from riskroute.experiments.backtest.tables import Tables
 from riskroute.experiments.desk.config import DeskConfig
-from riskroute.experiments.desk.differences import saving_of
+from riskroute.experiments.desk.differences import estimated_share, saving_of
 from riskroute.experiments.desk.records import DarkSurface, SurfacePoint
 from riskroute.simulation.engines import Engine
 
@@ -45,5 +45,5 @@ def dark_surface(
         played = Tables.together([next(tables) for _ in some]).orders
         orders = int(played["judged"].sum()) // (2 * config.seeds)
         saved = saving_of(played, router, against, seed=config.seed)
-        points.append(SurfacePoint(world.presence, world.adverse, saved.bps))
+        points.append(SurfacePoint(world.presence, world.adverse, saved.bps, estimated_share(played)))
     return DarkSurface(router, against, orders, tuple(points))
