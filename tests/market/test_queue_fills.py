@@ -95,6 +95,17 @@ def test_an_order_that_moves_meets_us_once() -> None:
     assert QueueReplay(books, {"XNAS": events}).fills(0, -1, 1, 9, 10)[1] == [(3, 2), (5, 1)]
 
 
+def test_an_order_that_moves_away_and_back_meets_us_once() -> None:
+    """It traded with us when it came first, whatever the recording has it do then."""
+    books, events = one_book(
+        [2, "F", "A", 10.02, 5, 0, 7, 0],
+        [3, "A", "B", 10.02, 2, 2, 11, 0],
+        [4, "M", "B", 10.01, 2, 2, 12, 11],
+        [5, "M", "B", 10.02, 2, 2, 13, 12],
+    )
+    assert QueueReplay(books, {"XNAS": events}).fills(0, -1, 1, 9, 10)[1] == [(3, 2)]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_outflows_are_those_of_a_book_replayed_by_name(seed: int) -> None:
     """Every fourth snapshot that shows both sides, until the next edges; queues that are not reached count too."""

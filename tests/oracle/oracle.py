@@ -122,26 +122,35 @@ class Market:
     def queue_fills(self, venue: int, sign: int, begin: int, end: int) -> tuple[float, list[tuple[int, int]]]:
         """The price at which an order of any size joins the back of a venue's queue, and its fills before a time.
 
-        Orders added later stand behind us. A trade with one of them at our price, or with anybody at a worse one, would
-        have been ours; so would an order of the other side that comes to our price and finds nobody there.
+        Orders added later stand behind us, and so do those never shown to be added whose ids say so. A trade beyond the
+        shares ahead, or at a worse price, would have been ours; so would an order of the other side that comes to our
+        price and finds nobody there, but once: one that is cancelled and added at the same time has only moved.
         """
         own = self.levels(venue, begin, -sign)
         if not own or not self.events[venue]:
             return math.nan, []
         (price, ahead), side = own[0], "B" if sign > 0 else "A"
-        behind: set[int] = set()
+        added = {order: time for time, action, _, _, _, order in self.events[venue] if action == "A"}
+        later = min((order for order, time in added.items() if time > begin), default=math.inf)  # ids rise
+        met = set[int]()
         fills: list[tuple[int, int]] = []
+        before: tuple[int, str, str, int] = (0, "", "", 0)
         for time, action, where, at, size, order in self.events[venue]:
             if not begin < time < end or order == 0:
                 continue
-            if where != side and action == "A" and sign * at <= sign * price:
+            if where != side and action == "A" and before[:3] == (time, where, "C") and before[3] in met:
+                met.add(order)
+            elif where != side and action == "A" and sign * at <= sign * price:
+                met.add(order)
                 fills.append((time, max(size - ahead, 0)))
-            elif where == side and action == "A":
-                behind.add(order)
-            elif where == side and at == price and order not in behind:
-                ahead = max(ahead - size, 0)
-            elif where == side and action == "F" and sign * at <= sign * price:
-                fills.append((time, size))
+            elif where == side and action != "A" and sign * at <= sign * price:
+                behind = added[order] > begin if order in added else order > later
+                left = min(size, ahead) if at == price and not behind else 0
+                ahead -= left
+                if action == "F" and size > left:
+                    fills.append((time, size - left))
+                    ahead = 0  # those ahead would have traded first; a recording of few levels loses some
+            before = time, where, action, order
         return price, fills
 
 

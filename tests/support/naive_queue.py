@@ -264,7 +264,7 @@ def naive_outflow(flow: Flow, side: str, sequence: int, end: int) -> tuple[int, 
     side and was not there before, is for us.
     """
     letter, first, step = ("A", 101, 1) if side == "sell" else ("B", 100, -1)
-    book, there, theirs = NaiveBook(), dict[int, int](), dict[int, tuple[int, int]]()
+    book, there, met = NaiveBook(), dict[int, int](), set[int]()
     touch = shown = reached = 0
     before: tuple[int, str, str, int] = (0, "", "", 0)
     for stamp, number, _, _, action, where, dollars, size, _, order, old in flow.events:
@@ -277,9 +277,10 @@ def naive_outflow(flow: Flow, side: str, sequence: int, end: int) -> tuple[int, 
         price = round((dollars * 100 - first) * step)
         if where != letter and action in "AM":
             replaced = before[3] if action == "A" and before[:3] == (stamp, where, "C") else old
-            old_price, came = theirs.get(replaced, (-99, 0))
-            theirs[order] = price, number
-            if shown and price >= touch and not (old_price >= touch and came > sequence):
+            if replaced in met:
+                met.add(order)
+            elif shown and price >= touch:
+                met.add(order)
                 better = sum(shares for _, at, shares in book.orders if at < touch)
                 reached += max(size - sum(there.values()) - better, 0)
         elif where == letter and action in "AM":

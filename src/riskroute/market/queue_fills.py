@@ -272,12 +272,24 @@ def _fills(
 
 
 @njit(cache=True)
+def _met_before(flow: QueueEvents, row: int, sequence: int, price: int) -> bool:
+    """Whether the order that an arrival replaces, or one before it, came to our price after us: it traded with us."""
+    while flow.gone_joined[row] > sequence:
+        if flow.gone_prices[row] >= price:
+            return True
+        earlier = np.searchsorted(flow.sequences, flow.gone_joined[row])
+        if earlier >= row:
+            break
+        row = earlier
+    return False
+
+
+@njit(cache=True)
 def _reaches_us(flow: QueueEvents, row: int, sequence: int, price: int, ahead: int, better: int) -> tuple[int, int]:
     """Volume of a row that is for us, after what is ``ahead`` and at ``better`` prices; and what is at those then."""
     action, gone_price, gone = flow.actions[row], flow.gone_prices[row], flow.gone_sizes[row]
     if action == OPPOSITE:
-        met_before = gone_price >= price and flow.gone_joined[row] > sequence
-        if flow.prices[row] < price or met_before:
+        if flow.prices[row] < price or _met_before(flow, row, sequence, price):
             return 0, better
         return max(flow.sizes[row] - ahead - better, 0), better
     if NOWHERE < gone_price < price:
