@@ -61,7 +61,7 @@ def check(shape: Shape, conditions: Conditions) -> list[str]:
 
 
 few = settings(max_examples=40, suppress_health_check=list(HealthCheck))
-many = settings(max_examples=600, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=300, suppress_health_check=list(HealthCheck))
 
 
 @few
