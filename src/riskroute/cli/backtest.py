@@ -22,12 +22,14 @@ HoursOption = Annotated[
     str | None,
     typer.Option(
         help="Times of orders, FIRST-LAST, in the zone of the recordings (New York if synthetic); "
-        "09:35-15:55 in New York, all of a day elsewhere, if left out."
+        "default: 09:35-15:55 in New York, the whole day elsewhere."
     ),
 ]
 ProtectionOption = Annotated[
     str | None,
-    typer.Option(help="reg-nms if venues protect each other's quotes, or none; as the market has it if left out."),
+    typer.Option(
+        help="Order protection, reg-nms or none; default: reg-nms for synthetic days and US equities, else none."
+    ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of markets, orders and luck.")]
 KeptOption = Annotated[Path, typer.Option(help="Folder in which days that are ready are kept.")]
@@ -37,11 +39,9 @@ def backtest_command(
     market: MarketOption = "dark",
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")] = None,
     days: DaysOption = None,
-    train: Annotated[
-        int | None, typer.Option(help="Days at the beginning that are not judged; half if left out.")
-    ] = None,
+    train: Annotated[int | None, typer.Option(help="Days at the beginning that are not judged; default: half.")] = None,
     hours: HoursOption = None,
-    shares: Annotated[list[int] | None, typer.Option(help="Size of orders, 1000 if left out; repeat for more.")] = None,
+    shares: Annotated[list[int] | None, typer.Option(help="Size of orders; repeat for more; default: 1000.")] = None,
     side: Annotated[str, typer.Option(help="buy, sell, or both in turn.")] = "both",
     lot: Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")] = 1,
     orders: Annotated[int, typer.Option(help="Orders a day.")] = 200,
@@ -61,7 +61,7 @@ def backtest_command(
     protection: ProtectionOption = None,
     seeds: Annotated[int, typer.Option(help="How often all is played, with other luck in dark pools.")] = 1,
     engine: Annotated[str, typer.Option(help="Where days are played: local, dask or ray.")] = "local",
-    address: Annotated[str | None, typer.Option(help="Of a running cluster; one is started here if left out.")] = None,
+    address: Annotated[str | None, typer.Option(help="Of a running cluster; default: one is started here.")] = None,
     seed: SeedOption = 0,
     kept: KeptOption = Path("out/days"),
     stresses: Annotated[bool, typer.Option("--stresses", help="Play all again in harder worlds, and rank.")] = False,
@@ -189,16 +189,14 @@ def _say_placebos(result: BacktestResult, engine: Engine, cache: TableCache) -> 
 def headroom_command(
     market: Annotated[
         list[str] | None,
-        typer.Option(help="paper, comparable, dark or a folder; repeat for more; all three if left out."),
+        typer.Option(help="paper, comparable, dark or a folder; repeat for more; default: all three."),
     ] = None,
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")] = None,
     days: DaysOption = 4,
     hours: HoursOption = None,
-    shares: Annotated[
-        list[int] | None, typer.Option(help="Size of orders; 10, 100, 1000 and 5000 if left out.")
-    ] = None,
-    horizon: Annotated[list[float] | None, typer.Option(help="Seconds; 0, 10, 60 and 300 if left out.")] = None,
-    kappa: Annotated[list[float] | None, typer.Option(help="Price of risk; 0, 0.05 and 0.2 if left out.")] = None,
+    shares: Annotated[list[int] | None, typer.Option(help="Size of orders; default: 10, 100, 1000 and 5000.")] = None,
+    horizon: Annotated[list[float] | None, typer.Option(help="Seconds; default: 0, 10, 60 and 300.")] = None,
+    kappa: Annotated[list[float] | None, typer.Option(help="Price of risk; default: 0, 0.05 and 0.2.")] = None,
     orders: Annotated[int, typer.Option(help="Orders a day.")] = 200,
     fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,
     seed: SeedOption = 0,

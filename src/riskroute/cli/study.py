@@ -31,15 +31,15 @@ def study_command(
         str | None, typer.Option(help="dark, comparable, paper, or a folder of `riskroute market import`.")
     ] = None,
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more, each has its own answer.")] = None,
-    shares: Annotated[list[int] | None, typer.Option(help="Size of orders, 1000 if left out; repeat for more.")] = None,
-    side: Annotated[str | None, typer.Option(help="buy, sell, or both in turn, as if left out.")] = None,
+    shares: Annotated[list[int] | None, typer.Option(help="Size of orders; repeat for more; default: 1000.")] = None,
+    side: Annotated[str | None, typer.Option(help="buy, sell, or both in turn; default: both.")] = None,
     horizon: Annotated[
-        list[float] | None, typer.Option(help="Seconds that an order has, 60 if left out, 0 is at once; repeatable.")
+        list[float] | None, typer.Option(help="Seconds that an order has, 0 is at once; repeatable; default: 60.")
     ] = None,
     kappa: Annotated[float | None, typer.Option(help="Bps charged for a squared bp of unforeseen cost; 0.05.")] = None,
     days: Annotated[int | None, typer.Option(help="Days to play; 10 synthetic ones, or all that a folder has.")] = None,
     train: Annotated[
-        int | None, typer.Option(help="Days at the beginning to learn and choose on; half if left out.")
+        int | None, typer.Option(help="Days at the beginning to learn and choose on; default: half.")
     ] = None,
     hours: HoursOption = None,
     router: Annotated[
@@ -51,11 +51,11 @@ def study_command(
             callback=list_judged_routers,
         ),
     ] = None,
-    orders: Annotated[int | None, typer.Option(help="Orders a day; 200 if left out.")] = None,
+    orders: Annotated[int | None, typer.Option(help="Orders a day; default: 200.")] = None,
     surface_orders: Annotated[
         int | None, typer.Option(help="Orders a day for each assumption on dark pools; 200, or 0 for none.")
     ] = None,
-    latency_ms: Annotated[float | None, typer.Option(help="Milliseconds to a lit venue; 1 if left out.")] = None,
+    latency_ms: Annotated[float | None, typer.Option(help="Milliseconds to a lit venue; default: 1.")] = None,
     stresses: Annotated[
         bool | None, typer.Option("--stresses", help="Play the router and the rule in harder worlds too.")
     ] = None,
@@ -64,7 +64,7 @@ def study_command(
     engine: EngineOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of markets, orders and luck; 0 if left out.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of markets, orders and luck; default: 0.")] = None,
     kept: Annotated[Path, typer.Option(help="Folder in which days that are ready are kept.")] = Path("out/days"),
     out: Annotated[Path, typer.Option(help="Folder for the answer, the routing table and the routers' states.")] = Path(
         "out/study"
