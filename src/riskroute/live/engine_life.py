@@ -92,10 +92,10 @@ class EngineLife(EngineCore):
             written = self._put(
                 Halted(at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits")
             )
-        if (error := written.exception()) is not None:
+        if (refused := written.exception()) is not None:
             with self._lock:  # a future wakes who waits for it before its callback, `_durable`, records the failure
-                self._failure = self._failure or error  # type: ignore[assignment]  # logs raise no other
-                self.failed = self.failed or told_outside(error)
+                self._failure = self._failure or refused  # type: ignore[assignment]  # logs raise no other
+                self.failed = self.failed or told_outside(refused)
             return False
         self._ask_for_open_children()
         return not self.failed
