@@ -56,14 +56,7 @@ def _by_venue(trades: tuple[MarketTrade, ...]) -> dict[str, dict[str, list[tuple
 def _book(context: Context, books: VenueBooks, venue: int | None = None) -> ConsolidatedBook:
     prices, sizes = books.side("ask" if context.sign > 0 else "bid")
     some = slice(None) if venue is None else slice(venue, venue + 1)
-    return ConsolidatedBook(
-        prices[some],
-        sizes[some],
-        books.takers[some],
-        mid=context.mid,
-        side=context.side,
-        protect=context.protected,
-    )
+    return context.book(prices[some], sizes[some], books.takers[some])
 
 
 def _profits(costs: Floats) -> tuple[float, ...]:

@@ -235,6 +235,10 @@ class Context:
         mid = real_number("mid", self.mid)
         return ConsolidatedBook.of_checked(prices, sizes, takers, mid=mid, sign=self.sign, protect=self.protected)
 
+    def book(self, prices: Matrix, sizes: Matrix, takers: Vector) -> ConsolidatedBook:
+        """Return other levels to take from, such as those of a later time, under the same mid, side and protection."""
+        return ConsolidatedBook(prices, sizes, takers, mid=self.mid, side=self.side, protect=self.protected)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values, which `read_context` turns back into the same context."""
         books = self.books

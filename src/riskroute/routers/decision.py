@@ -10,7 +10,6 @@ import numpy as np
 
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
-from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.validation import instance_of
 
 
@@ -225,14 +224,7 @@ def _taking_cost(context: Context, plan: Plan, take: Mapping[str, int], left: in
     sizes = np.array(rows)
     rule, _, at = plan.rest.partition(":")
     some = slice(venue := context.books.venues.index(at), venue + 1) if rule == "venue" else slice(None)
-    rest = ConsolidatedBook(
-        book.prices[some],
-        sizes[some],
-        book.takers[some],
-        mid=context.mid,
-        side=context.side,
-        protect=context.protected,
-    )
+    rest = context.book(book.prices[some], sizes[some], book.takers[some])
     beyond = max(left - rest.depth, 0)
     cost += float(rest.costs(left - beyond))
     return cost + (book.beyond(beyond) if beyond else 0.0), beyond

@@ -21,7 +21,6 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Public, Router
 from riskroute.routers.sweep import taking_plan
-from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.validation import real_number
 
 BOOK_SIDES = ("bid", "ask")
@@ -75,9 +74,7 @@ class Hidden(Router):
         for v, venue in enumerate(context.books.venues):
             if sizes[v, 0] > 0:
                 counted[v, 0] += np.floor(self.eta * self.reserves.get(venue, {}).get(side, 0.0))
-        book = ConsolidatedBook(
-            prices, counted, context.books.takers, mid=context.mid, side=context.side, protect=context.protected
-        )
+        book = context.book(prices, counted, context.books.takers)
         return taking_plan(context, book.take(context.shares, lot=context.lot))
 
     def see(self, public: Public) -> None:

@@ -11,7 +11,6 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.routers.sweep import taking_plan
-from riskroute.routing.consolidated import ConsolidatedBook
 
 
 @dataclass
@@ -37,6 +36,6 @@ class Nbbo(Router):
     def decide(self, context: Context) -> Plan:
         book, best = context.displayed, context.books.best_ask if context.sign > 0 else context.books.best_bid
         at_best = np.where(book.prices == best, book.sizes, 0.0)
-        top = ConsolidatedBook(book.prices, at_best, book.takers, mid=context.mid, side=context.side)
+        top = context.book(book.prices, at_best, book.takers)
         plan = taking_plan(context, top.take(context.shares, lot=context.lot))
         return Plan(context.order, take=plan.take, take_limits=plan.take_limits, rest="touch")

@@ -175,9 +175,7 @@ class Exchange:
     def last_book(self, number: int, context: Context, time: int) -> ConsolidatedBook:
         """Return the books whose extrapolation prices shares beyond them: those of a time, or of the arrival."""
         prices, sizes, _ = self.side(number, context.sign, time)
-        book = ConsolidatedBook(
-            prices, sizes, self.takers, mid=context.mid, side=context.side, protect=context.protected
-        )
+        book = context.book(prices, sizes, self.takers)
         return book if book.depth else context.displayed
 
     def mid_and_half_spread(self, time: int, context: Context) -> tuple[float, float]:

@@ -27,7 +27,6 @@ from riskroute.market.clock import SECOND
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
-from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.exchange import BEYOND, Exchange, Executed, Fill
 
 MILLISECOND = 1_000_000
@@ -283,11 +282,7 @@ class _Execution:
         self, time: int, shares: int, prices: Matrix, sizes: Matrix, wanted: Matrix, limit: float = np.inf
     ) -> int:
         """Take the cheapest of the ``wanted`` sizes, no worse than a signed price; return the remainder."""
-        context = self.context
-        book = ConsolidatedBook(
-            prices, wanted, self.exchange.takers, mid=context.mid, side=context.side, protect=context.protected
-        )
-        taken, left = book.take(shares), shares
+        taken, left = self.context.book(prices, wanted, self.exchange.takers).take(shares), shares
         venues = self.exchange.books.venues
         for venue in np.flatnonzero(taken.shares):
             sent = int(taken.shares[venue])

@@ -65,14 +65,7 @@ def _book(exchange: Exchange, context: Context, time: int, venue: int | None = N
     now = exchange.books.as_of(time)
     prices, sizes = (now.ask_px, now.ask_sz) if context.sign > 0 else (now.bid_px, now.bid_sz)
     some = slice(None) if venue is None else slice(venue, venue + 1)
-    return ConsolidatedBook(
-        prices[some],
-        sizes[some],
-        exchange.takers[some],
-        mid=context.mid,
-        side=context.side,
-        protect=context.protected,
-    )
+    return context.book(prices[some], sizes[some], exchange.takers[some])
 
 
 def _profits(costs: Floats) -> tuple[float, ...]:
