@@ -14,10 +14,10 @@ import time
 from functools import partial
 from pathlib import Path
 
-from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.markets import MarketDay, market_days
-from riskroute.experiments.backtest.play import RouterChoice, play_routers
-from riskroute.simulation.engines import Engine
+from riskroute.simulation.backends import Engine
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.markets import MarketDay, market_days
+from riskroute.study.play import RouterChoice, play_routers
 from timing import interleaved, leave, print_heading, print_table, say, sized, verdict
 
 DAYS, ORDERS = sized((20, 500), (1, 20))
@@ -30,10 +30,10 @@ ONE_BACKTEST = """
 import sys
 import datetime as dt
 from pathlib import Path
-from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.markets import market_days
-from riskroute.experiments.backtest.play import RouterChoice, play_routers
-from riskroute.simulation.engines import Engine
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.markets import market_days
+from riskroute.study.play import RouterChoice, play_routers
+from riskroute.simulation.backends import Engine
 hours = tuple(map(dt.time.fromisoformat, sys.argv[4:6]))
 days = market_days("dark", days=int(sys.argv[2]), hours=hours, kept=Path(sys.argv[1]))
 config = BacktestConfig(orders=int(sys.argv[3]))

@@ -17,8 +17,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from riskroute.experiments.paper.claims import CLAIMS
-from riskroute.experiments.paper.closest import (
+from riskroute.paper.claims import CLAIMS
+from riskroute.paper.closest import (
     DEPENDS,
     JointTrial,
     Trial,
@@ -28,8 +28,8 @@ from riskroute.experiments.paper.closest import (
     choice_values,
     statements_about,
 )
-from riskroute.experiments.paper.presets import DEFAULT, PRESETS, REGRETS, PaperChoices
-from riskroute.simulation.engines import Engine
+from riskroute.paper.presets import DEFAULT, PRESETS, REGRETS, PaperChoices
+from riskroute.simulation.backends import Engine
 from timing import leave, print_heading, print_table, progress, quick, say, sized, verdict
 
 HORIZON = sized(100_000, 300)

@@ -17,13 +17,13 @@ import numpy as np
 import polars
 
 from contextual_yardsticks import best_fixed_plan, decision_times, hindsight, tail_difference
-from riskroute.experiments.backtest.backtest import BacktestResult, named_choice, run_backtest
-from riskroute.experiments.backtest.config import BacktestConfig, Stress
-from riskroute.experiments.backtest.markets import MarketDay, market_days
-from riskroute.experiments.backtest.play import PLACEBOS, TableCache, play_routers
-from riskroute.experiments.backtest.summary import RouterResult, compare_routers, objective_bps
-from riskroute.simulation.engines import Engine
-from riskroute.text import TextTable
+from riskroute.core.text import TextTable
+from riskroute.simulation.backends import Engine
+from riskroute.study.backtest import BacktestResult, named_choice, run_backtest
+from riskroute.study.backtest_config import BacktestConfig, Stress
+from riskroute.study.markets import MarketDay, market_days
+from riskroute.study.play import PLACEBOS, TableCache, play_routers
+from riskroute.study.summary import RouterResult, compare_routers, objective_bps
 from timing import leave, print_heading, progress, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")

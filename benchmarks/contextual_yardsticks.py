@@ -9,13 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats
-from riskroute.experiments.backtest.backtest import BacktestResult
-from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import RouterChoice, play_tasks, trading_day
-from riskroute.experiments.backtest.statistics import Difference, bootstrap_difference
-from riskroute.experiments.backtest.summary import block_numbers, costs_in_bps
+from riskroute.core.arrays import Floats
 from riskroute.routers.context import Context
 from riskroute.routers.contextual import Contextual, ContextualGreedy
 from riskroute.routers.patience import Patience, PatientPlan, Tried
@@ -23,6 +17,12 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import Public, Router
 from riskroute.simulation.backtest import play_day
+from riskroute.study.backtest import BacktestResult
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.markets import MarketDay
+from riskroute.study.play import RouterChoice, play_tasks, trading_day
+from riskroute.study.statistics import Difference, bootstrap_difference
+from riskroute.study.summary import block_numbers, costs_in_bps
 
 SHORTFALL = 0.05
 

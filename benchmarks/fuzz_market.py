@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.errors import RiskrouteError
+from riskroute.core.errors import RiskrouteError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from timing import leave, print_heading, say, sized

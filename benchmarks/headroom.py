@@ -11,8 +11,9 @@ import os
 import tempfile
 from pathlib import Path
 
-from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.headroom import (
+from riskroute.simulation.backends import Engine
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.headroom import (
     HORIZONS,
     KAPPAS,
     SIZES,
@@ -20,9 +21,8 @@ from riskroute.experiments.backtest.headroom import (
     headroom_words,
     market_headroom,
 )
-from riskroute.experiments.backtest.markets import MARKETS, market_days
-from riskroute.experiments.backtest.play import TableCache
-from riskroute.simulation.engines import Engine
+from riskroute.study.markets import MARKETS, market_days
+from riskroute.study.play import TableCache
 from timing import leave, print_heading, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from live_events import filled, new_order, order_events
-from riskroute.extras import extra_is_installed
+from riskroute.core.extras import extra_is_installed
 from riskroute.live.book_state import BookState
 from riskroute.live.engine import Engine
 from riskroute.live.event_rows import entries_of

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from riskroute.extras import extra_is_installed
+from riskroute.core.extras import extra_is_installed
 from riskroute.live.log import Entry, Log
 from riskroute.live.log_postgres import PostgresLog
 from riskroute.live.log_sqlite import SqliteLog

@@ -13,14 +13,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from riskroute.experiments.backtest.backtest import ALL, run_backtest
-from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.markets import MARKETS, market_days
-from riskroute.experiments.backtest.play import TableCache
-from riskroute.experiments.backtest.summary import Paired, compare_routers
-from riskroute.experiments.backtest.texts import comparison_table
-from riskroute.simulation.engines import Engine
-from riskroute.text import TextTable
+from riskroute.core.text import TextTable
+from riskroute.simulation.backends import Engine
+from riskroute.study.backtest import ALL, run_backtest
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.backtest_texts import comparison_table
+from riskroute.study.markets import MARKETS, market_days
+from riskroute.study.play import TableCache
+from riskroute.study.summary import Paired, compare_routers
 from timing import leave, print_heading, progress, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")

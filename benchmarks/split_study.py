@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.experiments.split_study.cases import study_data
-from riskroute.experiments.split_study.config import checked_study
-from riskroute.experiments.split_study.evaluation import evaluate_splits
-from riskroute.experiments.split_study.orders import NAIVE, PARTS, prepare_order
-from riskroute.experiments.split_study.study import SplitStudy
 from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
-from riskroute.simulation.engines import Engine
+from riskroute.simulation.backends import Engine
 from riskroute.simulation.replay import Replay
+from riskroute.study.split.cases import study_data
+from riskroute.study.split.config import checked_study
+from riskroute.study.split.evaluation import evaluate_splits
+from riskroute.study.split.orders import NAIVE, PARTS, prepare_order
+from riskroute.study.split.study import SplitStudy
 from timing import leave, print_heading, print_table, say, sized, verdict
 
 RISK_TOLERANCE = 2.0  # the default

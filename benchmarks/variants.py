@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crowd import final_regret, geometric_mean, side_by_side
 from riskroute import Belief, Policy, random_routing_problem
-from riskroute.arrays import Matrix
+from riskroute.core.arrays import Matrix
 from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
 from riskroute.policies import Adaptive, Greedy, Thompson
 from timing import leave, print_heading, print_table, say, sized

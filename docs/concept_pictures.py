@@ -20,8 +20,15 @@ import riskroute as rr
 from riskroute.learning.actions import as_batch
 from riskroute.market.scenarios import Scenarios, sample_scenarios
 from riskroute.market.slots import Slot
-from riskroute.report.figures import COLOURS, draw_regret_figure, new_figure, save_figure, tidy_figure, unframe_figure
-from riskroute.report.fits import VENUE_COLOURS
+from riskroute.paper.figures import (
+    COLOURS,
+    draw_regret_figure,
+    new_figure,
+    save_figure,
+    tidy_figure,
+    unframe_figure,
+)
+from riskroute.paper.fits import VENUE_COLOURS
 from riskroute.simulation.replay import Replay
 
 if TYPE_CHECKING:

@@ -38,9 +38,6 @@ from meanings import (
     Meanings,
 )
 from riskroute.cli.app import app
-from riskroute.experiments.desk.config import DeskConfig
-from riskroute.experiments.split_study.config import DarkConfig, SplitStudyConfig
-from riskroute.experiments.sweep import SweepConfig
 from riskroute.learning.registry import POLICIES
 from riskroute.live.config import (
     InstrumentConfig,
@@ -55,6 +52,9 @@ from riskroute.live.config import (
 from riskroute.routing.fees import Fee
 from riskroute.routing.venues import KINDS, VenueModel
 from riskroute.simulation.dark_market import PoolModel
+from riskroute.simulation.sweep import SweepConfig
+from riskroute.study.config import DeskConfig
+from riskroute.study.split.config import DarkConfig, SplitStudyConfig
 
 WIDTH = 120
 NOT_IN_FILES = {"prior"}

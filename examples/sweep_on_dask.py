@@ -12,8 +12,8 @@ from pathlib import Path
 
 import polars
 
-from riskroute.experiments.sweep import checked_sweep_config, sweep
-from riskroute.simulation.engines import Engine
+from riskroute.simulation.backends import Engine
+from riskroute.simulation.sweep import checked_sweep_config, sweep
 
 STUDY = {
     "slots": 4,

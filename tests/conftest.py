@@ -18,12 +18,12 @@ from longest import LONGEST
 from numbered import numbered_routing_problem
 from once import one_at_a_time, shared_folder
 from riskroute import Actions, Problem, random_problem
-from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.market import ImportOptions, Store, generate_market, import_files
+from riskroute.study.markets import MarketDay
 from small_days import short_days
 
 if TYPE_CHECKING:
-    from riskroute.experiments.desk.result import DeskResult
+    from riskroute.study.result import DeskResult
 
 settings.register_profile("riskroute", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("riskroute")

@@ -15,9 +15,9 @@ import pytest
 
 from executed import run_code, run_script
 from places import ROOT
-from riskroute.experiments.sweep import checked_sweep_config, sweep
-from riskroute.simulation import engines
-from riskroute.simulation.engines import Engine
+from riskroute.simulation import backends
+from riskroute.simulation.backends import Engine
+from riskroute.simulation.sweep import checked_sweep_config, sweep
 
 FOLDER = ROOT / "examples"
 EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.py"))
@@ -93,7 +93,7 @@ def swept_here(kept: Path, where: Path) -> str:
         assert (kind, workers) == ("dask", 2)
         return Engine(workers=1)
 
-    with mock.patch.object(engines, "Engine", here):
+    with mock.patch.object(backends, "Engine", here):
         return run("sweep_on_dask", where, str(kept))
 
 

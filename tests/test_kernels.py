@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import riskroute
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.learning.belief_compiled import belief_draws, belief_inverse, belief_score_covariance
 from riskroute.learning.design.canonical import canonical_weights
 from riskroute.learning.design.vertex_exchange import vertex_exchange

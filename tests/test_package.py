@@ -19,7 +19,7 @@ from public_names import MODULES, PUBLIC
     ("module", "heavy"),
     [
         ("riskroute", "numpy numba scipy polars matplotlib typer rich"),
-        ("riskroute.simulation.engines", "scipy.optimize scipy.signal scipy.stats polars pydantic rich dask ray"),
+        ("riskroute.simulation.backends", "scipy.optimize scipy.signal scipy.stats polars pydantic rich dask ray"),
     ],
 )
 def test_importing_loads_what_is_used_at_once_and_no_more(module: str, heavy: str) -> None:

@@ -16,7 +16,7 @@ from public_calls import BAD, CALLS, Call
 from public_market_calls import MARKET_CALLS, of_files, of_recordings
 from public_names import PUBLIC
 from public_router_calls import ROUTER_CALLS, of_markets
-from riskroute.simulation import engines
+from riskroute.simulation import backends
 
 
 def mistakes(function: Callable[..., Any], arguments: dict[str, Any], *bad: Any) -> Iterator[str]:
@@ -41,7 +41,7 @@ ALONE = CALLS | MARKET_CALLS | ROUTER_CALLS
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls that take a text for a path leave their files in a folder of their own, and start no processes."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(engines, "_cores", lambda: 1)
+    monkeypatch.setattr(backends, "_cores", lambda: 1)
 
 
 @pytest.mark.parametrize("name", ALONE)

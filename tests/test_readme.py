@@ -11,11 +11,11 @@ import pytest
 from executed import run_code, run_command
 from once import one_at_a_time, shared_folder
 from places import ROOT
-from riskroute.experiments.backtest.markets import market_days
-from riskroute.experiments.paper.claims import CLAIMS
-from riskroute.experiments.sweep import checked_sweep_config
 from riskroute.market.clock import clock_hours
-from riskroute.simulation.engines import Engine
+from riskroute.paper.claims import CLAIMS
+from riskroute.simulation.backends import Engine
+from riskroute.simulation.sweep import checked_sweep_config
+from riskroute.study.markets import market_days
 
 README = (ROOT / "README.md").read_text()
 STUDY = (ROOT / "docs" / "study.md").read_text()

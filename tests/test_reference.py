@@ -11,8 +11,8 @@ import pytest
 
 from places import ROOT
 from riskroute.cli.app import app
-from riskroute.experiments.desk.desk import TEMPLATE as STUDY
-from riskroute.experiments.split_study.config import TEMPLATE as SPLIT_STUDY
+from riskroute.study.split.config import TEMPLATE as SPLIT_STUDY
+from riskroute.study.study import TEMPLATE as STUDY
 
 DOCS = ROOT / "docs"
 

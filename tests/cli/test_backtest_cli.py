@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 from riskroute.cli.app import run
-from riskroute.experiments.backtest.backtest import NAMES
-from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.routers.registry import about_router
+from riskroute.study.backtest import NAMES
+from riskroute.study.markets import MarketDay
 from small_days import short_market
 
 ASKED = ["--days", "2", "--orders", "12", "--shares", "300", "--shares", "5000", "--horizon", "20", "--seeds", "2"]
@@ -159,8 +159,8 @@ def test_a_router_name_is_checked_before_days_are_made(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("riskroute.experiments.backtest.markets.market_days", never)
-    monkeypatch.setattr("riskroute.experiments.desk.desk.market_days", never)
+    monkeypatch.setattr("riskroute.study.markets.market_days", never)
+    monkeypatch.setattr("riskroute.study.study.market_days", never)
     for command in ("backtest", "study"):
         assert run([command, "--router", "contextul", "--kept", str(tmp_path)]) == 2
         assert "did you mean 'contextual'?" in capsys.readouterr().err

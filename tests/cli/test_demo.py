@@ -11,10 +11,10 @@ import pytest
 
 from riskroute.cli import output
 from riskroute.cli.app import run
-from riskroute.experiments import comparison
-from riskroute.experiments.desk import demo
-from riskroute.experiments.panels import PanelSize
-from riskroute.simulation.engines import Engine
+from riskroute.simulation import comparison
+from riskroute.simulation.backends import Engine
+from riskroute.simulation.panels import PanelSize
+from riskroute.study import demo
 from small_days import short_market
 
 

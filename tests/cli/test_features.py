@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from riskroute.cli.app import run
-from riskroute.experiments.comparison import compare_policies, read_features
+from riskroute.simulation.comparison import compare_policies, read_features
 
 MATRIX = np.random.default_rng(0).normal(size=(7, 3))
 QUICK = ["--policy", "uniform", "--horizon", "50", "--runs", "2"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from live_services import order_json, running, service_config
-from riskroute import extras
 from riskroute.cli.app import run
+from riskroute.core import extras
 from riskroute.live.log_sqlite import SqliteLog
 
 

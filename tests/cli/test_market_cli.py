@@ -16,7 +16,7 @@ from places import ROOT
 from riskroute.cli.app import run as command
 from riskroute.cli.market import _quantities
 from riskroute.cli.output import named_as_options
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool

@@ -15,12 +15,12 @@ import polars as pl
 import pytest
 
 import riskroute as rr
-from riskroute import extras
 from riskroute.cli.app import run
-from riskroute.experiments.backtest import play
-from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.desk.config import DeskConfig
-from riskroute.study_page import write_study_page
+from riskroute.core import extras
+from riskroute.study import play
+from riskroute.study.config import DeskConfig
+from riskroute.study.markets import MarketDay
+from riskroute.study.page import write_study_page
 from small_days import short_market
 
 ASKED = ["--orders", "12", "--shares", "2500", "--horizon", "10", "--router", "static", "--router", "contextual"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.learning.actions import Actions, ActionSet, as_action, as_batch
 
 Matrix = NDArray[np.float64]

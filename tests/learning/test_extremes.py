@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from riskroute import POLICIES, Allocations, Setting, make_policy, simulate
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
+from riskroute.core.validation import finite_array, real_number, sized_number, whole_number
 from riskroute.learning.actions import Actions
 from riskroute.learning.design.g_optimal import g_optimal, spanning_start
 from riskroute.learning.design.rounding import round_exact_counts, round_up_counts
@@ -20,7 +21,6 @@ from riskroute.learning.problem import Problem
 from riskroute.learning.tally import Tallies, Tally
 from riskroute.policies import Oracle
 from riskroute.routing.splits import list_splits
-from riskroute.validation import finite_array, real_number, sized_number, whole_number
 
 
 def tallies(*rows: tuple[int, float, float]) -> Tallies:

@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from riskroute.arrays import Integers, Matrix, Vector
-from riskroute.errors import InputError, StateError
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.errors import InputError, StateError
 from riskroute.learning.hazard_regression import HazardRegression
 from riskroute.learning.hazards import Hazards
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riskroute.arrays import Integers, Vector
-from riskroute.errors import InputError, StateError
+from riskroute.core.arrays import Integers, Vector
+from riskroute.core.errors import InputError, StateError
 from riskroute.learning.hazards import Hazards, capped_moments, draw_hazard_tails, hazard_tails, trial_exposure
 
 EDGES = [1, 2, 4, 8, 16]

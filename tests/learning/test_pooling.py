@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.learning.pooling import member_coef, pooled_features, pooled_prior
 from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows, fit_two_maps
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.learning.actions import Actions
 from riskroute.learning.problem import Problem, random_problem
 

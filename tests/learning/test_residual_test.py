@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.learning.residual_test import ResidualTest
 
 

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.learning.actions import Actions, as_batch
 from riskroute.learning.plan import Setting
 from riskroute.learning.registry import make_policy

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.learning.nonnegative import nonnegative_minimum
 from riskroute.learning.two_map_belief import TwoMapBelief
 from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows, fit_two_maps

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from live_orders import CENT, START, accepted, child_order, parent_order, report
-from riskroute.errors import DataError, StateError
+from riskroute.core.errors import DataError, StateError
 from riskroute.live import archive
 from riskroute.live.book import apply, fold
 from riskroute.live.book_state import (

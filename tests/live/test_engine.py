@@ -11,7 +11,7 @@ import pytest
 
 from live_engines import World, stored_events
 from live_orders import CENT, START, parent_order, quotes
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.live.book_state import encode_state
 from riskroute.live.engine import RefusedError
 from riskroute.live.event_rows import row_events

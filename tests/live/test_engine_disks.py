@@ -15,7 +15,7 @@ from faulty_disk import FaultyDisk, FaultyLog
 from live_engines import World
 from live_orders import parent_order
 from live_services import Client, order_json, served, service_config
-from riskroute.errors import StateError
+from riskroute.core.errors import StateError
 from riskroute.live.book_state import encode_state
 from riskroute.live.engine import RefusedError
 from riskroute.live.log import WriteError

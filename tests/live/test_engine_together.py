@@ -9,7 +9,7 @@ import pytest
 
 from live_engines import World, stored_events
 from live_orders import parent_order, report
-from riskroute.errors import StateError
+from riskroute.core.errors import StateError
 from riskroute.live import archive
 from riskroute.live.answers import Answer
 from riskroute.live.book_state import encode_state

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_orders import accepted, child_order, parent_order, report
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.live import event_rows
 from riskroute.live.event_rows import MOST_TOGETHER, TOGETHER, entries_of, events_after, row_events, rows_events
 from riskroute.live.log import NO_CHAIN, Entry, chained

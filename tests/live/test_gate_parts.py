@@ -17,7 +17,7 @@ import pytest
 
 from gates import CONFIG, order_body, request, rest, rig
 from live_services import service_config
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.live import gate, gate_connections, gate_link
 from riskroute.live.gate_connections import answer_bytes
 from riskroute.live.gate_frames import PACKET_BYTES, FrameWriter, frame

@@ -11,7 +11,7 @@ import pytest
 
 from live_engines import World, stored_events
 from live_orders import parent_order
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.live.book_state import encode_state
 from riskroute.live.learner import Learner
 from riskroute.live.orders import Planned

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.live.config import TEMPLATE, live_config, read_live_config, write_template
 from riskroute.live.configured import configured_router
 from riskroute.live.limits import Limits

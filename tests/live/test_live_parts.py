@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from live_orders import child_order, parent_order, quotes
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.live.event_rows import entries_of, events_after
 from riskroute.live.log import Entry
 from riskroute.live.log_memory import MemoryLog

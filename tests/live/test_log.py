@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from log_stores import STORES, LogOpener, append, entry, new_store
-from riskroute.errors import DataError, InputError, StateError
+from riskroute.core.errors import DataError, InputError, StateError
+from riskroute.core.provenance import machine_type, provenance_versions
 from riskroute.live.log import (
     LARGEST_BODY,
     NO_CHAIN,
@@ -31,7 +32,6 @@ from riskroute.live.log import (
     linked,
     verify_chain,
 )
-from riskroute.provenance import machine_type, provenance_versions
 
 
 @pytest.fixture(params=STORES)

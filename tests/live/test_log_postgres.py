@@ -17,7 +17,7 @@ from log_stores import append, entry
 from log_writer import LogWriter
 from once import one_at_a_time, shared_folder
 from postgres_server import postgres_server
-from riskroute.errors import DataError, InputError, RiskrouteError, StateError
+from riskroute.core.errors import DataError, InputError, RiskrouteError, StateError
 from riskroute.live import log_postgres
 from riskroute.live.log import FencedError, Lease, LeaseError, Snapshot, WriteError, verify_chain
 from riskroute.live.log_postgres import PostgresLog
@@ -92,7 +92,7 @@ def test_a_database_that_cannot_be_used_is_refused(postgres: str, stream: str) -
 
 
 def test_without_psycopg_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riskroute.extras.find_spec", lambda library: None)
+    monkeypatch.setattr("riskroute.core.extras.find_spec", lambda library: None)
     with pytest.raises(RiskrouteError, match=r"logs in PostgreSQL need psycopg: pip install 'riskroute\[postgres\]'"):
         PostgresLog("dbname=desk")
 

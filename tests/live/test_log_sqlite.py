@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from log_stores import append, entry
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
 from riskroute.live.group_commit import _Call, new_rows
 from riskroute.live.log import ConflictError, Entry, Head, LeaseError, Snapshot, WriteError, header_row, verify_chain
 from riskroute.live.log_sqlite import SqliteLog

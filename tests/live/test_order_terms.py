@@ -9,7 +9,7 @@ import pytest
 
 from gates import CONFIG
 from live_services import order_json, running, service_config
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.live.log_memory import MemoryStore
 from riskroute.live.order_ids import order_digest
 from riskroute.live.order_terms import Fees, Instrument, OrderTerms, checked_parent, order_terms, prepared

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from live_services import service_config
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.live.order_terms import instrument_of, order_terms
 
 POSTGRES: dict[str, Any] = {"log": {"postgres": "dbname=nowhere"}}

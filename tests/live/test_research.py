@@ -16,12 +16,8 @@ from live_engines import World
 from live_orders import CENT, parent_order
 from live_services import order_json, running, service_config
 from riskroute.cli.app import run
-from riskroute.errors import InputError
-from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.tables import Tables
-from riskroute.experiments.desk.routing_table import trained_states, training_task
-from riskroute.files import write_json
+from riskroute.core.errors import InputError
+from riskroute.core.files import write_json
 from riskroute.live.configured import configured_router
 from riskroute.live.export import export_log
 from riskroute.live.log import Entry
@@ -30,6 +26,10 @@ from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import NANO, VenueQuote
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import restore_router
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.markets import MarketDay
+from riskroute.study.routing_table import trained_states, training_task
+from riskroute.study.tables import Tables
 from small_days import HERE
 
 ROUTER = "kaplan-meier+sweep"

@@ -10,11 +10,6 @@ from typing import Any
 import pytest
 
 from live_services import order_json, running, service_config
-from riskroute.experiments.backtest.backtest import BacktestResult, run_backtest
-from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import trading_day
-from riskroute.experiments.backtest.summary import compare_routers
 from riskroute.live.config import LiveConfig, live_config
 from riskroute.live.log_memory import MemoryLog, MemoryStore
 from riskroute.live.orders import NANO
@@ -22,6 +17,11 @@ from riskroute.live.recovery import replay, verify
 from riskroute.live.service import Service
 from riskroute.live.tokens import token_hash
 from riskroute.live.wire import QuotesIn, ShadowIn, read_json
+from riskroute.study.backtest import BacktestResult, run_backtest
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.markets import MarketDay
+from riskroute.study.play import trading_day
+from riskroute.study.summary import compare_routers
 from shadow_backtests import executed_orders, told_market
 from small_days import HERE
 

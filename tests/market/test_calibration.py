@@ -16,7 +16,8 @@ import polars
 import pytest
 
 from places import SHARED_DATA
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.seeding import seed_stream
 from riskroute.market.calibration import Calibration, calibrate
 from riskroute.market.clock import Window
 from riskroute.market.fitting import fit_profits
@@ -28,7 +29,6 @@ from riskroute.market.schema import EVENT_SCHEMA, LEVEL_FIELDS, snapshot_schema
 from riskroute.market.store import Recording, RecordingWriter, Store
 from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.routing.venues import venue_model_table, venue_problem
-from riskroute.seeding import seed_stream
 
 DAY = dt.date(2019, 3, 27)
 LONG = Window(dt.time(9, 30), dt.time(16), buckets=400)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
+from riskroute.core.names import SIDES
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.market_orders import market_profits
 from riskroute.market.sampling import SampledBooks
-from riskroute.names import SIDES
 from riskroute.routing.paper_table import VENUES
 from riskroute.routing.venues import VenueModel
 

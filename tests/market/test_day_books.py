@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.market.day_books import DayBooks, day_books
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.market.fitting import RESAMPLES, USABLE, Fit, _negative, fit_profits
 
 Floats = NDArray[np.float64]

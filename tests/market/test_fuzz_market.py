@@ -13,7 +13,7 @@ from places import ROOT
 sys.path.append(str(ROOT / "benchmarks"))
 import fuzz_market
 from market_files import check_recordings
-from riskroute.errors import RiskrouteError
+from riskroute.core.errors import RiskrouteError
 from riskroute.market.importing import import_files
 
 

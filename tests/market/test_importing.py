@@ -31,7 +31,7 @@ from market_files import (
     zipped,
 )
 from naive_updates import random_updates, tardis_text
-from riskroute.errors import DataError, InputError, RiskrouteError
+from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.market import importing
 from riskroute.market.importing import detect_import_kind, import_files
 from riskroute.market.readers import csv_stream

@@ -20,14 +20,14 @@ from naive_queue import (
     naive_profit,
     snapshot_table,
 )
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.names import SIDES
 from riskroute.market.day_books import day_books
 from riskroute.market.limit_orders import RULES, limit_profits
 from riskroute.market.queue_fills import QueueReplay, queue_flow
 from riskroute.market.queue_position import CANCELLED, EXECUTED
 from riskroute.market.sampling import SampleTimes, closest_sampled_rows
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
-from riskroute.names import SIDES
 
 
 @settings(max_examples=40)

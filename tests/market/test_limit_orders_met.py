@@ -7,9 +7,9 @@ import polars
 import pytest
 
 from naive_queue import Row, event_table, snapshot_table
+from riskroute.core.names import SIDES
 from riskroute.market.limit_orders import LimitOutcome, limit_profits
 from riskroute.market.sampling import SampleTimes
-from riskroute.names import SIDES
 
 BOOK = (1, 1, "XNAS", "ZZ", 10.00, 50, 10.02, 5)
 DAY = SampleTimes(np.array([0, 100]), np.array([1]))

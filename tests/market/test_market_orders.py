@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.market.market_orders import market_order_quantities, market_profits, walk_market_order
 from riskroute.market.sampling import SampledBooks
 

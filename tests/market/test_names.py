@@ -13,7 +13,7 @@ import pytest
 
 from market_files import csv_text, random_messages, table_columns, visible
 from refused_imports import refusal
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import RECORD, Recording, Store, recording_quality

@@ -10,7 +10,7 @@ import numpy as np
 import polars
 import pytest
 
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.market import Store
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import day_books

@@ -17,7 +17,7 @@ from databento_files import OPEN as DATABENTO_OPEN
 from databento_files import book_record, metadata, transcoded
 from market_files import MIDNIGHT, csv_text, visible
 from riskroute.cli.app import run as command
-from riskroute.errors import DataError, RiskrouteError
+from riskroute.core.errors import DataError, RiskrouteError
 from riskroute.market.importing import import_files
 from riskroute.market.quality import BookWatch
 from riskroute.market.readers.reading import ImportOptions

@@ -9,7 +9,7 @@ import polars
 import pytest
 
 from naive_queue import Flow, naive_outflow
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.market import Store
 from riskroute.market.clock import SECOND, Window
 from riskroute.market.day_books import DayBooks, day_books

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
 from riskroute.market.clock import Window, clock_stamp
 from riskroute.market.sampling import (
     SampledBooks,

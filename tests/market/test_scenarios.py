@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool

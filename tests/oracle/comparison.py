@@ -16,7 +16,7 @@ import riskroute as rr
 from oracle import MILLISECOND, SECOND, Market, Order, clairvoyant, play
 from riskroute.market import ImportOptions, import_files
 from riskroute.routing.fees import Fee, FeeSchedule
-from riskroute.simulation.engines import Engine
+from riskroute.simulation.backends import Engine
 
 TOLERANCE = 1e-9  # basis points of an order's value at the mid
 ROUTERS = ("sweep", "raw-sweep", "primary", "nbbo", "clairvoyant")

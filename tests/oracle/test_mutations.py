@@ -10,11 +10,11 @@ import pytest
 
 from comparison import Conditions
 from random_markets import Shape
-from riskroute.experiments.backtest import invariants, markets, play
 from riskroute.market import day_books
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation import backtest, clairvoyant, execution
+from riskroute.study import invariants, markets, play
 from test_random_markets import check
 
 Patch = Callable[[pytest.MonkeyPatch], None]

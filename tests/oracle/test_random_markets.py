@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from comparison import Conditions, disagreements, oracle_market, played, recorded
 from random_markets import Flow, Shape
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 
 
 @st.composite

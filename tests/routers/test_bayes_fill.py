@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import riskroute as rr
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.routers.bayes_fill import RATE, STRENGTH, BayesFill, bayes_fill_split, size_class, venue_state
 from riskroute.routers.cont_kukanov import queues_now
 from riskroute.routers.context import Context, read_context

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import poisson
 
 import riskroute as rr
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.market.day_books import DayBooks, day_books
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.cont_kukanov import ContKukanov, DarkFirstContKukanov, _nearest, queues_now

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riskroute.errors import RiskrouteError
+from riskroute.core.errors import RiskrouteError
 from riskroute.routers.context import Pool, VenueBooks, read_context
 from router_books import TWO_VENUES, random_context, sale
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import riskroute as rr
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual import Contextual, ContextualGreedy
 from riskroute.routers.contextual_ids import ContextualIds

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import riskroute as rr
 from dark_rounds import draw_pools, play_pools, pools_context, reported
-from riskroute.errors import StateError
+from riskroute.core.errors import StateError
 from riskroute.routers.cmab import Cmab
 from riskroute.routers.dark_allocation import (
     MOST_WAITING,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import PROTECTIONS, Context, read_context
 from riskroute.routers.decision import ChildOrder, price_plan
 from riskroute.routers.plan import Plan

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import riskroute as rr
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.routers.dark_first import quickest_venue
 from riskroute.routers.delay import Delay, best_queue
 from riskroute.routers.sweep import Sweep

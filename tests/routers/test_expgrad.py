@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dark_rounds import TWO_POOLS, draw_pools, play_pools, pools_context
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.routers.dark_allocation import comb_sample, greedy_units
 from riskroute.routers.exp3 import Exp3, draw_units, estimate_gradient, exp3_bound, exp3_mixing, exp3_rate
 from riskroute.routers.expgrad import ExpGrad, expgrad_mean_gradient, expgrad_rate, play_expgrad, softmax_weights

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import riskroute as rr
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import read_context
 from riskroute.routers.hidden import Hidden

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context, reported
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.routers.dark_allocation import greedy_units
 from riskroute.routers.kaplan_meier import (
     FINE,

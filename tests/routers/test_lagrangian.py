@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.routers.lagrangian import Lagrangian, lagrangian_step, project_on_simplex
 from riskroute.routers.parml import power_tails
 from riskroute.routers.reinforcement import Reinforcement, reinforcement_step

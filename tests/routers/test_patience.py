@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import poisson
 
-from riskroute.arrays import Floats
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats
+from riskroute.core.errors import InputError
 from riskroute.routers.patience import (
     NO_POOLS,
     Patience,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import poisson
 
-from riskroute.arrays import Floats
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats
+from riskroute.core.errors import InputError
 from riskroute.routers.placement import (
     PlacementPrices,
     _into_overbooked,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.routers.parml import ParMl, fit_exponent
 from riskroute.routers.ra_ucb import RaUcb, highest_chance
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.routers.registry import file_router, make_router, restore_router, router_name, router_parameters
 from riskroute.simulation.router_checks import check_router
 from router_books import sale
@@ -18,11 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.parameters import parameter
+from riskroute.core.parameters import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
-from riskroute.validation import whole_number
+from riskroute.core.validation import whole_number
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from riskroute.errors import InputError, RiskrouteError, StateError
+from riskroute.core.errors import InputError, RiskrouteError, StateError
 from riskroute.routers.context import Context
 from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
 from riskroute.routers.nbbo import Nbbo

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import read_context
 from riskroute.routers.dark_first import OPTIMISTIC, DarkFirst, DarkFirstPost, pool_savings, quickest_venue
 from riskroute.routers.nbbo import Nbbo

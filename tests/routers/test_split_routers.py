@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.learning.registry import POLICIES
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.plan import Plan

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual import GUARDED, ContextualGreedy
 from riskroute.routers.report import ChildReport, Report

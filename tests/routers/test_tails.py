@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual import ContextualGreedy
 from riskroute.routers.fill_law import FillLaw

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from riskroute import Actions, Allocations
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.routing import split_actions
 
 ORDERS = [(units, slots, lot) for units in range(1, 9) for slots in range(1, 6) for lot in (1, 2)]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from riskroute.arrays import Floats
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats
+from riskroute.core.errors import InputError
 from riskroute.routing.consolidated import ConsolidatedBook, side_sign
 
 SALE = (np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]]), np.array([0.003, -0.002]))

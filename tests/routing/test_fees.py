@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from places import ROOT
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
 from riskroute.routing.fees import Fee, FeeSchedule, load_fees
 
 EXAMPLE = ROOT / "docs" / "fees.toml"

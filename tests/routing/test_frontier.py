@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.routing.frontier import FrontierPoint, Split, risk_frontier, trace_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from riskroute.arrays import Floats, Integers, Matrix, Units
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Integers, Matrix, Units
+from riskroute.core.errors import InputError
 from riskroute.routing.group_search import group_minimum, group_minimum_compiled, group_profile, group_units
 
 SLOTS, UNITS = 5, 10

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riskroute.arrays import Matrix, Units, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Matrix, Units, Vector
+from riskroute.core.errors import InputError
 from riskroute.routing.quadratic_search import QuadraticResult, quadratic_minimum
 
 SLOTS, UNITS = 4, 12

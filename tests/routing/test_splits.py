@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.learning.problem import random_problem
 from riskroute.routing import splits
 from riskroute.routing.instances import random_routing_problem

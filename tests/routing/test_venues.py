@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
 from riskroute.learning.problem import Problem
 from riskroute.routing.paper_table import SHARES, VENUES, paper_table
 from riskroute.routing.splits import list_splits

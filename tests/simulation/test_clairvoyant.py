@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from riskroute.arrays import Floats
-from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import trading_day
+from riskroute.core.arrays import Floats
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import PROTECTIONS
@@ -27,6 +24,9 @@ from riskroute.simulation.backtest import Orders, PlayedDay, TradingDay, play_da
 from riskroute.simulation.clairvoyant import Clairvoyant, _cheapest, _Offer, _on_offer, _visible
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.exchange import Fill, Latency
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.markets import MarketDay
+from riskroute.study.play import trading_day
 
 AT_ONCE = Latency(0.0, 0.0)
 OTHERS = [name for name in ROUTERS if name != "policy"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.market.clock import SECOND
 from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
 

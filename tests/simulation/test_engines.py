@@ -21,12 +21,12 @@ import pytest
 import small_reproduction
 from riskroute import Environment, InputError, Policy, PolicyResult, RiskrouteError
 from riskroute.cli.app import run as command
-from riskroute.experiments.paper.reproduce import plan_experiments, reproduce
 from riskroute.learning.policies.rise import Rise
+from riskroute.paper.reproduce import plan_experiments, reproduce
 from riskroute.policies import Adaptive, RiskUcb
 from riskroute.routing.instances import random_routing_problem
-from riskroute.simulation import engines
-from riskroute.simulation.engines import Engine, run_tasks
+from riskroute.simulation import backends
+from riskroute.simulation.backends import Engine, run_tasks
 from riskroute.simulation.tasks import Task, TaskCache
 
 HORIZON, RUNS = 500, 2
@@ -81,7 +81,7 @@ def test_a_running_cluster_of_dask_is_used_by_its_address_and_gives_the_same_byt
 @pytest.mark.parametrize(("kind", "address"), [("dask", "tcp://127.0.0.1:9"), ("ray", "127.0.0.1:9")])
 def test_an_address_nobody_listens_at_is_refused(kind: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip(kind)
-    monkeypatch.setattr(engines, "_TIMEOUT", 0.5)  # dask tries again until then, and nobody will come
+    monkeypatch.setattr(backends, "_TIMEOUT", 0.5)  # dask tries again until then, and nobody will come
     with pytest.raises(InputError, match=rf"address must be that of a running {kind} cluster, was '{address}'"):
         run_tasks([some_task(0)], Engine(kind, address=address))
 
@@ -175,7 +175,7 @@ def assert_same(ours: PolicyResult, theirs: PolicyResult) -> None:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines try once: workers take a second to start. That they try three times is seen in test_ray_engine."""
-    monkeypatch.setattr(engines, "_ATTEMPTS", 1)
+    monkeypatch.setattr(backends, "_ATTEMPTS", 1)
 
 
 def give_up(engine: Engine, marker: Path) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from riskroute.experiments.backtest.config import BacktestConfig, Stress
-from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import trading_day
 from riskroute.routers.registry import ROUTERS, make_router
 from riskroute.simulation.backtest import play_day
 from riskroute.simulation.exchange import Latency
+from riskroute.study.backtest_config import BacktestConfig, Stress
+from riskroute.study.markets import MarketDay
+from riskroute.study.play import trading_day
 
 SPLITS: dict[str, dict[str, Any]] = {
     "static": {"take": {"XNAS": 2, "EDGA": 1}, "dark": {"POOL1": 2}, "rest": "EDGA"},

@@ -11,9 +11,6 @@ import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
-from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import session, trading_day
 from riskroute.market import Store
 from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.market.day_books import DayBooks, day_books
@@ -27,6 +24,9 @@ from riskroute.simulation.backtest import play_day, spaced_orders
 from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Executed, Latency
 from riskroute.simulation.execution import execute_plan
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.markets import MarketDay
+from riskroute.study.play import session, trading_day
 
 TAKERS = np.zeros(2)
 BOOKS = DayBooks(

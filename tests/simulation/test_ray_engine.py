@@ -18,9 +18,9 @@ import joblib
 import pytest
 from joblib._parallel_backends import SequentialBackend
 
-from riskroute.errors import InputError, RiskrouteError
-from riskroute.simulation import engines
-from riskroute.simulation.engines import Engine, run_tasks
+from riskroute.core.errors import InputError, RiskrouteError
+from riskroute.simulation import backends
+from riskroute.simulation.backends import Engine, run_tasks
 
 CORES = 2
 
@@ -110,7 +110,7 @@ def test_only_a_cluster_that_is_started_here_gets_a_token(
     started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     knocked: list[str | None] = []
-    monkeypatch.setattr(engines, "_knock", knocked.append)
+    monkeypatch.setattr(backends, "_knock", knocked.append)
     assert list(run_tasks([Doubled(1)], Engine("ray", address="10.0.0.1:6379"))) == [2]
     assert knocked == ["10.0.0.1:6379"]
     assert started[0]["address"] == "10.0.0.1:6379"

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute import Allocations, InputError, Problem, check_environment, random_problem, simulate
+from riskroute.core.seeding import seed_stream
 from riskroute.learning.plan import Plan
 from riskroute.learning.registry import make_policy
 from riskroute.learning.regret import regret_checkpoints
-from riskroute.seeding import seed_stream
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.runner import play_runs
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from riskroute import Actions, Environment, InputError, Problem, random_problem, simulate
+from riskroute.core.results import PolicyResult
+from riskroute.core.seeding import seed_stream
 from riskroute.environments import Autocorrelated, PiecewiseStationary
-from riskroute.experiments.comparison import PAPER_POLICIES, compare_policies
 from riskroute.policies import Oracle, Rise, RiskExpExp
-from riskroute.results import PolicyResult
-from riskroute.seeding import seed_stream
+from riskroute.simulation.comparison import PAPER_POLICIES, compare_policies
 from riskroute.simulation.kernels import plan_block_cuts
 
 FAST_LEARNERS = {"rise": Rise(), "risk-exp-exp": RiskExpExp(divisor=60.0)}

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from riskroute import Environment, simulate
-from riskroute.experiments.panels import Panel, PanelSize
+from riskroute.core.results import PolicyResult
 from riskroute.policies import Rise
-from riskroute.results import PolicyResult
 from riskroute.routing.instances import random_routing_problem
+from riskroute.simulation.panels import Panel, PanelSize
 from riskroute.simulation.runner import runs_by_label
 from riskroute.simulation.tasks import MOST_RUNS, Task, TaskCache, merged_tasks, split_into_tasks
 

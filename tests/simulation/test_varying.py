@@ -26,11 +26,11 @@ from riskroute import (
     random_problem,
     simulate,
 )
+from riskroute.core.seeding import seed_stream
 from riskroute.learning.regret import path_mean_variance, pseudo_regret
 from riskroute.policies import Uniform
 from riskroute.routing.instances import random_order_sizes
 from riskroute.routing.splits import largest_split_size, list_splits
-from riskroute.seeding import seed_stream
 from riskroute.simulation.varying import ChangingActionSets, VaryingSetOracle
 
 SIZES = [2, 4, 7]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.arrays import Units
+from riskroute.core.arrays import Units
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.dark_allocation import DarkAllocation
 from riskroute.routers.parml import power_sizes, power_tails

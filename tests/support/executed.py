@@ -12,14 +12,14 @@ from pathlib import Path
 from unittest import mock
 
 from riskroute.cli.app import run
-from riskroute.simulation import engines
+from riskroute.simulation import backends
 
 
 def _printed(folder: Path, action: Callable[[], object], *, quiet: bool = False) -> str:
     """What an action prints in a folder, on a machine of one core; nothing on standard error, if to be ``quiet``."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(engines, "_cores", return_value=1))
+        stack.enter_context(mock.patch.object(backends, "_cores", return_value=1))
         stack.enter_context(contextlib.chdir(folder))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from riskroute.experiments.backtest.markets import MarketDay
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.prepared_day import PreparedDay, write_prepared_day
 from riskroute.simulation.dark_market import PoolModel
+from riskroute.study.markets import MarketDay
 
 DATE = dt.date(2019, 3, 4)
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import riskroute as rr
-from riskroute.experiments import sweep
-from riskroute.experiments.split_study import config as study_config
+from riskroute.simulation import sweep
+from riskroute.study.split import config as study_config
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import riskroute as rr
 from public_calls import DAY, MODELS, PROBLEM, Call
-from riskroute.simulation.engines import Engine
+from riskroute.simulation.backends import Engine
 
 POOL = rr.market.DarkPool(presence=0.5, tail=1.0)
 ALONE = Engine("local", 1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from market_files import visible
-from riskroute.errors import RiskrouteError
+from riskroute.core.errors import RiskrouteError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import trading_day
-from riskroute.experiments.backtest.tables import Tables
 from riskroute.live.orders import NANO
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.queue_position import EXECUTED, PRICE_UNITS
 from riskroute.simulation.backtest import TradingDay
 from riskroute.simulation.exchange import Exchange, Latency
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.markets import MarketDay
+from riskroute.study.play import trading_day
+from riskroute.study.tables import Tables
 
 
 def executed_orders(

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from riskroute.experiments.backtest import markets
-from riskroute.experiments.backtest.markets import MarketDay, market_days
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
-from riskroute.simulation import engines
-from riskroute.simulation.engines import Engine
+from riskroute.simulation import backends
+from riskroute.simulation.backends import Engine
+from riskroute.study import markets
+from riskroute.study.markets import MarketDay, market_days
 
 HERE = Engine("local", 1)
 """Everything in this process."""
@@ -25,7 +25,7 @@ HERE = Engine("local", 1)
 def short_market(minutes: int = 20) -> Iterator[None]:
     """Synthetic days are short, and engines that do not say otherwise have one core: this process."""
     hours = (dt.time(10, 30), dt.time(10, 30 + minutes))
-    with mock.patch.object(markets, "SYNTHETIC_HOURS", hours), mock.patch.object(engines, "_cores", return_value=1):
+    with mock.patch.object(markets, "SYNTHETIC_HOURS", hours), mock.patch.object(backends, "_cores", return_value=1):
         yield
 
 

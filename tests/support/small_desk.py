@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from riskroute.experiments.backtest.config import BacktestConfig
-from riskroute.experiments.backtest.markets import MarketDay
-from riskroute.experiments.backtest.play import TableCache
-from riskroute.experiments.backtest.stresses import stress_configs
-from riskroute.experiments.desk import stress_table
-from riskroute.experiments.desk.config import DeskConfig
-from riskroute.experiments.desk.result import DeskResult
-from riskroute.experiments.desk.study import run_desk_study
+from riskroute.study import stress_table
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.config import DeskConfig
+from riskroute.study.markets import MarketDay
+from riskroute.study.play import TableCache
+from riskroute.study.result import DeskResult
+from riskroute.study.run import run_desk_study
+from riskroute.study.stresses import stress_configs
 from small_days import HERE
 
 DESK = DeskConfig(

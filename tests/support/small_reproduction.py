@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from riskroute.experiments.paper.reproduce import plan_experiments, reproduce
-from riskroute.simulation.engines import Engine
+from riskroute.paper.reproduce import plan_experiments, reproduce
+from riskroute.simulation.backends import Engine
 from riskroute.simulation.tasks import Task
 
 TASKS = 30

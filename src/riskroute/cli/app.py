@@ -50,7 +50,7 @@ app.add_typer(live, name="live")
 
 def run(arguments: list[str]) -> int:
     """Run the command line; returns the exit code. Errors become one line on standard error."""
-    from riskroute.errors import RiskrouteError
+    from riskroute.core.errors import RiskrouteError
 
     if not arguments:
         arguments = ["--help"]
@@ -140,9 +140,9 @@ def simulate_command(
     riskroute simulate --features features.csv --policy adaptive --policy rise --runs 10
     """
     from riskroute.cli.output import check_outputs, show, track, write_simulation
-    from riskroute.errors import InputError
-    from riskroute.experiments.comparison import COMPARED, compare_policies, compared_policies, read_features
-    from riskroute.simulation.engines import Engine
+    from riskroute.core.errors import InputError
+    from riskroute.simulation.backends import Engine
+    from riskroute.simulation.comparison import COMPARED, compare_policies, compared_policies, read_features
 
     check_outputs({"--json": json, "--parquet": parquet, "--figure": figure})
     engine = None if workers == 1 else Engine(workers=workers)
@@ -198,7 +198,7 @@ def design_command(
 
     check_outputs({"--json": json})
     with waiting("looking for the best splits to try, and for a proof"):
-        from riskroute.experiments.designs import find_design
+        from riskroute.routing.design_result import find_design
 
         result = find_design(
             shares=shares, slots=slots, lot=lot, caps=_bounds(cap), minimums=_bounds(minimum), tolerance=tolerance

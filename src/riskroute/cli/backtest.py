@@ -11,10 +11,10 @@ import typer
 from riskroute.cli.route import list_judged_routers
 
 if TYPE_CHECKING:
-    from riskroute.experiments.backtest.backtest import BacktestResult
-    from riskroute.experiments.backtest.markets import MarketDay
-    from riskroute.experiments.backtest.play import TableCache
-    from riskroute.simulation.engines import Engine
+    from riskroute.simulation.backends import Engine
+    from riskroute.study.backtest import BacktestResult
+    from riskroute.study.markets import MarketDay
+    from riskroute.study.play import TableCache
 
 MarketOption = Annotated[str, typer.Option(help="paper, comparable, dark, or a folder of `riskroute market import`.")]
 DaysOption = Annotated[int | None, typer.Option(help="Days to play; 10 synthetic ones, or all that a folder has.")]
@@ -86,12 +86,12 @@ def backtest_command(
     from riskroute.cli.market import require_market_command
 
     require_market_command()
-    from riskroute.experiments.backtest.backtest import checked_routers, router_names, run_backtest
-    from riskroute.experiments.backtest.config import BacktestConfig
-    from riskroute.experiments.backtest.play import TableCache
-    from riskroute.experiments.backtest.summary import CLAIRVOYANT
-    from riskroute.files import write_json
-    from riskroute.simulation.engines import Engine
+    from riskroute.core.files import write_json
+    from riskroute.simulation.backends import Engine
+    from riskroute.study.backtest import checked_routers, router_names, run_backtest
+    from riskroute.study.backtest_config import BacktestConfig
+    from riskroute.study.play import TableCache
+    from riskroute.study.summary import CLAIRVOYANT
 
     config = BacktestConfig(
         shares=tuple(shares or (1000,)),
@@ -145,8 +145,8 @@ def market_command_days(
 ) -> list[MarketDay]:
     """Days of a market, made ready with progress."""
     from riskroute.cli.output import track
-    from riskroute.experiments.backtest.markets import market_days
     from riskroute.routing.fees import load_fees
+    from riskroute.study.markets import market_days
 
     schedule = load_fees(fees) if fees is not None else None
     with track(days or 10, "days made ready") as progress:
@@ -165,7 +165,7 @@ def market_command_days(
 
 def _say_stresses(result: BacktestResult, engine: Engine, cache: TableCache) -> None:
     from riskroute.cli.output import say, track
-    from riskroute.experiments.backtest.stresses import run_stresses, stress_configs, stress_table
+    from riskroute.study.stresses import run_stresses, stress_configs, stress_table
 
     worlds = len(stress_configs(result.config, pools=bool(result.days[0].pools)))
     with track(worlds, "worlds") as progress:
@@ -177,7 +177,7 @@ def _say_stresses(result: BacktestResult, engine: Engine, cache: TableCache) -> 
 
 def _say_placebos(result: BacktestResult, engine: Engine, cache: TableCache) -> None:
     from riskroute.cli.output import say, waiting
-    from riskroute.experiments.backtest.stresses import placebo_table, run_placebos
+    from riskroute.study.stresses import placebo_table, run_placebos
 
     with waiting("checking the yardstick"):
         found = run_placebos(result.days, result.config, engine=engine, cache=cache)
@@ -216,8 +216,11 @@ def headroom_command(
     from riskroute.cli.market import require_market_command
 
     require_market_command()
-    from riskroute.experiments.backtest.config import BacktestConfig
-    from riskroute.experiments.backtest.headroom import (
+    from riskroute.core.files import write_json
+    from riskroute.core.records import record_to_plain
+    from riskroute.simulation.backends import Engine
+    from riskroute.study.backtest_config import BacktestConfig
+    from riskroute.study.headroom import (
         HORIZONS,
         KAPPAS,
         SIZES,
@@ -225,10 +228,7 @@ def headroom_command(
         headroom_words,
         market_headroom,
     )
-    from riskroute.experiments.backtest.play import TableCache
-    from riskroute.files import write_json
-    from riskroute.records import record_to_plain
-    from riskroute.simulation.engines import Engine
+    from riskroute.study.play import TableCache
 
     sizes, waits, prices = tuple(shares or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
     config, engine, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Engine(), []

@@ -12,7 +12,7 @@ import typer
 from riskroute.cli.market import require_market_command
 
 if TYPE_CHECKING:
-    from riskroute.experiments.desk.result import DeskResult
+    from riskroute.study.result import DeskResult
 
 
 def demo_command(
@@ -30,7 +30,7 @@ def demo_command(
     require_market_command()
     for path in run_demo_studies(out):
         say(f"wrote {path}")
-    from riskroute.experiments.comparison import DEMO_RUNS, demo_comparison
+    from riskroute.simulation.comparison import DEMO_RUNS, demo_comparison
 
     say("\nWhat learning costs, policy by policy: the paper's experiment.")
     with track_tasks(DEMO_RUNS, lines=True) as finished:
@@ -46,12 +46,12 @@ def run_demo_studies(out: Path) -> list[Path]:
     from riskroute.cli.study import write_page
 
     with waiting("loading, which takes longer the first time", lines=True):
-        from riskroute.experiments.backtest.texts import comparison_table
-        from riskroute.experiments.desk.demo import DEMO_RULES, DEMO_STUDY, DEMO_URGENT, demo_rules
-        from riskroute.experiments.desk.desk import Study, played_cache, write_study
-        from riskroute.experiments.desk.study import most_plays, run_desk_study
-        from riskroute.files import writable_folder
-        from riskroute.simulation.engines import Engine
+        from riskroute.core.files import writable_folder
+        from riskroute.simulation.backends import Engine
+        from riskroute.study.backtest_texts import comparison_table
+        from riskroute.study.demo import DEMO_RULES, DEMO_STUDY, DEMO_URGENT, demo_rules
+        from riskroute.study.run import most_plays, run_desk_study
+        from riskroute.study.study import Study, played_cache, write_study
 
     study, engine = Study(**dataclasses.asdict(DEMO_STUDY)), Engine()
     folder = writable_folder("out", out)
@@ -79,8 +79,8 @@ def run_demo_studies(out: Path) -> list[Path]:
 def show_demo_study(result: DeskResult) -> None:
     """Print all routers, the saving under other assumptions on dark pools, and the answer."""
     from riskroute.cli.output import say
-    from riskroute.experiments.backtest.texts import comparison_table
-    from riskroute.experiments.desk.texts import surface_table
+    from riskroute.study.backtest_texts import comparison_table
+    from riskroute.study.texts import surface_table
 
     (case,) = result.cases
     say("\nAll routers on the synthetic test days; clairvoyant has perfect foresight, of future prices too.")

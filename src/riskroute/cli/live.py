@@ -26,7 +26,7 @@ NEEDED = ("msgspec", "starlette", "uvicorn", "prometheus_client")
 
 def require_live_command() -> None:
     """Say what to install if the commands of this file cannot run."""
-    from riskroute.extras import require_extra
+    from riskroute.core.extras import require_extra
 
     require_extra("the commands of riskroute live", "live", *NEEDED)
 
@@ -161,10 +161,10 @@ def live_verify_command(
     """
     require_live_command()
     from riskroute.cli.output import say, waiting
+    from riskroute.core.provenance import machine_type, provenance_versions
     from riskroute.live.config import read_live_config
     from riskroute.live.log import verify_chain
     from riskroute.live.recovery import verify
-    from riskroute.provenance import machine_type, provenance_versions
     from riskroute.routers.registry import file_router, in_file, router_parameters
 
     own = None
@@ -202,7 +202,7 @@ def live_replay_command(
     """
     require_live_command()
     from riskroute.cli.output import check_outputs, say, waiting
-    from riskroute.files import write_json
+    from riskroute.core.files import write_json
     from riskroute.live.recovery import replay
     from riskroute.live.views import replay_view
 

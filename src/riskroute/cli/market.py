@@ -103,8 +103,8 @@ def market_import_command(
     riskroute market import 12302019.NASDAQ_ITCH50.gz 20191230.BX_ITCH_50.gz --symbol AAPL --out out/books
     """
     from riskroute.cli.output import check_outputs, counting, named_as_options, say
-    from riskroute.errors import InputError
-    from riskroute.validation import one_of
+    from riskroute.core.errors import InputError
+    from riskroute.core.validation import one_of
 
     check_outputs({"--out": out / "x"})
     require_market_command()
@@ -159,10 +159,10 @@ def market_inspect_command(
 
     check_outputs({"--json": json})
     require_market_command()
-    from riskroute.errors import DataError
-    from riskroute.files import write_json
+    from riskroute.core.errors import DataError
+    from riskroute.core.files import write_json
+    from riskroute.core.text import TextTable
     from riskroute.market.store import Store, recording_quality
-    from riskroute.text import TextTable
 
     store = Store(folder)
     recordings = store.recordings()
@@ -247,7 +247,7 @@ def market_calibrate_command(
 
 def _venue_names(texts: list[str]) -> tuple[str | None, dict[str, str]]:
     """The name of the only venue, and new names by old ones, of values of ``--venue``."""
-    from riskroute.errors import InputError
+    from riskroute.core.errors import InputError
 
     plain = [text for text in texts if "=" not in text]
     pairs = [text.partition("=") for text in texts if "=" in text]
@@ -260,8 +260,8 @@ def _venue_names(texts: list[str]) -> tuple[str | None, dict[str, str]]:
 
 
 def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[Path]:
-    from riskroute.extras import extra_is_installed
-    from riskroute.files import write_json, write_whole
+    from riskroute.core.extras import extra_is_installed
+    from riskroute.core.files import write_json, write_whole
     from riskroute.routing.venues import save_models
 
     if json is not None:
@@ -273,7 +273,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
     yield save_models(found.models, out / "venues.toml", about=[title])
     yield write_whole(out / "points.parquet", lambda beside: found.to_frame().write_parquet(beside))
     if extra_is_installed("matplotlib"):
-        from riskroute.report.fits import plot_fits
+        from riskroute.paper.fits import plot_fits
 
         yield plot_fits(found.fits, out / "fits.png", title=title)
 
@@ -281,7 +281,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
 def _say_overview(recordings: list[Any]) -> None:
     """Print what recordings hold, and what was left out of them."""
     from riskroute.cli.output import say
-    from riskroute.text import TextTable
+    from riskroute.core.text import TextTable
 
     header = ["", "books", "levels", "events", "from (UTC)", "to (UTC)", "unresolved", "crossed", "source"]
     rows = [
@@ -306,14 +306,14 @@ def _say_overview(recordings: list[Any]) -> None:
 
 def require_market_command() -> None:
     """Raise an error that says what to install if market data cannot be read."""
-    from riskroute.extras import require_extra
+    from riskroute.core.extras import require_extra
 
     require_extra("market data", "market", "itch_book", "pyarrow")
 
 
 def _quantities(text: str) -> list[int]:
     """Quantities of FIRST:LAST[:STEP], both ends included."""
-    from riskroute.errors import InputError
+    from riskroute.core.errors import InputError
 
     try:
         first, last, step = [*map(int, text.split(":")), 1][:3]
@@ -330,7 +330,7 @@ def _quantities(text: str) -> list[int]:
 
 def _pool(text: str, number: int) -> DarkPool:
     """The mechanism of PRESENCE:TAIL[:SMALLEST]."""
-    from riskroute.errors import InputError
+    from riskroute.core.errors import InputError
     from riskroute.market.dark_pools import DarkPool
 
     try:
@@ -342,7 +342,7 @@ def _pool(text: str, number: int) -> DarkPool:
 
 
 def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
-    from riskroute.errors import InputError
+    from riskroute.core.errors import InputError
     from riskroute.market.clock import clock_hours
 
     try:
@@ -353,7 +353,7 @@ def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
 
 def market_date(text: str | None) -> dt.date | None:
     """A day from the value of ``--date``."""
-    from riskroute.errors import InputError
+    from riskroute.core.errors import InputError
 
     try:
         return dt.date.fromisoformat(text) if text is not None else None

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from riskroute.errors import InputError, RiskrouteError
-from riskroute.results import SimulationResult
+from riskroute.core.errors import InputError, RiskrouteError
+from riskroute.core.results import SimulationResult
+from riskroute.core.validation import one_of
 from riskroute.routing.splits import about_splits
-from riskroute.validation import one_of
 
 if TYPE_CHECKING:
     from rich.progress import Task as RichTask
 
-    from riskroute.experiments.designs import DesignResult
+    from riskroute.routing.design_result import DesignResult
     from riskroute.simulation.tasks import Task
 
 PATTERNS_SHOWN = 10
@@ -195,7 +195,7 @@ def write_simulation(result: SimulationResult, json: Path | None, parquet: Path 
         if path is not None:
             say(f"wrote {result.save(path)}")
     if figure is not None:
-        from riskroute.report.figures import plot_regret
+        from riskroute.paper.figures import plot_regret
 
         say(f"wrote {plot_regret(result, figure)}")
     if result.interrupted:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riskroute.errors import InputError
-from riskroute.validation import one_of
+from riskroute.core.errors import InputError
+from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
-    from riskroute.experiments.paper.order_books import OrderBookFigure
-    from riskroute.experiments.paper.reproduce import Experiment, ExperimentResult
-    from riskroute.simulation.engines import Engine
+    from riskroute.paper.order_books import OrderBookFigure
+    from riskroute.paper.reproduce import Experiment, ExperimentResult
+    from riskroute.simulation.backends import Engine
 
 EngineOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
 WorkersOption = Annotated[
@@ -76,7 +76,7 @@ def reproduce_command(
     riskroute reproduce figure2 --panel a --runs 10
     """
     from riskroute.cli.output import check_outputs
-    from riskroute.extras import require_report_extra
+    from riskroute.core.extras import require_report_extra
 
     check_outputs({"--out": out / "tasks" / "x"})
     one_of("experiment", experiment, (*BOOKS, *PLAYED, "all", LITERATURE))
@@ -93,8 +93,8 @@ def reproduce_command(
     require_report_extra("matplotlib", "plotly")
     summaries: dict[str, dict[str, Any]] = {}
     if experiment not in BOOKS:
-        from riskroute.experiments.paper.reproduce import plan_experiments
-        from riskroute.simulation.engines import Engine
+        from riskroute.paper.reproduce import plan_experiments
+        from riskroute.simulation.backends import Engine
 
         where = Engine(engine, workers, address)
         plans = plan_experiments(
@@ -113,14 +113,14 @@ def reproduce_command(
 def _remake_literature(options: dict[str, Any], out: Path, seed: int) -> None:
     """Remake the experiments of the papers that routers are taken from, and say which of their statements hold."""
     from riskroute.cli.output import say, track
-    from riskroute.experiments.literature.literature import (
+    from riskroute.core.files import write_json
+    from riskroute.core.records import record_to_plain
+    from riskroute.paper.literature.literature import (
         PAPERS,
         literature_rows,
         literature_table,
         remake_literature,
     )
-    from riskroute.files import write_json
-    from riskroute.records import record_to_plain
 
     for option, value in options.items():
         if value is not None:
@@ -143,8 +143,8 @@ def _from_books(
 
     require_market_command()
     with waiting("reading order books" if data is not None else "making and reading a synthetic market"):
-        from riskroute.experiments.book_data import book_data
-        from riskroute.experiments.paper.order_books import LEVELS, draw_order_books
+        from riskroute.market.book_data import book_data
+        from riskroute.paper.order_books import LEVELS, draw_order_books
 
         books = book_data(data, symbol, out, seed, depth=LEVELS, date=market_date(date))
     found = {}
@@ -158,7 +158,7 @@ def _from_books(
 def _from_play(plans: list[Experiment], where: Engine, out: Path, resume: bool) -> dict[str, dict[str, Any]]:
     """Play experiments on an engine; returns summaries of those that were played in full, by name."""
     from riskroute.cli.output import track_tasks
-    from riskroute.experiments.paper.reproduce import reproduce as play
+    from riskroute.paper.reproduce import reproduce as play
 
     summaries = {}
     with resumable_reproduction(out):
@@ -198,9 +198,9 @@ def sweep_command(
     from riskroute.cli.output import check_outputs, say, track_tasks
 
     check_outputs({"--out": out / "tasks" / "x"})
-    from riskroute.experiments.sweep import read_sweep_config
-    from riskroute.experiments.sweep import sweep as play
-    from riskroute.simulation.engines import Engine
+    from riskroute.simulation.backends import Engine
+    from riskroute.simulation.sweep import read_sweep_config
+    from riskroute.simulation.sweep import sweep as play
 
     where, wanted = Engine(engine, workers, address), read_sweep_config(config)
     with resumable_reproduction(out), track_tasks(wanted.all_runs) as finished:
@@ -225,7 +225,7 @@ def resumable_reproduction(out: Path) -> Iterator[None]:
 def _draw(done: ExperimentResult) -> None:
     """Draw an experiment, and say which files there are."""
     from riskroute.cli.output import say
-    from riskroute.report.experiment_pages import write_experiment
+    from riskroute.paper.experiment_pages import write_experiment
 
     for path in (*done.files, *write_experiment(done.figure(), done.files[0].with_suffix(""))):
         say(f"wrote {path}")
@@ -234,7 +234,7 @@ def _draw(done: ExperimentResult) -> None:
 def _draw_books(done: OrderBookFigure) -> None:
     """Print what order books say, draw it, and say which files there are."""
     from riskroute.cli.output import say
-    from riskroute.report.experiment_pages import write_book_picture
+    from riskroute.paper.experiment_pages import write_book_picture
 
     say(f"\n{done.title}\n{done.text}")
     for path in (*done.files, *write_book_picture(done.picture(), done.files[0].with_suffix(""))):
@@ -244,8 +244,8 @@ def _draw_books(done: OrderBookFigure) -> None:
 def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, remarks: bool) -> None:
     """Write down which of the paper's statements hold here; remarks are about our own choices."""
     from riskroute.cli.output import say
-    from riskroute.experiments.paper.claims import claims_markdown, judge_claims
-    from riskroute.files import write_whole
+    from riskroute.core.files import write_whole
+    from riskroute.paper.claims import claims_markdown, judge_claims
 
     verdicts = judge_claims(summaries)
     if not verdicts:
@@ -258,7 +258,7 @@ def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, rem
 def _show(done: ExperimentResult) -> None:
     """Print where every policy ended, panel by panel; for the instances, averages over them."""
     from riskroute.cli.output import say
-    from riskroute.experiments.paper.reproduce import reproduced_standings
+    from riskroute.paper.reproduce import reproduced_standings
 
     say(f"\n{done.title}")
     say(reproduced_standings(done).plain())

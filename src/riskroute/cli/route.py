@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:
     from riskroute.routers.decision import Decision
@@ -27,7 +27,7 @@ def list_routers(router: str | None) -> str | None:
 def list_judged_routers(router: list[str] | None) -> list[str] | None:
     """Print all routers that a backtest plays, if that is asked for."""
     if any(one.casefold() == "list" for one in router or ()):
-        from riskroute.experiments.backtest.backtest import NAMES
+        from riskroute.study.backtest import NAMES
 
         _print_routers(NAMES)
     return router
@@ -90,10 +90,10 @@ def route_command(
     riskroute route books.json --side buy --shares 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
     """
     from riskroute.cli.output import check_outputs, say
-    from riskroute.files import write_json
+    from riskroute.core.files import write_json
+    from riskroute.core.validation import one_of
     from riskroute.routers.context import PROTECTIONS, read_context
     from riskroute.routers.decision import price_plan
-    from riskroute.validation import one_of
 
     check_outputs({"--json": json})
     one_of("--protection", protection, PROTECTIONS)
@@ -139,7 +139,7 @@ def _router(text: str | None, state: Path | None) -> Router:
 
 def _lines(name: str, decision: Decision) -> list[str]:
     """What is printed: the child orders, what becomes of the others, and the cost."""
-    from riskroute.text import TextTable
+    from riskroute.core.text import TextTable
 
     context, plan = decision.context, decision.plan
     rows = [

@@ -9,10 +9,10 @@ import typer
 
 from riskroute.cli.market import require_market_command
 from riskroute.cli.reproduce import AddressOption, EngineOption, ResumeOption, WorkersOption, resumable_reproduction
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:
-    from riskroute.split_study_results.study import SplitStudyResult
+    from riskroute.study.split.result import SplitStudyResult
 
 
 def split_study_command(
@@ -63,20 +63,20 @@ def run_split_study(
     With ``lines`` it says how far it is also where a bar cannot be drawn.
     """
     from riskroute.cli.output import say, track_tasks, waiting
-    from riskroute.extras import require_report_extra
+    from riskroute.core.extras import require_report_extra
 
     require_market_command()
     require_report_extra("matplotlib", "plotly", "jinja2")
     with waiting("reading market data and estimating venue models", lines=lines):
-        from riskroute.experiments.split_study.study import RESULT, SplitStudy
-        from riskroute.simulation.engines import Engine
+        from riskroute.simulation.backends import Engine
+        from riskroute.study.split.study import RESULT, SplitStudy
 
         wanted, engine = SplitStudy(config), Engine(*where)
         plan = wanted.plan(out)
     with resumable_reproduction(out), track_tasks(plan.runs, lines=lines) as finished:
         result = plan.play(engine, resume=resume, finished=finished)
     with waiting("writing the report", lines=lines):
-        from riskroute.report.split_study_page import write_report
+        from riskroute.study.split.page import write_report
 
         files = [*write_report(result, out), out / RESULT]
     say(f"\n{result!r}\n")
@@ -85,8 +85,8 @@ def run_split_study(
 
 def _init(path: Path) -> None:
     from riskroute.cli.output import say
-    from riskroute.experiments.split_study.config import TEMPLATE
-    from riskroute.files import write_whole
+    from riskroute.core.files import write_whole
+    from riskroute.study.split.config import TEMPLATE
 
     if path.exists():
         raise InputError(f"config must be a new file, was {str(path)!r}, which is there already")

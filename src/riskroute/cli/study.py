@@ -14,12 +14,12 @@ from riskroute.cli.backtest import HoursOption, ProtectionOption
 from riskroute.cli.market import require_market_command
 from riskroute.cli.reproduce import AddressOption, EngineOption, WorkersOption
 from riskroute.cli.route import list_judged_routers
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:
-    from riskroute.experiments.desk.desk import Study
-    from riskroute.experiments.desk.result import DeskResult
-    from riskroute.simulation.engines import Engine
+    from riskroute.simulation.backends import Engine
+    from riskroute.study.result import DeskResult
+    from riskroute.study.study import Study
 
 
 def study_command(
@@ -94,9 +94,9 @@ def study_command(
         _init(config or Path("study.toml"))
         return
     require_market_command()
-    from riskroute.experiments.desk.desk import Study
-    from riskroute.files import write_json
-    from riskroute.simulation.engines import Engine
+    from riskroute.core.files import write_json
+    from riskroute.simulation.backends import Engine
+    from riskroute.study.study import Study
 
     given: dict[str, Any] = {
         "market": market,
@@ -130,8 +130,8 @@ def study_command(
 def run_study(study: Study, out: Path, kept: Path, engine: Engine, command: str = "") -> tuple[DeskResult, list[Path]]:
     """Run a study with progress, and write its files; returns the result and the files."""
     from riskroute.cli.output import track, waiting
-    from riskroute.experiments.desk.desk import played_cache, write_study
-    from riskroute.experiments.desk.study import most_plays, run_desk_study
+    from riskroute.study.run import most_plays, run_desk_study
+    from riskroute.study.study import played_cache, write_study
 
     config = study.config
     with nothing_lost(kept):
@@ -149,14 +149,14 @@ def run_study(study: Study, out: Path, kept: Path, engine: Engine, command: str 
 def write_page(result: DeskResult, out: Path, command: str = "") -> list[Path]:
     """Write the page of a study, where the library for pages is installed; returns the files written."""
     from riskroute.cli.output import say
-    from riskroute.extras import extra_is_installed
-    from riskroute.report.desk_page import PAGE
+    from riskroute.core.extras import extra_is_installed
+    from riskroute.study.page_template import PAGE
 
     if not extra_is_installed("jinja2"):
         (out / PAGE).unlink(missing_ok=True)  # the page of an earlier study must not stand beside new numbers
         say(f"no {PAGE}: pages need jinja2: pip install 'riskroute[report]'", err=True)
         return []
-    from riskroute.study_page import write_study_page
+    from riskroute.study.page import write_study_page
 
     return [write_study_page(result, out, command=command)]
 
@@ -175,8 +175,8 @@ def nothing_lost(kept: Path) -> Iterator[None]:
 
 def _init(path: Path) -> None:
     from riskroute.cli.output import say
-    from riskroute.experiments.desk.desk import TEMPLATE
-    from riskroute.files import write_whole
+    from riskroute.core.files import write_whole
+    from riskroute.study.study import TEMPLATE
 
     if path.exists():
         raise InputError(f"config must be a new file, was {str(path)!r}, which is there already")

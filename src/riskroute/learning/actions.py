@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from riskroute.arrays import Flags, Floats, Integers
-from riskroute.errors import InputError, shown
+from riskroute.core.arrays import Flags, Floats, Integers
+from riskroute.core.errors import InputError, shown
+from riskroute.core.seeding import checked_seed, seeding_digest, seeding_hash
+from riskroute.core.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 from riskroute.learning.design.g_optimal import Design, g_optimal
 from riskroute.learning.handles import HandleIndex
 from riskroute.learning.tally import ActionBatch
-from riskroute.seeding import checked_seed, seeding_digest, seeding_hash
-from riskroute.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 
 _WHOLE = np.dtype(np.int64)
 _LARGEST_SAMPLE = 10**8

@@ -12,8 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from riskroute.arrays import Matrix, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Matrix, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import exact_array, finite_array, real_number, sized_number
 from riskroute.learning.belief_compiled import belief_draws, belief_inverse, belief_score_covariance
 from riskroute.learning.belief_fit import (
     BeliefArrays,
@@ -23,7 +24,6 @@ from riskroute.learning.belief_fit import (
 )
 from riskroute.learning.belief_fit_compiled import fit_belief_arrays
 from riskroute.learning.observations import Observations
-from riskroute.validation import exact_array, finite_array, real_number, sized_number
 
 LEAST_VARIANCE = 0.1
 """No action is believed to have a smaller variance than this fraction of the typical one."""

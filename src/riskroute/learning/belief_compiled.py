@@ -10,9 +10,9 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Matrix, Vector
+from riskroute.core.arrays import Matrix, Vector
+from riskroute.core.validation import kernel_array
 from riskroute.learning.small_matrices import inverse_from_root, upper_root
-from riskroute.validation import kernel_array
 
 
 def belief_inverse(matrix: Matrix) -> Matrix | None:

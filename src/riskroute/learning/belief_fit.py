@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from riskroute.arrays import Matrix, Vector
+from riskroute.core.arrays import Matrix, Vector
 from riskroute.learning.observations import Observations
 
 TRACE = 1e-9

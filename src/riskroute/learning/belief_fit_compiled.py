@@ -12,7 +12,8 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Matrix, Vector
+from riskroute.core.arrays import Matrix, Vector
+from riskroute.core.validation import kernel_array
 from riskroute.learning.belief_fit import (
     ITERATIONS,
     LEAST,
@@ -25,7 +26,6 @@ from riskroute.learning.belief_fit import (
 )
 from riskroute.learning.observations import Columns, Observations
 from riskroute.learning.small_matrices import padded_length, solve_by_root, upper_inverse, upper_root
-from riskroute.validation import kernel_array
 
 
 def fit_belief_arrays(

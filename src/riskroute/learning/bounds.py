@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from riskroute.arrays import Vector
-from riskroute.errors import InputError
-from riskroute.validation import finite_array, real_number, whole_number
+from riskroute.core.arrays import Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import finite_array, real_number, whole_number
 
 
 def temporal_remainder(horizon: int, max_deviation: float, max_mean_difference: float, var_range: float) -> float:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskroute.arrays import Flags, Matrix, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Flags, Matrix, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import exact_array, finite_array, instance_of, real_number, true_or_false
 from riskroute.learning.tally import Tallies
-from riskroute.validation import exact_array, finite_array, instance_of, real_number, true_or_false
 
 _LEAST_FREEDOM = 1e-2  # degrees of freedom that the fit must leave a reward for its residual to mean anything
 

@@ -6,10 +6,10 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Flags, Integers
-from riskroute.errors import InputError
+from riskroute.core.arrays import Flags, Integers
+from riskroute.core.errors import InputError
+from riskroute.core.validation import check_array, exact_array
 from riskroute.learning.tally import ActionBatch
-from riskroute.validation import check_array, exact_array
 
 _FACTOR = 6364136223846793005  # odd and large: products that wrap around spread over all 64-bit numbers
 

@@ -23,12 +23,12 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, logit
 
-from riskroute.arrays import Integers, Matrix, Vector
-from riskroute.errors import InputError, StateError, described
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.errors import InputError, StateError, described
+from riskroute.core.seeding import checked_seed
+from riskroute.core.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 from riskroute.learning.hazards import hazard_edges, hazard_tails
 from riskroute.learning.state import decode_state, encode_state
-from riskroute.seeding import checked_seed
-from riskroute.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 
 _STEPS = 50
 _HALVINGS = 30

@@ -24,11 +24,19 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Floats, Integers, Matrix, Vector
-from riskroute.errors import InputError, StateError, described
+from riskroute.core.arrays import Floats, Integers, Matrix, Vector
+from riskroute.core.errors import InputError, StateError, described
+from riskroute.core.seeding import checked_seed
+from riskroute.core.validation import (
+    check_array,
+    exact_array,
+    finite_array,
+    instance_of,
+    list_of,
+    real_number,
+    whole_number,
+)
 from riskroute.learning.state import decode_state, encode_state
-from riskroute.seeding import checked_seed
-from riskroute.validation import check_array, exact_array, finite_array, instance_of, list_of, real_number, whole_number
 
 MOST_UNITS = 10**6
 """Tails are not tabulated beyond this many units."""

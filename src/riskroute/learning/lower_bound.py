@@ -31,10 +31,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskroute.arrays import Floats, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import instance_of, real_number
 from riskroute.learning.problem import Problem
-from riskroute.validation import instance_of, real_number
 
 _ROUNDS = 400  # of alternatives found; ten or twenty are usual
 _NEAREST = 8  # actions that are tried as the best one of an alternative, in every round

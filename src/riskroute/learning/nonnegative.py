@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Matrix, Vector
-from riskroute.errors import InputError
-from riskroute.validation import check_array, whole_number
+from riskroute.core.arrays import Matrix, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import check_array, whole_number
 
 PASSES = 1000
 _NEAR = 1e-12  # relative change of the coefficients in one pass that ends the search

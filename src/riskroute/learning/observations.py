@@ -9,10 +9,10 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Floats, Matrix, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Matrix, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import exact_array, kernel_array
 from riskroute.learning.tally import Tallies, merge_moments_compiled, merge_tally_groups
-from riskroute.validation import exact_array, kernel_array
 
 _ROUNDING = 1e-9  # fewer degrees of freedom per reward than this are a rounding error
 _FROM_COUNTS: Any = None

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Self
 
-from riskroute.errors import InputError, StateError, described, shown
-from riskroute.validation import whole_number
+from riskroute.core.errors import InputError, StateError, described, shown
+from riskroute.core.validation import whole_number
 
 
 class MaturedRow(NamedTuple):

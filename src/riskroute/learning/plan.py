@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from riskroute.arrays import Integers
-from riskroute.errors import InputError
+from riskroute.core.arrays import Integers
+from riskroute.core.errors import InputError
+from riskroute.core.validation import LARGEST, exact_array, sized_number, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.tally import ActionBatch, are_tally_counts, tally_handles
-from riskroute.validation import LARGEST, exact_array, sized_number, whole_number
 
 LONGEST_HORIZON = 10**12
 

@@ -19,8 +19,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from riskroute.arrays import Integers
-from riskroute.errors import InputError, RiskrouteError, StateError, described, shown
+from riskroute.core.arrays import Integers
+from riskroute.core.errors import InputError, RiskrouteError, StateError, described, shown
+from riskroute.core.parameters import checked_parameters
+from riskroute.core.seeding import seeded_generator
+from riskroute.core.validation import LARGEST, instance_of, real_number
 from riskroute.learning.actions import Action, ActionSet, as_action
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
 from riskroute.learning.remembered import (
@@ -32,9 +35,6 @@ from riskroute.learning.remembered import (
 )
 from riskroute.learning.state import decode_state, encode_state
 from riskroute.learning.tally import Tallies, Tally
-from riskroute.parameters import checked_parameters
-from riskroute.seeding import seeded_generator
-from riskroute.validation import LARGEST, instance_of, real_number
 
 STATE_VERSION = 1
 
@@ -69,7 +69,7 @@ class Policy(ABC):
     def check_parameters(self) -> None:
         """Raise `InputError` for parameters that do not fit each other or the setting.
 
-        What a parameter must be by itself is declared with `riskroute.parameters.parameter`. Both are checked when an
+        Declare the range of a single parameter with `riskroute.core.parameters.parameter`. Both are checked when an
         episode begins or is restored.
         """
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers, Matrix, Vector
-from riskroute.errors import InputError
-from riskroute.validation import exact_array, finite_array, real_number, whole_number
+from riskroute.core.arrays import Floats, Integers, Matrix, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import exact_array, finite_array, real_number, whole_number
 
 DEVIATION = 0.25
 """Prior deviation of a member's own coefficients, as a part of that of the common ones."""

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from riskroute.arrays import Matrix, Vector
+from riskroute.core.arrays import Matrix, Vector
+from riskroute.core.validation import kernel_array
 from riskroute.learning.belief import LEAST_VARIANCE, LONGEST, Belief
 from riskroute.learning.observations import Observations
 from riskroute.learning.prior_check_compiled import STEP, SURPRISE, TAILS, WEAKEST, temper_factor_compiled
-from riskroute.validation import kernel_array
 
 
 def temper_prior(

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Matrix, Vector
+from riskroute.core.arrays import Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE
 from riskroute.learning.belief_fit import BeliefArrays
 from riskroute.learning.observations import Columns

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import InputError
+from riskroute.core.validation import LARGEST, finite_array, real_number, sized_number, true_or_false, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
-from riskroute.validation import LARGEST, finite_array, real_number, sized_number, true_or_false, whole_number
 
 _REACH = LARGEST / 1000  # the largest mean or deviation allowed: noise adds to them
 _SLACK = 1e-9  # room for rounding in the norm and sign checks

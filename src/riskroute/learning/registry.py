@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
+from riskroute.core.validation import one_of
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policies.change_test import ChangeTest
@@ -24,7 +25,6 @@ from riskroute.learning.policies.sliding_window import SlidingWindow
 from riskroute.learning.policies.thompson import Thompson
 from riskroute.learning.policies.yardsticks import Greedy, Oracle, Uniform
 from riskroute.learning.policy import Policy
-from riskroute.validation import one_of
 
 POLICIES: dict[str, type[Policy]] = {
     kind.name: kind

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Integers, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Integers, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import check_array, finite_array, one_of, real_number, whole_number
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.tally import Tally, merge_moments_compiled
-from riskroute.validation import check_array, finite_array, one_of, real_number, whole_number
 
 MOST_CHECKPOINTS = 10**6
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from riskroute.errors import InputError, described
+from riskroute.core.errors import InputError, described
+from riskroute.core.validation import LARGEST, exact_array, finite_array, instance_of, real_number, sized_number
 from riskroute.learning.actions import as_batch
 from riskroute.learning.belief import Belief
 from riskroute.learning.observations import Observations
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.tally import Tallies, Tally
-from riskroute.validation import LARGEST, exact_array, finite_array, instance_of, real_number, sized_number
 
 if TYPE_CHECKING:
     from riskroute.learning.policy import Policy

@@ -20,10 +20,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import chdtrc
 
-from riskroute.arrays import Vector
-from riskroute.errors import InputError, StateError, described
+from riskroute.core.arrays import Vector
+from riskroute.core.errors import InputError, StateError, described
+from riskroute.core.validation import finite_array, real_number, whole_number
 from riskroute.learning.two_maps import KURTOSIS
-from riskroute.validation import finite_array, real_number, whole_number
 
 
 class ResidualTest:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba.extending import register_jitable
 
-from riskroute.arrays import Matrix, Vector
+from riskroute.core.arrays import Matrix, Vector
 
 
 @register_jitable

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError, described
+from riskroute.core.errors import InputError, described
+from riskroute.core.validation import exact_array, instance_of, one_of
 from riskroute.learning.belief import Belief
 from riskroute.learning.observations import Observations
 from riskroute.learning.plan import Plan
 from riskroute.learning.tally import Tallies, Tally
-from riskroute.validation import exact_array, instance_of, one_of
 
 
 def encode_state(value: Any) -> Any:

@@ -16,9 +16,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute.arrays import Floats, Integers
-from riskroute.errors import InputError
-from riskroute.validation import exact_array, instance_of, list_of, real_number, whole_number
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import InputError
+from riskroute.core.validation import exact_array, instance_of, list_of, real_number, whole_number
 
 ActionBatch = Integers
 """Handles of several actions: the first axis runs over actions."""

@@ -18,14 +18,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from riskroute.errors import InputError, StateError, described, shown
+from riskroute.core.errors import InputError, StateError, described, shown
+from riskroute.core.validation import LARGEST, instance_of, real_number, true_or_false, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy
 from riskroute.learning.registry import restore_policy
 from riskroute.learning.state import decode_state, encode_state
 from riskroute.learning.tally import Tallies, Tally
-from riskroute.validation import LARGEST, instance_of, real_number, true_or_false, whole_number
 
 _EARLIER = -1
 _UNLEARNED = -2

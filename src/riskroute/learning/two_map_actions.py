@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from riskroute.arrays import Floats
+from riskroute.core.arrays import Floats
+from riskroute.core.seeding import seeding_digest, seeding_hash
+from riskroute.core.validation import LARGEST, finite_array, real_number
 from riskroute.learning.actions import Action, Actions
 from riskroute.learning.tally import ActionBatch
-from riskroute.seeding import seeding_digest, seeding_hash
-from riskroute.validation import LARGEST, finite_array, real_number
 
 
 class TwoMapActions(Actions):

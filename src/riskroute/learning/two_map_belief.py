@@ -15,12 +15,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from riskroute.arrays import Integers, Matrix, Vector
-from riskroute.errors import InputError, StateError, described
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.errors import InputError, StateError, described
+from riskroute.core.seeding import checked_seed
+from riskroute.core.validation import exact_array, instance_of, list_of, real_number, whole_number
 from riskroute.learning.state import decode_state, encode_state
 from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows, TwoMapSums, check_two_map_rows, two_map_sums
-from riskroute.seeding import checked_seed
-from riskroute.validation import exact_array, instance_of, list_of, real_number, whole_number
 
 KEPT = 256
 """Rows kept as they are, unless told otherwise."""

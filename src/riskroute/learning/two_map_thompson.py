@@ -6,13 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from riskroute.arrays import Vector
-from riskroute.errors import InputError, StateError, described
+from riskroute.core.arrays import Vector
+from riskroute.core.errors import InputError, StateError, described
+from riskroute.core.seeding import seeded_generator
+from riskroute.core.validation import instance_of, real_number, true_or_false, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.two_map_belief import KEPT, TwoMapBelief
 from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows
-from riskroute.seeding import seeded_generator
-from riskroute.validation import instance_of, real_number, true_or_false, whole_number
 
 _PARAMETERS = ("risk_tolerance", "base_variance", "width", "draw_variance", "growth")
 

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riskroute.arrays import Integers, Matrix, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 from riskroute.learning.belief import LEAST_VARIANCE
 from riskroute.learning.nonnegative import nonnegative_minimum
-from riskroute.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 
 SWEEPS = 3
 FARTHEST = 6.0

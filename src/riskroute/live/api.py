@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from riskroute.errors import RiskrouteError
+from riskroute.core.errors import RiskrouteError
 from riskroute.live.http import Answer, Call, Endpoint, answer_json, on_http_error, waited
 from riskroute.live.metrics import Metrics
 from riskroute.live.page import page_routes

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from riskroute.errors import StateError
+from riskroute.core.errors import StateError
 from riskroute.live import archive
 from riskroute.live.book_state import (
     DAY,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from riskroute.errors import DataError, one_line_error
+from riskroute.core.errors import DataError, one_line_error
 from riskroute.live.orders import ChildOrder, Decision, Outcome, ParentOrder
 from riskroute.live.tally import Tally
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.arrays import Matrix, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Matrix, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import unchecked
 from riskroute.live.book_state import BookState, ParentState
 from riskroute.live.order_ids import child_id
 from riskroute.live.orders import (
@@ -29,7 +30,6 @@ from riskroute.live.orders import (
 from riskroute.routers.context import Context, Pool, VenueBooks
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
-from riskroute.validation import unchecked
 
 SWEEPS = 100
 """Slots from this number on are sweeps of what came back, one per venue."""

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from riskroute.configs import Name, Seed, config_list, read_toml_config, validated_config
-from riskroute.errors import InputError
+from riskroute.core.config import Name, Seed, config_list, read_toml_config, validated_config
+from riskroute.core.errors import InputError
 from riskroute.live.limits import Limits
 from riskroute.live.order_checks import LARGEST_QUANTITY
 from riskroute.live.orders import NANO

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
+from riskroute.core.names import in_file_name
 from riskroute.live.config import LiveConfig
 from riskroute.live.log import Log
 from riskroute.live.log_sqlite import SqliteLog
@@ -15,7 +16,6 @@ from riskroute.live.order_terms import nano
 from riskroute.live.tape import Tape
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.served import FeeMarket, JournalledVenue, ServedVenue
-from riskroute.names import in_file_name
 from riskroute.routers.registry import (
     file_router,
     in_file,

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import msgspec
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
+from riskroute.core.text import TextTable
 from riskroute.live.demo_client import LONGEST, DemoClient, ask
 from riskroute.live.event_rows import events_after
 from riskroute.live.log_sqlite import SqliteLog
 from riskroute.live.orders import Accepted, ExecutionReport, Intended, Reported, Settled
 from riskroute.live.tokens import new_token, token_hash
-from riskroute.text import TextTable
 
 CLIENTS = 4
 """Connections that send orders."""

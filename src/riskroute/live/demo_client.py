@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.errors import StateError
+from riskroute.core.errors import StateError
+from riskroute.core.seeding import seed_stream
 from riskroute.live.orders import NANO
-from riskroute.seeding import seed_stream
 
 PACE = 0.03
 """Seconds between two orders of a client."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.live.book_state import BookState, ParentState
 from riskroute.live.children import ChildMaker, Children, Quotes, context_of, far_touch, plan_of
 from riskroute.live.learner import (

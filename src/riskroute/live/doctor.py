@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from riskroute.errors import RiskrouteError
+from riskroute.core.errors import RiskrouteError
+from riskroute.core.provenance import machine_type, provenance_versions
 from riskroute.live.config import LiveConfig
 from riskroute.live.configured import configured_router, open_log
 from riskroute.live.learner import Learner
 from riskroute.live.warm_up import sample_order
-from riskroute.provenance import machine_type, provenance_versions
 
 SYNCS, DECISIONS = 50, 200
 SLOW_SYNC, LEAST_FREE = 0.05, 1 << 30

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from riskroute.errors import InputError, StateError, shown
+from riskroute.core.errors import InputError, StateError, shown
 from riskroute.live.answers import Answer, Awaited, pass_on
 from riskroute.live.archive import archived_order
 from riskroute.live.book_state import BookState, Next

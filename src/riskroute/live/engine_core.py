@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 
-from riskroute.errors import StateError, one_line_error
+from riskroute.core.errors import StateError, one_line_error
 from riskroute.live.book_state import Cancel, Query, Send
 from riskroute.live.engine_ledger import EngineLedger
 from riskroute.live.orders import (

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
-from riskroute.errors import StateError, one_line_error
+from riskroute.core.errors import StateError, one_line_error
 from riskroute.live.book import apply
 from riskroute.live.book_state import Alert, BookState, Cancel, Effect, Learn, Next, Query, Send
 from riskroute.live.desk import Desk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable
 
-from riskroute.errors import StateError, one_line_error
+from riskroute.core.errors import StateError, one_line_error
 from riskroute.live.book_state import BookState, Next, Query
 from riskroute.live.engine_core import EngineCore
 from riskroute.live.engine_ledger import LOGGER

@@ -12,7 +12,7 @@ from typing import get_args
 
 import msgspec
 
-from riskroute.errors import DataError, one_line_error
+from riskroute.core.errors import DataError, one_line_error
 from riskroute.live.group_commit import PAGE
 from riskroute.live.log import Entry, Log, Row
 from riskroute.live.orders import Accepted, AnyEvent, Settled, Shadowed

@@ -15,8 +15,8 @@ from zoneinfo import ZoneInfo
 
 import polars
 
-from riskroute.errors import InputError
-from riskroute.files import writable_folder, write_whole
+from riskroute.core.errors import InputError
+from riskroute.core.files import writable_folder, write_whole
 from riskroute.live.event_rows import events_after
 from riskroute.live.log import Log
 from riskroute.live.orders import (

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from riskroute.errors import DataError, InputError, StateError
+from riskroute.core.errors import DataError, InputError, StateError
 from riskroute.live.log import (
     NO_CHAIN,
     ConflictError,

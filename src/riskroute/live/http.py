@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from riskroute.errors import DataError, InputError, RiskrouteError
+from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.live.answers import Awaited
 from riskroute.live.engine import KeyUsedError, RefusedError
 from riskroute.live.log import LeaseError, WriteError, told_outside

@@ -16,13 +16,13 @@ from typing import Any
 import cloudpickle
 import msgspec
 
-from riskroute.errors import DataError, RiskrouteError, StateError, one_line_error
+from riskroute.core.errors import DataError, RiskrouteError, StateError, one_line_error
+from riskroute.core.validation import unchecked, whole_number
 from riskroute.live.children import context_of, report_of
 from riskroute.live.orders import Accepted, AnyEvent, Declined, Outcome, ParentOrder, Planned, Seen, Shadowed
 from riskroute.live.public import public_of
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router, parameter_names
-from riskroute.validation import unchecked, whole_number
 
 Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
 """A decision: number of the event, the order, the plan, when it was made, and whether the router's plan was dropped."""

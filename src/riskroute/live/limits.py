@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.live.book_state import BookState
 from riskroute.live.order_checks import LARGEST_QUANTITY
 from riskroute.live.orders import NANO, ChildOrder, ParentOrder, Record, touch_prices

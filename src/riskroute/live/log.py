@@ -19,9 +19,9 @@ from typing import Protocol, Self
 
 import msgspec
 
-from riskroute.errors import DataError, InputError, StateError, shown
-from riskroute.provenance import machine_type, provenance_versions
-from riskroute.validation import real_number, whole_number
+from riskroute.core.errors import DataError, InputError, StateError, shown
+from riskroute.core.provenance import machine_type, provenance_versions
+from riskroute.core.validation import real_number, whole_number
 
 FORMAT = 1
 """Version of what a log looks like in its store; a log of a newer version is refused."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.live.log import (
     NO_CHAIN,
     ConflictError,

@@ -11,8 +11,8 @@ from hashlib import blake2b
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from riskroute.errors import DataError, InputError, StateError, one_line_error
-from riskroute.extras import require_extra
+from riskroute.core.errors import DataError, InputError, StateError, one_line_error
+from riskroute.core.extras import require_extra
 from riskroute.live.group_commit import (
     PAGE,
     SLOW_COMMIT,

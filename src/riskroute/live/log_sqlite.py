@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from itertools import starmap
 from typing import Any
 
-from riskroute.errors import DataError, InputError, one_line_error
+from riskroute.core.errors import DataError, InputError, one_line_error
+from riskroute.core.validation import path_of
 from riskroute.live.group_commit import (
     SLOW_COMMIT,
     SNAPSHOTS_KEPT,
@@ -36,7 +37,6 @@ from riskroute.live.log import (
     header_row,
     lease_end,
 )
-from riskroute.validation import path_of
 
 APPLICATION = 0x52525447
 """What a file of SQLite says it belongs to, if it is a log: "RRTG"."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from riskroute._version import __version__
-from riskroute.files import write_json
+from riskroute.core.files import write_json
 from riskroute.live.api import ADDRESSES
 from riskroute.live.orders import Decision
 from riskroute.live.shadow import Judged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from riskroute.errors import InputError, one_line_error, shown
+from riskroute.core.errors import InputError, one_line_error, shown
 from riskroute.live.orders import NANO, ParentOrder, VenueQuote, touch_prices
 
 LARGEST_QUANTITY = 10**9

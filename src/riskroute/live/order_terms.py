@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from riskroute.errors import InputError, shown
+from riskroute.core.errors import InputError, shown
 from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
 from riskroute.live.order_ids import order_digest
 from riskroute.live.orders import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote

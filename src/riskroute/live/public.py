@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from riskroute.arrays import Floats
+from riskroute.core.arrays import Floats
 from riskroute.live.children import context_of
 from riskroute.live.orders import NANO, MarketTrade, Seen
 from riskroute.routers.context import Context, VenueBooks

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.live.archive import archive_pieces, restore_archive, without_archive
 from riskroute.live.book import apply
 from riskroute.live.book_state import BookState, Learn, decode_state, encode_state

@@ -13,7 +13,7 @@ from socket import socket
 
 import uvicorn
 
-from riskroute.errors import StateError
+from riskroute.core.errors import StateError
 from riskroute.live.api import make_app
 from riskroute.live.gate_link import GateKeeper
 from riskroute.live.gate_process import GateProcess, listening

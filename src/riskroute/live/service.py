@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
 from riskroute.live.answers import Answer, Awaited, pass_on
 from riskroute.live.book_state import BookState
 from riskroute.live.config import LiveConfig

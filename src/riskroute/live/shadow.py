@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from riskroute.errors import InputError, shown
+from riskroute.core.errors import InputError, shown
 from riskroute.live.children import context_of
 from riskroute.live.engine import Engine, KeyUsedError
 from riskroute.live.learner import RouterError, plain_plan, plan_probability

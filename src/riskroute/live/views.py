@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from riskroute.errors import InputError, shown
+from riskroute.core.errors import InputError, shown
 from riskroute.live.archive import archived_state
 from riskroute.live.book_state import BookState, ParentState
 from riskroute.live.limits import Limits

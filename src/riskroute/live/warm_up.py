@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from riskroute.errors import RiskrouteError
+from riskroute.core.errors import RiskrouteError
 from riskroute.live.config import LiveConfig
 from riskroute.live.learner import Learner, learn_quietly, router_bytes, router_from
 from riskroute.live.order_terms import nano

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from riskroute.errors import InputError, one_line_error
+from riskroute.core.errors import InputError, one_line_error
 from riskroute.live.orders import Record
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

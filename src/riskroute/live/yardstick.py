@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from riskroute.arrays import Vector
+from riskroute.core.arrays import Vector
 from riskroute.learning.hazards import Hazards
 from riskroute.live.orders import ParentOrder, SlotOutcome, touch_prices
 from riskroute.live.tape import Market

@@ -10,7 +10,11 @@ from typing import Any
 import polars
 
 from riskroute._version import __version__
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.names import SIDES
+from riskroute.core.seeding import seed_stream
+from riskroute.core.text import TextTable
+from riskroute.core.validation import day_of, instance_of, list_of, one_of, whole_number
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import Fit, fit_profits
@@ -19,12 +23,8 @@ from riskroute.market.readers.reading import MOST_LEVELS
 from riskroute.market.sampling import draw_sample_times
 from riskroute.market.slots import Slot, SlotTerms, SlotVenueTables
 from riskroute.market.store import Recording, Store
-from riskroute.names import SIDES
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import VenueModel, venue_model_table
-from riskroute.seeding import seed_stream
-from riskroute.text import TextTable
-from riskroute.validation import day_of, instance_of, list_of, one_of, whole_number
 
 ORDERS = ("market", "limit")
 

@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from riskroute.arrays import Stamps
-from riskroute.errors import InputError, shown
-from riskroute.validation import day_of, whole_number
+from riskroute.core.arrays import Stamps
+from riskroute.core.errors import InputError, shown
+from riskroute.core.validation import day_of, whole_number
 
 TRADING_ZONE = "America/New_York"
 """Whose days and hours are meant where nothing else is said."""

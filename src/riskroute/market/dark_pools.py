@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import InputError
+from riskroute.core.names import SIDES, as_name
+from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import list_of, one_of, real_number, sized_number, whole_number
 from riskroute.market.market_orders import DECIMALS, market_order_quantities, walk_market_order
 from riskroute.market.sampling import SampledBooks
-from riskroute.names import SIDES, as_name
 from riskroute.routing.venues import VenueModel
-from riskroute.seeding import seed_stream
-from riskroute.validation import list_of, one_of, real_number, sized_number, whole_number
 
 LARGEST_SIZE = 10**12
 LARGEST_SUM = 10**7

@@ -12,11 +12,11 @@ import numpy as np
 import polars
 from numba import njit
 
-from riskroute.arrays import Floats, Integers, Matrix, Stamps
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
+from riskroute.core.errors import InputError
+from riskroute.core.validation import exact_array, list_of, real_number, whole_number
 from riskroute.market.clock import SECOND
 from riskroute.market.schema import LEVEL_FIELDS, schema_depth
-from riskroute.validation import exact_array, list_of, real_number, whole_number
 
 NEVER = 2**62
 """Nanoseconds that no snapshot reaches."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.arrays import Flags, Floats, Integers
-from riskroute.bootstrap import bootstrap_buckets, bootstrap_error
-from riskroute.errors import DataError
+from riskroute.core.arrays import Flags, Floats, Integers
+from riskroute.core.bootstrap import bootstrap_buckets, bootstrap_error
+from riskroute.core.errors import DataError
 from riskroute.routing.venues import VenueModel
 
 RESAMPLES = 1000

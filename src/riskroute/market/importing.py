@@ -8,7 +8,8 @@ from pathlib import Path
 
 import polars
 
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.validation import function_of, instance_of, list_of, one_of, path_of, real_number
 from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.quality import CROSSED_TOO_LONG, check_recorded_day
 from riskroute.market.readers.csv_stream import csv_header, csv_members
@@ -22,7 +23,6 @@ from riskroute.market.readers.table import TableReader
 from riskroute.market.readers.taq import TaqReader, is_taq
 from riskroute.market.readers.ticks import TickReader, is_ticks
 from riskroute.market.store import Recording, RecordingWriter
-from riskroute.validation import function_of, instance_of, list_of, one_of, path_of, real_number
 
 READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
     "itch": ItchReader,

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars
 
-from riskroute.arrays import Floats, Integers
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.names import SIDES
+from riskroute.core.validation import one_of, real_number, whole_number
 from riskroute.market.market_orders import DECIMALS, market_order_quantities, walk_market_order
 from riskroute.market.queue_position import (
     QueueEntry,
@@ -18,8 +20,6 @@ from riskroute.market.queue_position import (
     queue_volume_behind,
 )
 from riskroute.market.sampling import SampleTimes, closest_sampled_rows, last_sampled_books, sampled_books_at
-from riskroute.names import SIDES
-from riskroute.validation import one_of, real_number, whole_number
 
 RULES = ("price-time", "pro-rata")
 

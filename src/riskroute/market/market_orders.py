@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers
-from riskroute.errors import InputError, shown
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import InputError, shown
+from riskroute.core.names import SIDES
+from riskroute.core.validation import one_of, whole_number
 from riskroute.market.sampling import SampledBooks
-from riskroute.names import SIDES
-from riskroute.validation import one_of, whole_number
 
 DECIMALS = 9
 """Decimal places of a dollar that are kept: beyond them, differences of large amounts are rounding errors."""

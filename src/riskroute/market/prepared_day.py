@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.errors import DataError, one_line_error
+from riskroute.core.errors import DataError, one_line_error
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.queue_position import QueueEvents

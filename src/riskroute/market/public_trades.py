@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import polars
 
-from riskroute.arrays import Flags, Integers
+from riskroute.core.arrays import Flags, Integers
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_position import EXECUTED, PRICE_UNITS, QueueEvents, coded_events
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.arrays import Flags, Stamps
-from riskroute.errors import DataError
+from riskroute.core.arrays import Flags, Stamps
+from riskroute.core.errors import DataError
 from riskroute.market.clock import SECOND, clock_stamp
 
 LARGEST_PRICE = 1e7
@@ -42,8 +42,8 @@ def check_recorded_day(day: dt.date, source: object) -> None:
     >>> check_recorded_day(dt.date(1970, 1, 20), "books.csv")
     Traceback (most recent call last):
     ...
-    riskroute.errors.DataError: books.csv must be of 1990-01-01 or later, was of 1970-01-20: are its times in another
-    unit?
+    riskroute.core.errors.DataError: books.csv must be of 1990-01-01 or later, was of 1970-01-20: are its times in
+    another unit?
     """
     if day < FIRST_DAY:
         raise DataError(f"{source} must be of {FIRST_DAY} or later, was of {day}: are its times in another unit?")

@@ -13,8 +13,9 @@ import numpy as np
 import polars
 from numba import njit
 
-from riskroute.arrays import Integers
-from riskroute.errors import InputError
+from riskroute.core.arrays import Integers
+from riskroute.core.errors import InputError
+from riskroute.core.validation import one_of
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.limit_orders import RULES
@@ -33,7 +34,6 @@ from riskroute.market.queue_position import (
     queue_prices,
     side_letter,
 )
-from riskroute.validation import one_of
 
 OPPOSITE = 5
 """What an order of the other side does that arrives: it may meet us."""

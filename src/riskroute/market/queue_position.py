@@ -11,10 +11,10 @@ import numpy as np
 import polars
 from numba import njit
 
-from riskroute.arrays import Flags, Floats, Integers
-from riskroute.errors import DataError, InputError
+from riskroute.core.arrays import Flags, Floats, Integers
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.validation import check_array
 from riskroute.market.schema import EVENT_SCHEMA
-from riskroute.validation import check_array
 
 ACTIONS = {"A": 0, "C": 1, "F": 2, "M": 3}
 ADDED, CANCELLED, EXECUTED, REPLACED = ACTIONS.values()

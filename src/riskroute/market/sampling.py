@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars
 
-from riskroute.arrays import Flags, Floats, Stamps
+from riskroute.core.arrays import Flags, Floats, Stamps
+from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import whole_number
 from riskroute.market.clock import TRADING_ZONE, Window
 from riskroute.market.schema import schema_depth
-from riskroute.seeding import seed_stream
-from riskroute.validation import whole_number
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.arrays import Flags, Floats, Integers
-from riskroute.errors import DataError, InputError
+from riskroute.core.arrays import Flags, Floats, Integers
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.names import SIDES
+from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import exact_array, instance_of, list_of, one_of, whole_number
 from riskroute.market.clock import Window
 from riskroute.market.fitting import Fit, fit_profits
 from riskroute.market.readers.reading import MOST_LEVELS
 from riskroute.market.sampling import closest_sampled_books, draw_sample_times
 from riskroute.market.slots import Slot, SlotTerms, SlotVenueTables
 from riskroute.market.store import Store
-from riskroute.names import SIDES
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.venues import VenueModel
-from riskroute.seeding import seed_stream
-from riskroute.validation import exact_array, instance_of, list_of, one_of, whole_number
 
 ENOUGH = 0.95
 """Share of the scenarios that must be deep enough for a quantity to be allowed in a slot."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import polars
 
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 
 TIME = polars.Datetime("ns", "UTC")
 

@@ -9,18 +9,18 @@ from functools import cached_property
 import numpy as np
 import polars
 
-from riskroute.arrays import Flags, Floats, Integers
-from riskroute.errors import InputError
+from riskroute.core.arrays import Flags, Floats, Integers
+from riskroute.core.errors import InputError
+from riskroute.core.names import LONGEST_VENUE, as_name
+from riskroute.core.validation import instance_of, one_of
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.limit_orders import limit_profits
 from riskroute.market.market_orders import market_profits, stretched_market_profits
 from riskroute.market.sampling import SampleTimes, closest_sampled_books, closest_sampled_rows, last_sampled_rows
 from riskroute.market.store import Recording, Store
-from riskroute.names import LONGEST_VENUE, as_name
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import KINDS
-from riskroute.validation import instance_of, one_of
 
 MATCHING = {"XPSX": "pro-rata"}
 """Venues that do not match by price and time."""

@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.arrays import Integers
-from riskroute.errors import DataError, InputError, one_line_error
-from riskroute.files import write_json
+from riskroute.core.arrays import Integers
+from riskroute.core.errors import DataError, InputError, one_line_error
+from riskroute.core.files import write_json
+from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
+from riskroute.core.validation import day_of, instance_of, list_of, one_of, path_of, whole_number
 from riskroute.market.clock import TRADING_ZONE, clock_zone
 from riskroute.market.quality import BookWatch, check_prices, quality_remarks
 from riskroute.market.readers.parquet_stream import ParquetStream
 from riskroute.market.readers.reading import ITCH_LEVELS
 from riskroute.market.readers.sizes import size_text, size_unit
 from riskroute.market.schema import EVENT_SCHEMA, schema_levels_used, snapshot_schema
-from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
-from riskroute.validation import day_of, instance_of, list_of, one_of, path_of, whole_number
 
 US_EQUITY_READERS = ("itch", "lobster", "taq", "ticks")  # formats that only US equities come in
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"

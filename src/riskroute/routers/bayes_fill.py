@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers
-from riskroute.errors import InputError
-from riskroute.parameters import parameter
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import InputError
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number, true_or_false, whole_number
 from riskroute.routers.cont_kukanov import placed_plan, queues_now
 from riskroute.routers.context import Context
 from riskroute.routers.fill_beliefs import CLASSES, Drift, dirichlet_moments, fill_belief_weights, fill_class
@@ -28,7 +29,6 @@ from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Public, Router
 from riskroute.routers.sweep import sweeping_plan
 from riskroute.routing.weights import proportional_lots
-from riskroute.validation import real_number, true_or_false, whole_number
 
 ROUND_LOT = 100
 STRENGTH = 6.0

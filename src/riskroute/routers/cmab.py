@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Units, Vector
-from riskroute.parameters import parameter
+from riskroute.core.arrays import Floats, Units, Vector
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import one_of, true_or_false, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, unit_shares
 from riskroute.routers.plan import Plan
-from riskroute.validation import one_of, true_or_false, whole_number
 
 INDICES = ("ts", "bayes-ucb", "ucb")
 

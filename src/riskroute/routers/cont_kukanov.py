@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers
-from riskroute.parameters import parameter
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.dark_first import DarkFirst
 from riskroute.routers.placement import PlacementPrices, stochastic_placement
@@ -23,7 +24,6 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.router import Public, Router
 from riskroute.routers.sweep import sweeping_plan, taking_plan
 from riskroute.routing.weights import proportional_lots
-from riskroute.validation import real_number, true_or_false, whole_number
 
 FURTHEST = 2
 """Ticks behind the best price beyond which queues are alike."""

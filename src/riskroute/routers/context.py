@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Integers, Matrix, Vector
-from riskroute.cached import cached
-from riskroute.errors import DataError, InputError, shown
-from riskroute.names import LONGEST_VENUE, SIDES, as_name
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.cached import cached
+from riskroute.core.errors import DataError, InputError, shown
+from riskroute.core.names import LONGEST_VENUE, SIDES, as_name
+from riskroute.core.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
 from riskroute.routing.consolidated import ConsolidatedBook, side_sign, sweep_cost
-from riskroute.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
 
 LARGEST_FEE = 10.0
 """A fee above this, in dollars per share, is taken for a mistake of units."""

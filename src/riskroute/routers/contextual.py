@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Matrix
-from riskroute.errors import StateError
-from riskroute.parameters import parameter
+from riskroute.core.arrays import Floats, Matrix
+from riskroute.core.errors import StateError
+from riskroute.core.parameters import parameter
+from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import list_of, real_number, true_or_false, whole_number
 from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
 from riskroute.routers.contextual_desk import ContextualDesk
@@ -22,8 +24,6 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Public, Router
 from riskroute.routers.tail_guard import EVERY, EXCEEDED, TailGuard
-from riskroute.seeding import seed_stream
-from riskroute.validation import list_of, real_number, true_or_false, whole_number
 
 MOST_WAITING = 10_000
 """Orders at most whose outcomes are awaited; the oldest are forgotten."""

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from riskroute.arrays import Floats, Matrix, Units
-from riskroute.cached import cached
-from riskroute.errors import StateError
+from riskroute.core.arrays import Floats, Matrix, Units
+from riskroute.core.cached import cached
+from riskroute.core.errors import StateError
 from riskroute.routers.context import Context
 from riskroute.routers.dark_allocation import unit_shares
 from riskroute.routers.dark_belief import DarkBelief

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.parameters import parameter
+from riskroute.core.parameters import parameter
+from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import real_number, whole_number
 from riskroute.routers.contextual import Contextual
 from riskroute.routers.contextual_desk import ContextualDesk
 from riskroute.routers.patience import Patience, PatientPlan
-from riskroute.seeding import seed_stream
-from riskroute.validation import real_number, whole_number
 
 
 @dataclass

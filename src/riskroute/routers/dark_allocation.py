@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Units, Vector
-from riskroute.errors import StateError, shown
+from riskroute.core.arrays import Floats, Units, Vector
+from riskroute.core.errors import StateError, shown
+from riskroute.core.seeding import seed_stream
 from riskroute.routers.context import Context
 from riskroute.routers.dark_first import pool_savings
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routers.sweep import taking_plan
-from riskroute.seeding import seed_stream
 
 MOST_UNITS = 200
 """Units at most that an order is split in, by methods whose memory grows with them."""

@@ -14,12 +14,12 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Floats, Integers, Matrix
+from riskroute.core.arrays import Floats, Integers, Matrix
+from riskroute.core.validation import real_number, whole_number
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.residual_test import ResidualTest
 from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.moment import faded, horizon_class
-from riskroute.validation import real_number, whole_number
 
 EDGES = (1, *(25 * 2**k for k in range(14)))
 """Last share of every size bin: any at all, then bins that double."""

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.parameters import parameter
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import one_of, real_number, whole_number
 from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routing.weights import proportional_lots
-from riskroute.validation import one_of, real_number, whole_number
 
 MODES = ("sequential", "parallel")
 OPTIMISTIC = 1.0

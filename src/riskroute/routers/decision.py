@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from riskroute.core.validation import instance_of
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
-from riskroute.validation import instance_of
 
 
 class ChildOrder(NamedTuple):

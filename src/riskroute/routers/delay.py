@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.parameters import parameter
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.routers.sweep import sweeping_plan
-from riskroute.validation import real_number
 
 SLOWEST = 1e-3
 """Shares a second that leave a queue in which nothing has traded of late."""

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from riskroute.arrays import Floats, Matrix, Units, Vector
-from riskroute.parameters import parameter
+from riskroute.core.arrays import Floats, Matrix, Units, Vector
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import true_or_false
 from riskroute.routers.dark_allocation import DarkRound, systematic_sample
 from riskroute.routers.expgrad import ExpGrad
-from riskroute.validation import true_or_false
 
 
 @dataclass

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Matrix, Units, Vector
-from riskroute.parameters import parameter
+from riskroute.core.arrays import Floats, Matrix, Units, Vector
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import whole_number
 from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, systematic_units
-from riskroute.validation import whole_number
 
 
 @dataclass

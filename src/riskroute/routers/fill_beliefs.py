@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riskroute.arrays import Floats, Vector
+from riskroute.core.arrays import Floats, Vector
 
 FILL_SHARES = np.array([0.0, 0.125, 0.375, 0.625, 0.875, 1.0])
 """What stands for the classes of filled shares of an order: 0, up to 1/4, 1/2 and 3/4, less than 1, and 1."""

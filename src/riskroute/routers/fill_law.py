@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from riskroute.arrays import Floats
+from riskroute.core.arrays import Floats
 from riskroute.learning.hazard_regression import HazardRegression
 from riskroute.routers.moment import Moment, Postings, horizon_class
 from riskroute.routers.router import Public

@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.errors import InputError
-from riskroute.parameters import parameter
+from riskroute.core.errors import InputError
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Public, Router
 from riskroute.routers.sweep import taking_plan
-from riskroute.validation import real_number
 
 BOOK_SIDES = ("bid", "ask")
 

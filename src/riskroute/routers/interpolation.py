@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from riskroute.arrays import Floats
+from riskroute.core.arrays import Floats
 
 
 @njit(cache=True)

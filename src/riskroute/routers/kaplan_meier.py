@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Units, Vector
-from riskroute.parameters import parameter
+from riskroute.core.arrays import Floats, Units, Vector
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import one_of, real_number, whole_number
 from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, tail_units
-from riskroute.validation import one_of, real_number, whole_number
 
 MODES = ("theory", "practical", "discounted")
 FINE = 200

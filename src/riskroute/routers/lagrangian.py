@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Units
-from riskroute.parameters import parameter
+from riskroute.core.arrays import Units
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number, whole_number
 from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, systematic_units
-from riskroute.validation import real_number, whole_number
 
 FLOOR_ROUNDS = 100
 """Rounds in which no pool's share falls below a tenth of an even one."""

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Flags, Floats, Integers, Matrix
+from riskroute.core.arrays import Flags, Floats, Integers, Matrix
+from riskroute.core.validation import real_number
 from riskroute.learning.residual_test import ResidualTest
 from riskroute.learning.two_map_belief import TwoMapBelief
 from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows
@@ -25,7 +26,6 @@ from riskroute.routers.context import Context
 from riskroute.routers.fill_law import FillLaw
 from riskroute.routers.moment import LEAST_FLOW, POSTING_FEATURES, Moment, Postings, faded, fill_fraction, postings
 from riskroute.routers.router import Public
-from riskroute.validation import real_number
 
 MOST_VENUES = 24
 """Venues that get a deviation of their own; those seen later have none."""

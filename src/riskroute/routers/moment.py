@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Flags, Floats, Matrix
+from riskroute.core.arrays import Flags, Floats, Matrix
 from riskroute.routers.context import Context
 
 POSTING_FEATURES = 11

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskroute.arrays import Floats, Matrix, Units
-from riskroute.cached import cached
+from riskroute.core.arrays import Floats, Matrix, Units
+from riskroute.core.cached import cached
 from riskroute.routers.patience_compiled import (
     best_plan_compiled,
     in_turn_compiled,

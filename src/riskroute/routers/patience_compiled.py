@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Flags, Floats, Matrix, Units
-from riskroute.errors import InputError
+from riskroute.core.arrays import Flags, Floats, Matrix, Units
+from riskroute.core.errors import InputError
 from riskroute.routers.interpolation import interpolate_compiled
 from riskroute.routers.tails_compiled import SPARED, limit_beyond_compiled, rest_beyond_compiled
 from riskroute.routing.group_search import group_profile_compiled, group_units_compiled

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Floats, Matrix, Vector
-from riskroute.errors import InputError
-from riskroute.validation import finite_array, one_of, real_number, whole_number
+from riskroute.core.arrays import Floats, Matrix, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import finite_array, one_of, real_number, whole_number
 
 PLACEMENT_MODES = ("sum", "overbook")
 _BISECTIONS = 60

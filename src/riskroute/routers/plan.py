@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from riskroute.errors import DataError, InputError, shown
+from riskroute.core.errors import DataError, InputError, shown
+from riskroute.core.validation import instance_of, one_of, real_number, true_or_false, unchecked, whole_number
 from riskroute.routers.context import Context
-from riskroute.validation import instance_of, one_of, real_number, true_or_false, unchecked, whole_number
 
 RESTS = ("sweep", "touch", "venue:NAME", "post:NAME")
 

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.errors import InputError, StateError, shown
+from riskroute.core.errors import InputError, StateError, shown
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import instance_of, one_of, real_number, true_or_false, whole_number
 from riskroute.learning.plan import Setting
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.registry import POLICIES, make_policy
 from riskroute.learning.tickets import Tickets
-from riskroute.parameters import parameter
 from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
@@ -20,7 +21,6 @@ from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routers.static_split import split_plan
 from riskroute.routing.allocations import Allocations
-from riskroute.validation import instance_of, one_of, real_number, true_or_false, whole_number
 
 LEAST_KAPPA = 1e-6
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.errors import InputError
-from riskroute.parameters import parameter
+from riskroute.core.errors import InputError
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import instance_of
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
-from riskroute.validation import instance_of
 
 
 @dataclass

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from riskroute.arrays import Units, Vector
-from riskroute.parameters import parameter
+from riskroute.core.arrays import Units, Vector
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number
 from riskroute.routers.dark_allocation import DarkRound
 from riskroute.routers.parml import ParMl, fit_exponent, power_tails
-from riskroute.validation import real_number
 
 
 @dataclass

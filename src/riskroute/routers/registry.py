@@ -17,7 +17,7 @@ from typing import Any
 
 import cloudpickle
 
-from riskroute.errors import InputError, RiskrouteError, StateError, described, one_line_error, shown
+from riskroute.core.errors import InputError, RiskrouteError, StateError, described, one_line_error, shown
 from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.registry import POLICIES
 from riskroute.routers.bayes_fill import BayesFill
@@ -75,7 +75,7 @@ def router_name(name: Any, names: Sequence[str] = (*ROUTERS, *POLICIES)) -> str:
     >>> router_name("contextul")
     Traceback (most recent call last):
     ...
-    riskroute.errors.InputError: unknown router 'contextul'; did you mean 'contextual'?
+    riskroute.core.errors.InputError: unknown router 'contextul'; did you mean 'contextual'?
     """
     spelled = {one.casefold(): one for one in names}
     asked = name.casefold() if isinstance(name, str) else ""

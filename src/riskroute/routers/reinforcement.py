@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from riskroute.parameters import parameter
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number, true_or_false, whole_number
 from riskroute.routers.lagrangian import DarkShares
-from riskroute.validation import real_number, true_or_false, whole_number
 
 
 @dataclass

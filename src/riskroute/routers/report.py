@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from riskroute.errors import InputError
-from riskroute.records import record_from_plain, record_to_plain
-from riskroute.validation import one_of, real_number, whole_number
+from riskroute.core.errors import InputError
+from riskroute.core.records import record_from_plain, record_to_plain
+from riskroute.core.validation import one_of, real_number, whole_number
 
 KINDS = ("dark", "dark_rest", "limit", "take", "sweep")
 """Kinds of child orders: those of a plan, and the sweeps of what came back."""

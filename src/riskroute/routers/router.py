@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
-from riskroute.errors import RiskrouteError, StateError, described
-from riskroute.parameters import checked_parameters
+from riskroute.core.errors import RiskrouteError, StateError, described
+from riskroute.core.parameters import checked_parameters
+from riskroute.core.validation import instance_of
 from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
-from riskroute.validation import instance_of
 
 FEEDBACK = {
     "F0": "nothing",
@@ -126,7 +126,7 @@ class Router(ABC):
     def check_parameters(self) -> None:
         """Raise `InputError` for parameters that do not fit each other, or hold several values.
 
-        What a parameter must be by itself is declared with `riskroute.parameters.parameter`, and checked before.
+        What a parameter must be by itself is declared with `riskroute.core.parameters.parameter`, and checked before.
         """
 
     def begin(self) -> None:

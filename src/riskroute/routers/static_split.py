@@ -8,14 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.errors import InputError, shown
-from riskroute.parameters import parameter
+from riskroute.core.errors import InputError, shown
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import instance_of, list_of, real_number
 from riskroute.routers.context import Context
 from riskroute.routers.dark_first import pool_savings, quickest_venue
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.routing.weights import proportional_lots
-from riskroute.validation import instance_of, list_of, real_number
 
 
 @dataclass

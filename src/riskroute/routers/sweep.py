@@ -14,13 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.errors import shown
-from riskroute.parameters import parameter
+from riskroute.core.errors import shown
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import instance_of, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.routing.consolidated import ConsolidatedBook, Taken
-from riskroute.validation import instance_of, whole_number
 
 
 @dataclass

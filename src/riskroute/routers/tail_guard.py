@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from riskroute.core.validation import real_number
 from riskroute.routers.tails_compiled import SHORTFALL
-from riskroute.validation import real_number
 
 EVERY = 4
 """Orders between two looks at tails."""

@@ -19,8 +19,8 @@ from statistics import NormalDist
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Floats, Matrix, Units
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Matrix, Units
+from riskroute.core.errors import InputError
 from riskroute.routers.interpolation import interpolate_compiled
 
 SHORTFALL = 0.05

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers
-from riskroute.errors import InputError, shown
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import InputError, shown
+from riskroute.core.seeding import checked_seed
+from riskroute.core.validation import LARGEST, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, action_sample_size, as_action, as_batch
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import is_wide
@@ -34,8 +36,6 @@ from riskroute.routing.separable import (
 )
 from riskroute.routing.splits import MOST_SLOTS, about_splits, split_list_limit
 from riskroute.routing.survivors import survivors_of
-from riskroute.seeding import checked_seed
-from riskroute.validation import LARGEST, real_number, whole_number
 
 LISTED_DESIGN = 20_000
 """Sets up to this size are listed for their design; larger ones use symmetry."""

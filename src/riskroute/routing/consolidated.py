@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Floats, Integers, Matrix, Units, Vector
-from riskroute.cached import cached
-from riskroute.errors import InputError
-from riskroute.names import SIDES
+from riskroute.core.arrays import Floats, Integers, Matrix, Units, Vector
+from riskroute.core.cached import cached
+from riskroute.core.errors import InputError
+from riskroute.core.names import SIDES
+from riskroute.core.validation import exact_array, one_of, real_number, whole_number
 from riskroute.routing.separable import separable_table_maximum
-from riskroute.validation import exact_array, one_of, real_number, whole_number
 
 
 def side_sign(side: str) -> int:

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from riskroute.core.validation import function_of, instance_of, list_of, sized_number, whole_number
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.problem import Problem
-from riskroute.validation import function_of, instance_of, list_of, sized_number, whole_number
 
 ROUNDING = 1e-11
 """Relative differences that are taken for rounding."""

@@ -15,10 +15,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from riskroute.arrays import Floats, Integers, Matrix, Units, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Integers, Matrix, Units, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import check_array, whole_number
 from riskroute.routing.separable import check_separable_size, convolve_compiled
-from riskroute.validation import check_array, whole_number
 
 Choices = NDArray[np.int32]
 """``choices[k, n]``: the units of slot ``k`` where it and all slots after it have ``n`` together, ``(m, U+1)``."""

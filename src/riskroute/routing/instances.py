@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from riskroute.arrays import Integers
-from riskroute.errors import InputError, shown
+from riskroute.core.arrays import Integers
+from riskroute.core.errors import InputError, shown
+from riskroute.core.validation import instance_of, list_of, real_number, true_or_false, whole_number
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem, random_problem
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.splits import count_splits, largest_split_size, split_actions, split_list_limit
-from riskroute.validation import instance_of, list_of, real_number, true_or_false, whole_number
 
 LONGEST_FLOW = 10**8
 """Rounds of an order flow that are drawn at most."""

@@ -16,8 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
-from riskroute.arrays import Units
-from riskroute.errors import InputError
+from riskroute.core.arrays import Units
+from riskroute.core.errors import InputError
 
 LARGEST_COUNTS = 400_000_000
 """Bytes that a table of counts may take."""

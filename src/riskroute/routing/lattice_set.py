@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskroute.arrays import Flags, Floats, Integers, Vector
+from riskroute.core.arrays import Flags, Floats, Integers, Vector
+from riskroute.core.validation import exact_array, finite_array
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.listed import ListedAllocations
 from riskroute.routing.separable_each import SeparableScores
-from riskroute.validation import exact_array, finite_array
 
 
 @dataclass(frozen=True)

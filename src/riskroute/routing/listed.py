@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from riskroute.arrays import Flags, Floats, Integers
+from riskroute.core.arrays import Flags, Floats, Integers
+from riskroute.core.validation import real_number
 from riskroute.learning.actions import Actions
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import is_wide, wide_optimal
 from riskroute.learning.handles import HandleIndex
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.separable_each import SeparableScores
-from riskroute.validation import real_number
 
 
 class ListedAllocations(Actions):

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Matrix, Units, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Matrix, Units, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import exact_array, finite_array, whole_number
 from riskroute.routing.separable import check_separable_size
-from riskroute.validation import exact_array, finite_array, whole_number
 
 STARTS = 8
 CLOSE = 1e-3

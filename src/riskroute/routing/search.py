@@ -12,10 +12,10 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Units, Vector
+from riskroute.core.arrays import Units, Vector
+from riskroute.core.validation import check_array
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.separable import check_separable_size, convolve_separable, tabulate_separable
-from riskroute.validation import check_array
 
 VISITS = 60_000_000
 """Steps of an enumeration before it gives up."""

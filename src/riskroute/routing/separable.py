@@ -17,10 +17,10 @@ from numba import njit
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from riskroute.arrays import Flags, Units, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Flags, Units, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import check_array
 from riskroute.learning.policies.tournament import build_tournament, padded_tournament, update_tournament
-from riskroute.validation import check_array
 
 LARGEST_TABLES = 30_000_000
 """Entries that the tables of one question may have: with what is kept beside them, a third of a gigabyte."""

@@ -14,8 +14,9 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Floats, Integers, Matrix, Units, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Integers, Matrix, Units, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import check_array, finite_array
 from riskroute.learning.small_matrices import padded_length
 from riskroute.routing.separable import (
     LARGEST_TABLES,
@@ -24,7 +25,6 @@ from riskroute.routing.separable import (
     write_separable_greedy,
     write_separable_one_concave,
 )
-from riskroute.validation import check_array, finite_array
 
 _ABREAST = 256  # scores side by side
 _FEW_UNITS = 24  # up to here the tables of that many scores stay in the nearest cache

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from riskroute.arrays import Flags, Floats, Integers
-from riskroute.errors import InputError, described
-from riskroute.validation import check_array, exact_array, list_of, whole_number
+from riskroute.core.arrays import Flags, Floats, Integers
+from riskroute.core.errors import InputError, described
+from riskroute.core.validation import check_array, exact_array, list_of, whole_number
 
 
 @dataclass(frozen=True)

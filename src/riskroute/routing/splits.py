@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
-from riskroute.arrays import Integers
-from riskroute.errors import InputError
+from riskroute.core.arrays import Integers
+from riskroute.core.errors import InputError
+from riskroute.core.validation import real_number, whole_number
 from riskroute.routing.listed import ListedAllocations
 from riskroute.routing.separable_each import SeparableScores
-from riskroute.validation import real_number, whole_number
 
 LARGEST_LIST = 5_000_000
 """Sets with more splits than this are not listed."""

@@ -12,8 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from riskroute.arrays import Flags, Units, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Flags, Units, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.seeding import checked_seed, seeding_digest, seeding_hash
+from riskroute.core.validation import finite_array, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, action_sample_size, as_action
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.tally import ActionBatch
@@ -28,8 +30,6 @@ from riskroute.routing.search import (
     search_within,
 )
 from riskroute.routing.splits import split_list_limit
-from riskroute.seeding import checked_seed, seeding_digest, seeding_hash
-from riskroute.validation import finite_array, real_number, whole_number
 
 LARGEST_SURVIVOR_LIST = 1_000_000
 _DRAWS = 2000  # for quantiles of scores

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from riskroute.arrays import Units, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Units, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import finite_array
 from riskroute.routing.allocations import Allocations
-from riskroute.validation import finite_array
 
 
 def apportion_weights(weights: ArrayLike, allocations: Allocations) -> tuple[int, ...]:

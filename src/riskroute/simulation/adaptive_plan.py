@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from riskroute.arrays import Floats, Integers, Matrix, Vector
+from riskroute.core.arrays import Floats, Integers, Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE
 from riskroute.learning.belief_fit import BeliefArrays
 from riskroute.learning.handles import different_handles_compiled, handle_rows_compiled

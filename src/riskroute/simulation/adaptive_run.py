@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Floats, Integers, Matrix
+from riskroute.core.arrays import Floats, Integers, Matrix
 from riskroute.learning.belief import LONGEST, VARIANCE_FLOOR, Belief
 from riskroute.learning.belief_compiled import score_covariance_compiled
 from riskroute.learning.belief_fit import BeliefArrays

@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers, Matrix, Stamps
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
+from riskroute.core.errors import InputError
+from riskroute.core.names import SIDES
+from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import exact_array, real_number, whole_number
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
-from riskroute.names import SIDES
 from riskroute.routers.context import NO_PROTECTION, Context
 from riskroute.routers.decision import displayed_cost
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
-from riskroute.seeding import seed_stream
 from riskroute.simulation.clairvoyant import Oracle
 from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Executed, Latency, LimitQueue
 from riskroute.simulation.execution import execute_plan
 from riskroute.simulation.public_outcomes import public_outcomes, public_trades_since
-from riskroute.validation import exact_array, real_number, whole_number
 
 STALE = {True: 60.0, False: 5.0}
 """Seconds after which a venue's book is stale, with and without events: a feed of all events is silent when nothing

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.errors import InputError, RiskrouteError, StateError
+from riskroute.core.errors import InputError, RiskrouteError, StateError
+from riskroute.core.validation import instance_of, true_or_false, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch
 from riskroute.learning.plan import Plan, Setting
 from riskroute.learning.policies.linear_policy import LinearPolicy
@@ -23,7 +24,6 @@ from riskroute.learning.tally import Tallies, Tally
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.simulate import simulate
 from riskroute.simulation.ticket_checks import broken_ticket_property
-from riskroute.validation import instance_of, true_or_false, whole_number
 
 HORIZON = 600
 SAVED_AT = (0, 1, 37, 211, HORIZON - 1)

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Floats, Integers, Matrix, Stamps
+from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool

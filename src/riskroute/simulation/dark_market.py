@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers, Stamps
+from riskroute.core.arrays import Floats, Integers, Stamps
+from riskroute.core.names import LONGEST_VENUE, as_name
+from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import list_of, real_number, whole_number
 from riskroute.market.clock import SECOND
-from riskroute.names import LONGEST_VENUE, as_name
 from riskroute.routers.context import Pool
-from riskroute.seeding import seed_stream
-from riskroute.validation import list_of, real_number, whole_number
 
 STATE_MEMORY = 60.0
 """The state of a pool is forgotten within so many seconds."""

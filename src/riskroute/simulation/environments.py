@@ -13,17 +13,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Integers, Vector
-from riskroute.errors import InputError, shown
+from riskroute.core.arrays import Integers, Vector
+from riskroute.core.errors import InputError, shown
+from riskroute.core.seeding import checked_seed, coarse_for_seeding, seed_stream, seeding_hash
+from riskroute.core.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Setting
 from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
-from riskroute.seeding import checked_seed, coarse_for_seeding, seed_stream, seeding_hash
 from riskroute.simulation.episodes import AutocorrelatedNoise, Noise, Run
-from riskroute.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
 
 MOST_ROUNDS = 10**9
 """Noise is drawn at once for at most so many rounds of an episode."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from riskroute.arrays import Integers, Vector
-from riskroute.errors import InputError, shown
+from riskroute.core.arrays import Integers, Vector
+from riskroute.core.errors import InputError, shown
+from riskroute.core.validation import instance_of
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.plan import Plan
 from riskroute.learning.regret import RegretBlocks
 from riskroute.learning.tally import ActionBatch, Tallies, merge_tally_groups
 from riskroute.simulation.kernels import plan_block_cuts
-from riskroute.validation import instance_of
 
 if TYPE_CHECKING:
     from riskroute.simulation.environments import Environment

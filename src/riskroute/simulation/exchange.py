@@ -9,14 +9,14 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.validation import real_number
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool, VenueBooks
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.dark_market import DarkMarket
-from riskroute.validation import real_number
 
 RECENT = 60 * SECOND
 HIDDEN_WINDOW = SECOND

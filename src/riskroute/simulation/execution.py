@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riskroute.arrays import Floats, Matrix
+from riskroute.core.arrays import Floats, Matrix
 from riskroute.market.clock import SECOND
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan

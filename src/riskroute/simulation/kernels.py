@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Integers, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Integers, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import check_array, real_number, whole_number
 from riskroute.learning.policies.tournament import build_tournament, padded_tournament, update_tournament
 from riskroute.learning.tally import merge_moments_compiled
-from riskroute.validation import check_array, real_number, whole_number
 
 
 def index_episode(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from riskroute.arrays import Floats
+from riskroute.core.arrays import Floats
 from riskroute.market.clock import SECOND
 from riskroute.routers.context import Context
 from riskroute.routers.router import Later, Public, QueueOutcome, outcome_sizes

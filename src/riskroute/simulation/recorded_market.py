@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from riskroute.core.validation import instance_of
 from riskroute.market.clock import SECOND
 from riskroute.simulation.exchange import Exchange
-from riskroute.validation import instance_of
 
 NANO = 10**9
 Trade = tuple[int, int, int]

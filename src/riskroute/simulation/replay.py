@@ -9,18 +9,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Integers, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.seeding import checked_seed
+from riskroute.core.validation import exact_array, list_of, sized_number, whole_number
 from riskroute.learning.actions import Action, Actions, as_action, as_batch
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.lattice_set import LatticeSet
 from riskroute.routing.listed import ListedAllocations
 from riskroute.routing.shared_books import SharedBook
-from riskroute.seeding import checked_seed
 from riskroute.simulation.environments import MOST_ROUNDS, Environment
 from riskroute.simulation.episodes import Run
-from riskroute.validation import exact_array, list_of, sized_number, whole_number
 
 _STARTS = 8  # random splits that climbs start from
 _CELLS = 4_000_000  # numbers held at once while many splits are looked at

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.errors import RiskrouteError
+from riskroute.core.errors import RiskrouteError
+from riskroute.core.validation import instance_of
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import FEEDBACK, Router
 from riskroute.simulation.checks import CheckError
-from riskroute.validation import instance_of
 
 ORDERS = 60
 

@@ -14,8 +14,12 @@ from typing import Any
 import numpy as np
 
 from riskroute._version import __version__
-from riskroute.arrays import Flags, Floats, Integers
-from riskroute.errors import InputError, shown
+from riskroute.core.arrays import Flags, Floats, Integers
+from riskroute.core.errors import InputError, shown
+from riskroute.core.names import LABEL_MARKS, as_name
+from riskroute.core.results import PolicyResult
+from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import list_of
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.policies.arm_policy import IndexPolicy
 from riskroute.learning.policies.yardsticks import Oracle
@@ -24,13 +28,9 @@ from riskroute.learning.registry import make_policy
 from riskroute.learning.regret import RegretBlocks, block_regret_curves
 from riskroute.learning.state import encode_state
 from riskroute.learning.tally import ActionBatch
-from riskroute.names import LABEL_MARKS, as_name
-from riskroute.results import PolicyResult
-from riskroute.seeding import seed_stream
 from riskroute.simulation.adaptive_run import play_adaptive
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.kernels import index_episode
-from riskroute.validation import list_of
 
 MOST_RUNS = 10**7
 METHODS = ("auto", "blocks", "rounds")

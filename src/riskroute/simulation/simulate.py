@@ -5,17 +5,17 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterable, Mapping
 
+from riskroute.core.results import PolicyResult, SimulationResult
+from riskroute.core.validation import function_of, instance_of, one_of, whole_number
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.regret import regret_checkpoints
-from riskroute.results import PolicyResult, SimulationResult
-from riskroute.simulation.engines import Engine, run_tasks
+from riskroute.simulation.backends import Engine, run_tasks
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.interrupts import polite_interrupts
 from riskroute.simulation.runner import METHODS, run_configuration, runs_by_label
 from riskroute.simulation.tasks import Task, merged_tasks, split_into_tasks
-from riskroute.validation import function_of, instance_of, one_of, whole_number
 
 MOST_RUNS = 10**7
 Progress = Callable[[str, int, int], None]

@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Vector
+from riskroute.core.errors import InputError
+from riskroute.core.seeding import checked_seed
+from riskroute.core.validation import real_number, sized_number
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Setting
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
-from riskroute.seeding import checked_seed
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.episodes import Noise
-from riskroute.validation import real_number, sized_number
 
 
 class HeavyTailed(Environment):

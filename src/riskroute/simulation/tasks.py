@@ -20,13 +20,13 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from riskroute._version import __version__
-from riskroute.files import write_whole
+from riskroute.core.files import write_whole
+from riskroute.core.results import PolicyResult
+from riskroute.core.seeding import seeding_hash
 from riskroute.learning.actions import as_action, as_batch
 from riskroute.learning.policy import Policy
 from riskroute.learning.regret import regret_checkpoints
 from riskroute.learning.state import encode_state
-from riskroute.results import PolicyResult
-from riskroute.seeding import seeding_hash
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import Episode, gather_runs, play_runs
 

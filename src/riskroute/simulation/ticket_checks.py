@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from riskroute.errors import RiskrouteError
+from riskroute.core.errors import RiskrouteError
 from riskroute.learning.actions import Action, as_action
 from riskroute.learning.plan import Setting
 from riskroute.learning.policy import Policy

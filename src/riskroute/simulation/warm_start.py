@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers, Matrix
-from riskroute.bootstrap import bootstrap_buckets
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Integers, Matrix
+from riskroute.core.bootstrap import bootstrap_buckets
+from riskroute.core.errors import InputError
+from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import exact_array, instance_of, real_number, whole_number
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
-from riskroute.seeding import seed_stream
 from riskroute.simulation.replay import Replay
-from riskroute.validation import exact_array, instance_of, real_number, whole_number
 
 SPLITS = 400
 """Splits drawn from all of them, to fit coefficients to."""

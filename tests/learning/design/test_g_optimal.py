@@ -22,7 +22,7 @@ from exact_designs import (
     plain_leverages,
     reduced,
 )
-from riskroute.errors import InputError, RiskrouteError
+from riskroute.core.errors import InputError, RiskrouteError
 from riskroute.learning.design import g_optimal as design_module
 from riskroute.learning.design.g_optimal import DesignError, g_optimal
 

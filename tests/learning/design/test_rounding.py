@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.learning.design.rounding import round_exact_counts, round_up_counts
 
 positive_weights = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=8).map(np.array)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from riskroute import Actions, Allocations, Belief, Environment, Problem, Setting, StateError, random_problem
-from riskroute.arrays import Floats
+from riskroute.core.arrays import Floats
 from riskroute.learning.estimation import unbiased_score
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.guarded_bounds import GuardedBounds

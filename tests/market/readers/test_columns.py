@@ -10,7 +10,7 @@ import pytest
 
 from market_files import csv_text, levels_of, naive_books, random_messages, table_columns
 from riskroute.cli.app import run as command
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.columns import PATTERNS, load_columns
 from riskroute.market.readers.columns import table_columns as names_of

@@ -13,7 +13,7 @@ import polars
 import pyarrow
 import pytest
 
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.market.readers import csv_stream
 from riskroute.market.readers.csv_stream import csv_frames
 

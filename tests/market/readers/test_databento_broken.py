@@ -18,7 +18,7 @@ from databento_files import (
     transcoded,
 )
 from databento_imports import ALL, BOOKS, imported, mbp, refusal, written
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
 from riskroute.market.importing import import_files
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive_book import SIZES
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.market.readers.itch_messages import (
     FLOW,
     LAYOUTS,

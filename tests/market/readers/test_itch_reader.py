@@ -28,7 +28,7 @@ from market_files import (
     random_messages,
     visible,
 )
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.market.clock import clock_date
 from riskroute.market.importing import import_files
 from riskroute.market.readers import itch

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive_updates import Update, naive_books_of, sides_of
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.market.readers import level_book
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 

@@ -27,7 +27,7 @@ from market_files import (
 )
 from places import SHARED_DATA
 from refused_imports import refusal
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
 from riskroute.market.importing import import_files
 from riskroute.market.readers import csv_stream
 from riskroute.market.readers.lobster import LobsterReader

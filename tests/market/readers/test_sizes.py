@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from market_files import ITCH_NAME, check_recordings, csv_text, itch_bytes, random_messages, table_columns
 from refused_imports import refusal
 from riskroute.cli.app import run as command
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.importing import import_files

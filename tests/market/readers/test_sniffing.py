@@ -26,7 +26,7 @@ from market_files import (
     visible,
     zipped,
 )
-from riskroute.errors import DataError, RiskrouteError
+from riskroute.core.errors import DataError, RiskrouteError
 from riskroute.market.importing import READERS, detect_import_kind, import_files
 from riskroute.market.readers.itch_messages import LAYOUTS
 from riskroute.market.readers.reading import ImportOptions

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from market_files import MIDNIGHT, csv_text, random_messages, table_columns, visible
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.market.importing import import_files
 from riskroute.market.readers import csv_stream
 from riskroute.market.readers.reading import ImportOptions

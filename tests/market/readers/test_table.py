@@ -27,7 +27,7 @@ from market_files import (
     zipped,
 )
 from refused_imports import refusal
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.market.importing import import_files
 from riskroute.market.readers import csv_stream
 from riskroute.market.readers import table as table_reader

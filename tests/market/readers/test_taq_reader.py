@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import refused_imports
 from market_files import MIDNIGHT, check_recordings, gzipped, zipped
 from refused_imports import ANY
-from riskroute.errors import RiskrouteError
+from riskroute.core.errors import RiskrouteError
 from riskroute.market.importing import detect_import_kind, import_files
 from riskroute.market.readers import csv_stream, taq
 from riskroute.market.readers.reading import ImportOptions

@@ -24,7 +24,7 @@ from market_files import (
 )
 from places import SHARED_DATA
 from refused_imports import ANY
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
 from riskroute.market.day_books import day_books
 from riskroute.market.importing import import_files
 from riskroute.market.readers import csv_stream

@@ -14,7 +14,7 @@ import polars
 import pytest
 
 from naive_book import NaiveBook, read_messages
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.market.clock import SECOND, Window
 from riskroute.market.market_orders import market_profits
 from riskroute.market.sampling import closest_sampled_books, draw_sample_times

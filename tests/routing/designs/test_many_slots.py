@@ -15,7 +15,7 @@ import pytest
 
 from riskroute import Allocations, random_problem, random_routing_problem
 from riskroute.cli.app import run
-from riskroute.errors import InputError
+from riskroute.core.errors import InputError
 from riskroute.routing import split_actions
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.splits import count_splits, split_list_limit

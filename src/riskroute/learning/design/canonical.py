@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Integers, Matrix, Vector
-from riskroute.validation import check_array
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.validation import check_array
 
 CONTACT = 1e-5
 """Actions whose leverage is within this fraction of the largest may carry weight in an optimal design."""

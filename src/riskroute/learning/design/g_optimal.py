@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from riskroute.arrays import Floats, Matrix
-from riskroute.errors import RiskrouteError
+from riskroute.core.arrays import Floats, Matrix
+from riskroute.core.errors import RiskrouteError
+from riskroute.core.validation import exact_array, finite_array, real_number, whole_number
 from riskroute.learning.design.canonical import (
     COARSE_GRID,
     CONTACT,
@@ -34,7 +35,6 @@ from riskroute.learning.design.canonical import (
 from riskroute.learning.design.newton_polish import newton_polish
 from riskroute.learning.design.vertex_exchange import vertex_exchange, vertex_inverse_root
 from riskroute.learning.tally import ActionBatch, tally_handles
-from riskroute.validation import exact_array, finite_array, real_number, whole_number
 
 _CHUNK = 4096  # rows scanned at a time: small enough to stay in cache
 _GRAM_CONDITION = 1e-9  # below this ratio of eigenvalues the Gram matrix is not trusted and X itself is factored

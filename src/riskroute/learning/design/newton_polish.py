@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from riskroute.arrays import Floats, Integers
+from riskroute.core.arrays import Floats, Integers
 from riskroute.learning.design.vertex_exchange import vertex_information, vertex_inverse_root
 
 _MAX_STEPS = 50

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers
-from riskroute.errors import InputError
-from riskroute.validation import finite_array, real_number, whole_number
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import InputError
+from riskroute.core.validation import finite_array, real_number, whole_number
 
 LARGEST = 2**62
 """More rounds than this are refused, since counts are 64-bit integers."""

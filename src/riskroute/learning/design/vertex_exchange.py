@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Floats
-from riskroute.errors import InputError
-from riskroute.validation import check_array
+from riskroute.core.arrays import Floats
+from riskroute.core.errors import InputError
+from riskroute.core.validation import check_array
 
 REFRESH = 256
 """The inverse is computed anew after so many steps, so that rank-one updates cannot drift."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.learning.design.canonical import FINE_GRID, on_canonical_grid
 from riskroute.learning.design.g_optimal import Design, leverages, round_coordinates, thin_support
 from riskroute.learning.design.vertex_exchange import exchange_step_compiled

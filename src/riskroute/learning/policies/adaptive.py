@@ -25,7 +25,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from riskroute.arrays import Matrix
+from riskroute.core.arrays import Matrix
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import sized_number, whole_number
 from riskroute.learning.belief import Belief
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.handles import different_handles
@@ -37,8 +39,6 @@ from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import memory
 from riskroute.learning.remembered import remembered_flag
 from riskroute.learning.tally import ActionBatch
-from riskroute.parameters import parameter
-from riskroute.validation import sized_number, whole_number
 
 CALM = 4
 """A plan is so many times longer after one in which nothing was worth exploring."""

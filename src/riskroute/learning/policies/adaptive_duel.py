@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 
-from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.plan import LONGEST_HORIZON
 

@@ -13,11 +13,11 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.validation import kernel_array
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.policies.adaptive_duel import CAUTION, ENOUGH, AdaptiveDuel
 from riskroute.learning.small_matrices import padded_length
-from riskroute.validation import kernel_array
 
 if TYPE_CHECKING:
     from riskroute.learning.policies.adaptive import Adaptive

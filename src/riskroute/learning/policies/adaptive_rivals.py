@@ -7,12 +7,12 @@ import math
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Integers, Matrix, Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import check_array, kernel_array
 from riskroute.learning.belief import LONGEST
 from riskroute.learning.belief_compiled import write_belief_draws
 from riskroute.learning.belief_fit import draw_belief_plainly
-from riskroute.validation import check_array, kernel_array
 
 WIDENED = (2.0, 3.0)
 """Factors by which draws are widened: the first every fourth draw, the second the ones after these."""

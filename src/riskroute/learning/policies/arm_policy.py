@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers
-from riskroute.errors import StateError
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import StateError
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory

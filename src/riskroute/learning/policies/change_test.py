@@ -8,15 +8,15 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import chdtrc, fdtr, fdtrc, ndtri, stdtr
 
-from riskroute.arrays import Flags, Matrix, Vector
+from riskroute.core.arrays import Flags, Matrix, Vector
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number, whole_number
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policies.linear_policy import MOST_ROWS
 from riskroute.learning.policy import memory
 from riskroute.learning.remembered import remembered_each, remembered_observations, remembered_past_round
-from riskroute.parameters import parameter
-from riskroute.validation import real_number, whole_number
 
 SPANS = (1, 2, 4, 8, 16)
 """Numbers of latest plans that are tested together."""

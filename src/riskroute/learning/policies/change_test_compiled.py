@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, VARIANCE_FLOOR
 from riskroute.learning.belief_fit import BeliefArrays
 from riskroute.learning.belief_fit_compiled import fit_belief_to_columns

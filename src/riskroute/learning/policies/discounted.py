@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import sized_number
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.thompson import Thompson
-from riskroute.parameters import parameter
-from riskroute.validation import sized_number
 
 _FORGOTTEN = 1e-3  # a belief that rests on fewer rewards is dropped
 

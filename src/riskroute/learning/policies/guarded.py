@@ -22,8 +22,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers
-from riskroute.errors import InputError
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import InputError
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import sized_number
 from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.belief import Belief
 from riskroute.learning.design.rounding import round_up_counts
@@ -45,8 +47,6 @@ from riskroute.learning.remembered import (
     remembered_vector,
 )
 from riskroute.learning.tally import ActionBatch, Tallies
-from riskroute.parameters import parameter
-from riskroute.validation import sized_number
 
 _DESIGN_TOLERANCE = 0.01
 

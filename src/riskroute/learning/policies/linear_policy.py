@@ -10,8 +10,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from riskroute.arrays import Integers, Matrix, Vector
-from riskroute.errors import StateError
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.errors import StateError
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number, whole_number
 from riskroute.learning.actions import Action
 from riskroute.learning.belief import Belief, fit_belief, vague_belief_information
 from riskroute.learning.design.g_optimal import round_coordinates
@@ -31,8 +33,6 @@ from riskroute.learning.remembered import (
     remembered_part_of_played,
 )
 from riskroute.learning.tally import Tallies
-from riskroute.parameters import parameter
-from riskroute.validation import real_number, whole_number
 
 _DESIGN_TOLERANCE = 0.05
 _PSEUDO_REWARDS = 0.3  # number of rewards that the vague belief counts for

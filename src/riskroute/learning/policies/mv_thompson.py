@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats
+from riskroute.core.arrays import Floats
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import sized_number, whole_number
 from riskroute.learning.actions import Action
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.arm_policy import ArmPolicy
-from riskroute.parameters import parameter
-from riskroute.validation import sized_number, whole_number
 
 
 @dataclass(kw_only=True)

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number, sized_number
 from riskroute.learning.policies.arm_policy import IndexPolicy
-from riskroute.parameters import parameter
-from riskroute.validation import real_number, sized_number
 
 
 @dataclass(kw_only=True)

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.arrays import Floats
+from riskroute.core.arrays import Floats
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import sized_number
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.policies.phased_policy import PhasedPolicy
 from riskroute.learning.tally import Tallies
-from riskroute.parameters import parameter
-from riskroute.validation import sized_number
 
 
 @dataclass(kw_only=True)

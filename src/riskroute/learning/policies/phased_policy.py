@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskroute.arrays import Floats
-from riskroute.errors import StateError
+from riskroute.core.arrays import Floats
+from riskroute.core.errors import StateError
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number
 from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.design.rounding import round_up_counts
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
@@ -21,8 +23,6 @@ from riskroute.learning.remembered import (
     remembered_vector,
 )
 from riskroute.learning.tally import Tallies
-from riskroute.parameters import parameter
-from riskroute.validation import real_number
 
 _ENOUGH = 0.75
 """A phase ends when so much of it was observed and the rest was abandoned; with less it is played once more."""

@@ -8,8 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.arrays import Floats
-from riskroute.errors import StateError
+from riskroute.core.arrays import Floats
+from riskroute.core.errors import StateError
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import one_of, real_number, whole_number
 from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.rounding import round_exact_counts
@@ -24,8 +26,6 @@ from riskroute.learning.remembered import (
     remembered_vector,
 )
 from riskroute.learning.tally import Tallies
-from riskroute.parameters import parameter
-from riskroute.validation import one_of, real_number, whole_number
 
 
 @dataclass(kw_only=True)

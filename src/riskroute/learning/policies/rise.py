@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.arrays import Integers
-from riskroute.errors import StateError
+from riskroute.core.arrays import Integers
+from riskroute.core.errors import StateError
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import one_of, real_number, sized_number, true_or_false
 from riskroute.learning.actions import Action
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.rounding import round_exact_counts, round_up_counts
@@ -16,8 +18,6 @@ from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
 from riskroute.learning.remembered import remembered_member, remembered_optional
 from riskroute.learning.tally import Tallies
-from riskroute.parameters import parameter
-from riskroute.validation import one_of, real_number, sized_number, true_or_false
 
 
 @dataclass(kw_only=True)

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.arrays import Floats
+from riskroute.core.arrays import Floats
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import one_of, sized_number, true_or_false
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.policies.phased_policy import PhasedPolicy
 from riskroute.learning.tally import Tallies
-from riskroute.parameters import parameter
-from riskroute.validation import one_of, sized_number, true_or_false
 
 CONSTANTS = {"practical": (0.01, 1e-3), "theory": (1.0, 1.0)}
 """C-hat and the ridge per mode. The paper leaves both open; with C-hat = 1 the first phase outlasts usual horizons."""

@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.errors import StateError
+from riskroute.core.errors import StateError
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import sized_number
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.arm_policy import ArmPolicy
 from riskroute.learning.policy import memory
 from riskroute.learning.remembered import remembered_member, remembered_optional
 from riskroute.learning.tally import Tallies
-from riskroute.parameters import parameter
-from riskroute.validation import sized_number
 
 _PLANNED = 4096  # rounds of whole turns in one plan, at most
 

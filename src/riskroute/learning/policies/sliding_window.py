@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import whole_number
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.thompson import Thompson
 from riskroute.learning.policy import memory
@@ -14,8 +16,6 @@ from riskroute.learning.remembered import (
     remembered_pair,
     remembered_past_round,
 )
-from riskroute.parameters import parameter
-from riskroute.validation import whole_number
 
 _PIECES = 16  # number of pieces into which a window is cut
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import real_number, whole_number
 from riskroute.learning.belief import Belief, draw_belief
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.linear_policy import LinearPolicy, linear_spread_evenly
-from riskroute.parameters import parameter
-from riskroute.validation import real_number, whole_number
 
 
 @dataclass(kw_only=True)

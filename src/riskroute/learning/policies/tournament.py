@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba.extending import register_jitable
 
-from riskroute.arrays import Floats, Integers
+from riskroute.core.arrays import Floats, Integers
 
 
 @register_jitable

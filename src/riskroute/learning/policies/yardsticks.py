@@ -8,7 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.errors import InputError, StateError
+from riskroute.core.errors import InputError, StateError
+from riskroute.core.parameters import parameter
+from riskroute.core.validation import list_of, real_number, sized_number, whole_number
 from riskroute.learning.actions import Action, as_action
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import LONGEST_HORIZON, MOST_DRAWS, Plan
@@ -20,8 +22,6 @@ from riskroute.learning.remembered import (
     remembered_tallies,
 )
 from riskroute.learning.tally import Tallies
-from riskroute.parameters import parameter
-from riskroute.validation import list_of, real_number, sized_number, whole_number
 
 
 @dataclass(kw_only=True)

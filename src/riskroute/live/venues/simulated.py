@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from riskroute.core.seeding import seed_stream, seeded_uniform
+from riskroute.core.validation import real_number
 from riskroute.live.orders import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
 from riskroute.live.venues.gateway import ReportSink
-from riskroute.seeding import seed_stream, seeded_uniform
-from riskroute.validation import real_number
 
 _DAY = 86_400 * NANO
 

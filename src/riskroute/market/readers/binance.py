@@ -19,12 +19,12 @@ from typing import Any
 
 import polars
 
-from riskroute.errors import DataError, one_line_error, shown
+from riskroute.core.errors import DataError, one_line_error, shown
+from riskroute.core.names import LONGEST_SYMBOL, is_name, name_rule
 from riskroute.market.readers.csv_stream import csv_lines
 from riskroute.market.readers.reading import ImportOptions, NoBooksError
 from riskroute.market.readers.stamps import StampColumn
 from riskroute.market.readers.updates import UPDATE_SCHEMA, BookUpdates, UpdateCheck, update_arrays
-from riskroute.names import LONGEST_SYMBOL, is_name, name_rule
 
 ROWS = 200_000
 """Levels per piece, about."""

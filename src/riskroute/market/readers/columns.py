@@ -8,10 +8,10 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 
-from riskroute.errors import DataError, InputError, one_line_error, shown
+from riskroute.core.errors import DataError, InputError, one_line_error, shown
+from riskroute.core.validation import path_of
 from riskroute.market.readers.reading import MOST_LEVELS
 from riskroute.market.schema import LEVEL_FIELDS, schema_level_columns
-from riskroute.validation import path_of
 
 ALIASES = {
     "ts_event": ("timestamp", "time", "datetime", "ts"),

@@ -13,8 +13,8 @@ from typing import Any
 
 import polars
 
-from riskroute.errors import DataError, one_line_error
-from riskroute.extras import require_extra
+from riskroute.core.errors import DataError, one_line_error
+from riskroute.core.extras import require_extra
 from riskroute.market.readers.packed import unpacked
 
 BLOCK = 4 << 20

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import polars
 
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.names import LONGEST_SYMBOL, is_name, name_rule
 from riskroute.market.clock import SECOND, clock_date, clock_day, clock_stamp
 from riskroute.market.readers.databento_book import NO_LEVEL, OrderBook
 from riskroute.market.readers.databento_files import open_databento
@@ -41,7 +42,6 @@ from riskroute.market.readers.reading import (
     reader_stamped,
 )
 from riskroute.market.schema import schema_level_columns, schema_levels_kept
-from riskroute.names import LONGEST_SYMBOL, is_name, name_rule
 
 ROWS, FEW = 100_000, 10
 """Records that are held at once, about: for books of ``FEW`` levels, and fewer for deeper ones."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Integers
+from riskroute.core.arrays import Integers
 from riskroute.market.readers.databento_layout import LAST
 
 ADD, CANCEL, MODIFY, CLEAR, FILL = (ord(letter) for letter in "ACMRF")

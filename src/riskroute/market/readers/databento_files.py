@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import polars
 
-from riskroute.errors import DataError, one_line_error
-from riskroute.extras import require_extra
+from riskroute.core.errors import DataError, one_line_error
+from riskroute.core.extras import require_extra
 from riskroute.market.readers.csv_stream import csv_frames, csv_members, csv_reading
 from riskroute.market.readers.databento_layout import (
     BOOK_DEPTHS,

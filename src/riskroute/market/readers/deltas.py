@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars
 
-from riskroute.errors import DataError, InputError, RiskrouteError
+from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.market.clock import clock_date, clock_day, clock_limits
 from riskroute.market.readers.binance import BinanceUpdates, received_until
 from riskroute.market.readers.csv_stream import csv_lines

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.errors import DataError, InputError, RiskrouteError
-from riskroute.extras import require_extra
+from riskroute.core.errors import DataError, InputError, RiskrouteError
+from riskroute.core.extras import require_extra
 from riskroute.market.clock import clock_date, clock_stamp
 from riskroute.market.readers.itch_stocks import itch_stocks
 from riskroute.market.readers.reading import ITCH_LEVELS, ImportOptions, ReaderPart, reader_events, reader_stamped

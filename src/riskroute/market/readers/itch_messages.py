@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.arrays import Integers
-from riskroute.errors import InputError
+from riskroute.core.arrays import Integers
+from riskroute.core.errors import InputError
 
 _HEAD = [
     ("length", ">u2"),

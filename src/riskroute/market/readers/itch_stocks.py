@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.market.readers.itch_messages import LAYOUTS
 from riskroute.market.readers.packed import read_fully, unpacked
 

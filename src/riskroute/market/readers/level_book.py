@@ -9,9 +9,9 @@ import numpy as np
 import polars
 from numba import njit
 
-from riskroute.arrays import Flags, Floats, Integers, Matrix
+from riskroute.core.arrays import Flags, Floats, Integers, Matrix
+from riskroute.core.validation import check_array, whole_number
 from riskroute.market.schema import TIME
-from riskroute.validation import check_array, whole_number
 
 CELLS = 1 << 20
 """Prices of a side per piece of snapshots, about."""

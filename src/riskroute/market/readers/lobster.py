@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.validation import one_of
 from riskroute.market.clock import clock_date, clock_stamp
 from riskroute.market.readers.csv_stream import csv_frames, csv_members
 from riskroute.market.readers.reading import (
@@ -23,7 +24,6 @@ from riskroute.market.readers.reading import (
     reader_stamped,
 )
 from riskroute.market.schema import schema_levels_kept
-from riskroute.validation import one_of
 
 _NAME = re.compile(
     r"(?P<symbol>[A-Za-z.\-]+)_(?P<date>\d{4}-\d{2}-\d{2})_.*(?P<kind>message|orderbook)_(?P<depth>\d{1,4})"

@@ -12,12 +12,12 @@ from typing import Protocol
 import numpy as np
 import polars
 
-from riskroute.errors import DataError, InputError, one_line_error, shown
+from riskroute.core.errors import DataError, InputError, one_line_error, shown
+from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name
+from riskroute.core.validation import day_of, instance_of, list_of, whole_number
 from riskroute.market.clock import TRADING_ZONE, YEARS, clock_stamp, clock_zone
 from riskroute.market.readers.sizes import size_count, size_fault, size_rule, size_unit
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
-from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name
-from riskroute.validation import day_of, instance_of, list_of, whole_number
 
 MOST_LEVELS = 1000
 """Levels per side that are kept at most."""

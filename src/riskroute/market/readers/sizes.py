@@ -12,7 +12,7 @@ from typing import Any
 
 import polars
 
-from riskroute.validation import real_number
+from riskroute.core.validation import real_number
 
 MOST_UNITS = 10**14
 """Units of a size at most: up to here a float64 tells a whole number of units from a fraction of one."""

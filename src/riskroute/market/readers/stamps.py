@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars
 
-from riskroute.errors import DataError, one_line_error
+from riskroute.core.errors import DataError, one_line_error
 from riskroute.market.clock import YEARS
 from riskroute.market.schema import TIME
 
@@ -55,8 +55,8 @@ class StampColumn:
     >>> times.read(polars.Series([1577836800123]))
     Traceback (most recent call last):
     ...
-    riskroute.errors.DataError: books.csv must have times in ts_event in one unit throughout, s as in its first row, was
-    1577836800123
+    riskroute.core.errors.DataError: books.csv must have times in ts_event in one unit throughout, s as in its first row,
+    was 1577836800123
     """
 
     def __init__(self, source: Path, name: str, zone: str) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import polars
 
-from riskroute.errors import DataError, InputError, one_line_error
-from riskroute.extras import require_extra
+from riskroute.core.errors import DataError, InputError, one_line_error
+from riskroute.core.extras import require_extra
+from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
 from riskroute.market.clock import TRADING_ZONE, clock_date, clock_day, clock_limits
 from riskroute.market.readers.columns import is_tardis_table, table_columns
 from riskroute.market.readers.csv_stream import csv_frame, csv_frames, csv_header, csv_members, csv_reading
@@ -24,7 +25,6 @@ from riskroute.market.readers.reading import (
 )
 from riskroute.market.readers.stamps import StampColumn
 from riskroute.market.schema import schema_level_columns, schema_levels_kept
-from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
 
 _ROWS, _COLUMNS = 100_000, 24  # of a piece; fewer rows where there are more columns
 

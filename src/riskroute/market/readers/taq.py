@@ -17,7 +17,8 @@ from pathlib import Path
 
 import polars
 
-from riskroute.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.names import LONGEST_SYMBOL, is_name, name_rule
 from riskroute.market.clock import SECOND, clock_date, clock_stamp
 from riskroute.market.readers.csv_stream import csv_frames, csv_header, csv_members
 from riskroute.market.readers.itch import one_of_many_itch_files
@@ -30,7 +31,6 @@ from riskroute.market.readers.reading import (
     reader_stamped,
 )
 from riskroute.market.readers.tape import FINRA, TAPE_VENUES
-from riskroute.names import LONGEST_SYMBOL, is_name, name_rule
 
 ROUND_LOT = 100
 """Shares in a unit of size, if nothing else is said."""

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import polars
 
-from riskroute.errors import DataError, InputError
-from riskroute.extras import require_extra
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.extras import require_extra
+from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
 from riskroute.market.readers.csv_stream import csv_frames, csv_members
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.readers.stamps import StampColumn
 from riskroute.market.readers.updates import BookUpdates, UpdateCheck, update_arrays
-from riskroute.names import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
 
 COLUMNS = ("exchange", "symbol", "timestamp", "local_timestamp", "is_snapshot", "side", "price", "amount")
 

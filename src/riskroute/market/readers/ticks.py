@@ -22,8 +22,8 @@ import numpy as np
 import polars
 from numba import njit
 
-from riskroute.arrays import Integers
-from riskroute.errors import DataError, InputError
+from riskroute.core.arrays import Integers
+from riskroute.core.errors import DataError, InputError
 from riskroute.market.clock import clock_date, clock_stamp
 from riskroute.market.readers.csv_stream import csv_frames, csv_members
 from riskroute.market.readers.reading import (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import polars
 
-from riskroute.errors import DataError
+from riskroute.core.errors import DataError
 from riskroute.market.readers.level_book import LevelUpdates
 
 UPDATE_SCHEMA = {

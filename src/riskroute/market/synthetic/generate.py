@@ -16,9 +16,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.arrays import Integers
-from riskroute.errors import InputError, shown
-from riskroute.files import write_whole
+from riskroute.core.arrays import Integers
+from riskroute.core.errors import InputError, shown
+from riskroute.core.files import write_whole
+from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import function_of, path_of, real_number, whole_number
 from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.market.readers.itch_messages import (
     ItchOrderMessages,
@@ -30,8 +32,6 @@ from riskroute.market.readers.itch_messages import (
 from riskroute.market.synthetic import order_flow as flow
 from riskroute.market.synthetic.quotes import STEP, target_quotes
 from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticVenue
-from riskroute.seeding import seed_stream
-from riskroute.validation import function_of, path_of, real_number, whole_number
 
 DEFAULT_SYMBOLS = ("QVEX", "ZORN", "XALT")
 

@@ -15,8 +15,8 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.arrays import Integers
-from riskroute.errors import InputError
+from riskroute.core.arrays import Integers
+from riskroute.core.errors import InputError
 
 BID, ASK = 0, 1
 ADD, ATTRIBUTED, EXECUTE, EXECUTE_AT, CANCEL, DELETE, REPLACE, TRADE = (ord(letter) for letter in "AFECXDUP")

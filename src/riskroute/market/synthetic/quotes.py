@@ -12,10 +12,10 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
-from riskroute.arrays import Floats, Integers
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.seeding import seed_stream
 from riskroute.market.clock import SECOND
 from riskroute.market.synthetic.venues import REFERENCE_PRICE, OwnQuotes, SharedQuotes, SyntheticVenue
-from riskroute.seeding import seed_stream
 
 KNOWN_PRICES = {"QVEX": 270.0, "ZORN": 112.0, "XALT": 64.0, "LUMO": 48.0, "TARN": 93.0, "VEKO": 24.0}
 """Dollars at which well-known stocks begin; others get a price of their own."""

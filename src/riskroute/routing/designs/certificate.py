@@ -28,8 +28,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.arrays import Vector
-from riskroute.errors import InputError
+from riskroute.core.arrays import Vector
+from riskroute.core.errors import InputError
 from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups
 from riskroute.routing.separable import convolve_separable
 

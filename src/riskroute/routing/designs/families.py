@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Integers, Units, Vector
+from riskroute.core.arrays import Integers, Units, Vector
 from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups
 
 _SWEEPS = 6  # swaps tried for every slot of every arrangement

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from riskroute.arrays import Floats, Units
+from riskroute.core.arrays import Floats, Units
 from riskroute.learning.design.g_optimal import Design, DesignError
 from riskroute.routing.designs.certificate import Certificate, certify
 from riskroute.routing.designs.mixed_design import mixed_design

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Integers, Matrix, Vector
+from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.routing.lattice import Lattice
 
 LinearCut = tuple[Vector, Vector, float]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from riskroute.arrays import Matrix, Units, Vector
+from riskroute.core.arrays import Matrix, Units, Vector
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import few_wide_rows, wide_design
 from riskroute.routing.designs.majorant import majorant_of_leverages

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from riskroute.arrays import Vector
+from riskroute.core.arrays import Vector
 from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, SymmetryParts
 
 _MAX_STEPS = 60

@@ -18,7 +18,7 @@ import math
 import numpy as np
 import scipy
 
-from riskroute.arrays import Units, Vector
+from riskroute.core.arrays import Units, Vector
 from riskroute.learning.design.canonical import FINE_GRID, canonical_least_norm, canonical_weights, on_canonical_grid
 from riskroute.routing.designs.families import balanced_families, family_length, family_orbit_size
 from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, symmetric_inverse_root

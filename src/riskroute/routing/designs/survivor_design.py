@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from riskroute.arrays import Floats, Matrix, Units, Vector
+from riskroute.core.arrays import Floats, Matrix, Units, Vector
 from riskroute.learning.actions import Action
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import WideDesign, few_wide_rows, wide_design

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskroute.arrays import Floats, Integers, Matrix, Units
+from riskroute.core.arrays import Floats, Integers, Matrix, Units
 
 Orbit = tuple[tuple[int, ...], ...]
 """An allocation whose slots may swap places: the amounts of each group, in descending order."""

@@ -1,0 +1,1 @@
+"""Shared tools: errors, array types, validation, files, text, random streams, configuration, results."""

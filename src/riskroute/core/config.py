@@ -1,0 +1,84 @@
+"""Configuration files: TOML in, checked values out, and the first mistake told in one line."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
+
+from riskroute.core.errors import InputError, shown
+from riskroute.core.names import is_name, name_rule
+from riskroute.core.validation import instance_of, path_of
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def config_list(value: Any) -> Any:
+    """One value stands for a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+Count = Annotated[int, Field(ge=1, strict=True)]
+Counts = Annotated[list[Count], BeforeValidator(config_list), Field(min_length=1)]
+Seed = Annotated[int, Field(ge=0, strict=True)]
+Tolerances = Annotated[
+    list[Annotated[float, Field(ge=0, allow_inf_nan=False)]], BeforeValidator(config_list), Field(min_length=1)
+]
+Texts = Annotated[list[str], BeforeValidator(config_list)]
+
+
+def _named(value: str) -> str:
+    if not is_name(value):
+        raise ValueError(name_rule())
+    return value
+
+
+Name = Annotated[str, AfterValidator(_named)]
+Names = Annotated[list[Name], BeforeValidator(config_list)]
+
+
+def read_toml_config(path: Path) -> dict[str, Any]:
+    """Values of a TOML file."""
+    path = path_of("config", path)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"config must be a readable file, was {str(path)!r}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"config must be TOML, was {path.name!r}: {error}") from None
+
+
+def validated_config(model: type[Model], values: dict[str, Any]) -> Model:
+    """Make a configuration of plain values."""
+    instance_of("config", values, dict, "a dictionary")
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise InputError(_explained(model, error)) from None
+
+
+def config_all_different(name: str, values: list[Any]) -> None:
+    """Refuse a list that has a value twice."""
+    twice = [value for value in values if values.count(value) > 1]
+    if twice:
+        raise InputError(f"{name} must have different values, was {shown(twice[0])} twice")
+
+
+def _explained(model: type[BaseModel], error: ValidationError) -> str:
+    """One line: field, expectation, value."""
+    found = error.errors()
+    first = max((one for one in found if one["loc"][0] == found[0]["loc"][0]), key=lambda one: len(one["loc"]))
+    field = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("list[", "constrained", "int")))
+    if first["loc"][-1] == "[key]":
+        field = f"name in {'.'.join(map(str, first['loc'][:-2]))}"
+    if first["type"] == "extra_forbidden":
+        known = f": fields are {', '.join(model.model_fields)}" if len(first["loc"]) == 1 else ""
+        return f"{field} must be left out, was {shown(first['input'])}{known}"
+    if first["type"] == "too_short":
+        return f"{field} must have at least one value, was []"
+    if first["type"] == "missing":
+        return f"{field} must be given, was missing"
+    expected = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"{field} must be {expected}, was {shown(first['input'])}"

@@ -1,0 +1,48 @@
+"""Files written whole or not at all: beside their place first, then renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from riskroute.core.errors import InputError
+from riskroute.core.validation import path_of
+
+
+def writable_folder(name: str, value: Any) -> Path:
+    """Return ``value`` as the path of a folder that is there or can be made.
+
+    Examples
+    --------
+    >>> writable_folder("out", __file__)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    riskroute.core.errors.InputError: out must be a folder, was '...files.py'
+    """
+    folder = path_of(name, value)
+    whole = folder.absolute()
+    if not next(place for place in (whole, *whole.parents) if place.exists()).is_dir():
+        raise InputError(f"{name} must be a folder, was {str(folder)!r}")
+    return folder
+
+
+def write_json(target: Path, content: Any) -> Path:
+    """Write plain values as JSON that people can read too."""
+    return write_whole(target, lambda beside: beside.write_text(json.dumps(content, indent=1) + "\n"))
+
+
+def write_whole(target: Path, write: Any) -> Path:
+    """Write a file beside ``target`` and rename it, so that no reader ever meets half of it."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+        try:
+            write(beside)
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"path must be writable, was {str(target)!r}: {error.strerror or error}") from error
+    return target

@@ -1,0 +1,244 @@
+"""Results of simulations: plain data that prints, saves and can be drawn; nothing here computes a policy."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import InputError
+from riskroute.core.files import write_whole
+from riskroute.core.text import TextTable, number_text
+from riskroute.core.validation import exact_array, instance_of, list_of, path_of, real_number
+
+if TYPE_CHECKING:
+    import polars
+
+QUANTILES = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True)
+class RegretCurve:
+    """Mean regret of a policy and its standard deviation over ``runs`` runs, at each checkpoint."""
+
+    checkpoints: tuple[int, ...]
+    mean_regret: tuple[float, ...]
+    std_regret: tuple[float, ...]
+    runs: int
+
+
+@dataclass(frozen=True)
+class PolicyResult:
+    """What one policy did: R runs, recorded at C checkpoints.
+
+    ``regret``, ``pseudo_regret`` and ``luck`` have shape ``(R, C)``; ``exploration`` ``(R,)`` counts the rounds
+    spent on other actions than the one the run ended on (of those that offered the last round's set, if sets change),
+    and ``recommended`` lists those; ``seconds`` is the time all runs took.
+    """
+
+    checkpoints: Integers
+    regret: Floats
+    pseudo_regret: Floats
+    luck: Floats
+    recommended: list[Any]
+    exploration: Integers
+    seconds: float
+
+    def __post_init__(self) -> None:
+        checkpoints = exact_array("checkpoints", self.checkpoints, np.int64, (None,))
+        regret = exact_array("regret", self.regret, np.float64, (None, len(checkpoints)))
+        if regret.size == 0:
+            raise InputError(f"regret must have at least one run and one checkpoint, was of shape {regret.shape}")
+        object.__setattr__(self, "checkpoints", checkpoints)
+        object.__setattr__(self, "regret", regret)
+        for name in ("pseudo_regret", "luck"):
+            object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, regret.shape))
+        object.__setattr__(
+            self, "exploration", exact_array("exploration", self.exploration, np.int64, regret.shape[:1])
+        )
+        if len(list_of("recommended", self.recommended, object, "actions")) != len(regret):
+            raise InputError(f"recommended must have one action per run, {len(regret)}, had {len(self.recommended)}")
+        real_number("seconds", self.seconds, minimum=0)
+
+    @property
+    def runs(self) -> int:
+        """Number of finished runs."""
+        return len(self.regret)
+
+    @property
+    def steady_regret(self) -> Floats:
+        """Regret without luck, ``(R, C)``: of the same expectation, without the noise of the rewards.
+
+        A round of noise ``e``, true mean ``mu`` and true variance ``v`` adds ``e^2 - v - risk_tolerance e +
+        2 (mu - c) e`` to the regret, with ``c`` the comparator's mean. That is ``luck``. Its expectation is zero
+        whatever the policy does, as actions are chosen before the noise falls, so leaving it out changes no
+        expectation. What remains is the price of the actions, and varies between runs only as far as those do: hardly
+        for a policy that always finds the best action, as before for one that misses it in some runs. Where noise
+        carries over from round to round luck is recorded as zero, and this is the regret.
+        """
+        return np.asarray(self.regret - self.luck)
+
+    def mean_regret(self) -> Floats:
+        """Average regret over runs at each checkpoint, ``(C,)``."""
+        return np.asarray(self.regret.mean(axis=0))
+
+    def std_regret(self) -> Floats:
+        """Sample standard deviation of the regret over runs, ``(C,)``; zero for a single run."""
+        return _deviation(self.regret)
+
+    def curve(self) -> RegretCurve:
+        """Return what a figure shows of the policy."""
+        checkpoints, mean, deviation = (
+            tuple(values.tolist()) for values in (self.checkpoints, self.mean_regret(), self.std_regret())
+        )
+        return RegretCurve(checkpoints, mean, deviation, self.runs)
+
+    def quantiles(self) -> dict[float, Floats]:
+        """Quantiles of the regret over runs at each checkpoint."""
+        return dict(zip(QUANTILES, np.quantile(self.regret, QUANTILES, axis=0), strict=True))
+
+    def summary(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "runs": self.runs,
+            "checkpoints": self.checkpoints.tolist(),
+            "mean_regret": self.mean_regret().tolist(),
+            "std_regret": self.std_regret().tolist(),
+            "quantiles": {f"{q:g}": values.tolist() for q, values in self.quantiles().items()},
+            "mean_pseudo_regret": self.pseudo_regret.mean(axis=0).tolist(),
+            "mean_steady_regret": self.steady_regret.mean(axis=0).tolist(),
+            "std_steady_regret": _deviation(self.steady_regret).tolist(),
+            "exploration": self.exploration.tolist(),
+            "recommended": self.recommended,
+            "seconds": self.seconds,
+        }
+
+    def digest(self, best: Any) -> dict[str, Any]:
+        """Plain values that do not grow with the number of runs, nor depend on the machine; ``best`` is the target."""
+        full = self.summary()
+        ends = self.steady_regret[:, -1]
+        return {name: value for name, value in full.items() if name not in _PER_RUN} | {
+            "final": {
+                "regret": full["mean_regret"][-1],
+                "regret_error": full["std_regret"][-1] / self.runs**0.5,
+                "steady_regret": full["mean_steady_regret"][-1],
+                "steady_regret_error": full["std_steady_regret"][-1] / self.runs**0.5,
+                "worst_steady_regret": float(ends.max()),
+                "explored_rounds": float(self.exploration.mean()),
+                "found_best": sum(action == best for action in self.recommended) / self.runs,
+            }
+        }
+
+
+_PER_RUN = ("exploration", "recommended", "seconds")
+
+
+@dataclass(frozen=True, repr=False)
+class SimulationResult:
+    """Regret of several policies on one problem.
+
+    ``config`` says exactly what was run; ``best`` is the action the regret compares with (at the end, if it changes).
+    """
+
+    config: dict[str, Any]
+    policies: dict[str, PolicyResult]
+    best: Any
+    interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        instance_of("config", self.config, dict, "a dictionary")
+        instance_of("policies", self.policies, dict, "a dictionary of results by label")
+        list_of("policies", self.policies.values(), PolicyResult, "results")
+        if isinstance(self.best, np.ndarray):
+            raise InputError("best must be an action as a number or a tuple, was an array")
+
+    @property
+    def action_count(self) -> int:
+        """Number of actions there were to choose from."""
+        return int(self.config["actions"])
+
+    def table(self) -> TextTable:
+        """Header and rows of the final standings, best policy first.
+
+        *elsewhere* is the share of rounds spent on other actions than the one the run ended on; *found best* the
+        share of runs that ended on the best action. The number of *runs* is there if it differs between policies.
+        """
+        differ = len({one.runs for one in self.policies.values()}) > 1
+        header = ["policy", "regret", "s.e.", "5 % .. 95 %", "elsewhere", "found best", *["runs"] * differ, "seconds"]
+        rows = []
+        for name, one in sorted(self.policies.items(), key=lambda item: item[1].mean_regret()[-1]):
+            low, high = (one.quantiles()[q][-1] for q in (QUANTILES[0], QUANTILES[-1]))
+            found = sum(action == self.best for action in one.recommended) / one.runs
+            rows.append(
+                [
+                    name,
+                    number_text(one.mean_regret()[-1]),
+                    number_text(one.std_regret()[-1] / one.runs**0.5),
+                    f"{number_text(low)} .. {number_text(high)}",
+                    f"{one.exploration.mean() / one.checkpoints[-1]:.1%}",
+                    f"{found:.0%}",
+                    *[f"{one.runs}"] * differ,
+                    f"{one.seconds:.2f}",
+                ]
+            )
+        return TextTable(header, rows)
+
+    def __repr__(self) -> str:
+        return self.table().plain()
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the JSON file holds."""
+        return {
+            "config": self.config,
+            "best": self.best,
+            "interrupted": self.interrupted,
+            "policies": {name: one.summary() for name, one in self.policies.items()},
+        }
+
+    def digest(self) -> dict[str, Any]:
+        """Return the summary without single runs and seconds: what figures and tables are made from."""
+        return {
+            "config": self.config,
+            "best": self.best,
+            "policies": {name: one.digest(self.best) for name, one in self.policies.items()},
+        }
+
+    def to_frame(self) -> polars.DataFrame:
+        """Tidy table: policy, run, round, regret, pseudo_regret, luck."""
+        import polars
+
+        parts = []
+        for name, one in self.policies.items():
+            shape = one.regret.shape
+            parts.append(
+                polars.DataFrame(
+                    {
+                        "policy": [name] * one.regret.size,
+                        "run": np.repeat(np.arange(shape[0]), shape[1]),
+                        "round": np.tile(one.checkpoints, shape[0]),
+                        "regret": one.regret.ravel(),
+                        "pseudo_regret": one.pseudo_regret.ravel(),
+                        "luck": one.luck.ravel(),
+                    }
+                )
+            )
+        return polars.concat(parts)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write ``.json`` (the summary) or ``.parquet`` (the tidy table), by the ending of ``path``."""
+        target = path_of("path", path)
+        if target.suffix.lower() == ".json":
+            return write_whole(target, lambda beside: beside.write_text(json.dumps(self.summary()) + "\n"))
+        if target.suffix.lower() == ".parquet":
+            return write_whole(target, lambda beside: self.to_frame().write_parquet(beside))
+        raise InputError(f"path must end in .json or .parquet, was {target.name!r}")
+
+
+def _deviation(curves: Floats) -> Floats:
+    """Sample standard deviation over runs ``(C,)`` of curves ``(R, C)``; zero for a single run."""
+    return np.asarray(curves.std(axis=0, ddof=1)) if len(curves) > 1 else np.zeros(curves.shape[1])

@@ -1,1 +1,0 @@
-"""Experiments, one file each."""

@@ -1,1 +1,0 @@
-"""The study: from recorded books to a recommendation."""

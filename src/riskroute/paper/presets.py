@@ -1,0 +1,98 @@
+"""What the paper leaves open about its experiments, as plain data: our choices, and those that fit its words best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from riskroute.core.parameters import checked_parameters, parameter
+from riskroute.core.validation import one_of, sized_number, whole_number
+from riskroute.learning.policies.rise import Rise
+from riskroute.learning.policies.rise_plus_plus import RisePlusPlus
+from riskroute.learning.policies.risk_ucb import RiskUcb
+from riskroute.learning.policy import Policy
+
+REGRETS = ("path", "steady")
+"""The regret of a path as it is, or without the noise of its rewards (`PolicyResult.steady_regret`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperChoices:
+    """One setting of everything the paper leaves open, for all of its experiments; the defaults are ours.
+
+    Parameters
+    ----------
+    horizon : int
+        Rounds of a run.
+    regret : str
+        What is averaged and whose spread is shown, one of `REGRETS`. Both have the same expectation.
+    constant, ridge : float, optional
+        C-hat and lambda of RISE++; its practical ones if None.
+    delta : float, optional
+        Probability of failure in RISE++ and RiskUCB; ``1/T`` and ``1/T^2`` if None.
+    explored : float
+        RISE explores ``explored * slots * T^(2/3)`` rounds: 1 if the paper's d counts slots, 2 if it counts features.
+    instance : int
+        Number of the random instance in all four panels of figure 2.
+    correlated_instance : int
+        Number of the instance whose noise is autocorrelated.
+    changing_instance, changes : int
+        Number of the instance whose coefficients change, and how often they do.
+    table_base_variance : float
+        Omega of the paper's table of venues; it states one for its synthetic experiments only.
+    """
+
+    horizon: int = parameter(100_000, whole_number)
+    regret: str = parameter("path", one_of, choices=REGRETS)
+    constant: float | None = parameter(None, sized_number, above=0)
+    ridge: float | None = parameter(None, sized_number, minimum=0)
+    delta: float | None = parameter(None, sized_number, above=0, below=1)
+    explored: float = parameter(1.0, sized_number, above=0)
+    instance: int = parameter(0, whole_number, minimum=0)
+    correlated_instance: int = parameter(0, whole_number, minimum=0)
+    changing_instance: int = parameter(0, whole_number, minimum=0)
+    changes: int = parameter(5, whole_number)
+    table_base_variance: float = parameter(1.0, sized_number, above=0)
+
+    def __post_init__(self) -> None:
+        checked_parameters(self)
+
+    def policies(self, names: Sequence[str], slots: int) -> tuple[str, ...] | dict[str, str | Policy]:
+        """Policies as a panel of so many slots plays them: their names alone if no constant is chosen."""
+        chosen = self._chosen(slots)
+        return {name: chosen.get(name, name) for name in names} if chosen else tuple(names)
+
+    def _chosen(self, slots: int) -> dict[str, Policy]:
+        chosen: dict[str, Policy] = {}
+        if self.explored != 1:
+            chosen["rise"] = Rise(explore_multiplier=self.explored * slots)
+        if (self.constant, self.ridge, self.delta) != (None, None, None):
+            chosen["rise++"] = RisePlusPlus(constant=self.constant, ridge=self.ridge, delta=self.delta)
+        if self.delta is not None:
+            chosen["risk-ucb"] = RiskUcb(delta=self.delta)
+        return chosen
+
+    def shown(self, digest: Mapping[str, Any]) -> dict[str, Any]:
+        """Digest of a panel's result, with the chosen regret where claims, tables and figures look for it."""
+        if self.regret == "path":
+            return dict(digest)
+        return {**digest, "policies": {label: _without_noise(one) for label, one in digest["policies"].items()}}
+
+
+def _without_noise(policy: Mapping[str, Any]) -> dict[str, Any]:
+    final = policy["final"]
+    steady = {name: final[f"steady_{name}"] for name in ("regret", "regret_error")}
+    curves = {f"{name}_regret": policy[f"{name}_steady_regret"] for name in ("mean", "std")}
+    return {**policy, **curves, "final": {**final, **steady}}
+
+
+DEFAULT = PaperChoices()
+
+PRESETS: Mapping[str, PaperChoices] = {
+    "default": DEFAULT,
+    "closest": PaperChoices(
+        regret="steady", constant=0.02, delta=0.05, instance=1, correlated_instance=2, changing_instance=6
+    ),
+}
+"""Settings by name. ``closest`` is the one in which most of the paper's statements hold; ``make closest`` finds it."""

@@ -1,1 +1,0 @@
-"""Figures and pages. Reads results, computes nothing."""

@@ -1,0 +1,323 @@
+"""Engines: a list of independent tasks in, their results in task order out, on one machine or many.
+
+``local`` is joblib with processes of its own; ``dask`` and ``ray`` work on a cluster, an existing one given by its
+address or one started here. The engine never shows in a result. A task lost with its worker is done
+again; with a cache, a finished task is remembered there and never done twice.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import secrets
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import resource_tracker as multiprocessing_tracker
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import cloudpickle
+import joblib
+from joblib.externals.loky.backend import resource_tracker as loky_tracker
+from joblib.externals.loky.process_executor import BrokenProcessPool
+
+from riskroute.core.errors import InputError, RiskrouteError, shown
+from riskroute.core.validation import one_of, whole_number
+
+ENGINES = ("local", "dask", "ray")
+_ATTEMPTS = 3  # in a row without one more finished task
+_TIMEOUT = 5  # seconds to reach a cluster
+
+Result = TypeVar("Result")
+Done = TypeVar("Done", covariant=True)
+
+
+class Work(Protocol[Done]):
+    """A task: anything that can be sent elsewhere and performed there, with a result that depends on it alone."""
+
+    def prepare(self) -> None:
+        """Find out here what would otherwise be found out again with every task that shares it."""
+
+    def perform(self) -> Done:
+        """Do it."""
+
+
+class WorkCache(Protocol[Result]):
+    """Results of tasks that are done, by what the tasks are."""
+
+    def has(self, task: Any, /) -> bool:
+        """Whether a task is done."""
+
+    def put(self, task: Any, result: Result, /) -> None:
+        """Keep a result."""
+
+    def get(self, task: Any, /) -> Result | None:
+        """Return a result; None if its file is spoilt."""
+
+
+Finished = Callable[[Any], None]
+Player = Callable[[Sequence[int], Sequence[Work[Any]]], Iterator[tuple[int, Any]]]
+
+
+class _LostError(Exception):
+    """Workers were lost: some tasks have no result."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where tasks are done.
+
+    Parameters
+    ----------
+    kind : str
+        ``local``, ``dask`` or ``ray``.
+    workers : int, optional
+        Processes; if None one per core, or all that the cluster at ``address`` has.
+    address : str, optional
+        Address of a running dask or ray cluster; one is started here if None.
+    """
+
+    kind: str = "local"
+    workers: int | None = None
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        one_of("engine", self.kind, ENGINES)
+        if self.workers is not None:
+            whole_number("workers", self.workers)
+        if self.address is not None and self.kind == "local":
+            raise InputError(f"address must be left out with the local engine, was {shown(self.address)}")
+
+
+def run_tasks(
+    tasks: Sequence[Work[Result]],
+    engine: Engine,
+    *,
+    cache: WorkCache[Result] | None = None,
+    held: dict[int, Result] | None = None,
+    finished: Finished | None = None,
+) -> Iterator[Result]:
+    """Do all tasks, then yield their results task by task, whatever the engine.
+
+    Parameters
+    ----------
+    tasks : Sequence[Work]
+        What to do.
+    engine : Engine
+        Where to do it.
+    cache : WorkCache, optional
+        Where results lie until they are asked for; tasks found there are not done again. In memory if None.
+    held : dict[int, Result], optional
+        Without a cache, results by number of task as they come: what is there survives an interrupt.
+    finished : Finished, optional
+        Called after every task, also for those found in the cache.
+    """
+    held = {} if held is None else held
+    left = []
+    for number, task in enumerate(tasks):
+        if cache is not None and cache.has(task):
+            _tell(finished, task)
+        else:
+            left.append(number)
+    failures = 0
+    with ExitStack() as stack:
+        player = stack.enter_context(_player(engine)) if left else None
+        while left and player is not None:
+            done = set()
+            try:
+                for number, result in player(left, tasks):
+                    if cache is None:
+                        held[number] = result
+                    else:
+                        cache.put(tasks[number], result)
+                    done.add(number)
+                    _tell(finished, tasks[number])
+            except _LostError as error:
+                failures = 0 if done else failures + 1
+                if failures >= _ATTEMPTS:
+                    cause = type(error.__cause__).__name__
+                    raise RiskrouteError(
+                        f"the {engine.kind} engine lost its workers {failures} times in a row ({cause})"
+                    ) from error
+            left = [number for number in left if number not in done]
+    return _in_order(tasks, held, cache)
+
+
+def _in_order(
+    tasks: Sequence[Work[Result]], held: dict[int, Result], cache: WorkCache[Result] | None
+) -> Iterator[Result]:
+    for number, task in enumerate(tasks):
+        result = held[number] if cache is None else cache.get(task)
+        if result is None:  # a file spoilt on the way is made anew
+            result = _perform(number, cloudpickle.dumps(task))[1]
+        yield result
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes and threads started now will not hear Ctrl-C; here it waits until this block is left."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    for tracker in (multiprocessing_tracker, loky_tracker):
+        tracker.ensure_running()  # later, it would take away the mask
+    heard = []  # another thread of this process may get the signal all the same
+    handler = signal.signal(signal.SIGINT, lambda *_: heard.append(True))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if heard:
+        signal.raise_signal(signal.SIGINT)
+
+
+def _tell(finished: Finished | None, task: Work[Any]) -> None:
+    if finished is not None:
+        finished(task)
+
+
+def _packed(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, bytes]]:
+    """Tasks as bytes: engines that move arrays in ways of their own place them so that sums round differently."""
+    for number in numbers:
+        tasks[number].prepare()
+        yield number, cloudpickle.dumps(tasks[number])
+
+
+def _perform(number: int, packed: bytes) -> tuple[int, Any]:
+    task: Work[Any] = pickle.loads(packed)
+    return number, task.perform()
+
+
+def _perform_apart(number: int, packed: bytes) -> tuple[int, Any]:
+    """In a process of our own, perhaps one started later than the others: deaf to Ctrl-C as they are."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return _perform(number, packed)
+
+
+@contextmanager
+def _player(engine: Engine) -> Iterator[Player]:
+    start = {"local": _local, "dask": _dask, "ray": _ray}[engine.kind]
+    with ExitStack() as stack:
+        try:
+            player = stack.enter_context(start(engine.workers, engine.address))
+        except ImportError:
+            message = f"the {engine.kind} engine needs more packages: pip install 'riskroute[cluster]'"
+            raise RiskrouteError(message) from None
+        except (OSError, ValueError) as error:
+            if engine.address is None or isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"address must be that of a running {engine.kind} cluster, was {engine.address!r}: {error}"
+            ) from error
+        yield player
+
+
+@contextmanager
+def _local(workers: int | None, address: str | None) -> Iterator[Player]:
+    processes = workers or _cores()
+
+    def play(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, Any]]:
+        if processes == 1:
+            yield from (_perform(*pair) for pair in _packed(numbers, tasks))
+            return
+        calls = (joblib.delayed(_perform_apart)(*pair) for pair in _packed(numbers, tasks))
+        try:
+            with joblib.parallel_config("loky", n_jobs=processes):
+                with _deaf_to_interrupts():  # the call starts the processes, which take seconds to import
+                    results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
+                yield from results
+        except BrokenProcessPool as error:
+            raise _LostError from error
+
+    yield play
+
+
+@contextmanager
+def _dask(workers: int | None, address: str | None) -> Iterator[Player]:
+    """Futures of dask itself: joblib's backend waits for ever for a task that kills every worker it comes to."""
+    from dask.distributed import Client, LocalCluster, as_completed
+    from distributed.scheduler import KilledWorker
+
+    with ExitStack() as stack:
+        if address is None:
+            with _deaf_to_interrupts():
+                cluster = LocalCluster(
+                    n_workers=workers or _cores(), threads_per_worker=1, dashboard_address=None, silence_logs=50
+                )
+            address = stack.enter_context(cluster).scheduler_address
+        client = stack.enter_context(Client(address, timeout=_TIMEOUT))
+
+        def play(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, Any]]:
+            places = workers or max(sum(client.nthreads().values()), 1)
+            waiting = _packed(numbers, tasks)
+            running = as_completed([client.submit(_perform, *pair, pure=False) for pair in islice(waiting, 2 * places)])
+            try:
+                for future in running:
+                    yield future.result()
+                    for pair in islice(waiting, 1):
+                        running.add(client.submit(_perform, *pair, pure=False))
+            except KilledWorker as error:
+                raise _LostError from error
+
+        yield play
+
+
+def _knock(address: str | None) -> None:
+    """Raise an `OSError` soon if nobody listens at an address; ray itself would try for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()
+
+
+def _bring_token() -> None:
+    """Give a cluster of ray's that is started here a token: without one, ray would keep one in the home folder."""
+    named = any(name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
+    if not named and not (Path.home() / ".ray" / "auth_token").exists():
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
+@contextmanager
+def _ray(workers: int | None, address: str | None) -> Iterator[Player]:
+    import ray
+    from ray.exceptions import RayError
+    from ray.util.joblib import register_ray
+
+    def play(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, Any]]:
+        wave = 4 * processes  # ray's backend gives nothing back before it has everything
+        try:
+            with joblib.parallel_config("ray", n_jobs=processes), joblib.Parallel(batch_size=1) as parallel:
+                for start in range(0, len(numbers), wave):
+                    some = _packed(numbers[start : start + wave], tasks)
+                    yield from parallel(joblib.delayed(_perform)(*pair) for pair in some)
+        except RayError as error:
+            raise _LostError from error
+
+    mine = not ray.is_initialized()
+    if mine:
+        _knock(address)
+        here = {"num_cpus": workers or _cores(), "include_dashboard": False}
+        size = here if address is None else {"address": address}
+        if address is None:
+            _bring_token()
+        ray.init(log_to_driver=False, logging_level="ERROR", configure_logging=False, **size)
+    register_ray()
+    try:
+        there = int(ray.cluster_resources().get("CPU", 1))
+        processes = there if workers is None else workers
+        if processes > there:
+            raise InputError(f"workers must be at most {there} on this cluster, was {processes}")
+        yield play
+    finally:
+        if mine:
+            ray.shutdown()

@@ -1,0 +1,168 @@
+"""The first comparison: all policies on a random instance of S shares over m slots, or of feature vectors of yours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from riskroute.core.arrays import Floats
+from riskroute.core.errors import InputError, one_line_error, shown
+from riskroute.core.results import SimulationResult
+from riskroute.core.validation import one_of, path_of, whole_number
+from riskroute.learning.actions import Actions, ActionSet
+from riskroute.learning.problem import random_problem
+from riskroute.learning.registry import POLICIES
+from riskroute.routing.instances import routing_actions
+from riskroute.routing.splits import about_splits, count_splits, split_list_limit
+from riskroute.simulation.backends import Engine, Finished, run_tasks
+from riskroute.simulation.environments import Environment
+from riskroute.simulation.panels import Panel, PanelSize
+from riskroute.simulation.simulate import Progress, simulate
+
+if TYPE_CHECKING:
+    import polars
+    from numpy.typing import NDArray
+
+PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
+"""The four policies of the paper's figures."""
+
+COMPARED = ("adaptive", *PAPER_POLICIES)
+"""The recommended policy beside the paper's four."""
+
+DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
+"""Ours, the paper's four, and two yardsticks."""
+
+DEMO_SIZE = PanelSize()
+"""50 runs of 100,000 rounds."""
+
+FEATURE_FILES = (".npy", ".csv", ".parquet")
+
+DEMO_RUNS = sum(map(DEMO_SIZE.runs_of, DEMO_POLICIES))
+
+
+def compared_policies(slots: int, shares: int) -> tuple[str, ...]:
+    """The compared policies that can play this many splits: all, or those that do not list them."""
+    if count_splits(shares, slots) <= split_list_limit(slots):
+        return COMPARED
+    return tuple(name for name in COMPARED if not POLICIES[name].needs_list)
+
+
+def comparison_must_list(policies: Sequence[str], slots: int, shares: int) -> bool | None:
+    """Whether one of the policies needs a list of all splits; None leaves the choice open, too many are refused."""
+    size, limit = count_splits(shares, slots), split_list_limit(slots)
+    listers = [name for name in policies if POLICIES[one_of("policy", name, tuple(POLICIES))].needs_list]
+    if listers and size > limit:
+        raise InputError(
+            f"policies must not need a list of all splits beyond {limit:,} of them, "
+            f"was {listers[0]} for {about_splits(size)} splits"
+        )
+    return True if listers else None
+
+
+def compare_policies(
+    *,
+    slots: int = 6,
+    shares: int = 8,
+    policies: Sequence[str] = COMPARED,
+    horizon: int = 100_000,
+    runs: int = 50,
+    seed: int = 0,
+    instance_seed: int = 0,
+    risk_tolerance: float = 2.0,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    features: Floats | None = None,
+) -> SimulationResult:
+    """Simulate policies on the random instance number ``instance_seed``; actions are reported as splits.
+
+    With ``features``, ``(K, dim)``, there are no slots and shares: every row is an action, reported by its number. All
+    rows are divided by the largest norm of one.
+    """
+    whole_number("instance_seed", instance_seed, minimum=0)
+    instance: dict[str, int] = {} if features is not None else {"slots": slots, "shares": shares}
+    actions: ActionSet
+    if features is not None:
+        actions = Actions.scaled(features)
+    else:
+        actions = routing_actions(shares, slots, listed=comparison_must_list(policies, slots, shares))
+    problem = random_problem(actions, instance_seed, risk_tolerance=risk_tolerance)
+    result = simulate(problem, policies, horizon, runs, seed, progress=progress, engine=engine)
+    return replace(result, config=instance | {"instance_seed": instance_seed} | result.config)
+
+
+def read_features(path: str | os.PathLike[str]) -> Floats:
+    """Read feature vectors ``(K, dim)`` from a .npy, .csv or .parquet file: one row per action, one column per feature.
+
+    A CSV file may begin with the names of its columns. Rows are counted from 1, without such a line.
+    """
+    import polars
+
+    file = path_of("features", path)
+    kind = one_of("ending of the features file", file.suffix.lower(), FEATURE_FILES)
+    try:
+        if kind == ".npy":
+            return _feature_matrix(file, np.load(file, allow_pickle=False))
+        if kind == ".parquet":
+            return _feature_matrix(file, polars.read_parquet(file))
+        with file.open(encoding="utf-8") as lines:
+            names = not all(map(_is_number, next(lines, "").split(",")))
+        cells = polars.read_csv(file, has_header=names, infer_schema=False).with_columns(polars.all().str.strip_chars())
+        return _feature_matrix(file, cells if names else cells.rename(_numbered(cells.columns)))
+    except (OSError, EOFError, ValueError, polars.exceptions.PolarsError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = getattr(error, "strerror", None) or one_line_error(error)
+        raise InputError(f"features must be a readable {kind} file, was {str(file)!r}: {reason}") from None
+
+
+def _feature_matrix(file: Path, given: NDArray[Any] | polars.DataFrame) -> Floats:
+    """Numbers as a matrix; whatever is none is named by its row and column."""
+    import polars
+
+    if not isinstance(given, polars.DataFrame):
+        if given.ndim != 2 or given.dtype.kind not in "iuf":
+            raise InputError(f"{file} must hold a matrix of numbers, was of shape {given.shape} and type {given.dtype}")
+        given = polars.DataFrame(given)
+        given = given.rename(_numbered(given.columns))
+    if given.is_empty():
+        raise InputError(f"{file} must hold at least one row and one column, was of shape {given.shape}")
+    columns = []
+    for name, column in zip(given.columns, given.get_columns(), strict=True):
+        if not (column.dtype.is_numeric() or column.dtype in (polars.String, polars.Null)):
+            raise InputError(f"{file}: column {name!r} must hold numbers, was of type {column.dtype}")
+        numbers = column.cast(polars.Float64, strict=False)
+        wrong = ~numbers.is_finite().fill_null(False)
+        if wrong.any():
+            row = int(wrong.arg_true()[0])
+            value = column[row]
+            found = "empty" if value is None else shown(value)
+            raise InputError(f"{file}: row {row + 1} of column {name!r} must be a finite number, was {found}")
+        columns.append(numbers.to_numpy())
+    return np.ascontiguousarray(np.column_stack(columns))
+
+
+def _numbered(names: list[str]) -> dict[str, str]:
+    """New names for columns that have none."""
+    return {name: f"column {k}" for k, name in enumerate(names, 1)}
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.strip().strip('"'))
+    except ValueError:
+        return not cell.strip()  # an empty cell names no column
+    return True
+
+
+def demo_comparison(engine: Engine | None = None, finished: Finished | None = None) -> SimulationResult:
+    """The comparison `make demo` shows, 8 shares over 6 slots; played on all cores unless ``engine`` says otherwise."""
+    facts = {"slots": 6, "shares": 8, "instance_seed": 0}
+    environment = Environment(random_problem(routing_actions(8, 6, listed=True), 0))
+    panel = Panel("demo", "the demo", environment, DEMO_POLICIES, facts, DEMO_SIZE)
+    tasks = sorted(panel.tasks(), key=lambda task: task.first)  # unlike ones first: each worker compiles other kernels
+    return panel.gather(tasks, run_tasks(tasks, engine or Engine(), finished=finished))

@@ -1,0 +1,273 @@
+"""Routing as gymnasium environments: ``riskroute/Synthetic-v0`` and ``riskroute/Replay-v0``.
+
+Importing this module registers both; ``gymnasium.make("riskroute.simulation.gym:riskroute/Replay-v0")``
+imports it on the way. An episode is ``horizon`` orders of the same size, one per step. The action says how an order is
+split, the reward is its profit. What an agent is judged by is not the sum of rewards but their mean-variance: ``info``
+has the regret so far, as `riskroute.simulate` reckons it.
+
+>>> env = gymnasium.make("riskroute/Synthetic-v0", shares=4, slots=3, horizon=100)
+>>> env.action_space, env.observation_space.shape
+(Discrete(15), (7,))
+>>> observation, info = env.reset(seed=1)
+>>> observation, reward, terminated, truncated, info = env.step(0)
+>>> info["allocation"].tolist(), round(reward, 4), round(info["mean"], 4), round(info["variance"], 4)
+([0, 0, 4], 0.8416, 0.5061, 0.9421)
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from riskroute.core.arrays import Vector
+from riskroute.core.errors import InputError, StateError
+from riskroute.core.extras import require_extra
+from riskroute.core.validation import one_of, whole_number
+from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
+from riskroute.learning.plan import LONGEST_HORIZON, Setting
+from riskroute.learning.tally import Tally
+from riskroute.market.clock import Window
+from riskroute.market.dark_pools import DarkPool
+from riskroute.market.importing import import_files
+from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.scenarios import sample_scenarios
+from riskroute.market.slots import Slot
+from riskroute.market.store import Store
+from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
+from riskroute.market.synthetic.venues import DEFAULT_VENUES
+from riskroute.routing.allocations import Allocations
+from riskroute.routing.instances import COMFORTABLE_LIST, random_routing_problem
+from riskroute.routing.splits import about_splits
+from riskroute.routing.venues import venue_problem
+from riskroute.routing.weights import apportion_weights
+from riskroute.simulation.environments import Environment
+from riskroute.simulation.episodes import Run
+from riskroute.simulation.replay import Replay
+
+require_extra("gymnasium environments", "gym", "gymnasium")
+
+import gymnasium  # noqa: E402 - whether it is installed is checked first
+
+ACTION_MODES = ("discrete", "weights")
+"""How a split is named: by its number in the list of all, or by one weight per slot."""
+
+HORIZON = 1000
+
+_MARKET_SHARES, _MARKET_REPEATS = 10, 20
+_MARKET_HOURS = (dt.time(11), dt.time(11, 20))
+_MARKET_WINDOW = Window(dt.time(11, 2), dt.time(11, 20), buckets=18)  # books fill during the first two minutes
+_MARKET_POOLS = (
+    DarkPool(presence=0.3, tail=1.0, name="Dark 1"),
+    DarkPool(presence=0.6, tail=1.5, fee=0.03, name="Dark 2"),
+)
+_FARTHEST = 40.0  # standard deviations; numpy's normal draws end before 14
+
+
+class RoutingEnv(gymnasium.Env[Vector, Any]):
+    """A riskroute environment, one order per step.
+
+    The observation is a vector of plain numbers: the share of the horizon that is gone; the last reward; mean and
+    variance of the rewards so far; the last allocation as fractions of the order, ``(slots,)``. All are zero before the
+    first step. ``info`` of a step has the ``allocation`` in shares, its true ``mean`` and ``variance``, its ``gap``
+    (mean-variance above the best split's) and the ``regret`` so far; that of a reset has the ``best`` split.
+
+    Parameters
+    ----------
+    environment : Environment
+        With one action set, over ``allocations`` or their list.
+    allocations : Allocations
+        The splits, numbered in lexicographic order.
+    reach : float
+        The largest reward, in absolute value; observations are clipped to it.
+    horizon : int
+        Steps of an episode, which then ends truncated.
+    action_mode : str
+        ``discrete``, the number of the split, for up to 200,000 of them; ``weights``, one weight from 0 to 1
+        per slot, made a split by `apportion_weights`, for any number.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 - the base class declares it an instance's
+
+    def __init__(
+        self, environment: Environment, allocations: Allocations, reach: float, *, horizon: int, action_mode: str
+    ) -> None:
+        self.environment, self.allocations = environment, allocations
+        self.horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
+        self.action_mode = one_of("action_mode", action_mode, ACTION_MODES)
+        slots = allocations.slots
+        self.action_space = (
+            gymnasium.spaces.Discrete(allocations.size)
+            if action_mode == "discrete"
+            else gymnasium.spaces.Box(0.0, 1.0, (slots,), dtype=np.float64)
+        )
+        largest = reach or 1.0  # a range must not be empty
+        self._low = np.concatenate([[0.0, -largest, -largest, 0.0], np.zeros(slots)])
+        self._high = np.concatenate([[1.0, largest, largest, largest**2], np.ones(slots)])
+        self.observation_space = gymnasium.spaces.Box(self._low, self._high, dtype=np.float64)
+        self._rewards: Run | None = None
+        self._seen = Tally()
+
+    def setting(self) -> Setting:
+        """What riskroute's policies are told before an episode; what they `select`, `encode` makes an action of."""
+        return self.environment.setting(self.horizon)
+
+    def encode(self, action: Action) -> Any:
+        """The member of the action space that plays ``action`` of the environment's action set."""
+        lattice, shares = self.allocations.lattice, np.asarray(action)
+        if shares.shape != (self.allocations.slots,) or not self.allocations.contains(shares[None])[0]:
+            raise InputError(f"action must be a split of {self.allocations}, was {action!r}")
+        units = shares // self.allocations.lot
+        if self.action_mode == "discrete":
+            return lattice.rank(units)
+        return np.asarray((units - lattice.lows) / max(lattice.free, 1))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Vector, dict[str, Any]]:
+        """Begin an episode; with a seed, always the same one for the same actions. There are no options."""
+        if options:
+            raise InputError(f"options must be left out, was {options!r}")
+        super().reset(seed=seed)
+        self._rewards, self._seen = self.environment.run(self.np_random), Tally()
+        best = self.environment.comparators[0]
+        return self._observed(0.0, np.zeros(self.allocations.slots)), {"best": np.array(best)}
+
+    def step(self, action: Any) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
+        """Split one order."""
+        if self._rewards is None or self._seen.count == self.horizon:
+            raise StateError(f"episode must be begun with reset(), was at step {self._seen.count} of {self.horizon}")
+        handle = self._handle(action)
+        mean, deviation, gap = (float(one[0]) for one in self.environment.outcomes(as_batch(handle)))
+        reward = self._rewards.reward(handle)
+        self._seen = self._seen.merge(Tally(1, reward, 0.0))
+        allocation = np.array(handle)
+        info = {"allocation": allocation, "mean": mean, "variance": deviation**2, "gap": gap, "regret": self._regret()}
+        observation = self._observed(reward, allocation / self.allocations.shares)
+        return observation, reward, False, self._seen.count == self.horizon, info
+
+    def _handle(self, action: Any) -> Action:
+        """The environment's own name of the split that an action of the action space means."""
+        lattice, lot = self.allocations.lattice, self.allocations.lot
+        if self.action_mode == "discrete":
+            number = whole_number("action", action, minimum=0, maximum=lattice.size - 1)
+            return as_action(lattice.unrank(number) * lot)
+        return apportion_weights(action, self.allocations)
+
+    def _observed(self, reward: float, fractions: Vector) -> Vector:
+        seen = self._seen
+        numbers = [seen.count / self.horizon, reward, seen.mean, seen.spread / max(seen.count, 1)]
+        return np.asarray(np.clip(np.concatenate([numbers, fractions]), self._low, self._high))
+
+    def _regret(self) -> float:
+        """Mean-variance of the rewards so far, less what the best split expects."""
+        seen = self._seen
+        expected = self.environment.expected_comparator(np.array([seen.count]))[0]
+        return float(seen.spread - self.environment.risk_tolerance * seen.count * seen.mean - expected)
+
+
+class SyntheticEnv(RoutingEnv):
+    """``riskroute/Synthetic-v0``: a random instance of the paper's synthetic experiments, Gaussian rewards.
+
+    Parameters
+    ----------
+    shares, slots : int
+        Size of the problem.
+    instance : int
+        Number of the instance, the ``seed`` of `random_routing_problem`.
+    risk_tolerance : float
+        Weight of the mean against the variance in gaps and regret.
+    horizon, action_mode
+        See `RoutingEnv`.
+    """
+
+    def __init__(
+        self,
+        shares: int = 4,
+        slots: int = 4,
+        instance: int = 0,
+        *,
+        risk_tolerance: float = 2.0,
+        horizon: int = HORIZON,
+        action_mode: str = "discrete",
+    ) -> None:
+        allocations = _few_enough(Allocations(shares, slots), action_mode)
+        whole_number("instance", instance, minimum=0)
+        problem = random_routing_problem(shares, slots, instance, risk_tolerance=risk_tolerance)
+        environment, best = Environment(problem), problem.actions.best
+        extremes = as_batch(best(problem.mean_coef), best(-problem.mean_coef), best(-problem.var_coef))
+        mean, deviation = environment.moments(extremes)
+        reach = float(np.abs(mean).max() + _FARTHEST * deviation.max())
+        super().__init__(environment, allocations, reach, horizon=horizon, action_mode=action_mode)
+
+
+class ReplayEnv(RoutingEnv):
+    """``riskroute/Replay-v0``: what splits would have earned in recorded scenarios.
+
+    Parameters
+    ----------
+    replay : Replay, optional
+        Over all splits within caps and lots; `synthetic_replay` if None.
+    horizon, action_mode
+        See `RoutingEnv`.
+    """
+
+    def __init__(self, replay: Replay | None = None, *, horizon: int = HORIZON, action_mode: str = "discrete") -> None:
+        if replay is not None and not isinstance(replay, Replay):
+            raise InputError(f"replay must be a Replay or None, was {replay!r}")
+        chosen = synthetic_replay() if replay is None else replay
+        allocations = _few_enough(_allocations(chosen.actions), action_mode)
+        reach = float(np.nanmax(np.abs(chosen.profits), axis=(1, 2)).sum())
+        super().__init__(chosen, allocations, reach, horizon=horizon, action_mode=action_mode)
+
+
+def _few_enough(allocations: Allocations, action_mode: str) -> Allocations:
+    """Refuse numbers as actions where there are too many splits for agents to tell apart by number."""
+    if action_mode == "discrete" and allocations.size > COMFORTABLE_LIST:
+        raise InputError(
+            f"action_mode must be weights for more than {COMFORTABLE_LIST:,} splits, "
+            f"was 'discrete' for {about_splits(allocations.size)}"
+        )
+    return allocations
+
+
+def _allocations(actions: ActionSet) -> Allocations:
+    """The set itself, or the one that a list of splits is the list of."""
+    if isinstance(actions, Allocations):
+        return actions
+    splits = actions.listed().handles
+    lot = int(np.gcd.reduce(splits, axis=None))
+    caps, minimums = splits.max(axis=0).tolist(), splits.min(axis=0).tolist()
+    whole = Allocations(int(splits[0].sum()), splits.shape[1], lot, caps, minimums)
+    if whole.size != actions.size:
+        raise InputError(f"replay must be over all {whole.size:,} splits within its caps, was over {actions.size:,}")
+    return whole
+
+
+@cache
+def synthetic_replay() -> Replay:
+    """Twenty minutes of the synthetic market: 10 shares over three lit venues and two dark pools, made once a process.
+
+    Examples
+    --------
+    >>> synthetic_replay().actions, synthetic_replay().profits.shape
+    (ListedAllocations(10 shares over 5 slots, 1,001 allocations), (5, 360, 11))
+    """
+    symbol, first = DEFAULT_SYMBOLS[0], DEFAULT_VENUES[0].name
+    slots = [*(Slot(venue.name) for venue in DEFAULT_VENUES), *(Slot(first, "dark", pool) for pool in _MARKET_POOLS)]
+    with tempfile.TemporaryDirectory() as folder:
+        files = generate_market(folder, symbols=(symbol,), hours=_MARKET_HOURS)
+        import_files(files, Path(folder) / "books", ImportOptions((symbol,)))
+        store = Store(Path(folder) / "books")
+        scenarios = sample_scenarios(store, symbol, slots, _MARKET_SHARES, _MARKET_WINDOW, repeats=_MARKET_REPEATS)
+    caps = scenarios.caps()
+    models, _ = scenarios.models(caps, seed=0)
+    problem = venue_problem(models, _MARKET_SHARES, caps=caps.tolist(), base_variance=0.0)
+    return Replay(problem, *scenarios.replayed(caps))
+
+
+for _name, _class in (("Synthetic", SyntheticEnv), ("Replay", ReplayEnv)):
+    if f"riskroute/{_name}-v0" not in gymnasium.registry:
+        gymnasium.register(f"riskroute/{_name}-v0", entry_point=f"{__name__}:{_class.__name__}")

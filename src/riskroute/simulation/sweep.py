@@ -1,0 +1,210 @@
+"""Sweeps: a grid of slots, shares, policies, risk tolerances, horizons and instances, for anybody's own study."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from riskroute.core.config import (
+    Count,
+    Counts,
+    Seed,
+    Texts,
+    Tolerances,
+    config_all_different,
+    config_list,
+    read_toml_config,
+    validated_config,
+)
+from riskroute.core.errors import InputError
+from riskroute.core.files import writable_folder, write_json
+from riskroute.core.text import TextTable
+from riskroute.core.validation import instance_of, one_of, path_of, true_or_false
+from riskroute.learning.plan import LONGEST_HORIZON
+from riskroute.learning.policy import Policy
+from riskroute.learning.problem import random_problem
+from riskroute.learning.registry import POLICIES, make_policy
+from riskroute.routing.instances import routing_actions
+from riskroute.simulation.backends import Engine, Finished
+from riskroute.simulation.comparison import comparison_must_list
+from riskroute.simulation.environments import Environment
+from riskroute.simulation.panels import Final, Panel, PanelSize, PanelWriter, panel_average, play_panels
+from riskroute.simulation.tasks import TaskCache
+
+Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
+
+
+class SweepConfig(BaseModel):
+    """What a sweep plays: every combination of the lists. One value stands for a list of one.
+
+    Attributes
+    ----------
+    slots, shares : Counts
+        Sizes of the routing problem.
+    risk_tolerances : Tolerances
+        Weights of the mean against the variance.
+    horizons : Annotated[list[Rounds], BeforeValidator(as_list), Field(min_length=1)]
+        Rounds per run.
+    instances : Count | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)]
+        Numbers of random instances; a single number ``n`` stands for the first ``n``.
+    policies : Annotated[Texts, Field(min_length=1)]
+        Names, see `riskroute.POLICIES`.
+    parameters : dict[str, dict[str, Any]]
+        By policy name, parameters other than the defaults.
+    runs : Count
+        Runs per policy and combination.
+    seed : Seed
+        Of rewards and the policies' own draws.
+    checkpoints : Annotated[int, Field(ge=1, le=10000, strict=True)]
+        Rounds recorded per run, the last one always.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    slots: Counts = [4]
+    shares: Counts = [4]
+    risk_tolerances: Tolerances = [2.0]
+    horizons: Annotated[list[Rounds], BeforeValidator(config_list), Field(min_length=1)] = [100_000]
+    instances: Count | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)] = 1
+    policies: Annotated[Texts, Field(min_length=1)] = ["adaptive", "rise"]
+    parameters: dict[str, dict[str, Any]] = {}
+    runs: Count = 10
+    seed: Seed = 0
+    checkpoints: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
+
+    @property
+    def instance_numbers(self) -> list[int]:
+        """The instances one by one."""
+        return list(range(self.instances)) if isinstance(self.instances, int) else self.instances
+
+    @property
+    def all_runs(self) -> int:
+        """Runs of all policies in all combinations."""
+        lists = (self.slots, self.shares, self.risk_tolerances, self.horizons, self.instance_numbers)
+        return math.prod(len(values) for values in lists) * len(set(self.policies)) * self.runs
+
+
+def read_sweep_config(path: Path) -> SweepConfig:
+    """Read a TOML file; the first mistake in it is told by field, expectation and value."""
+    return checked_sweep_config(read_toml_config(path))
+
+
+def checked_sweep_config(values: dict[str, Any]) -> SweepConfig:
+    """Make a configuration of plain values."""
+    config = validated_config(SweepConfig, values)
+    for name in ("slots", "shares", "risk_tolerances", "horizons", "instance_numbers", "policies"):
+        config_all_different(name.replace("_numbers", "s"), getattr(config, name))
+    for name in (*config.policies, *config.parameters):
+        one_of("policies" if name in config.policies else "parameters", name, tuple(POLICIES))
+    unused = [name for name in config.parameters if name not in config.policies]
+    if unused:
+        raise InputError(f"parameters must be of policies that are played, was {unused[0]!r}")
+    _chosen(config)
+    for slots, shares in itertools.product(config.slots, config.shares):
+        comparison_must_list(config.policies, slots, shares)
+    return config
+
+
+def _chosen(config: SweepConfig) -> dict[str, str | Policy]:
+    """The policies with their parameters; `oracle` depends on the environment and stays a name."""
+    chosen: dict[str, str | Policy] = {}
+    for name in dict.fromkeys(config.policies):
+        changed = config.parameters.get(name)
+        chosen[name] = make_policy(name, **changed) if changed else name
+    return chosen
+
+
+def sweep_panels(config: SweepConfig) -> list[Panel]:
+    """One panel per combination."""
+    instance_of("config", config, SweepConfig, "a SweepConfig")
+    policies = _chosen(config)
+    combinations = itertools.product(
+        config.slots, config.shares, config.risk_tolerances, config.horizons, config.instance_numbers
+    )
+    sets = {
+        (slots, shares): routing_actions(shares, slots, listed=comparison_must_list(config.policies, slots, shares))
+        for slots, shares in itertools.product(config.slots, config.shares)
+    }
+    panels = []
+    for slots, shares, tolerance, horizon, instance in combinations:
+        facts = {
+            "slots": slots,
+            "shares": shares,
+            "risk_tolerance": tolerance,
+            "horizon": horizon,
+            "instance": instance,
+        }
+        name = ", ".join(f"{key} {value:g}" for key, value in facts.items())
+        environment = Environment(random_problem(sets[slots, shares], instance, risk_tolerance=tolerance))
+        run_size = PanelSize(horizon, config.runs, config.seed)
+        panels.append(Panel(name, name, environment, policies, facts, run_size, config.checkpoints))
+    return panels
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """Final regrets by combination and policy, and the files written."""
+
+    panels: Sequence[Panel]
+    finals: Sequence[Final]
+    files: list[Path]
+
+    def table(self) -> TextTable:
+        """Header and rows: mean final regret with its standard error, over instances if there are several."""
+        groups: dict[tuple[Any, ...], list[Final]] = {}
+        for panel, final in zip(self.panels, self.finals, strict=True):
+            key = tuple(value for name, value in panel.facts.items() if name != "instance")
+            groups.setdefault(key, []).append(final)
+        labels = list(self.finals[0])
+        rows = [
+            [*(f"{value:,}" for value in key), str(len(members)), *(panel_average(members, label) for label in labels)]
+            for key, members in groups.items()
+        ]
+        return TextTable(["slots", "shares", "risk tolerance", "rounds", "instances", *labels], rows)
+
+
+def sweep(
+    config: SweepConfig | str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    engine: Engine | None = None,
+    *,
+    resume: bool = False,
+    finished: Finished | None = None,
+) -> SweepResult:
+    """Play every combination of a configuration.
+
+    Parameters
+    ----------
+    config : SweepConfig or path
+        A TOML file, or what `checked_sweep_config` makes of its values.
+    out : path
+        Folder for ``sweep.parquet`` (the tidy table), ``sweep.json`` (the summary) and ``config.json``.
+    engine : Engine, optional
+        Where to play; one process per core of this machine if None.
+    resume : bool
+        Whether finished parts of an earlier sweep into the same folder are used.
+    finished : Finished, optional
+        Called after every task.
+    """
+    engine = Engine() if engine is None else instance_of("engine", engine, Engine, "an Engine")
+    config = config if isinstance(config, SweepConfig) else read_sweep_config(path_of("config", config))
+    true_or_false("resume", resume)
+    panels, folder = sweep_panels(config), writable_folder("out", out)
+    table, finals = PanelWriter(folder / "sweep.parquet"), []
+    played = play_panels(panels, TaskCache(folder / "tasks"), engine, resume=resume, finished=finished)
+    for panel, result in zip(panels, played, strict=True):
+        table.add(panel.tidy(result))
+        finals.append({label: one["final"] for label, one in result.digest()["policies"].items()})
+    contents = {
+        "sweep.json": [panel.facts | {"policies": final} for panel, final in zip(panels, finals, strict=True)],
+        "config.json": config.model_dump(),
+    }
+    files = [table.close(), *(write_json(folder / name, content) for name, content in contents.items())]
+    return SweepResult(panels, finals, files)

@@ -1,0 +1,1 @@
+"""Backtests, the study that answers which router to use, and its page."""

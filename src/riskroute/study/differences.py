@@ -1,0 +1,218 @@
+"""What one router saves against another on the test days, in all and by state of the market."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import polars
+
+from riskroute.core.arrays import Integers, Vector
+from riskroute.core.names import SIDES
+from riskroute.core.seeding import seed_stream
+from riskroute.market.clock import SECOND, clock_place
+from riskroute.market.day_books import DayBooks
+from riskroute.routers.context import Context, VenueBooks
+from riskroute.routers.moment import moment_of
+from riskroute.simulation.backtest import TradingDay
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.costs import TERCILES
+from riskroute.study.markets import MarketDay
+from riskroute.study.measures import plain_quantile
+from riskroute.study.play import trading_day
+from riskroute.study.records import Estimate, LearningCost, Saving, StateDifference
+from riskroute.study.statistics import bootstrap_difference
+from riskroute.study.summary import ORDER, ROUNDING, Paired, block_numbers, costs_in_bps
+
+VOLATILITY_SECONDS = 300
+"""Volatility at an order is that of so many seconds before it."""
+
+TERCILE_MEASURES = ("spread", "volatility", "depth")
+
+LEANINGS = ("with us", "against us")
+"""Which way the best prices lean: with more shares on the other side than on ours, the price tends to come to us."""
+
+
+def paired_orders(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
+    """Return the judged orders with ``bps`` and ``dollars``: the cost of one router less that of another."""
+    judged = costs_in_bps(orders.filter(polars.col("judged") & polars.col("router").is_in([router, against])))
+    costs = [polars.col("cost_bps").mean(), polars.col("cost").mean()]
+    means = judged.group_by("router", *ORDER, "block", maintain_order=True).agg(costs)
+    one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
+    both = one.join(other, on=[*ORDER, "block"], suffix="_other").sort(ORDER)
+    gap = polars.col("cost_bps") - polars.col("cost_bps_other")
+    same = gap.abs() < ROUNDING
+    return both.select(
+        *ORDER,
+        "block",
+        bps=polars.when(same).then(0.0).otherwise(gap),
+        dollars=polars.when(same).then(0.0).otherwise(polars.col("cost") - polars.col("cost_other")),
+    )
+
+
+def estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> Estimate:
+    """Return the mean with its interval; ``names`` tell its random stream from others."""
+    rng = np.random.default_rng(seed_stream(seed, "desk", *map(str, names)))
+    found = bootstrap_difference(values, blocks, rng)
+    return Estimate(found.mean, _known(found.low), _known(found.high))
+
+
+def saving_of(
+    orders: polars.DataFrame, router: str, against: str, *, seed: int, paired: Paired | None = None
+) -> Saving:
+    """Return what a router saves against another; basis points are those of ``paired`` if the backtest has them."""
+    gaps = paired_orders(orders, router, against)
+    blocks, days = block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
+    if paired is None:
+        rng = np.random.default_rng(seed_stream(seed, "desk", router, against, "bps"))
+        found = bootstrap_difference(gaps["bps"].to_numpy(), blocks, rng)
+        bps, detectable = Estimate(found.mean, _known(found.low), _known(found.high)), _known(found.detectable)
+    else:
+        bps, detectable = Estimate(paired.difference_bps, paired.low, paired.high), paired.detectable_bps
+    dollars = turned(estimate(gaps["dollars"].to_numpy(), blocks, seed, router, against, "dollars"))
+    return Saving(
+        router,
+        against,
+        turned(bps),
+        dollars_per_order=dollars,
+        dollars_per_day=_times(dollars, gaps.height / days),
+        detectable_bps=detectable,
+        dollars_per_1000_orders=_times(dollars, 1000),
+    )
+
+
+def _times(one: Estimate, factor: float) -> Estimate:
+    low, high = (None if end is None else factor * end for end in (one.low, one.high))
+    return Estimate(factor * one.mean, low, high)
+
+
+def turned(one: Estimate) -> Estimate:
+    """Return a saving of a difference, or the other way round: the sign turned, and never a negative zero.
+
+    Examples
+    --------
+    >>> turned(Estimate(-0.5, -0.75, -0.25)), turned(Estimate(0.0, None, None))
+    (Estimate(mean=0.5, low=0.25, high=0.75), Estimate(mean=0.0, low=None, high=None))
+    """
+    low, high = (None if end is None else 0.0 - end for end in (one.high, one.low))
+    return Estimate(0.0 - one.mean, low, high)
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
+    """Return the state of the market at every judged order, from what was known then: one row per order.
+
+    Columns are those of `StateDifference`, and ``imbalance``: the shares at the best prices on our own side less those
+    on the other, over both; above 0 the price tends to move away from us.
+    """
+    plain = orders.filter(polars.col("judged")).unique(ORDER, keep="first", maintain_order=True).sort(ORDER)
+    table = plain.select(
+        *ORDER,
+        "time",
+        side="sign",
+        zone="zone",
+        hour=polars.col("clock").dt.hour().cast(polars.Int64),
+        spread=1e4 * (polars.col("ask") - polars.col("bid")) / polars.col("mid"),
+        depth="depth",
+    )
+    parts = []
+    for day in days:
+        mine = table.filter((polars.col("symbol") == day.symbol) & (polars.col("day") == str(day.date)))
+        if mine.height:
+            trading = trading_day(day, config)
+            times, signs = mine["time"].to_list(), mine["side"].to_list()
+            volatility = [_volatility(trading.books, time) for time in times]
+            imbalance = [_imbalance(trading, time, sign) for time, sign in zip(times, signs, strict=True)]
+            parts.append(
+                mine.with_columns(
+                    volatility=polars.Series(volatility, dtype=polars.Float64).fill_nan(None),
+                    imbalance=polars.Series(imbalance, dtype=polars.Float64),
+                )
+            )
+    return polars.concat(parts)
+
+
+def _volatility(books: DayBooks, time: int) -> float:
+    """Basis points per root second; NaN where nothing was displayed."""
+    mids = books.mids(time - SECOND * np.arange(VOLATILITY_SECONDS, -1, -1))
+    moves = np.diff(mids) / mids[-1]
+    moves = moves[np.isfinite(moves)]
+    return 1e4 * math.sqrt(float(moves @ moves) / len(moves)) if len(moves) else math.nan
+
+
+def _imbalance(day: TradingDay, time: int, sign: int) -> float:
+    """What a router would have seen, had it asked for the imbalance."""
+    now = day.books.as_of(time)
+    sides = (now.bid_px, now.bid_sz, now.ask_px, now.ask_sz)
+    books = VenueBooks(day.books.venues, *sides, day.takers, day.makers, now.ages)
+    return moment_of(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
+
+
+def with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = TERCILES) -> polars.DataFrame:
+    """Return the rows that have a measure, with the third they are in as ``state``; equal values stay together."""
+    known = table.drop_nulls(measure)
+    edges = known.select(plain_quantile(polars.col(measure), part, 3).alias(f"{part}") for part in (1, 2)).row(0)
+    third = polars.sum_horizontal((polars.col(measure) > edge).cast(polars.Int64) for edge in edges)
+    return known.with_columns(state=third.replace_strict(dict(enumerate(names)), return_dtype=polars.String))
+
+
+def leaning() -> polars.Expr:
+    """Return which of `LEANINGS` the books of an order are in, by its ``imbalance``."""
+    return polars.when(polars.col("imbalance") > 0).then(polars.lit(LEANINGS[1])).otherwise(polars.lit(LEANINGS[0]))
+
+
+def differences_by_state(
+    orders: polars.DataFrame, states: polars.DataFrame, router: str, against: str, *, seed: int
+) -> tuple[StateDifference, ...]:
+    """Return the difference of a router to another, by symbol, side, hour and imbalance, and thirds of the others."""
+    gaps = paired_orders(orders, router, against).join(states, on=ORDER, how="left", maintain_order="left")
+    side = polars.when(polars.col("side") > 0).then(polars.lit("buy")).otherwise(polars.lit("sell"))
+    zones = gaps["zone"].unique(maintain_order=True).to_list()
+    place = polars.col("zone").replace_strict({zone: clock_place(zone) for zone in zones}, return_dtype=polars.String)
+    hour = polars.format("{}:00 to {}:00 {}", "hour", polars.col("hour") + 1, place)
+    plain = {"symbol": polars.col("symbol"), "side": side, "hour": hour, "imbalance": leaning()}
+    tables = {
+        name: gaps.sort(name, maintain_order=True).with_columns(state=state)
+        for name, state in plain.items()
+        if name == "hour" or gaps[name].n_unique() > 1
+    }
+    for name in TERCILE_MEASURES:
+        if gaps[name].count():
+            tables[name] = with_terciles(gaps.sort(name, maintain_order=True), name)
+    found = []
+    for measure, table in tables.items():
+        for (state,), some in table.group_by("state", maintain_order=True):
+            mine = some.sort(ORDER)
+            values = mine[measure].to_numpy() if measure in TERCILE_MEASURES else None
+            least, most = (None, None) if values is None else (float(values.min()), float(values.max()))
+            difference = estimate(
+                mine["bps"].to_numpy(), block_numbers(mine), seed, router, against, measure, str(state)
+            )
+            found.append(StateDifference(measure, str(state), least, most, mine.height, difference))
+    return tuple(found)
+
+
+def estimated_share(orders: polars.DataFrame) -> float:
+    """Return the share of the judged volume, of all routers, that is priced by an estimate."""
+    judged = orders.filter(polars.col("judged"))
+    return float(judged["estimated"].sum()) / float(judged["shares"].sum())
+
+
+def learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> LearningCost | None:
+    """Return what trying plans that do not seem best cost, on the first day of every symbol and later."""
+    spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
+    mine = orders.filter(polars.col("router") == router).with_columns(spent=spent).filter(spent.is_finite())
+    if mine.is_empty():
+        return None
+    per_order = mine.group_by(*ORDER, "block").agg(polars.col("spent").mean()).sort(ORDER)
+    first = polars.col("day") == polars.col("day").min().over("symbol")
+    parts = [per_order.filter(first), per_order.filter(~first)]
+    found = [
+        estimate(part["spent"].to_numpy(), block_numbers(part), seed, router, "learning", when) if part.height else None
+        for when, part in zip(("first", "later"), parts, strict=True)
+    ]
+    return None if found[0] is None else LearningCost(found[0], found[1])

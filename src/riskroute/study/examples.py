@@ -1,0 +1,137 @@
+"""A few orders of the test days to look at: the books they met, what was sent, and what became of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars
+
+from riskroute.core.arrays import Floats
+from riskroute.core.names import SIDES
+from riskroute.market.clock import SECOND
+from riskroute.market.day_books import DayBooks
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.cost_inputs import KEY
+from riskroute.study.markets import MarketDay
+from riskroute.study.measures import TAKING
+from riskroute.study.play import trading_day
+from riskroute.study.records import BookLevel, ExampleChild, ExampleFill, OrderExample
+from riskroute.study.summary import ORDER, costs_in_bps
+from riskroute.study.tables import Tables
+
+WHY = ("a typical order", "the best order", "the worst order", "an order that only swept")
+"""Why an order is shown: its saving, or its cost if there is no other router, is the median, best or worst."""
+
+PRICES = 6
+"""Distinct prices of each side of the books that an example shows."""
+
+
+def order_examples(
+    tables: Tables, days: Sequence[MarketDay], config: BacktestConfig, router: str, against: str | None
+) -> tuple[OrderExample, ...]:
+    """Return up to four different orders of a router, of the first seed, with what another one would have paid."""
+    first = polars.col("judged") & (polars.col("seed") == config.seed)
+    judged = costs_in_bps(tables.orders.filter(first))
+    mine = judged.filter(polars.col("router") == router)
+    sent = tables.children.filter(polars.col("sent") > 0)
+    swept = sent.group_by(KEY).agg(swept=polars.col("kind").is_in(TAKING).all())
+    mine = mine.join(swept, on=KEY, how="left", maintain_order="left")
+    if against is None:
+        rows = mine.with_columns(against_bps=polars.lit(None, polars.Float64), merit=-polars.col("cost_bps"))
+    else:
+        other = judged.filter(polars.col("router") == against).select(*ORDER, against_bps="cost_bps")
+        rows = mine.join(other, on=ORDER).with_columns(merit=polars.col("against_bps") - polars.col("cost_bps"))
+    rows = rows.sort(ORDER)
+    return tuple(
+        _example(why, rows.row(place, named=True), tables, days, config) for why, place in _places(rows).items()
+    )
+
+
+def _places(rows: polars.DataFrame) -> dict[str, int]:
+    """Rows to show by why they are shown; none is shown twice."""
+    merits, swept = rows["merit"].to_numpy(), rows["swept"].fill_null(False).to_numpy()
+    middle = np.abs(merits - np.median(merits))
+    typical, best, worst, only = WHY
+    scores: dict[str, Floats] = {
+        best: -merits,
+        worst: merits,
+        only: np.where(swept, middle, np.inf) if not swept.all() else np.full(len(merits), np.inf),
+        typical: middle + 1e-9 * swept,  # of equal ones rather one that did more than sweep
+    }
+    found: dict[str, int] = {}
+    for why, score in scores.items():
+        free = score.astype(np.float64)
+        free[list(found.values())] = np.inf
+        place = int(free.argmin())
+        if math.isfinite(free[place]):
+            found[why] = place
+    return {why: found[why] for why in WHY if why in found}
+
+
+def _example(
+    why: str, order: dict[str, Any], tables: Tables, days: Sequence[MarketDay], config: BacktestConfig
+) -> OrderExample:
+    key = polars.DataFrame([{name: order[name] for name in KEY}])
+    children, fills = (frame.join(key, on=KEY, how="semi") for frame in (tables.children, tables.fills))
+    start = order["time"]
+    day = next(day for day in days if (day.symbol, str(day.date)) == (order["symbol"], order["day"]))
+    mid, cost, paid = order["mid"], order["cost_bps"], order["against_bps"]
+    return OrderExample(
+        why=why,
+        symbol=day.symbol,
+        day=str(day.date),
+        time=f"{order['clock']:%H:%M:%S}",
+        zone=order["zone"],
+        side=SIDES[0] if order["sign"] == 1 else SIDES[1],
+        shares=order["shares"],
+        mid=mid,
+        spread_bps=1e4 * (order["ask"] - order["bid"]) / mid,
+        cost_bps=cost,
+        against_bps=paid,
+        saving_bps=None if paid is None else paid - cost,
+        levels=_levels(trading_day(day, config).books, start),
+        children=tuple(
+            _child(row, start) for row in children.sort("posted", "child").iter_rows(named=True) if row["sent"]
+        ),
+        fills=_fills(fills, start),
+    )
+
+
+def _child(row: dict[str, Any], start: int) -> ExampleChild:
+    """A child order; times that are not known are those of the order itself, or none."""
+    filled, posted, last = (row[name] for name in ("filled", "posted", "last"))
+    return ExampleChild(
+        kind=row["kind"],
+        place=row["place"],
+        sent=row["sent"],
+        filled=filled,
+        price=row["price"] if filled else None,
+        sent_after=(posted - start) / SECOND if posted else 0.0,
+        last_fill_after=(last - start) / SECOND if filled else None,
+    )
+
+
+def _fills(fills: polars.DataFrame, start: int) -> tuple[ExampleFill, ...]:
+    """What was traded, the fills of a kind at one place and price together."""
+    price = polars.col("price").round(6)  # mids are sums of floats
+    rows = fills.group_by("kind", "place", price).agg(polars.col("shares").sum(), polars.col("time").max())
+    return tuple(
+        ExampleFill(row["kind"], row["place"], row["shares"], row["price"], (row["time"] - start) / SECOND)
+        for row in rows.sort("time", "kind", "place", "price").iter_rows(named=True)
+    )
+
+
+def _levels(books: DayBooks, time: int) -> tuple[BookLevel, ...]:
+    """Displayed shares at the best prices of both sides, bids before asks and the best first."""
+    now, found = books.as_of(time), []
+    for side, prices, sizes in (("bid", now.bid_px, now.bid_sz), ("ask", now.ask_px, now.ask_sz)):
+        shown = sorted(set(prices[sizes > 0].tolist()), reverse=side == "bid")[:PRICES]
+        for price in shown:
+            for venue, name in enumerate(books.venues):
+                here = sizes[venue][prices[venue] == price].sum()
+                if here > 0:
+                    found.append(BookLevel(name, side, price, int(here)))
+    return tuple(found)

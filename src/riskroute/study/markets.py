@@ -1,0 +1,347 @@
+"""Markets to judge routers on: synthetic ones by name, or a folder of imported recordings, one day after the other.
+
+Days are prepared once, in parallel, and kept in a folder; a day found there is not prepared again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from riskroute.core.arrays import Floats
+from riskroute.core.errors import DataError, InputError, one_line_error, shown
+from riskroute.core.files import writable_folder
+from riskroute.core.names import in_file_name
+from riskroute.core.seeding import seed_stream, seeding_hash
+from riskroute.core.validation import function_of, instance_of, list_of, one_of, whole_number
+from riskroute.market.clock import TRADING_ZONE
+from riskroute.market.day_books import day_books
+from riskroute.market.importing import import_files
+from riskroute.market.prepared_day import RECORD, PreparedDay, is_prepared_day, read_prepared_day, write_prepared_day
+from riskroute.market.queue_fills import QueueReplay
+from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.store import EVENTS, SNAPSHOTS, Recording, Store, check_alike
+from riskroute.market.synthetic.generate import generate_market
+from riskroute.market.synthetic.presets import PRESETS, MarketPreset
+from riskroute.routers.context import NO_PROTECTION, REG_NMS
+from riskroute.routing.fees import FeeSchedule
+from riskroute.simulation.backends import Engine, run_tasks
+from riskroute.simulation.dark_market import PoolModel
+from riskroute.simulation.tasks import task_code_hash
+
+SYNTHETIC_LEVELS = 20
+"""Levels per side that are kept of a synthetic day: all of ``comparable``, and enough of ``paper`` for 5,000 shares."""
+
+Hours = tuple[dt.time, dt.time]
+
+SYNTHETIC_HOURS = (dt.time(10, 30), dt.time(13, 30))
+"""New York times at which a synthetic day begins and ends."""
+
+FIRST_DAY = dt.date(2019, 3, 4)
+
+DARK_POOLS = (
+    PoolModel("POOL1", presence=0.30, rate=0.10, tail=1.2, smallest=100, fee=0.0010),
+    PoolModel("POOL2", presence=0.15, rate=0.04, tail=0.9, smallest=200, fee=0.0005),
+    PoolModel("POOL3", presence=0.45, rate=0.25, tail=1.6, smallest=50, fee=0.0012),
+)
+"""Pools of the market ``dark``: an average one, one that seldom has shares but many, and one that often has a few."""
+
+MARKETS = {"paper": (), "comparable": (), "dark": DARK_POOLS}
+"""Synthetic markets by name, and their pools; ``dark`` is ``comparable`` with pools."""
+
+
+@dataclass(frozen=True)
+class MarketDay:
+    """A prepared day of a symbol, ready to be played.
+
+    Parameters
+    ----------
+    symbol, date : str, dt.date
+        Symbol and day.
+    folder : Path
+        Folder of its arrays.
+    takers, makers : tuple[float, ...]
+        Fees by venue, dollars a share.
+    pools : tuple[PoolModel, ...]
+        Dark pools beside its venues.
+    zone : str
+        Time zone of its hours.
+    synthetic : bool
+        Whether it was generated, and not recorded.
+    protection : str
+        Whether its venues protect each other's quotes; one of `PROTECTIONS`. A backtest may say otherwise.
+    """
+
+    symbol: str
+    date: dt.date
+    folder: Path
+    takers: tuple[float, ...]
+    makers: tuple[float, ...]
+    pools: tuple[PoolModel, ...] = ()
+    zone: str = TRADING_ZONE
+    synthetic: bool = False
+    protection: str = NO_PROTECTION
+
+    @property
+    def name(self) -> str:
+        """Symbol and day."""
+        return f"{self.symbol} {self.date}"
+
+    @property
+    def fees(self) -> tuple[Floats, Floats]:
+        """Taker and maker fees as arrays, ``(V,)`` each."""
+        return np.array(self.takers), np.array(self.makers)
+
+    def load(self) -> PreparedDay:
+        """Return books and queues; those of the latest call are kept in memory."""
+        try:
+            record = (self.folder / RECORD).stat()
+        except OSError:
+            return read_prepared_day(self.folder)  # says what is missing
+        return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
+
+
+def one_zone(days: Sequence[MarketDay]) -> str:
+    """Return the time zone of some days; empty if they have several."""
+    zones = {day.zone for day in days}
+    return zones.pop() if len(zones) == 1 else ""
+
+
+@lru_cache(maxsize=1)
+def _loaded(folder: Path, inode: int, written: int) -> PreparedDay:
+    """Return a day as it was written at some time: a folder may be written again."""
+    return read_prepared_day(folder)
+
+
+@dataclass(frozen=True)
+class _SyntheticDay:
+    """A task that makes one day of a synthetic market."""
+
+    preset: str
+    symbol: str
+    date: dt.date
+    seed: int
+    hours: Hours
+    folder: Path
+
+    def prepare(self) -> None:
+        pass
+
+    def perform(self) -> Path:
+        preset = PRESETS[self.preset]
+        with tempfile.TemporaryDirectory() as place:
+            make_synthetic_day(preset, self.symbol, self.date, self.seed, self.folder, Path(place), self.hours)
+        return self.folder
+
+
+def make_synthetic_day(
+    preset: MarketPreset, symbol: str, date: dt.date, seed: int, folder: Path, scratch: Path, hours: Hours
+) -> None:
+    """Write a day of a synthetic market as files of its venues, import them like any others, and prepare the day."""
+    day_seed = int(seed_stream(seed, "market day", str(date)).generate_state(1)[0])
+    files = generate_market(
+        scratch / "files", seed=day_seed, symbols=[symbol], hours=hours, date=date, venues=preset.venues
+    )
+    recordings = []
+    for venue, path in zip(preset.venues, files, strict=True):
+        options = ImportOptions((symbol,), SYNTHETIC_LEVELS, date=date, venue=venue.name)
+        recordings += import_files([path], scratch / "books", options)
+    matching = {venue.name: venue.matching for venue in preset.venues}
+    write_prepared_day(folder, _prepared(Store(scratch / "books"), recordings, matching))
+
+
+@dataclass(frozen=True)
+class _RecordedDay:
+    """A task that prepares one recorded day."""
+
+    store: Path
+    recordings: tuple[Recording, ...]
+    folder: Path
+
+    def prepare(self) -> None:
+        pass
+
+    def perform(self) -> Path:
+        return write_prepared_day(self.folder, _prepared(Store(self.store), self.recordings, {}))
+
+
+def _prepared(store: Store, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDay:
+    deepest = max(one.levels for one in recordings) or None  # tables may have room for more than any book has
+    books = day_books({one.venue: store.snapshots(one) for one in recordings}, levels=deepest)
+    events = {one.venue: store.events(one) for one in recordings if one.has_events}
+    rules = {venue: rule for venue, rule in matching.items() if venue in events}
+    return PreparedDay(books, QueueReplay(books, events, rules) if events else None)
+
+
+def business_days(count: int, first: dt.date = FIRST_DAY) -> list[dt.date]:
+    """So many weekdays.
+
+    Examples
+    --------
+    >>> [str(day) for day in business_days(6)][-2:]
+    ['2019-03-08', '2019-03-11']
+    """
+    days: list[dt.date] = []
+    day = first
+    while len(days) < count:
+        if day.weekday() < 5:
+            days.append(day)
+        day += dt.timedelta(days=1)
+    return days
+
+
+def market_days(
+    market: str | Path,
+    *,
+    symbols: Sequence[str] = (),
+    days: int | None = None,
+    seed: int = 0,
+    hours: Hours | None = None,
+    kept: Path = Path("out/days"),
+    fees: FeeSchedule | None = None,
+    pools: Sequence[PoolModel] | None = None,
+    engine: Engine | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[MarketDay]:
+    """Return the days of a market, ready to be played, symbol by symbol, the earliest first.
+
+    Parameters
+    ----------
+    market : str or Path
+        A name of `MARKETS`, or a folder of ``riskroute market import``.
+    symbols : Sequence[str]
+        Symbols to play: of a synthetic market its own ones, the first by default; of a folder all by default.
+    days : int, optional
+        Number of days; the first ones of a folder. If None, all days of a folder, or ten synthetic ones.
+    seed : int
+        Seed of a synthetic market.
+    hours : Hours, optional
+        New York times at which a synthetic day begins and ends; `SYNTHETIC_HOURS` if None.
+    kept : Path
+        Folder in which prepared days are kept.
+    fees : FeeSchedule, optional
+        Fees of the venues of a folder, which has none of its own; a synthetic market has its own.
+    pools : Sequence[PoolModel], optional
+        Dark pools; those of the market if None.
+    engine : Engine, optional
+        Where days are prepared.
+    progress : Callable, optional
+        Called with a day, and how many of how many are ready.
+    """
+    instance_of("market", market, (str, Path), "a name or a folder")
+    kept = writable_folder("kept", kept).absolute()  # workers may have another working folder
+    symbols = list_of("symbols", [symbols] if isinstance(symbols, str) else symbols, str, "names")
+    if pools is not None:
+        pools = list_of("pools", pools, PoolModel, "pool models")
+    for name, value, kind in (("fees", fees, FeeSchedule), ("engine", engine, Engine)):
+        if value is not None:
+            instance_of(name, value, kind, f"a {kind.__name__}")
+    if progress is not None:
+        function_of("progress", progress)
+    days = None if days is None else whole_number("days", days, maximum=10_000)
+    seed = whole_number("seed", seed, minimum=0)
+    if hours is not None:
+        both = list_of("hours", hours, dt.time, "two times")
+        if len(both) != 2 or both[0] >= both[1]:
+            raise InputError(f"hours must be a time and a later one, was {shown(hours)}")
+    if str(market) in MARKETS:
+        if fees is not None:
+            raise InputError("fees must be left out for a synthetic market, which has its own, were given")
+        tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or SYNTHETIC_HOURS, kept)
+    else:
+        tasks, found = _recorded(Path(market), symbols, days, kept, fees)
+    missing = [task for task in tasks if not is_prepared_day(task.folder)]
+    done = len(tasks) - len(missing)
+
+    def tell(task: _SyntheticDay | _RecordedDay) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(task.folder.name, done, len(tasks))
+
+    if missing:
+        list(run_tasks(missing, engine or Engine(), finished=tell))
+    return found if pools is None else [replace(day, pools=tuple(pools)) for day in found]
+
+
+def _synthetic(
+    market: str, symbols: Sequence[str], days: int, seed: int, hours: Hours, kept: Path
+) -> tuple[list[_SyntheticDay | _RecordedDay], list[MarketDay]]:
+    name = "comparable" if market == "dark" else market
+    preset = PRESETS[name]
+    fees = [preset.fees[venue.name] for venue in preset.venues]
+    takers, makers = tuple(fee[0] for fee in fees), tuple(fee[1] for fee in fees)
+    for symbol in symbols:
+        if symbol not in preset.symbols:
+            raise InputError(
+                f"symbol must be one of {', '.join(preset.symbols)} in the synthetic market {market}, was "
+                f"{shown(symbol)}; real symbols need recordings, see `riskroute market import`"
+            )
+    tasks: list[_SyntheticDay | _RecordedDay] = []
+    found: list[MarketDay] = []
+    for symbol in symbols or preset.symbols[:1]:
+        for date in business_days(days):
+            made_of = [name, symbol, str(date), seed, SYNTHETIC_LEVELS, *map(str, hours), task_code_hash()]
+            key = seeding_hash(made_of, 12)
+            folder = kept / f"{name}-{symbol}-{date}-{key}"
+            tasks.append(_SyntheticDay(name, symbol, date, seed, hours, folder))
+            day = MarketDay(symbol, date, folder, takers, makers, MARKETS[market])
+            found.append(replace(day, synthetic=True, protection=REG_NMS))
+    return tasks, found
+
+
+def _recorded(
+    market: Path, symbols: Sequence[str], days: int | None, kept: Path, fees: FeeSchedule | None
+) -> tuple[list[_SyntheticDay | _RecordedDay], list[MarketDay]]:
+    if not market.is_dir():
+        names = ", ".join(MARKETS)
+        raise InputError(f"market must be one of {names} or a folder of `riskroute market import`, was {str(market)!r}")
+    store = Store(market)
+    recordings = store.recordings()
+    if not recordings:
+        raise DataError(f"market must be a folder of `riskroute market import`, was {str(market)!r} without recordings")
+    known = tuple(dict.fromkeys(one.symbol for one in recordings))
+    tasks: list[_SyntheticDay | _RecordedDay] = []
+    found: list[MarketDay] = []
+    protected = True
+    for symbol in symbols or known:
+        mine = [one for one in recordings if one.symbol == one_of("symbol", symbol, known)]
+        for date in sorted({one.date for one in mine})[:days]:
+            some = tuple(one for one in mine if one.date == date)
+            check_alike(f"{symbol} on {date}", some)
+            key = seeding_hash([[_content(store, one) for one in some], task_code_hash()], 12)
+            folder = kept / f"{in_file_name(symbol)}-{date}-{key}"
+            charged = [fees.fee(one.venue, date) if fees else None for one in some]
+            takers = tuple(fee.taker if fee else 0.0 for fee in charged)
+            makers = tuple(fee.maker if fee else 0.0 for fee in charged)
+            tasks.append(_RecordedDay(market.absolute(), some, folder))
+            found.append(MarketDay(symbol, date, folder, takers, makers, zone=some[0].zone))
+            protected = protected and all(one.us_equity for one in some)
+    return tasks, [replace(day, protection=REG_NMS if protected else NO_PROTECTION) for day in found]
+
+
+def _content(store: Store, recording: Recording) -> list[Any]:
+    """Return the record of a recording and the digests of its files: an import may replace one by another."""
+    endings = (SNAPSHOTS, EVENTS) if recording.has_events else (SNAPSHOTS,)
+    return [
+        asdict(recording) | {"date": str(recording.date)},
+        *(_file_digest(store.folder / f"{recording.stem}{ending}") for ending in endings),
+    ]
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(
+            f"{path} must be a table that `riskroute market import` wrote: {one_line_error(error)}"
+        ) from error

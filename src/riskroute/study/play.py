@@ -1,0 +1,364 @@
+"""Playing routers on the days of a market: each symbol and seed on its own, one day after the other."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import datetime as dt
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.seeding import seed_stream, seeding_hash
+from riskroute.learning.registry import POLICIES
+from riskroute.market.clock import SECOND, TRADING_ZONE, clock_place, clock_stamp, clock_time
+from riskroute.market.day_books import DayBooks
+from riskroute.routers.context import Context, VenueBooks
+from riskroute.routers.registry import file_made, file_router, make_router
+from riskroute.routers.router import Router
+from riskroute.simulation.backends import Engine, run_tasks
+from riskroute.simulation.backtest import STALE, Orders, TradingDay, View, play_day, spaced_orders
+from riskroute.simulation.clairvoyant import Clairvoyant
+from riskroute.simulation.dark_market import PoolModel
+from riskroute.simulation.tasks import task_code_hash
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.invariants import check_tables
+from riskroute.study.markets import MarketDay
+from riskroute.study.tables import Tables, day_tables
+
+SESSION = (dt.time(9, 35), dt.time(15, 55))
+"""Times between which orders come by default on a day of New York that has books then."""
+
+WARMING = 60 * SECOND
+"""The books of a day take so many nanoseconds to fill up."""
+
+_LEAST_SESSION = 600 * SECOND
+
+
+@dataclass(frozen=True)
+class RouterChoice:
+    """A router to play: its label in tables, its name and parameters, or a router in the state to start from.
+
+    A router of a file (``FILE.py:CLASS``) carries the text of the file in ``source``, so that other processes and
+    machines play the same one, and an edited one is played again.
+    """
+
+    label: str
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    begins_as: Router | None = None
+    source: str = ""
+
+    def make(self) -> Router:
+        """Make a new one."""
+        if self.begins_as is not None:
+            return copy.deepcopy(self.begins_as)
+        if self.source:
+            return file_made(self.name, file_router(self.name, self.source), self.parameters)
+        return Clairvoyant() if self.name == Clairvoyant.name else make_router(self.name, **self.parameters)
+
+
+@dataclass(frozen=True)
+class PlayTask:
+    """One router on the days of one symbol, with one seed."""
+
+    choice: RouterChoice
+    days: tuple[MarketDay, ...]
+    train: int
+    config: BacktestConfig
+    seed: int
+    placebo: str = ""
+    """What the router is shown instead of the books of the time; see `PLACEBOS`."""
+
+    def prepare(self) -> None:
+        """Do nothing: tasks share nothing but files."""
+
+    def perform(self) -> Tables:
+        """Play all days; what was learned on one day is known on the next, and after the last in the state."""
+        router = self.start()
+        return dataclasses.replace(self.play(router), state=router.state())
+
+    def start(self) -> Router:
+        """Make the router, told what the backtest knows: its seed, and what risk costs."""
+        choice, config = self.choice, self.config
+        if choice.name in POLICIES:
+            rounds = len(self.days) * config.orders
+            choice = dataclasses.replace(
+                choice, parameters={"kappa": config.kappa, "rounds": rounds, "seed": self.seed, **choice.parameters}
+            )
+        elif known := self._told:
+            given = {"seed": self.seed, "kappa": config.kappa}
+            told = {name: given[name] for name in known}
+            choice = dataclasses.replace(choice, parameters={**told, **choice.parameters})
+        return choice.make()
+
+    def play(self, router: Router) -> Tables:
+        """Play all days with a router, which then knows what it learned on them."""
+        config, parts = self.config, []
+        for place, day in enumerate(self.days):
+            trading = trading_day(day, config)
+            played = play_day(
+                router,
+                trading,
+                seed=self.seed,
+                latency=config.latency,
+                leak=config.stress.leak,
+                fade=config.stress.fade,
+                view=_placebo_view(self.placebo, trading, self.seed) if self.placebo else None,
+            )
+            key = {"router": self.choice.label, "seed": self.seed, "symbol": day.symbol, "day": str(day.date)}
+            first = _first_judged(place, len(self.days), self.train, config.orders)
+            minutes = 60 * config.block_minutes
+            queue = day.load().queue
+            parts.append(
+                day_tables(
+                    *(played, trading.books, key),
+                    zone=day.zone,
+                    queue=queue,
+                    block_seconds=minutes,
+                    judged_from=first,
+                )
+            )
+        return Tables.together(parts)
+
+    @property
+    def _told(self) -> tuple[str, ...]:
+        """Parameters that a router is given by the backtest, unless it begins as it is."""
+        if self.choice.begins_as is not None or self.choice.name in POLICIES:
+            return ()
+        return tuple(name for name in ("seed", "kappa") if name in self.choice.make().parameters)
+
+    @property
+    def identity(self) -> str:
+        """Hash of everything that the result depends on."""
+        days = [
+            [
+                *(day.name, day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]),
+                *(day.zone, protection_of(day, self.config)),
+            ]
+            for day in self.days
+        ]
+        choice = [self.choice.label, self.choice.name, dict(self.choice.parameters)]
+        if self.choice.begins_as is not None:
+            choice.append(hashlib.sha256(cloudpickle.dumps(self.choice.begins_as)).hexdigest())
+        if self.choice.source:
+            choice.append(hashlib.sha256(self.choice.source.encode()).hexdigest())
+        knows = self.choice.name in POLICIES or "kappa" in self._told
+        kappa = self.config.kappa if knows else 0.0
+        config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1, protection=None))
+        return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, task_code_hash()], 24)
+
+
+PLACEBOS = ("shuffled", "lagged")
+"""Books of another order of the day, or of ten minutes ago: routers that use the books must do worse with them."""
+
+LAG = 600 * SECOND
+
+
+def _placebo_view(placebo: str, day: TradingDay, seed: int) -> View:
+    """Show every order the books of another moment."""
+    times = day.orders.times
+    if placebo == "shuffled":
+        others = np.random.default_rng(seed_stream(seed, "shuffled contexts", day.name)).permutation(times)
+    else:
+        others = np.minimum(np.maximum(times - LAG, day.books.first), times)
+
+    def view(number: int, context: Context) -> Context:
+        now, books = day.books.as_of(int(others[number])), context.books
+        shown = VenueBooks(
+            books.venues, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, books.takers, books.makers, now.ages
+        )
+        return dataclasses.replace(context, books=shown) if np.isfinite(shown.mid) else context
+
+    return view
+
+
+def _first_judged(place: int, days: int, train: int, orders: int) -> int:
+    """Number of the first order of a day that is judged; with one day, the second half of it is."""
+    if days == 1:
+        return orders // 2 if train else 0
+    return orders if place < train else 0
+
+
+def training_days(days: int, train: int | None) -> int:
+    """Return how many of some days are for training: as asked for, or half of them; 1 of 1 means its morning.
+
+    Examples
+    --------
+    >>> training_days(5, None), training_days(5, 4), training_days(1, None), training_days(1, 0)
+    (2, 4, 1, 0)
+    """
+    if train is None:
+        return max(days // 2, 1)
+    return min(train, max(days - 1, 1))
+
+
+def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
+    """Put orders on the books of a day, the same for all routers, under the conditions asked for."""
+    prepared, stress = day.load(), config.stress
+    takers, makers = day.fees
+    pools = tuple(_stressed(pool, config) for pool in day.pools)
+    queue = prepared.queue
+    if queue is not None and stress.pessimistic_queues:
+        queue = queue.pessimistic()
+    orders = day_orders(day, prepared.books, config)
+    books = prepared.books.aged(STALE[queue is not None])
+    queue = queue.on_books(books) if queue is not None else None
+    rule = protection_of(day, config)
+    return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue, day.symbol, rule)
+
+
+def protection_of(day: MarketDay, config: BacktestConfig) -> str:
+    """Return whether venues protect each other's quotes: as asked for, or as the market has it."""
+    return config.protection or day.protection
+
+
+def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
+    stress = config.stress
+    presence = min(pool.presence * stress.presence, 1.0)
+    return dataclasses.replace(
+        pool, presence=presence, rate=pool.rate * stress.presence, adverse=pool.adverse * stress.adverse
+    )
+
+
+def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Orders:
+    """Return the orders of a day: at random times, with sizes and sides in turn."""
+    rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
+    try:
+        hours = session(books, day.date, config.clock_hours, day.zone)
+    except InputError as error:
+        raise InputError(f"{error}, on {day.name}") from None
+    plain = spaced_orders(
+        books, config.orders, 1, side=config.side, horizon=config.horizon, lot=1, rng=rng, hours=hours
+    )
+    turn = np.arange(config.orders)
+    signs = np.where(turn // len(config.shares) % 2 == 0, 1, -1) if config.side == "both" else plain.signs
+    sizes = np.array(config.shares, dtype=np.int64)[turn % len(config.shares)]
+    return dataclasses.replace(plain, signs=signs, shares=sizes, lot=config.lot)
+
+
+def session(
+    books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] | None = None, zone: str = TRADING_ZONE
+) -> tuple[int, int]:
+    """Return when orders may come and must have ended, UTC nanoseconds.
+
+    Parameters
+    ----------
+    hours : tuple[dt.time, dt.time], optional
+        Times of ``zone``. Default: `SESSION` on a day of New York that has ten minutes of it, else the whole day.
+    """
+    opening, last = int(books.stamps.min()), books.last
+    first = opening + WARMING
+    whole = min(first, last), last
+    asked = hours or (SESSION if zone == TRADING_ZONE else None)
+    if asked is None:
+        return whole
+    begin, end = (clock_stamp(date, moment, zone) for moment in asked)
+    found = max(first, begin), min(last, end)
+    if hours is None:
+        return found if found[1] - found[0] >= _LEAST_SESSION else whole
+    if found[1] <= found[0]:
+        there = " to ".join(f"{clock_time(stamp, zone):%H:%M:%S}" for stamp in (opening, last))
+        text = "-".join(moment.isoformat("minutes") for moment in hours)
+        raise InputError(
+            f"hours must lie within those of the books, {there} {clock_place(zone)} without the first minute, was "
+            f"{text} {clock_place(zone)}"
+        )
+    return found
+
+
+def asked_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
+    """Return the first and last time that orders of a day may have, UTC nanoseconds; any if no hours are asked for."""
+    if config.clock_hours is None:
+        return 0, 2**62
+    begin, end = (clock_stamp(day.date, moment, day.zone) for moment in config.clock_hours)
+    return begin, end
+
+
+def check_hours(days: Sequence[MarketDay], config: BacktestConfig) -> None:
+    """Refuse days on which there is no time for orders, before any is played."""
+    for day in days:
+        day_orders(day, day.load().books, config)
+
+
+class TableCache:
+    """Tables of finished tasks in a folder, so that what was played is not played again.
+
+    A router that is given as an object is always played: its code may have changed, which no hash of its state shows.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, task: PlayTask) -> bool:
+        """Whether a task is done."""
+        return task.choice.begins_as is None and self._is_written(task)
+
+    def _is_written(self, task: PlayTask) -> bool:
+        return (self.folder / task.identity / "fills.parquet").exists()
+
+    def put(self, task: PlayTask, result: Tables) -> None:
+        """Keep the tables of a task."""
+        result.write(self.folder / task.identity)
+
+    def get(self, task: PlayTask) -> Tables | None:
+        """Return the tables of a task; None if they are not there, or no tables any more."""
+        try:
+            return Tables.read(self.folder / task.identity) if self._is_written(task) else None
+        except DataError:
+            return None
+
+
+def play_routers(
+    choices: Sequence[RouterChoice],
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    engine: Engine | None = None,
+    cache: TableCache | None = None,
+    finished: Callable[[PlayTask], None] | None = None,
+    placebo: str = "",
+) -> Tables:
+    """Play every router on the days of every symbol, with every seed."""
+    tasks = [dataclasses.replace(task, placebo=placebo) for task in play_tasks(choices, days, config)]
+    return Tables.together(perform_plays(tasks, engine=engine, cache=cache, finished=finished))
+
+
+def perform_plays(
+    tasks: Sequence[PlayTask],
+    *,
+    engine: Engine | None = None,
+    cache: TableCache | None = None,
+    finished: Callable[[PlayTask], None] | None = None,
+) -> list[Tables]:
+    """Return the tables of all tasks, once their invariants hold.
+
+    Routers that are told most take longest; they are begun first, so that no worker ends up waiting for them.
+    """
+    order = sorted(range(len(tasks)), key=lambda number: tasks[number].choice.make().feedback, reverse=True)
+    played = run_tasks([tasks[number] for number in order], engine or Engine(), cache=cache, finished=finished)
+    found = dict(zip(order, played, strict=True))
+    for number, tables in found.items():
+        task = tasks[number]
+        check_tables(tables, {(day.symbol, str(day.date)): asked_hours(day, task.config) for day in task.days})
+    return [found[number] for number in range(len(tasks))]
+
+
+def play_tasks(choices: Sequence[RouterChoice], days: Sequence[MarketDay], config: BacktestConfig) -> list[PlayTask]:
+    """Return what is to be played: one task per router, symbol and seed."""
+    symbols = {
+        symbol: tuple(day for day in days if day.symbol == symbol)
+        for symbol in dict.fromkeys(day.symbol for day in days)
+    }
+    return [
+        PlayTask(choice, mine, training_days(len(mine), config.train), config, config.seed + k)
+        for choice in choices
+        for mine in symbols.values()
+        for k in range(config.seeds)
+    ]

@@ -1,0 +1,1 @@
+"""The split study: from market data to a fixed split."""

@@ -1,0 +1,162 @@
+"""The best static split, chosen on training days: what a router that sees the books must beat at the very least.
+
+`fit_static` chooses fixed fractions for venues and pools. Costs add up over venues and pools, so the best split in
+tenths of an order follows from the mean cost of every number of tenths at each, by dynamic programming.
+`fit_static_sweep` chooses what is tried, rested and posted before the sweep, by playing every combination of a grid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import polars
+
+from riskroute.core.arrays import Floats
+from riskroute.core.errors import InputError
+from riskroute.core.names import SIDES
+from riskroute.market.clock import SECOND
+from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.routing.separable import separable_table_maximum
+from riskroute.simulation.backends import Engine, run_tasks
+from riskroute.simulation.backtest import Orders, TradingDay
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.markets import MarketDay
+from riskroute.study.play import PlayTask, RouterChoice, TableCache, trading_day, training_days
+
+UNITS = 10
+"""An order is divided into so many parts."""
+
+MOST_ORDERS = 100
+"""Splits are chosen on at most so many orders of a training day."""
+
+HOPELESS = 1e4
+"""A venue that never showed a book counts as costing so many basis points."""
+
+GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Fractions of an order that may rest or be posted."""
+
+
+def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> RouterChoice:
+    """Choose the static split of the least mean cost plus risk on the training days."""
+    training = _training(days, config)
+    smaller = _smaller(config)
+    count = _training_orders(days, smaller)
+    names = tuple(
+        name for name in training[0].load().books.venues if all(name in day.load().books.venues for day in training)
+    )
+    parts = [_unit_costs(_first(trading_day(day, smaller), count), names, config) for day in training]
+    costs, fills = (np.concatenate(some) for some in zip(*parts, strict=True))
+    pools = [pool.name for pool in training[0].pools]
+    alone = costs[:, : len(names), UNITS].mean(axis=0)
+    rest = int(np.argmin(alone))
+    costs[:, len(names) :] += (np.arange(UNITS + 1) / UNITS - fills) * costs[:, rest, UNITS][:, None, None]
+    mean, variance = costs.mean(axis=0), costs.var(axis=0)
+    variance[: len(names)] = 0.0  # what a venue displays is known, and so no risk
+    _, units = separable_table_maximum([*-(mean + config.kappa * variance)], UNITS)
+    weights = {place: float(n) for place, n in zip((*names, *pools), units, strict=True) if n}
+    take = {place: n for place, n in weights.items() if place in names}
+    dark = {place: n for place, n in weights.items() if place in pools}
+    return RouterChoice("static", "static", {"take": take, "dark": dark, "rest": names[rest]})
+
+
+def _training(days: Sequence[MarketDay], config: BacktestConfig) -> list[MarketDay]:
+    """Training days of all symbols."""
+    found: list[MarketDay] = []
+    for symbol in dict.fromkeys(day.symbol for day in days):
+        mine = [day for day in days if day.symbol == symbol]
+        if not (train := training_days(len(mine), config.train)):
+            raise InputError("train must be at least 1 for static and static+sweep, which are chosen there, was 0")
+        found += mine[:train]
+    return found
+
+
+def _smaller(config: BacktestConfig) -> BacktestConfig:
+    return dataclasses.replace(config, orders=min(config.orders, MOST_ORDERS))
+
+
+def _training_orders(days: Sequence[MarketDay], config: BacktestConfig) -> int:
+    """Orders of a training day that are not judged: those of the morning if it is the only day."""
+    return max(config.orders // 2, 1) if sum(day.symbol == days[0].symbol for day in days) == 1 else config.orders
+
+
+def _first(day: TradingDay, count: int) -> TradingDay:
+    """Return the same day with its first orders alone."""
+    some = day.orders
+    kept = Orders(some.times[:count], some.signs[:count], some.shares[:count], some.horizons[:count], some.lot)
+    return dataclasses.replace(day, orders=kept)
+
+
+def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats]:
+    """Cost in basis points of 0 to `UNITS` parts of each order at each place, ``(orders, places, UNITS + 1)``.
+
+    Those at pools are of what they fill; the second array has that as a share of the order, ``(orders, pools, ..)``.
+    """
+    orders, books = day.orders, day.books
+    dark = day.dark_market(config.seed, config.stress.leak) if day.pools else None
+    parts = np.arange(UNITS + 1) / UNITS
+    found = np.full((len(orders.times), len(names) + len(day.pools), UNITS + 1), np.nan)
+    dark_fills = np.zeros((len(orders.times), len(day.pools), UNITS + 1))
+    mids, spreads = books.mids(orders.times), books.spreads(orders.times)
+    for number, time in enumerate((orders.times + int(config.latency.lit * SECOND)).tolist()):
+        mid, sign, shares = float(mids[number]), int(orders.signs[number]), int(orders.shares[number])
+        if not np.isfinite(mid):
+            continue
+        now, side = books.as_of(time), SIDES[0] if sign > 0 else SIDES[1]
+        prices, sizes = (now.ask_px, now.ask_sz) if sign > 0 else (now.bid_px, now.bid_sz)
+        amounts, notional = parts * shares, mid * shares
+        for k, name in enumerate(names):
+            v = books.venues.index(name)
+            one = slice(v, v + 1)
+            book = ConsolidatedBook(prices[one], sizes[one], day.takers[one], mid=mid, side=side)
+            found[number, k] = 1e4 * book.costs(amounts) / notional
+        for j, pool in enumerate(day.pools):
+            filled = np.minimum(amounts, dark.hidden(number, pool.name) if dark else 0)
+            dark_fills[number, j] = filled / shares
+            each = pool.fee - pool.improvement * float(spreads[number]) / 2
+            found[number, len(names) + j] = 1e4 * filled * each / notional
+    met = np.isfinite(mids)  # others are played by nobody
+    found, dark_fills = found[met], dark_fills[met]
+    worst = np.nan_to_num(np.fmax.reduce(found, axis=0, initial=-np.inf), nan=HOPELESS, neginf=HOPELESS)
+    return np.where(np.isnan(found), worst, found), dark_fills
+
+
+def fit_static_sweep(
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    engine: Engine | None = None,
+    cache: TableCache | None = None,
+) -> RouterChoice:
+    """Choose what is tried, rested and posted before the sweep, by the objective on the training days."""
+    from riskroute.study.summary import objective_bps
+
+    training = tuple(_training(days, config))
+    smaller = _smaller(config)
+    count = _training_orders(days, smaller)
+    choices = [RouterChoice(f"candidate {k}", "static+sweep", one) for k, one in enumerate(_grid(training, config))]
+    tasks = [PlayTask(choice, training, 0, smaller, config.seed) for choice in choices]
+    values = [
+        objective_bps(tables.orders.filter(polars.col("number") < count), config.kappa)
+        for tables in run_tasks(tasks, engine or Engine(), cache=cache)
+    ]
+    best = choices[int(np.argmin(values))]
+    return RouterChoice("static+sweep", "static+sweep", best.parameters)
+
+
+def _grid(days: Sequence[MarketDay], config: BacktestConfig) -> list[dict[str, object]]:
+    names = [pool.name for pool in days[0].pools]
+    pools = [list(some) for count in range(len(names) + 1) for some in itertools.combinations(names, count)]
+    if config.horizon == 0:
+        return [{"pools": some} for some in pools]
+    shares = GRID if names else GRID[:1]
+    tried = [pools[0], pools[-1]] if names else [[]]
+    return [
+        {"pools": some, "rest": rest, "post": post}
+        for some in tried
+        for rest in shares
+        for post in GRID
+        if rest + post <= 1
+    ]

@@ -1,0 +1,306 @@
+"""Tables of a backtest: every order, every child order and every fill, so that anybody can audit or recompute."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+
+from riskroute.core.arrays import Floats, Integers, Stamps
+from riskroute.core.errors import DataError, one_line_error
+from riskroute.core.files import write_json, write_whole
+from riskroute.market.clock import SECOND, TRADING_ZONE
+from riskroute.market.day_books import DayBooks
+from riskroute.market.queue_fills import QueueReplay
+from riskroute.routers.context import Context
+from riskroute.simulation.backtest import PlayedDay, PlayedOrder
+
+Schema = dict[str, polars.DataType | type[polars.DataType]]
+
+_KEY: Schema = {
+    "router": polars.String,
+    "seed": polars.Int64,
+    "symbol": polars.String,
+    "day": polars.String,
+    "number": polars.Int64,
+}
+
+ORDERS: Schema = _KEY | {
+    "time": polars.Int64,
+    "sign": polars.Int64,
+    "shares": polars.Int64,
+    "horizon": polars.Float64,
+    "mid": polars.Float64,
+    "bid": polars.Float64,
+    "ask": polars.Float64,
+    "depth": polars.Float64,
+    "block": polars.Int64,
+    "judged": polars.Boolean,
+    "end_mid": polars.Float64,
+    "end_spread": polars.Float64,
+    "after_1": polars.Float64,
+    "after_10": polars.Float64,
+    "after_60": polars.Float64,
+    "foreseen": polars.Float64,
+    "cost": polars.Float64,
+    "fees": polars.Float64,
+    "impact": polars.Float64,
+    "volume": polars.Float64,
+    "estimated": polars.Int64,
+    "prevented": polars.Int64,
+    "through": polars.Int64,
+    "stale": polars.Int64,
+    "decision_us": polars.Float64,
+    "exploration": polars.Float64,
+    "clock": polars.Time,
+    "zone": polars.String,
+}
+"""Columns of the orders. Money is in dollars, times are nanoseconds of UTC.
+
+``bid``, ``ask`` and ``depth`` are the best prices of all venues and the shares displayed on the side to take from, at
+the decision; ``end_mid`` and ``end_spread`` those at the horizon; ``after_10`` is the mid ten seconds after the last
+fill. ``foreseen`` is what the plan costs if the display holds and nothing else fills; ``impact`` is what the shares
+taken would cost by moving the price, and no part of ``cost``; ``volume`` is what traded in the time block.
+``exploration`` is how much more the order cost than with the plan that seemed best, NaN for routers that always send
+that one. ``block`` counts the time blocks of the day, and ``judged`` is false on the training days. ``clock`` is the
+time of day in ``zone``, that of the recordings.
+"""
+
+CHILDREN: Schema = _KEY | {
+    "child": polars.Int64,
+    "kind": polars.String,
+    "place": polars.String,
+    "sent": polars.Int64,
+    "filled": polars.Int64,
+    "price": polars.Float64,
+    "fee": polars.Float64,
+    "displayed": polars.Float64,
+    "posted": polars.Int64,
+    "last": polars.Int64,
+    "known": polars.Int64,
+}
+"""Columns of the child orders; ``displayed`` are shares at the venue at the decision, no more than were sent."""
+
+FILLS: Schema = _KEY | {
+    "child": polars.Int64,
+    "kind": polars.String,
+    "place": polars.String,
+    "time": polars.Int64,
+    "shares": polars.Int64,
+    "price": polars.Float64,
+    "fee": polars.Float64,
+    "estimated": polars.Boolean,
+    "mid": polars.Float64,
+    "mid_1": polars.Float64,
+    "mid_10": polars.Float64,
+    "mid_60": polars.Float64,
+}
+"""Columns of the fills; ``fee`` is dollars a share, ``mid_10`` the consolidated mid ten seconds later."""
+
+STATE = "state.json"
+"""File of the state of a router."""
+
+MARKOUTS = (1, 10, 60)
+"""Seconds after a fill at which the mid is looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Orders, their children and their fills, as tables; and the state of the router after them, where there is one."""
+
+    orders: polars.DataFrame
+    children: polars.DataFrame
+    fills: polars.DataFrame
+    state: dict[str, Any] | None = None
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write each as a Parquet file, and the state as JSON."""
+        frames = {"orders": self.orders, "children": self.children, "fills": self.fills}
+        kept = [] if self.state is None else [write_json(folder / STATE, self.state)]
+        return kept + [write_whole(folder / f"{name}.parquet", frame.write_parquet) for name, frame in frames.items()]
+
+    @classmethod
+    def read(cls, folder: Path) -> Tables:
+        """Read what `write` wrote."""
+        try:
+            orders, children, fills = (
+                polars.read_parquet(folder / f"{name}.parquet", glob=False) for name in ("orders", "children", "fills")
+            )
+            state = json.loads((folder / STATE).read_text()) if (folder / STATE).exists() else None
+        except (OSError, ValueError, polars.exceptions.PolarsError) as error:
+            text = one_line_error(error)
+            raise DataError(f"{folder} must hold the tables of `riskroute backtest`: {text}") from error
+        return cls(orders, children, fills, state)
+
+    @classmethod
+    def together(cls, parts: Sequence[Tables]) -> Tables:
+        """Concatenate tables; they have no state in common."""
+        return cls(
+            *(polars.concat([getattr(part, name) for part in parts]) for name in ("orders", "children", "fills"))
+        )
+
+
+def day_tables(
+    played: PlayedDay,
+    books: DayBooks,
+    key: dict[str, Any],
+    *,
+    zone: str = TRADING_ZONE,
+    queue: QueueReplay | None = None,
+    block_seconds: float,
+    judged_from: int = 0,
+) -> Tables:
+    """Return the tables of a day that was played.
+
+    Parameters
+    ----------
+    key : dict[str, Any]
+        Router, seed, symbol and day, for every row.
+    zone : str
+        Time zone of the day.
+    queue : QueueReplay, optional
+        What traded during the day; if None, the impact of orders is not known.
+    block_seconds : float
+        Length of the time blocks that ``block`` counts.
+    judged_from : int
+        Number of the first order that is judged.
+    """
+    orders = _orders(played.orders, books, block_seconds, judged_from)
+    both = _impacts(played.orders, books, queue, orders["time"], orders["block"], block_seconds)
+    orders["impact"], orders["volume"] = both
+    moments = polars.from_epoch(polars.Series(orders["time"], dtype=polars.Int64), time_unit="ns")
+    orders["clock"] = moments.dt.replace_time_zone("UTC").dt.convert_time_zone(zone).dt.time()
+    orders["zone"] = [zone] * len(moments)
+    children = _rows(played.orders, _children)
+    fills = _rows(played.orders, _fills)
+    times = np.array([row[4] for row in fills], dtype=np.int64)
+    mids = [books.mids(times), *(_later_mids(books, times, seconds) for seconds in MARKOUTS)]
+    return Tables(
+        _frame(orders, ORDERS, key),
+        _frame(_columns(children, list(CHILDREN)[4:]), CHILDREN, key),
+        _frame(
+            _columns(fills, list(FILLS)[4:-4]) | dict(zip(list(FILLS)[-4:], mids, strict=True)),
+            FILLS,
+            key,
+        ),
+    )
+
+
+def _later_mids(books: DayBooks, times: Any, seconds: float) -> Floats:
+    later = times + int(seconds * SECOND)
+    return np.where(later <= books.last, books.mids(later), np.nan)
+
+
+def _orders(orders: Sequence[PlayedOrder], books: DayBooks, block_seconds: float, judged_from: int) -> dict[str, Any]:
+    contexts = [one.done.context for one in orders]
+    times = np.array([context.time for context in contexts], dtype=np.int64)
+    ends = np.array([max((fill.time for fill in one.done.fills), default=0) for one in orders], dtype=np.int64)
+    horizons = np.array([context.horizon for context in contexts])
+    closes = times + (horizons * SECOND).astype(np.int64)
+    return {
+        "number": [one.number for one in orders],
+        "time": times,
+        "sign": [context.sign for context in contexts],
+        "shares": [context.shares for context in contexts],
+        "horizon": horizons,
+        "mid": [context.mid for context in contexts],
+        "bid": [context.books.best_bid for context in contexts],
+        "ask": [context.books.best_ask for context in contexts],
+        "depth": [float(context.displayed.depth) for context in contexts],
+        "block": (times - times.min(initial=2**62)) // int(block_seconds * SECOND),
+        "judged": [one.number >= judged_from for one in orders],
+        "end_mid": books.mids(closes),
+        "end_spread": books.spreads(closes),
+        "after_1": _later_mids(books, ends, 1),
+        "after_10": _later_mids(books, ends, 10),
+        "after_60": _later_mids(books, ends, 60),
+        "foreseen": [one.foreseen for one in orders],
+        "cost": [one.done.cost for one in orders],
+        "fees": [sum(fill.shares * fill.fee for fill in one.done.fills) for one in orders],
+        "estimated": [one.done.estimated for one in orders],
+        "prevented": [one.done.prevented for one in orders],
+        "through": [one.done.through for one in orders],
+        "stale": [one.stale for one in orders],
+        "decision_us": [one.decision_us for one in orders],
+        "exploration": [one.exploration for one in orders],
+    }
+
+
+def _impacts(
+    orders: Sequence[PlayedOrder],
+    books: DayBooks,
+    queue: QueueReplay | None,
+    times: Stamps,
+    blocks: Integers,
+    block_seconds: float,
+) -> tuple[Floats, Floats]:
+    """Dollars that taken shares would cost by moving the price, each volatility times sqrt(taken / volume); the volume.
+
+    Volatility and volume are those of the order's time block.
+    """
+    if queue is None or not len(times):
+        return np.full(len(orders), np.nan), np.full(len(orders), np.nan)
+    length, first = int(block_seconds * SECOND), int(times.min())
+    grid = np.arange(first, first + (int(blocks.max()) + 1) * length, SECOND)
+    seconds = length // SECOND
+    moves = np.diff(books.mids(grid), append=np.nan)
+    found, volumes = np.full(len(orders), np.nan), np.full(len(orders), np.nan)
+    taken = np.array([
+        sum(fill.shares for fill in one.done.fills if fill.kind in ("take", "sweep")) for one in orders
+    ])  # fmt: skip
+    for block in np.unique(blocks):
+        some = moves[block * seconds : (block + 1) * seconds]
+        sigma = float(np.sqrt(np.nansum(some**2)))
+        volume = queue.volume(first + int(block) * length, first + (int(block) + 1) * length)
+        mine = blocks == block
+        volumes[mine] = volume
+        if volume > 0:
+            found[mine] = taken[mine] * sigma * np.sqrt(taken[mine] / volume)
+    return found, volumes
+
+
+def _rows(orders: Sequence[PlayedOrder], make: Any) -> list[tuple[Any, ...]]:
+    return [row for one in orders for row in make(one)]
+
+
+def _children(one: PlayedOrder) -> list[tuple[Any, ...]]:
+    context = one.done.context
+    rows = []
+    for child in one.done.children:
+        shown = _displayed(context, child.place, child.sent) if child.kind == "take" else float("nan")
+        rows.append(
+            (
+                *(one.number, child.child, child.kind, child.place, child.sent, child.filled, child.price, child.fee),
+                *(shown, child.posted, child.last_fill, child.known),
+            )
+        )
+    return rows
+
+
+def _displayed(context: Context, place: str, sent: int) -> float:
+    """Shares that a venue displayed at the decision, as far as a child of so many needed them."""
+    venue = context.books.venues.index(place)
+    return float(min(sent, context.displayed.sizes[venue].sum()))
+
+
+def _fills(one: PlayedOrder) -> list[tuple[Any, ...]]:
+    return [(one.number, *fill) for fill in one.done.fills]
+
+
+def _columns(rows: list[tuple[Any, ...]], names: list[str]) -> dict[str, Any]:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return dict(zip(names, columns, strict=True))
+
+
+def _frame(columns: dict[str, Any], schema: Schema, key: dict[str, Any]) -> polars.DataFrame:
+    frame = polars.DataFrame(
+        {name: columns[name] for name in schema if name in columns},
+        schema_overrides={name: kind for name, kind in schema.items() if name in columns},
+    )
+    keyed = frame.with_columns(polars.lit(value).alias(name) for name, value in key.items())
+    return keyed.select([polars.col(name).cast(kind) for name, kind in schema.items()])

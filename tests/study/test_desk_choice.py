@@ -1,0 +1,371 @@
+"""Why a router is to be used or not, and where it loses: on orders and comparisons made by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from riskroute.study.choice import REASONS, choose_router, why
+from riskroute.study.config import DeskConfig
+from riskroute.study.differences import differences_by_state, estimated_share, learning_cost, saving_of
+from riskroute.study.page_sections import desk_page
+from riskroute.study.page_tables import stress_rows, verdict_facts
+from riskroute.study.records import (
+    DarkSurface,
+    DeskCase,
+    Estimate,
+    LearningCost,
+    Saving,
+    StressSaving,
+    StressTable,
+    SurfacePoint,
+)
+from riskroute.study.result import DeskResult
+from riskroute.study.summary import Comparison, Paired, RouterResult
+from riskroute.study.texts import savings_table
+from riskroute.study.words import case_paragraph
+
+
+def router(
+    cost: float, objective: float, paired: tuple[float, float, float] | None = None, estimated: float = 0.0
+) -> RouterResult:
+    pair = None if paired is None else Paired("sweep", *paired, 40, 0.31)
+    numbers: dict[str, Any] = dict.fromkeys((item.name for item in dataclasses.fields(RouterResult)), 0.0)
+    return RouterResult(
+        **numbers
+        | {"cost_bps": cost, "objective_bps": objective, "paired": pair, "es95_bps": cost + 4}
+        | {"estimated_share": estimated, "feedback": "F0"}
+    )
+
+
+def comparison(
+    paired: tuple[float, float, float], objective: float, room: float = 1.0, p: float = 0.01, estimated: float = 0.0
+) -> Comparison:
+    routers = {
+        "sweep": router(2.0, 2.2, estimated=estimated),
+        "contextual": router(2.0 + paired[0], objective, paired),
+        "clairvoyant": router(2.0 - room, 2.0 - room, (-room, -room, -room)),
+    }
+    return Comparison(160, "sweep", p, routers)
+
+
+PAIRED = {
+    "beats": (-0.4, -0.6, -0.2),
+    "worse": (0.4, 0.2, 0.6),
+    "riskier": (-0.4, -0.6, -0.2),
+    "no headroom": (-0.01, -0.02, 0.02),
+    "chance": (-0.4, -0.6, -0.2),
+    "too little": (-0.01, -0.05, 0.03),
+    "too few orders": (-0.2, -0.6, 0.2),
+}
+CASES = {
+    "beats": comparison(PAIRED["beats"], 1.8),
+    "worse": comparison(PAIRED["worse"], 2.6),
+    "riskier": comparison(PAIRED["riskier"], 2.3),
+    "no headroom": comparison(PAIRED["no headroom"], 2.1, room=0.06),
+    "chance": comparison(PAIRED["chance"], 1.8, p=0.2),
+    "too little": comparison(PAIRED["too little"], 2.1),
+    "too few orders": comparison(PAIRED["too few orders"], 2.0),
+}
+
+
+@pytest.mark.parametrize("reason", CASES)
+def test_the_reason_and_its_words(reason: str) -> None:
+    found = CASES[reason]
+    assert why(found, "contextual") == reason
+    mean, low, high = PAIRED[reason]
+    saved = Estimate(-mean, -high, -low)
+    saving = Saving("contextual", "sweep", saved, saved, saved, 0.31, saved)
+    use = "contextual" if reason == "beats" else "sweep"
+    case = DeskCase(
+        *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", use, reason, saving, (), ()),
+        *(
+            LearningCost(Estimate(0.012, 0.001, 0.023), Estimate(-0.003, None, None)),
+            None,
+            found.routers["sweep"].cost_bps - found.routers["clairvoyant"].cost_bps,
+        ),
+        *(None, (), found),
+    )
+    text = case_paragraph(case, DeskConfig())
+    assert text.startswith(
+        f"For orders of 1,000 shares with 60 seconds to be done, use {use}. On 3 test days (160 orders)"
+    )
+    expected = {
+        "beats": "it saved 0.40 bps an order against sweep, the simple rule to beat (95 % interval 0.20 to 0.60; "
+        "p = 0.010 by Hansen's test of all routers compared, not of this one alone): $0.400 an order, or "
+        "$0.400 per 1,000 orders ($0.200 to $0.600).",
+        "worse": "cost 0.40 bps an order more (95 % interval 0.20 to 0.60), so it is not better.",
+        "riskier": "but charged for risk it is worse: 2.30 bps against 2.20 bps.",
+        "no headroom": "there is nothing to gain: even perfect foresight would have saved only 0.06 bps.",
+        "chance": "which the best of so many routers may do by chance (p = 0.200).",
+        "too little": "(95 % interval -0.03 to 0.05), and even the upper end of that is too little to matter.",
+        "too few orders": "too few orders to tell: a saving would have to be 0.31 bps to show reliably.",
+    }[reason]
+    assert expected in text
+    learned = (
+        "Trying things out cost contextual 0.012 bps an order on the first day (95 % interval 0.001 to 0.023) and "
+    )
+    assert f"{learned}-0.003 bps later (too few time blocks for an interval); below zero, what it tried" in text
+    assert "(an order is 3.0% of the displayed depth and 20.0% of what trades in 10 minutes, which is too large" in text
+
+
+def test_the_rule_stays_unless_something_is_better() -> None:
+    assert choose_router({"spray": 2.0, "sweep": 2.0, "contextual": 2.0 - 1e-12}, "sweep") == "sweep"
+    assert [why(comparison((0.4, 0.2, 0.6), 3.0, room), "sweep") for room in (1.0, 0.05)] == [
+        "nothing better",
+        "no headroom",
+    ]
+    assert {*CASES, "nothing better", "estimated"} == set(REASONS)
+
+
+def test_there_is_no_verdict_where_much_is_estimated() -> None:
+    """The case stays whole, with the simple rule as the router of its tables; no text recommends it."""
+    sure, unsure = (comparison(PAIRED["beats"], 1.8, estimated=share) for share in (0.1, 0.57))
+    assert [why(one, "contextual") for one in (sure, unsure)] == ["beats", "estimated"]
+    assert why(unsure, "sweep") == "estimated"
+    saved = Estimate(0.4, 0.2, 0.6)
+    case = DeskCase(
+        *(5000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "sweep", "estimated"),
+        *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, (), unsure),
+        symbol="AAPL",
+        verdict=False,
+        estimated_share=0.57,
+    )
+    said = case_paragraph(case, DeskConfig())
+    assert said == (
+        "No verdict for orders of 5,000 shares of AAPL with 60 seconds to be done: 57% of the shares are beyond the "
+        "recorded depth and priced by an estimate. Import more levels or use smaller orders."
+    )
+    pooled = case_paragraph(dataclasses.replace(case, symbol=""), DeskConfig(), pooled=True)
+    assert pooled.startswith("All symbols together: no verdict for orders of 5,000 shares with 60 seconds to be done: ")
+    table = savings_table([case])
+    row = dict(zip(table.header, table.rows[0], strict=True))
+    assert (row["use"], row["estimated"]) == ("no verdict", "57.0%")
+    assert dict(verdict_facts(case))["router to use"] == "no verdict"
+    result = DeskResult(DeskConfig(), ("AAPL 2019-03-04",), (), (case,))
+    page = repr(desk_page(result))
+    assert "No verdict: more than 10% of the volume is beyond the recorded depth" in page
+    for text in (said, str(result), page):
+        assert "use sweep" not in text.lower()
+    assert result.to_json()["cases"][0]["verdict"] is False
+    assert DeskResult.from_json(result.to_json()) == result
+
+
+def test_estimates_are_counted_in_every_world() -> None:
+    """Of 1,000 judged shares 130 are estimated; those of the training days do not count."""
+    rows = {"judged": [True, True, False], "shares": [600, 400, 5000], "estimated": [130, 0, 5000]}
+    assert estimated_share(pl.DataFrame(rows)) == 0.13
+    saved = Estimate(0.4, 0.2, 0.6)
+    table = stress_rows(StressTable("a", "b", 2, (StressSaving("as usual", 1.0, 1.4, saved, 0.13),)))
+    assert (table.header[-1], table.rows[0][-1]) == ("estimated", "13.0%")
+    points = tuple(SurfacePoint(1.0, 1.0, saved, share) for share in (0.0, 0.13, 0.02))
+    assert DarkSurface("a", "b", 2, points).estimated_share == 0.13
+
+
+def test_a_small_share_of_estimates_is_said() -> None:
+    saved = Estimate(0.4, 0.2, 0.6)
+    case = DeskCase(
+        *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "contextual", "beats"),
+        *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
+        CASES["beats"],
+    )
+    assert "estimate" not in case_paragraph(case, DeskConfig())
+    for share, words in ((0.043, "4.3%"), (0.0001, "Less than 0.1%")):
+        text = case_paragraph(dataclasses.replace(case, estimated_share=share), DeskConfig())
+        assert f"{words} of the shares are beyond the recorded depth and priced by an estimate." in text
+
+
+def test_the_answer_says_that_days_are_synthetic() -> None:
+    saved = Estimate(0.4, 0.2, 0.6)
+    case = DeskCase(
+        *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "contextual", "beats"),
+        *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
+        CASES["beats"],
+        symbol="LUMO",
+        zone="America/New_York",
+    )
+    made = DeskResult(DeskConfig(hours="10:30-11:30"), ("LUMO 2019-03-04",), (), (case,), synthetic=True)
+    real = dataclasses.replace(made, synthetic=False, protection="reg-nms")
+    start = "For orders of 1,000 shares of LUMO with 60 seconds to be done"
+    assert made.answer.startswith(f"{start} on synthetic days, use contextual.")
+    assert real.answer.startswith(f"{start}, use contextual.")
+    assert str(made).startswith("dark (synthetic), 10:30-11:30 New York, protection none: ")
+    assert str(real).startswith("dark, 10:30-11:30 New York, protection reg-nms: ")
+    page = desk_page(made)
+    assert page.title == "Which router to use for LUMO (synthetic)"
+    assert "synthetic: generated, and not recorded" in page.subtitle
+    assert desk_page(real).title == "Which router to use for LUMO"
+    assert (made.to_json()["synthetic"], real.to_json()["synthetic"]) == (True, False)
+    assert "synthetic" not in str(real) + repr(desk_page(real))
+
+
+def played(days: int = 4, orders: int = 48) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Orders of two routers: one costs $0.10 more where spreads are wide, $0.10 less elsewhere; and their states."""
+    rng = np.random.default_rng(5)
+    rows, states = [], []
+    for day in range(days):
+        for number in range(orders):
+            spread = float(1 + number % 3)
+            common = {"seed": 0, "symbol": "QVEX", "day": f"2019-03-0{4 + day}", "number": number}
+            more = {"block": number // 4, "judged": day > 0, "shares": 100, "mid": 10.0, "foreseen": 0.0, "impact": 0.0}
+            cost = float(rng.normal())
+            gap = (0.1 if spread == 3 else -0.1) + 0.01 * float(rng.normal())
+            rows.append({"router": "sweep", **common, **more, "cost": cost, "exploration": float("nan")})
+            rows.append({"router": "contextual", **common, **more, "cost": cost + gap, "exploration": 0.02 / (1 + day)})
+            key = {name: common[name] for name in ("symbol", "day", "number")}
+            kept = {
+                "side": 1 if number % 2 else -1,
+                "zone": "America/New_York",
+                "hour": 10 + number // 24,
+                "imbalance": -0.5,
+                "spread": spread,
+                "volatility": None,
+                "depth": 500.0,
+            }
+            states.append({**key, **kept})
+    return pl.DataFrame(rows), pl.DataFrame(states, schema_overrides={"volatility": pl.Float64})
+
+
+def test_where_it_loses_is_found_and_nowhere_else() -> None:
+    orders, states = played()
+    found = differences_by_state(orders, states, "contextual", "sweep", seed=0)
+    assert [(one.measure, one.state) for one in found] == [
+        *(("side", "sell"), ("side", "buy"), ("hour", "10:00 to 11:00 New York"), ("hour", "11:00 to 12:00 New York")),
+        *(("spread", "low"), ("spread", "middle"), ("spread", "high")),
+        ("depth", "low"),
+    ]
+    assert [(one.measure, one.state) for one in found if one.difference_bps.above_zero] == [("spread", "high")]
+    wide = found[6]
+    assert (wide.least, wide.most, wide.orders) == (3.0, 3.0, 48)
+    assert wide.difference_bps.mean == pytest.approx(1.0, abs=0.1)  # $0.10 of $1,000
+
+
+def test_symbols_and_losses_are_named() -> None:
+    one, states = played()
+    two = [frame.with_columns(symbol=pl.lit("ZERO")) for frame in (one, states)]
+    found = differences_by_state(pl.concat([one, two[0]]), pl.concat([states, two[1]]), "contextual", "sweep", seed=0)
+    assert [(some.state, some.orders) for some in found if some.measure == "symbol"] == [("QVEX", 144), ("ZERO", 144)]
+    lost = tuple(
+        dataclasses.replace(some, difference_bps=Estimate(0.5 - k / 10, 0.1, 0.9)) for k, some in enumerate(found)
+    )
+    compared, saved = CASES["beats"], Estimate(0.4, 0.2, 0.6)
+    case = DeskCase(
+        *(100, 0.0, 0, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats"),
+        *(
+            Saving("contextual", "sweep", saved, saved, saved, None),
+            lost,
+            lost[:6],
+            None,
+            None,
+            1.0,
+            None,
+            (),
+            compared,
+        ),
+    )
+    text = case_paragraph(case, DeskConfig(side="buy"))
+    assert "It lost in QVEX (by 0.50 bps), in ZERO (by 0.40 bps) and on sales (by 0.30 bps)." in text
+    assert text.startswith(
+        "For purchases of 100 shares to be done at once, use contextual. On the second half of 1 day"
+    )
+    hours = case_paragraph(dataclasses.replace(case, losses=(lost[4], lost[7])), DeskConfig(side="sell"))
+    assert (
+        "It lost from 10:00 to 11:00 New York (by 0.10 bps) and in the middle third of the spread (by -0.20 bps)."
+        in hours
+    )
+
+
+def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
+    found, zero = CASES["too few orders"], Estimate(0.0, 0.0, 0.0)
+    split = Saving("sweep", "static", Estimate(-0.25, -0.5, 0.001), zero, zero, None)
+    saving = Saving("contextual", "sweep", Estimate(0.2, None, None), zero, zero, None)
+    case = DeskCase(
+        *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "sweep", "too few orders", saving, (), ()),
+        *(LearningCost(zero, zero), split, 1.0, None, (), found),
+    )
+    text = case_paragraph(case, DeskConfig())
+    assert "saved 0.20 bps an order (too few time blocks for an interval), too few orders to tell." in text
+    assert "Trying things out cost contextual nothing." in text
+    assert "A fixed split cost 0.25 bps less than the sweep (95 % interval 0.00 to 0.50)." in text
+    same = dataclasses.replace(split, bps=Estimate(-0.001, -0.5, 0.25))
+    nearly = dataclasses.replace(saving, bps=Estimate(-0.004, -0.2, 0.1))
+    text = case_paragraph(dataclasses.replace(case, not_looking=same, saving=nearly), DeskConfig())
+    assert "A fixed split cost the same as the sweep (95 % interval -0.50 to 0.25)." in text
+    assert (
+        "contextual, which did best on the training days, cost the same as sweep (95 % interval -0.10 to 0.20)" in text
+    )
+    assert "-0.00" not in text
+    rule = dataclasses.replace(case, chosen="sweep", saving=None, learning=None, not_looking=None)
+    assert "no router did better on the training days" in case_paragraph(rule, DeskConfig())
+
+
+def test_savings_have_dollars_and_days() -> None:
+    orders, _ = played()
+    saved = saving_of(orders, "contextual", "sweep", seed=0)
+    assert saved.bps.mean == pytest.approx(10 * saved.dollars_per_order.mean)
+    assert saved.dollars_per_day.mean == pytest.approx(48 * saved.dollars_per_order.mean)
+    assert saved.bps.low is not None
+    assert saved.dollars_per_order.low is not None
+    assert 0 < saved.dollars_per_order.low < saved.dollars_per_order.mean
+    turned = saving_of(orders, "sweep", "contextual", seed=0)
+    assert turned.bps.mean == pytest.approx(-saved.bps.mean)
+
+
+def test_learning_costs_most_on_the_first_day() -> None:
+    orders, _ = played()
+    cost = learning_cost(orders, "contextual", seed=0)
+    assert cost is not None
+    assert cost.first_day_bps.mean == pytest.approx(0.2)
+    assert cost.later_bps is not None
+    assert cost.later_bps.mean == pytest.approx(0.2 * (1 / 2 + 1 / 3 + 1 / 4) / 3)
+    assert learning_cost(orders, "sweep", seed=0) is None
+    single = learning_cost(orders.filter(pl.col("day") == "2019-03-04"), "contextual", seed=0)
+    assert single == LearningCost(cost.first_day_bps, None)
+
+
+def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
+    """The expected shortfall stands beside the saving, whichever way it goes."""
+    found, saved = CASES["beats"], Estimate(0.4, 0.2, 0.6)
+    heavy = dataclasses.replace(found.routers["contextual"], es95_bps=9.0)
+    fitted = {"sweep": found.routers["sweep"], "static+sweep": heavy, "clairvoyant": found.routers["clairvoyant"]}
+    saving = Saving("contextual", "sweep", saved, saved, saved, None)
+    case = DeskCase(
+        *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats", saving, (), ()),
+        *(None, None, 1.0, None, (), found, "LUMO"),
+    )
+    text = case_paragraph(case, DeskConfig())
+    assert text.startswith("For orders of 100 shares of LUMO to be done at once, use contextual.")
+    tail = "the worst twentieth of the orders of contextual cost 5.60 bps on average, against 6.00 bps with sweep."
+    assert f"Its tail is no worse than the rule's: {tail}" in text
+    assert "fitted" not in text
+    worse = dataclasses.replace(
+        case, chosen="static+sweep", use="static+sweep", comparison=dataclasses.replace(found, routers=fitted)
+    )
+    text = case_paragraph(worse, DeskConfig())
+    assert "Its tail is worse than the rule's: the worst twentieth of the orders of static+sweep cost 9.00 bps" in text
+    assert "static+sweep was fitted to the training days it was chosen on, which flatters it there." in text
+    pooled = case_paragraph(dataclasses.replace(case, symbol=""), DeskConfig(), pooled=True)
+    assert pooled.startswith("All symbols together: for orders of 100 shares to be done at once, use contextual. On ")
+    assert "tail" not in pooled
+
+
+def test_the_surface_says_where_the_saving_is_not_clear() -> None:
+    clear, unclear = Estimate(0.4, 0.2, 0.6), Estimate(0.1, -0.1, 0.3)
+    found, saving = CASES["beats"], Saving("contextual", "sweep", clear, clear, clear, None)
+
+    def said(*estimates: Estimate) -> str:
+        points = tuple(SurfacePoint(presence, 1.0, one) for presence, one in zip((0.5, 2.0), estimates, strict=True))
+        surface = DarkSurface("contextual", "sweep", 72, points)
+        case = DeskCase(
+            *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats", saving, (), ()),
+            *(None, None, 1.0, surface, (), found),
+        )
+        return case_paragraph(case, DeskConfig()).rpartition("(")[2]
+
+    assert said(clear, clear) == "72 orders each, and clear in each)."
+    assert said(clear, unclear) == "72 orders each, and not always clear with 2 times as much)."
+    assert said(unclear, unclear) == "72 orders each, and not clear in any)."

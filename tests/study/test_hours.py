@@ -1,0 +1,132 @@
+"""Hours of orders are those of the recordings' zone, and must be there; rules of the market come with its days."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import riskroute as rr
+from recorded_days import record_day
+from riskroute.core.errors import DataError, InputError
+from riskroute.market.clock import SECOND, clock_stamp
+from riskroute.study.backtest import run_backtest
+from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.config import DeskConfig
+from riskroute.study.cost_text import tercile_table
+from riskroute.study.costs import router_costs
+from riskroute.study.markets import MarketDay, market_days
+from riskroute.study.page_sections import desk_page
+from riskroute.study.play import PlayTask, RouterChoice, day_orders, trading_day
+from riskroute.study.run import run_desk_study
+from small_days import HERE, short_days
+
+AFTERNOON = (dt.time(14), dt.time(15))
+
+
+def recorded(tmp_path: Path, **more: Any) -> list[MarketDay]:
+    return market_days(record_day(tmp_path / "books", **more), kept=tmp_path / "kept", engine=HERE)
+
+
+def test_hours_that_the_books_do_not_have_are_refused(tmp_path: Path) -> None:
+    folder = record_day(tmp_path / "books")
+    words: dict[str, Any] = {"orders": 4, "routers": ["sweep"], "kept": tmp_path / "kept", "engine": HERE}
+    with pytest.raises(
+        InputError,
+        match=r"hours must lie within those of the books, 10:30:00 to 10:49:59 New York without the first minute, was "
+        r"03:00-04:00 New York, on TARN 2019-03-04",
+    ):
+        rr.backtest(folder, hours="03:00-04:00", **words)
+    with pytest.raises(InputError, match="was 10:30-10:31 New York"):
+        rr.backtest(folder, hours="10:30-10:31", **words)
+    study = rr.Study(market=folder, hours="16:00-17:00", orders=4, horizons=0, routers=("spray",))
+    with pytest.raises(InputError, match="was 16:00-17:00 New York"):
+        study.run(kept=tmp_path / "kept", engine=HERE)
+
+
+def test_hours_are_those_of_the_zone_of_the_recordings(tmp_path: Path) -> None:
+    (day,) = recorded(tmp_path, zone="UTC", hours=AFTERNOON)
+    assert day.zone == "UTC"
+    config = BacktestConfig(orders=20, hours="14:10-14:20", horizon=30.0, shares=(100,), routers=("sweep",))
+    result = run_backtest("coins", [day], config, engine=HERE)
+    orders = result.tables.orders
+    first, last = (clock_stamp(day.date, dt.time(14, minute), "UTC") for minute in (10, 20))
+    assert first <= orders["time"].min()  # type: ignore[operator]  # not empty
+    assert (orders["time"] + (30 * SECOND)).max() < last  # type: ignore[operator]  # not empty
+    assert orders["zone"].unique().to_list() == ["UTC"]
+    assert dt.time(14, 10) <= orders["clock"].min() <= orders["clock"].max() < dt.time(14, 20)  # type: ignore[operator]
+    assert str(result).startswith("coins, 1 day, 14:10-14:20 UTC, protection none\n")
+    assert result.to_json()["config"]["zone"] == "UTC"
+    costs = router_costs(orders, result.tables.children, result.tables.fills)
+    assert {row[1] for row in tercile_table(costs).rows if row[1].startswith("time")} == {"time, UTC"}
+    with pytest.raises(InputError, match=r"14:00:00 to 14:59:59 UTC .*, was 10:00-11:00 UTC"):
+        rr.backtest(tmp_path / "books", hours="10:00-11:00", kept=tmp_path / "kept", engine=HERE, routers=["sweep"])
+
+
+def test_the_session_is_that_of_new_york_alone(tmp_path: Path) -> None:
+    """From 14:00 UTC it is 09:00 in New York, where orders come from 09:35 on."""
+    config = BacktestConfig(orders=20)
+    for zone, first in (("UTC", dt.time(14, 1)), ("America/New_York", dt.time(9, 35))):
+        hours = AFTERNOON if zone == "UTC" else (dt.time(9), dt.time(10))
+        (day,) = recorded(tmp_path / zone.replace("/", " "), zone=zone, hours=hours)
+        times = day_orders(day, day.load().books, config).times
+        begin = clock_stamp(day.date, first, zone)
+        assert begin <= times[0] < begin + 200 * SECOND
+
+
+def test_recordings_of_two_zones_do_not_go_together(tmp_path: Path) -> None:
+    record_day(tmp_path / "books", "XNAS")
+    record_day(tmp_path / "books", "BINANCE", zone="UTC", hours=AFTERNOON)
+    with pytest.raises(DataError, match=r"recordings of TARN on 2019-03-04 must have days of one zone, was .*UTC"):
+        market_days(tmp_path / "books", kept=tmp_path / "kept", engine=HERE)
+
+
+def test_a_study_shows_the_zone_with_every_time(tmp_path: Path) -> None:
+    days = recorded(tmp_path, zone="UTC", hours=AFTERNOON)
+    asked = DeskConfig(
+        market="coins", hours="14:00-15:00", orders=16, horizons=(0.0,), shares=(100,), routers=("primary",)
+    )
+    result = run_desk_study(days, asked, engine=HERE)
+    (case,) = result.cases
+    assert case.zone == result.zone == "UTC"
+    assert {one.hour for one in case.hours} == {14}
+    assert all("14:01" <= one.time <= "15:00" and one.zone == "UTC" for one in case.examples)
+    page = repr(desk_page(result))
+    assert "hour beginning, UTC time" in page
+    assert f"at {case.examples[0].time} in UTC: " in page
+    assert "coins, 14:00-15:00 UTC, protection none" in page
+    assert "New York" not in page + str(result)
+
+
+def test_the_rules_are_those_of_the_market_unless_said_otherwise(tmp_path: Path) -> None:
+    (coin,) = recorded(tmp_path / "a")
+    (stock,) = recorded(tmp_path / "b", reader="lobster")
+    record_day(tmp_path / "c" / "books", "XBOS", reader="lobster")
+    (mixed,) = recorded(tmp_path / "c")
+    (made,) = short_days(tmp_path / "kept", "comparable", days=1, minutes=3)
+    days = (coin, stock, mixed, made)
+    assert [day.protection for day in days] == ["none", "reg-nms", "none", "reg-nms"]
+    assert [day.synthetic for day in days] == [False, False, False, True]
+    identities = set()
+    for asked in (None, "reg-nms", "none"):
+        config = BacktestConfig(orders=2, shares=(100,), protection=asked, routers=("sweep",))
+        assert trading_day(stock, config).protection == (asked or "reg-nms")
+        found = run_backtest("m", [stock], config, engine=HERE)
+        assert found.protection == found.to_json()["protection"] == (asked or "reg-nms")
+        identities.add(PlayTask(RouterChoice("sweep", "sweep"), (stock,), 1, config, 0).identity)
+    assert len(identities) == 2
+    with pytest.raises(InputError, match="protection must be one of none, reg-nms, was 'nms'"):
+        DeskConfig(protection="nms")
+
+
+def test_symbols_of_a_synthetic_market_are_its_own(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError,
+        match=r"symbol must be one of LUMO, TARN, VEKO in the synthetic market dark, was 'AAPL'; real symbols need "
+        r"recordings, see `riskroute market import`",
+    ):
+        market_days("dark", symbols=["AAPL"], days=1, kept=tmp_path, engine=HERE)
+    with pytest.raises(InputError, match="one of QVEX, ZORN, XALT in the synthetic market paper, was 'LUMO'"):
+        market_days("paper", symbols=["LUMO"], days=1, kept=tmp_path, engine=HERE)

@@ -1,0 +1,212 @@
+"""Harder worlds change what they should and nothing else, and the yardstick finds what it must find."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+import pytest
+
+from riskroute.study.backtest import BacktestResult, run_backtest
+from riskroute.study.backtest_config import BacktestConfig, Stress
+from riskroute.study.headroom import Headroom, headroom_table, headroom_words, market_headroom
+from riskroute.study.markets import MarketDay
+from riskroute.study.play import RouterChoice, play_routers
+from riskroute.study.stresses import (
+    placebo_table,
+    run_placebos,
+    run_stresses,
+    stress_configs,
+    stress_table,
+)
+from small_days import HERE
+
+Worlds = Mapping[str, BacktestResult]
+CONFIG = BacktestConfig(orders=24, shares=(300, 2500), block_minutes=2, routers=("sweep", "dark-first+sweep"))
+LARGE = 2500
+
+
+@pytest.fixture(scope="module")
+def usual(dark_days: list[MarketDay]) -> BacktestResult:
+    return run_backtest("dark", dark_days, CONFIG, engine=HERE)
+
+
+@pytest.fixture(scope="module")
+def worlds(usual: BacktestResult) -> Worlds:
+    return run_stresses(usual, engine=HERE)
+
+
+def costs(found: BacktestResult, router: str = "sweep") -> pl.DataFrame:
+    return found.tables.orders.filter(pl.col("router") == router).sort("day", "number")
+
+
+def test_the_usual_world_is_the_one_that_was_played(usual: BacktestResult, worlds: Worlds) -> None:
+    assert costs(worlds["as usual"])["cost"].equals(costs(usual)["cost"])
+    assert len(worlds) == 12
+    table = stress_table(dict(worlds))
+    assert [row[:2] for row in table.rows[:2]] == [["as usual", "300"], ["as usual", "2,500"]]
+    assert [len(table.rows), len(stress_configs(CONFIG, pools=False))] == [2 * 12, 9]
+    assert "cancellations do not help queues" in stress_configs(dataclasses.replace(CONFIG, horizon=9.0), pools=False)
+
+
+def test_without_latency_orders_cost_what_is_displayed_and_later_what_is_left(
+    worlds: Worlds,
+) -> None:
+    at_once, late = (costs(worlds[f"latency {ms} ms"]) for ms in (0, 100))
+    better = (at_once["foreseen"] - at_once["cost"]).to_numpy()
+    assert better.min() > -1e-9
+    assert (better < 1e-9).mean() > 0.9  # now and then it meets hidden shares
+    assert at_once["foreseen"].equals(late["foreseen"])
+    gap = (late["cost"] - at_once["cost"]).to_numpy()
+    assert (np.abs(gap) > 1e-9).mean() > 0.2
+    assert (at_once["estimated"] == 0).all()
+
+
+def test_pools_with_half_as_much_fill_less(worlds: Worlds) -> None:
+    half, usual = (
+        worlds[name].comparisons[LARGE].routers["dark-first+sweep"] for name in ("half as much in pools", "as usual")
+    )
+    assert 0 < half.dark_share < 0.9 * usual.dark_share
+    assert half.cost_bps > usual.cost_bps
+    assert costs(worlds["half as much in pools"])["cost"].equals(costs(worlds["as usual"])["cost"])
+
+
+def test_fees_move_the_cost_of_the_sweep_by_as_much(worlds: Worlds) -> None:
+    usual = costs(worlds["as usual"])
+    for name, fee in (("taking costs +10 mils", 0.001), ("taking costs -10 mils", -0.001)):
+        more = costs(worlds[name])
+        assert (more["cost"] - usual["cost"] - fee * usual["shares"]).abs().to_numpy().max() < 1e-9
+        assert (more["foreseen"] - usual["foreseen"] - fee * usual["shares"]).abs().to_numpy().max() < 1e-9
+
+
+def test_impact_adds_what_the_column_says(worlds: Worlds) -> None:
+    usual = worlds["as usual"]
+    judged = usual.tables.orders.filter(pl.col("judged") & (pl.col("shares") == LARGE))
+    before = usual.comparisons[LARGE].routers
+    for times in (0.5, 1.0):
+        for name, one in worlds[f"impact x {times:g}"].comparisons[LARGE].routers.items():
+            mine = judged.filter(pl.col("router") == name)
+            added = (1e4 * times * mine["impact"] / (mine["shares"] * mine["mid"])).to_numpy().mean()
+            assert added > 0
+            assert one.cost_bps == pytest.approx(before[name].cost_bps + added, abs=1e-9)
+            assert one.objective_bps == pytest.approx(before[name].objective_bps + added, abs=1e-9)
+
+
+def test_leaks_adverse_selection_and_fades_cost_money(worlds: Worlds) -> None:
+    usual = worlds["as usual"]
+    for name, router in (
+        ("30 % fade at every second venue", "sweep"),
+        ("pools leak five times as often", "dark-first+sweep"),
+    ):
+        gap = (costs(worlds[name], router)["cost"] - costs(usual, router)["cost"]).to_numpy()
+        assert gap.mean() > 0, name
+        assert (gap >= -1e-9).mean() > 0.9, name
+    assert costs(worlds["pools leak five times as often"])["cost"].equals(costs(usual)["cost"])
+    filled = [
+        worlds[name].tables.fills.filter(pl.col("kind") == "dark")
+        for name in ("as usual", "twice the adverse selection")
+    ]
+    assert not filled[0].equals(filled[1])
+
+
+def test_queues_without_luck_fill_less(dark_days: list[MarketDay]) -> None:
+    posted = RouterChoice("post", "static+sweep", {"post": 1.0})
+    shares = []
+    for pessimistic in (False, True):
+        config = dataclasses.replace(CONFIG, horizon=30.0, stress=Stress(pessimistic_queues=pessimistic))
+        fills = play_routers([posted], dark_days, config, engine=HERE).fills
+        shares.append(int(fills.filter(pl.col("kind") == "limit")["shares"].sum()))
+    assert 0 < shares[1] < shares[0]
+
+
+def test_the_yardstick_finds_what_it_must_find(dark_days: list[MarketDay]) -> None:
+    """With 400 orders a day it did for six other seeds; with 200, lagged books were unclear for half of them."""
+    config = BacktestConfig(orders=400, shares=(300,), block_minutes=1)
+    found = run_placebos(dark_days, config, engine=HERE)
+    assert [(one.expected, one.holds) for one in found] == [
+        ("above 0", True), ("above 0", True), ("below 0", True), ("0", True),
+    ]  # fmt: skip
+    table = placebo_table(found).plain()
+    assert "NO" not in table.split()
+    few = run_placebos(dark_days, BacktestConfig(orders=6, block_minutes=1), engine=HERE)
+    assert few[0].answer == "too few orders to tell"
+    assert dataclasses.replace(few[2], expected="above 0", holds=False).answer in ("NO", "too few orders to tell")
+    assert len(run_placebos([dataclasses.replace(dark_days[0], pools=())], BacktestConfig(orders=4), engine=HERE)) == 3
+
+
+def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> None:
+    told: list[tuple[str, int, int]] = []
+    found = market_headroom(
+        "dark",
+        dark_days,
+        BacktestConfig(orders=10, block_minutes=2),
+        sizes=(500,),
+        horizons=(0.0,),
+        kappas=(0.0, 0.2),
+        engine=HERE,
+        progress=lambda *words: told.append(words),
+    )
+    assert [(one.shares, one.horizon, one.kappa) for one in found] == [
+        (500, 0.0, 0.0),
+        (500, 0.0, 0.2),
+    ]
+    assert [done for _, done, _ in told] == [1, 2]
+    for one in found:
+        assert one.dark_first is not None
+        rules = (one.static, one.sweep, one.dark_first, one.static_sweep)
+        assert one.clairvoyant <= min(rules)
+        assert one.for_learning == min(rules) - one.clairvoyant >= 0
+        assert one.synthetic
+        assert one.for_nothing == pytest.approx(one.static - min(rules[1:]))
+        assert one.can_pay == (one.for_learning >= 0.1)
+    assert found[0].clairvoyant == found[1].clairvoyant  # what is known is no risk, at any price of it
+
+
+def room(shares: int, left: float, kappa: float = 0.0, estimated: float = 0.0) -> Headroom:
+    return Headroom("m", shares, 0.0, kappa, 100, 3.0, 2.0, None, 1.0, 1.0 - left, estimated)
+
+
+def test_headroom_is_against_the_best_rule_of_its_row() -> None:
+    """Dark first is the best rule here, and its cost that of perfect foresight: nothing is left to learn."""
+    one = Headroom("m", 1000, 0.0, 0.0, 100, 3.0, 2.0, 1.2, 1.3, 1.2, 0.0)
+    assert one.for_learning == 0.0
+    assert not one.can_pay
+    assert dataclasses.replace(one, static=1.1, clairvoyant=1.0).for_learning == pytest.approx(0.1)
+    assert dataclasses.replace(one, sweep=0.9, clairvoyant=0.9).for_learning == 0.0
+
+
+BOUND = "bps, an upper bound that includes knowledge of future prices."
+
+
+def test_words_about_headroom() -> None:
+    begin = "m, orders to be done at once: learning"
+    assert headroom_words([room(10, 0.05), room(100, 0.02)]) == [f"{begin} cannot pay: it can add at most 0.05 {BOUND}"]
+    assert headroom_words([room(10, 0.5), room(100, 0.2)]) == [
+        f"{begin} may pay at every size: it can add at most 0.50 {BOUND}"
+    ]
+    assert headroom_words([room(10, 0.05), room(100, 0.2)]) == [
+        f"{begin} may pay for orders of 100 shares only: it can add at most 0.20 {BOUND}"
+    ]
+    assert headroom_words([room(10, 0.05), room(10, 0.2, 0.2)]) == [
+        f"{begin} may pay at some prices of risk: it can add at most 0.20 {BOUND}"
+    ]
+    assert room(10, 0.5).for_nothing == 2.0
+
+
+def test_headroom_says_what_is_synthetic_and_what_is_estimated() -> None:
+    made = dataclasses.replace(room(10, 0.05), synthetic=True)
+    (line,) = headroom_words([made])
+    assert line.startswith("m (synthetic), orders to be done at once: ")
+    assert headroom_table([made]).rows[0][0] == "m (synthetic)"
+    lines = headroom_words([room(10, 0.05), room(5000, 3.0, estimated=0.57)])
+    assert lines == [
+        f"m, orders to be done at once: learning cannot pay: it can add at most 0.05 {BOUND}",
+        "m, orders to be done at once: no verdict for 5,000 shares: 57% of the shares are beyond the recorded depth "
+        "and priced by an estimate. Import more levels or use smaller orders.",
+    ]
+    table = headroom_table([room(5000, 3.0, estimated=0.57), dataclasses.replace(room(10, -0.0001), sweep=-1e-9)])
+    assert table.header[-1] == "estimated"
+    assert [row[-1] for row in table.rows] == ["57.0%", "0.0%"]
+    assert not any("-0.000" in row for row in table.rows)
