@@ -11,8 +11,8 @@ from typing import Any
 def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:
     """Declare a field of a dataclass with the check that its values must pass.
 
-    The check is a function of `riskroute.core.validation`, called with the name, the value and the ``limits``. Where the
-    default is None, None is valid too. A subclass that only changes the default keeps the check.
+    The check is a function of `riskroute.core.validation`, called with the name, the value and the ``limits``. Where
+    the default is None, None is valid too. A subclass that only changes the default keeps the check.
 
     Examples
     --------

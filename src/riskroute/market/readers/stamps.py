@@ -55,8 +55,8 @@ class StampColumn:
     >>> times.read(polars.Series([1577836800123]))
     Traceback (most recent call last):
     ...
-    riskroute.core.errors.DataError: books.csv must have times in ts_event in one unit throughout, s as in its first row,
-    was 1577836800123
+    riskroute.core.errors.DataError: books.csv must have times in ts_event in one unit throughout, s as in its first
+    row, was 1577836800123
     """
 
     def __init__(self, source: Path, name: str, zone: str) -> None:

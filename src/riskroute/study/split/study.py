@@ -53,8 +53,8 @@ class SplitStudy:
     Traceback (most recent call last):
     ...
     riskroute.core.errors.InputError: sharez must be left out, was 10: fields are data, symbol, date, venue,
-    max_unresolved, max_crossed, side, shares, risk_tolerances, market, limit, dark, lot, caps, fees, train, test, bucket_minutes,
-    repeats, levels, horizon, runs, policies, seed
+    max_unresolved, max_crossed, side, shares, risk_tolerances, market, limit, dark, lot, caps, fees, train, test,
+    bucket_minutes, repeats, levels, horizon, runs, policies, seed
     """
 
     config: SplitStudyConfig
