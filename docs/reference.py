@@ -53,7 +53,7 @@ from riskroute.routing.fees import Fee
 from riskroute.routing.venues import KINDS, VenueModel
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.sweep import SweepConfig
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.split.config import DarkConfig, SplitStudyConfig
 
 WIDTH = 120
@@ -323,7 +323,7 @@ def _of_fields(cls: Any, fields: dict[str, dataclasses.Field[Any]]) -> dict[str,
 
 def _of_study() -> dict[str, tuple[str, str]]:
     """Type and default of the keys of a study: the fields of its configuration, and two that are files or sections."""
-    fields = _of_fields(DeskConfig, {one.name: one for one in dataclasses.fields(DeskConfig)})
+    fields = _of_fields(StudyConfig, {one.name: one for one in dataclasses.fields(StudyConfig)})
     return fields | {"fees": ("path", ""), "pools": ("sections", "")}
 
 

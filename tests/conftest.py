@@ -23,7 +23,7 @@ from riskroute.study.markets import MarketDay
 from small_days import short_days
 
 if TYPE_CHECKING:
-    from riskroute.study.result import DeskResult
+    from riskroute.study.result import StudyResult
 
 settings.register_profile("riskroute", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("riskroute")
@@ -81,18 +81,18 @@ def dark_days(kept_days: Path) -> list[MarketDay]:
 
 
 @pytest.fixture(scope="session")
-def desk_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the small desk study, with the tables of all that was played for it."""
-    return shared_folder(tmp_path_factory, "desk")
+def study_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the small study, with the tables of all that was played for it."""
+    return shared_folder(tmp_path_factory, "study")
 
 
 @pytest.fixture(scope="session")
-def desk_result(dark_days: list[MarketDay], desk_folder: Path) -> DeskResult:
-    """The small desk study, made once for all workers."""
-    from small_desk import small_desk
+def study_result(dark_days: list[MarketDay], study_folder: Path) -> StudyResult:
+    """The small study, made once for all workers."""
+    from small_study import small_study
 
-    with one_at_a_time(desk_folder):
-        return small_desk(dark_days, desk_folder)
+    with one_at_a_time(study_folder):
+        return small_study(dark_days, study_folder)
 
 
 @pytest.fixture

@@ -109,6 +109,6 @@ def test_every_public_name_is_called(
         "CheckError",
         "DesignError",
     }
-    not_called |= {"BacktestResult", "Decision", "DeskResult", "ROUTERS"}
+    not_called |= {"BacktestResult", "Decision", "StudyResult", "ROUTERS"}
     not_called |= {"ListedAllocations", "Noise", "Recording", "SweepResult"}  # made by others
     assert {name.rpartition(".")[2] for name in PUBLIC} - called == not_called

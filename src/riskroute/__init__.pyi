@@ -56,10 +56,10 @@ from riskroute.simulation.sweep import SweepResult as SweepResult
 from riskroute.simulation.sweep import sweep as sweep
 from riskroute.study.backtest import BacktestResult as BacktestResult
 from riskroute.study.backtest import backtest as backtest
-from riskroute.study.config import DeskConfig as DeskConfig
+from riskroute.study.config import StudyConfig as StudyConfig
 from riskroute.study.markets import market_days as market_days
 from riskroute.study.page import write_study_page as write_study_page
-from riskroute.study.result import DeskResult as DeskResult
+from riskroute.study.result import StudyResult as StudyResult
 from riskroute.study.split.page import write_report as write_report
 from riskroute.study.split.result import SplitStudyResult as SplitStudyResult
 from riskroute.study.split.study import SplitStudy as SplitStudy

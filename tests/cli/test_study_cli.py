@@ -18,7 +18,7 @@ import riskroute as rr
 from riskroute.cli.app import run
 from riskroute.core import extras
 from riskroute.study import play
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.page import write_study_page
 from small_days import short_market
@@ -60,7 +60,7 @@ def studied(kept_days: Path, dark_days: list[MarketDay], tmp_path_factory: pytes
 
 
 def test_it_answers_and_writes_what_the_answer_rests_on(studied: Studied) -> None:
-    found = rr.DeskResult.from_json(json.loads((studied.out / "study.json").read_text()))
+    found = rr.StudyResult.from_json(json.loads((studied.out / "study.json").read_text()))
     assert (studied.out / "again.json").read_text() == (studied.out / "study.json").read_text()
     assert studied.said.startswith(str(found))
     assert (studied.out / "study.txt").read_text() == f"{found}\n"
@@ -76,7 +76,7 @@ def test_it_answers_and_writes_what_the_answer_rests_on(studied: Studied) -> Non
 
 
 def test_it_writes_a_page_of_the_same_numbers(studied: Studied, tmp_path: Path) -> None:
-    found = rr.DeskResult.from_json(json.loads((studied.out / "study.json").read_text()))
+    found = rr.StudyResult.from_json(json.loads((studied.out / "study.json").read_text()))
     text = (studied.out / "study.html").read_text()
     more = ["--out", str(studied.out), "--json", str(studied.out / "again.json")]
     command = shlex.join(["riskroute", *studied.words, *more])
@@ -170,8 +170,8 @@ def test_a_file_says_what_to_study_and_options_say_otherwise(
         f"For sales of 700 shares of {dark_days[0].symbol} to be done at once on synthetic days, use"
         in capsys.readouterr().out
     )
-    found = rr.DeskResult.from_json(json.loads((tmp_path / "out" / "study.json").read_text()))
-    assert found.config == DeskConfig(
+    found = rr.StudyResult.from_json(json.loads((tmp_path / "out" / "study.json").read_text()))
+    assert found.config == StudyConfig(
         *("dark", (), (700,), "sell"), horizons=(0.0,), days=2, orders=8, routers=("spray",), block_minutes=1,
         surface_orders=0,
     )  # fmt: skip
@@ -183,7 +183,7 @@ def test_the_commented_file_holds_the_defaults(tmp_path: Path, capsys: pytest.Ca
     assert run(["study", str(path), "--init"]) == 0
     assert f"edit it, then: riskroute study {path}" in capsys.readouterr().out
     study = rr.Study(path)
-    assert study.config == DeskConfig()
+    assert study.config == StudyConfig()
     assert repr(study) == "Study()"
     assert repr(rr.Study(path, orders=7)) == "Study(orders=7)"
     assert run(["study", str(path), "--init"]) == 2

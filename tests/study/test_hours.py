@@ -14,13 +14,13 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.study.backtest import run_backtest
 from riskroute.study.backtest_config import BacktestConfig
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.cost_text import tercile_table
 from riskroute.study.costs import router_costs
 from riskroute.study.markets import MarketDay, market_days
-from riskroute.study.page_sections import desk_page
+from riskroute.study.page_sections import study_page
 from riskroute.study.play import PlayTask, RouterChoice, day_orders, trading_day
-from riskroute.study.run import run_desk_study
+from riskroute.study.run import run_study
 from small_days import HERE, short_days
 
 AFTERNOON = (dt.time(14), dt.time(15))
@@ -85,15 +85,15 @@ def test_recordings_of_two_zones_do_not_go_together(tmp_path: Path) -> None:
 
 def test_a_study_shows_the_zone_with_every_time(tmp_path: Path) -> None:
     days = recorded(tmp_path, zone="UTC", hours=AFTERNOON)
-    asked = DeskConfig(
+    asked = StudyConfig(
         market="coins", hours="14:00-15:00", orders=16, horizons=(0.0,), shares=(100,), routers=("primary",)
     )
-    result = run_desk_study(days, asked, engine=HERE)
+    result = run_study(days, asked, engine=HERE)
     (case,) = result.cases
     assert case.zone == result.zone == "UTC"
     assert {one.hour for one in case.hours} == {14}
     assert all("14:01" <= one.time <= "15:00" and one.zone == "UTC" for one in case.examples)
-    page = repr(desk_page(result))
+    page = repr(study_page(result))
     assert "hour beginning, UTC time" in page
     assert f"at {case.examples[0].time} in UTC: " in page
     assert "coins, 14:00-15:00 UTC, protection none" in page
@@ -118,7 +118,7 @@ def test_the_rules_are_those_of_the_market_unless_said_otherwise(tmp_path: Path)
         identities.add(PlayTask(RouterChoice("sweep", "sweep"), (stock,), 1, config, 0).identity)
     assert len(identities) == 2
     with pytest.raises(InputError, match="protection must be one of none, reg-nms, was 'nms'"):
-        DeskConfig(protection="nms")
+        StudyConfig(protection="nms")
 
 
 def test_symbols_of_a_synthetic_market_are_its_own(tmp_path: Path) -> None:

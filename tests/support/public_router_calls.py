@@ -92,12 +92,12 @@ def of_markets(folder: Path) -> dict[str, Call]:
     for name in ("hours", "progress"):
         del played[name]
     pool = rr.PoolModel("P", 0.3)
-    asked = _fields(rr.DeskConfig()) | {"hours": "11:00-11:05"}
+    asked = _fields(rr.StudyConfig()) | {"hours": "11:00-11:05"}
     study = rr.Study(market=folder / "books", shares=10, horizons=0, orders=4, routers="spray", pools=pool)
     return {
         "market_days": (rr.market_days, days | {"engine": engine}),
         "backtest": (rr.backtest, played),
-        "DeskConfig": (rr.DeskConfig, asked),
+        "StudyConfig": (rr.StudyConfig, asked),
         "Study": (lambda **values: rr.Study(**values), asked | {"fees": None, "pools": [_fields(pool)]}),
         "write_study_page": (
             rr.write_study_page,

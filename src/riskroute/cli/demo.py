@@ -12,7 +12,7 @@ import typer
 from riskroute.cli.market import require_market_command
 
 if TYPE_CHECKING:
-    from riskroute.study.result import DeskResult
+    from riskroute.study.result import StudyResult
 
 
 def demo_command(
@@ -50,7 +50,7 @@ def run_demo_studies(out: Path) -> list[Path]:
         from riskroute.simulation.backends import Engine
         from riskroute.study.backtest_texts import comparison_table
         from riskroute.study.demo import DEMO_RULES, DEMO_STUDY, DEMO_URGENT, demo_rules
-        from riskroute.study.run import most_plays, run_desk_study
+        from riskroute.study.run import most_plays, run_study
         from riskroute.study.study import Study, played_cache, write_study
 
     study, engine = Study(**dataclasses.asdict(DEMO_STUDY)), Engine()
@@ -65,18 +65,18 @@ def run_demo_studies(out: Path) -> list[Path]:
         say("1,000 shares with 10 seconds to be done, on synthetic days: what the simple rules cost, in basis points.")
         say(comparison_table(rules.comparison).plain())
         with track(most_plays(DEMO_STUDY, 1, pools=True), "plays", lines=True) as progress:
-            result = run_desk_study(days, DEMO_STUDY, engine=engine, cache=cache, progress=progress)
+            result = run_study(days, DEMO_STUDY, engine=engine, cache=cache, progress=progress)
         show_demo_study(result)
         files = write_study(result, days, folder / "study", engine=engine, cache=cache)
         files += write_page(result, folder / "study")
         with waiting("the same orders, to be done at once", lines=True):
-            urgent = run_desk_study(days, DEMO_URGENT, engine=engine, cache=cache)
+            urgent = run_study(days, DEMO_URGENT, engine=engine, cache=cache)
         say(f"{urgent.answer}\n")
         files += write_study(urgent, days, folder / "study-at-once", engine=engine, cache=cache)
         return [*files, *write_page(urgent, folder / "study-at-once")]
 
 
-def show_demo_study(result: DeskResult) -> None:
+def show_demo_study(result: StudyResult) -> None:
     """Print all routers, the saving under other assumptions on dark pools, and the answer."""
     from riskroute.cli.output import say
     from riskroute.study.backtest_texts import comparison_table

@@ -18,7 +18,7 @@ from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:
     from riskroute.simulation.backends import Engine
-    from riskroute.study.result import DeskResult
+    from riskroute.study.result import StudyResult
     from riskroute.study.study import Study
 
 
@@ -119,7 +119,7 @@ def study_command(
     }
     study = Study(config, **{name: value for name, value in given.items() if value is not None})
     command = shlex.join(["riskroute", *context.obj])
-    result, files = run_study(study, out, kept, Engine(engine, workers, address), command)
+    result, files = _run(study, out, kept, Engine(engine, workers, address), command)
     say(str(result))
     if json is not None:
         files.append(write_json(json, result.to_json()))
@@ -127,10 +127,10 @@ def study_command(
         say(f"wrote {path}")
 
 
-def run_study(study: Study, out: Path, kept: Path, engine: Engine, command: str = "") -> tuple[DeskResult, list[Path]]:
+def _run(study: Study, out: Path, kept: Path, engine: Engine, command: str = "") -> tuple[StudyResult, list[Path]]:
     """Run a study with progress, and write its files; returns the result and the files."""
     from riskroute.cli.output import track, waiting
-    from riskroute.study.run import most_plays, run_desk_study
+    from riskroute.study.run import most_plays, run_study
     from riskroute.study.study import played_cache, write_study
 
     config = study.config
@@ -140,13 +140,13 @@ def run_study(study: Study, out: Path, kept: Path, engine: Engine, command: str 
         cache = played_cache(kept)
         plays = most_plays(config, len({day.symbol for day in days}), pools=bool(days[0].pools))
         with track(plays, "plays") as progress:
-            result = run_desk_study(days, config, engine=engine, cache=cache, progress=progress)
+            result = run_study(days, config, engine=engine, cache=cache, progress=progress)
         with waiting("training the routers to use on all days"):
             files = write_study(result, days, out, engine=engine, cache=cache)
     return result, [*write_page(result, out, command), *files]
 
 
-def write_page(result: DeskResult, out: Path, command: str = "") -> list[Path]:
+def write_page(result: StudyResult, out: Path, command: str = "") -> list[Path]:
     """Write the page of a study, where the library for pages is installed; returns the files written."""
     from riskroute.cli.output import say
     from riskroute.core.extras import extra_is_installed

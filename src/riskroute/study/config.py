@@ -1,4 +1,4 @@
-"""Configuration of a desk study: the orders that a desk has, and the routers it could use for them."""
+"""Configuration of a study: the orders that a desk has, and the routers it could use for them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from riskroute.study.backtest import router_text
 from riskroute.study.backtest_config import KAPPA, BacktestConfig, Stress
 from riskroute.study.summary import CLAIRVOYANT
 
-DESK_ROUTERS = ("spray", "primary", "static", "static+sweep", "contextual")
+STUDY_ROUTERS = ("spray", "primary", "static", "static+sweep", "contextual")
 """Routers that are compared with the simple rules by default."""
 
 
 @dataclass(frozen=True)
-class DeskConfig:
+class StudyConfig:
     """Orders of a desk, and the routers that it could use.
 
     Parameters
@@ -41,7 +41,7 @@ class DeskConfig:
         Number of days at the beginning on which routers learn and one of them is chosen; half of them if None. Of a
         single day it is the morning.
     routers : tuple[str, ...]
-        Routers to compare, beside the simple rules that are always played: `DESK_ROUTERS` by default.
+        Routers to compare, beside the simple rules that are always played: `STUDY_ROUTERS` by default.
     orders : int
         Orders a day.
     hours : str, optional
@@ -70,7 +70,7 @@ class DeskConfig:
     kappa: float = KAPPA
     days: int | None = None
     train: int | None = None
-    routers: tuple[str, ...] = DESK_ROUTERS
+    routers: tuple[str, ...] = STUDY_ROUTERS
     orders: int = 200
     hours: str | None = None
     latency_ms: float = 1.0

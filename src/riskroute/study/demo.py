@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 from riskroute.simulation.backends import Engine
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayTask, TableCache
 
-DEMO_STUDY = DeskConfig(
+DEMO_STUDY = StudyConfig(
     shares=(1000,),
     horizons=(10.0,),
     days=6,

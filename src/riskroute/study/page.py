@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 
 from riskroute.core.validation import instance_of
-from riskroute.study.page_sections import desk_page
-from riskroute.study.page_template import write_desk_page
-from riskroute.study.result import DeskResult
+from riskroute.study.page_sections import study_page
+from riskroute.study.page_template import write_page_content
+from riskroute.study.result import StudyResult
 
 
-def write_study_page(result: DeskResult, out: str | os.PathLike[str], *, command: str = "") -> Path:
+def write_study_page(result: StudyResult, out: str | os.PathLike[str], *, command: str = "") -> Path:
     """Write the page of a study: ``study.html``, one file without scripts that works offline, on a phone and on paper.
 
     Parameters
     ----------
-    result : DeskResult
-        What the study found, from `riskroute.Study.run` or `DeskResult.from_json`.
+    result : StudyResult
+        What the study found, from `riskroute.Study.run` or `StudyResult.from_json`.
     out : str or path-like
         The folder to write to; the page of an earlier study there is replaced.
     command : str
@@ -28,6 +28,6 @@ def write_study_page(result: DeskResult, out: str | os.PathLike[str], *, command
     Path
         The file written.
     """
-    instance_of("result", result, DeskResult, "a DeskResult")
+    instance_of("result", result, StudyResult, "a StudyResult")
     instance_of("command", command, str, "a text")
-    return write_desk_page(desk_page(result, command=command), out)
+    return write_page_content(study_page(result, command=command), out)

@@ -1,4 +1,4 @@
-"""Charts of the page of a desk study: records of what they show, with no number that the result does not hold."""
+"""Charts of the page of a study: records of what they show, with no number that the result does not hold."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from riskroute.study.page_content import (
 )
 from riskroute.study.records import (
     DarkSurface,
-    DeskCase,
     HourCost,
     LearningCurve,
     OrderExample,
     StressTable,
+    StudyCase,
 )
 from riskroute.study.summary import CLAIRVOYANT
 
@@ -30,14 +30,14 @@ KIND_NAMES = dict(zip(KINDS, TRADE_KINDS, strict=True))
 """Kinds of child orders as a reader knows them."""
 
 
-def role_of(router: str, case: DeskCase) -> str:
+def role_of(router: str, case: StudyCase) -> str:
     """What a router is to the reader; see `riskroute.study.page_content.ROLES`."""
     if router == case.comparison.bar:
         return "rule"
     return {case.chosen: "chosen", CLAIRVOYANT: "bound"}.get(router, "other")
 
 
-def cost_charts(case: DeskCase) -> tuple[DotChart, ...]:
+def cost_charts(case: StudyCase) -> tuple[DotChart, ...]:
     """Cost of an order by router, cheapest first, and the differences to the simple rule, order by order."""
     ranked = sorted(case.comparison.routers.items(), key=lambda item: item[1].cost_bps)
     costs = tuple(Dot(name, one.cost_bps, error=one.se_bps, role=role_of(name, case)) for name, one in ranked)
@@ -53,7 +53,7 @@ def cost_charts(case: DeskCase) -> tuple[DotChart, ...]:
     return tuple(charts)
 
 
-def hour_chart(case: DeskCase) -> CurveChart:
+def hour_chart(case: StudyCase) -> CurveChart:
     """Cost by hour of the day, of the chosen router and of what it is compared with."""
     curves = []
     for name in dict.fromkeys(one.router for one in case.hours):

@@ -1,4 +1,4 @@
-"""The page of a desk study: what it says and shows, section by section, ready to be drawn by the report."""
+"""The page of a study: what it says and shows, section by section, ready to be drawn by the report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from riskroute.core.text import fixed_text, rounds_to_zero
 from riskroute.market.clock import clock_place
 from riskroute.study.backtest_texts import comparison_table
 from riskroute.study.choice import REASONS
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.page_charts import (
     cost_charts,
     example_chart,
@@ -30,8 +30,8 @@ from riskroute.study.page_tables import (
     venue_rows,
     verdict_facts,
 )
-from riskroute.study.records import DeskCase, OrderExample
-from riskroute.study.result import DeskResult
+from riskroute.study.records import OrderExample, StudyCase
+from riskroute.study.result import StudyResult
 from riskroute.study.texts import savings_table, states_table
 from riskroute.study.words import case_paragraph
 
@@ -83,8 +83,8 @@ _ROUTING = (
 )
 
 
-def desk_page(result: DeskResult, *, command: str = "") -> PageContent:
-    """Return what the page of a desk study says and shows; ``command`` is the one that ran it, if it was one."""
+def study_page(result: StudyResult, *, command: str = "") -> PageContent:
+    """Return what the page of a study says and shows; ``command`` is the one that ran it, if it was one."""
     symbols = ", ".join(dict.fromkeys(day.rpartition(" ")[0] for day in result.days))
     dates = [day.rpartition(" ")[2] for day in result.days]
     sides = {"buy": "purchases", "sell": "sales"}.get(result.config.side, "purchases and sales in turn")
@@ -106,23 +106,23 @@ def desk_page(result: DeskResult, *, command: str = "") -> PageContent:
     )
 
 
-def program_text(config: DeskConfig) -> str:
+def program_text(config: StudyConfig) -> str:
     """Return the lines of Python that run the study again: what differs from the defaults.
 
     Examples
     --------
-    >>> print(program_text(DeskConfig(shares=(500,), orders=60)))
+    >>> print(program_text(StudyConfig(shares=(500,), orders=60)))
     import riskroute as rr
     <BLANKLINE>
     rr.Study(shares=(500,), orders=60).run(out="out/study")
     """
-    usual = DeskConfig()
+    usual = StudyConfig()
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     words = ", ".join(f"{name}={value!r}" for name, value in values.items() if value != getattr(usual, name))
     return f'import riskroute as rr\n\nrr.Study({words}).run(out="out/study")'
 
 
-def _part(case: DeskCase, result: DeskResult, *, pooled: bool, brief: bool) -> PagePart:
+def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) -> PagePart:
     time = f"{case.horizon:g} seconds" if case.horizon else "at once"
     text = case_paragraph(case, result.config, pooled=pooled, synthetic=result.synthetic)
     first, stop, more = text.partition(". ")
@@ -135,7 +135,7 @@ def _part(case: DeskCase, result: DeskResult, *, pooled: bool, brief: bool) -> P
 _LEFT_OUT: dict[str, Any] = {"hours": (), "venues": (), "learning_curve": None, "examples": (), "surface": None}
 
 
-def _sections(case: DeskCase) -> list[PageSection]:
+def _sections(case: StudyCase) -> list[PageSection]:
     found, rule = case.comparison, case.comparison.bar
     use = f"Use {case.use}" if case.verdict else "No verdict"
     told = f"{rule} is the simple rule to beat. {use}: {REASONS[case.reason]}."
@@ -176,7 +176,7 @@ def _sections(case: DeskCase) -> list[PageSection]:
     return sections
 
 
-def _example(example: OrderExample, case: DeskCase) -> PageSection:
+def _example(example: OrderExample, case: StudyCase) -> PageSection:
     text = (
         f"{example.day} at {example.time} in {clock_place(example.zone)}: {example.side} {example.shares:,} "
         f"{example.symbol}, mid {price_text(example.mid)}, spread {fixed_text(example.spread_bps)} bps. It cost "
@@ -194,7 +194,7 @@ def _example(example: OrderExample, case: DeskCase) -> PageSection:
     )
 
 
-def _common(result: DeskResult) -> list[PageSection]:
+def _common(result: StudyResult) -> list[PageSection]:
     sections = [PageSection("Limitations", points=LIMITATIONS)]
     if result.pools:
         table = PageTable("Dark pools as assumed", pools_table(result.pools))

@@ -1,4 +1,4 @@
-"""Tables of the page of a desk study, and the facts beside its answer."""
+"""Tables of the page of a study, and the facts beside its answer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from riskroute.core.text import TextTable, dollars_text, fixed_text
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.cost_records import VenueCosts
 from riskroute.study.page_charts import KIND_NAMES
-from riskroute.study.records import DeskCase, OrderExample, RoutingRow, StressTable
+from riskroute.study.records import OrderExample, RoutingRow, StressTable, StudyCase
 from riskroute.study.texts import interval_text, p_text, routing_text
 
 
-def verdict_facts(case: DeskCase) -> tuple[tuple[str, str], ...]:
+def verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
     """The numbers behind an answer, each with its name."""
     found, saving = case.comparison, case.saving
     facts = [("router to use", case.use if case.verdict else "no verdict")]

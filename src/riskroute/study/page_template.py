@@ -1,4 +1,4 @@
-"""The page of a desk study: one file without scripts that works offline, on a phone and on paper."""
+"""The page of a study: one file without scripts that works offline, on a phone and on paper."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PAGE = "study.html"
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def write_desk_page(page: PageContent, out: str | os.PathLike[str]) -> Path:
-    """Write the page of a desk study to ``study.html`` in a folder.
+def write_page_content(page: PageContent, out: str | os.PathLike[str]) -> Path:
+    """Write the page of a study to ``study.html`` in a folder.
 
     Parameters
     ----------
     page : PageContent
-        What it says and shows, from `riskroute.study.page_sections.desk_page`.
+        What it says and shows, from `riskroute.study.page_sections.study_page`.
     out : str or path-like
         The folder to write to.
 
@@ -43,7 +43,7 @@ def write_desk_page(page: PageContent, out: str | os.PathLike[str]) -> Path:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    text = environment.get_template("desk.html.jinja").render(page=page, drawn=_drawn, html_table=_table)
+    text = environment.get_template("study.html.jinja").render(page=page, drawn=_drawn, html_table=_table)
     return write_whole(folder / PAGE, lambda beside: beside.write_text(text, encoding="utf-8"))
 
 

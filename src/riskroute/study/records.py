@@ -1,4 +1,4 @@
-"""What a desk study found for one size and horizon of orders, in typed records.
+"""What a study found for one size and horizon of orders, in typed records.
 
 Costs are basis points of the arrival mid, fees included. A difference is the cost of one router less that of another,
 order by order on the test days, so that less than 0 is a saving; a saving has its sign turned.
@@ -301,7 +301,7 @@ class StressTable:
 
 
 @dataclass(frozen=True)
-class DeskCase:
+class StudyCase:
     """The answer for one size and horizon of orders.
 
     Parameters

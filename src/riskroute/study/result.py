@@ -1,4 +1,4 @@
-"""What a desk study found, as a record: JSON in and out, text, and files."""
+"""What a study found, as a record: JSON in and out, text, and files."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from riskroute.market.clock import clock_place
 from riskroute.routers.context import NO_PROTECTION
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.backtest_texts import LEGEND, comparison_table
-from riskroute.study.config import DeskConfig
-from riskroute.study.records import DeskCase
+from riskroute.study.config import StudyConfig
+from riskroute.study.records import StudyCase
 from riskroute.study.texts import routing_text, savings_table, states_table, surface_table
 from riskroute.study.words import case_paragraph
 
 
 @dataclass(frozen=True)
-class DeskResult:
+class StudyResult:
     """The answers for all symbols, sizes and horizons.
 
     Parameters
     ----------
-    config : DeskConfig
+    config : StudyConfig
         What was asked.
     days : tuple[str, ...]
         Symbols and days that were played.
     pools : tuple[PoolModel, ...]
         Dark pools as assumed.
-    cases : tuple[DeskCase, ...]
+    cases : tuple[StudyCase, ...]
         One per symbol, size and horizon; with several symbols, one more for all of them together.
     versions : dict[str, str]
         Versions of what the numbers depend on.
@@ -42,10 +42,10 @@ class DeskResult:
         ``reg-nms`` if venues protected each other's quotes, else ``none``.
     """
 
-    config: DeskConfig
+    config: StudyConfig
     days: tuple[str, ...]
     pools: tuple[PoolModel, ...]
-    cases: tuple[DeskCase, ...]
+    cases: tuple[StudyCase, ...]
     versions: dict[str, str] = field(default_factory=dict)
     synthetic: bool = False
     protection: str = NO_PROTECTION
@@ -78,7 +78,7 @@ class DeskResult:
         return plain
 
     @classmethod
-    def from_json(cls, content: Any) -> DeskResult:
+    def from_json(cls, content: Any) -> StudyResult:
         """Rebuild the result of what `to_json` returned."""
         return record_from_plain(cls, content)
 

@@ -1,4 +1,4 @@
-"""A desk study from a market to an answer: choose on the training days, judge on the test days, say what to use."""
+"""A study from a market to an answer: choose on the training days, judge on the test days, say what to use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from riskroute.study.backtest import (
     run_backtest,
 )
 from riskroute.study.choice import choose_router, headroom_bps, training_objectives, why
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.differences import differences_by_state, learning_cost, order_states, saving_of
 from riskroute.study.examples import order_examples
 from riskroute.study.hours import hour_costs, venues_met
@@ -39,8 +39,8 @@ from riskroute.study.play import (
     protection_of,
     training_days,
 )
-from riskroute.study.records import DeskCase
-from riskroute.study.result import DeskResult
+from riskroute.study.records import StudyCase
+from riskroute.study.result import StudyResult
 from riskroute.study.routing_table import routing_rows, trained_states, training_task
 from riskroute.study.stress_table import most_worlds, stress_savings
 from riskroute.study.summary import CLAIRVOYANT
@@ -64,14 +64,14 @@ class _Told:
         self.one(task.choice.label)
 
 
-def run_desk_study(
+def run_study(
     days: Sequence[MarketDay],
-    config: DeskConfig,
+    config: StudyConfig,
     *,
     engine: Engine | None = None,
     cache: TableCache | None = None,
     progress: Progress | None = None,
-) -> DeskResult:
+) -> StudyResult:
     """Answer for every symbol, size and horizon which router to use, and what it saves against the best simple rule.
 
     The router is the one of the least objective on the training days. The test days only decide whether it is to be
@@ -88,7 +88,7 @@ def run_desk_study(
     progress : Callable, optional
         Called with a router that was played, and how many of at most how many plays are done.
     """
-    instance_of("config", config, DeskConfig, "a DeskConfig")
+    instance_of("config", config, StudyConfig, "a StudyConfig")
     if not days:
         raise InputError("days must hold at least one day, was empty")
     check_training(days, config.backtest(*config.cases[0]))
@@ -109,10 +109,10 @@ def run_desk_study(
                 cases.append(_case(days, pooled, size, horizon, "", engine, cache, told))
     played, pools = tuple(day.name for day in days), tuple(days[0].pools)
     synthetic, protection = any(day.synthetic for day in days), protection_of(days[0], config.backtest(*case))
-    return DeskResult(config, played, pools, tuple(cases), provenance_versions(), synthetic, protection)
+    return StudyResult(config, played, pools, tuple(cases), provenance_versions(), synthetic, protection)
 
 
-def most_plays(config: DeskConfig, symbols: int, *, pools: bool) -> int:
+def most_plays(config: StudyConfig, symbols: int, *, pools: bool) -> int:
     """Return how often routers are played at most, the fits of those that must be fitted counted as one."""
     plays = 0
     for size, horizon in config.cases:
@@ -128,14 +128,14 @@ def most_plays(config: DeskConfig, symbols: int, *, pools: bool) -> int:
 
 def _case(
     days: Sequence[MarketDay],
-    config: DeskConfig,
+    config: StudyConfig,
     size: int,
     horizon: float,
     symbol: str,
     engine: Engine | None,
     cache: TableCache,
     told: _Told,
-) -> DeskCase:
+) -> StudyCase:
     asked = config.backtest(size, horizon)
     names = router_names(asked.routers, pools=bool(days[0].pools), horizon=horizon, train=config.train)
     choices = []
@@ -164,7 +164,7 @@ def _case(
     looked = "static" in found.routers
     training, test = _day_counts(days, config)
     depth, volume = result.footprint_fractions()
-    return DeskCase(
+    return StudyCase(
         shares=size,
         horizon=horizon,
         training_days=training,
@@ -207,7 +207,7 @@ def _shown_pair(result: BacktestResult, chosen: str) -> tuple[RouterChoice, Rout
     return choices[chosen], choices[against]
 
 
-def _day_counts(days: Sequence[MarketDay], config: DeskConfig) -> tuple[int, int]:
+def _day_counts(days: Sequence[MarketDay], config: StudyConfig) -> tuple[int, int]:
     """Days on which the router was chosen and judged, over all symbols; one day has both, and counts as a test day."""
     training = test = 0
     for symbol in dict.fromkeys(day.symbol for day in days):
@@ -218,7 +218,7 @@ def _day_counts(days: Sequence[MarketDay], config: DeskConfig) -> tuple[int, int
 
 
 def write_states(
-    result: DeskResult,
+    result: StudyResult,
     days: Sequence[MarketDay],
     out: str | Path,
     *,

@@ -16,11 +16,11 @@ from riskroute.routing.fees import FeeSchedule, load_fees
 from riskroute.simulation.backends import Engine
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.backtest import checked_routers
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MARKETS, MarketDay, market_days
 from riskroute.study.play import TableCache
-from riskroute.study.result import DeskResult
-from riskroute.study.run import run_desk_study, write_states
+from riskroute.study.result import StudyResult
+from riskroute.study.run import run_study, write_states
 
 Progress = Callable[[str, int, int], None]
 
@@ -39,7 +39,7 @@ class Study:
     config : str or path-like, optional
         A TOML file; `TEMPLATE` is a commented one. Defaults if left out.
     **values
-        Values as in such a file, which replace those of the file: the fields of `DeskConfig`, and ``fees`` and
+        Values as in such a file, which replace those of the file: the fields of `StudyConfig`, and ``fees`` and
         ``pools``. One value stands for a list of one: ``shares=1000, horizons=[10, 60], symbols="LUMO"``.
 
     Examples
@@ -49,19 +49,19 @@ class Study:
     ((1000, 0.0), (1000, 10.0))
     """
 
-    config: DeskConfig
+    config: StudyConfig
     fees: FeeSchedule | None
     pools: tuple[PoolModel, ...] | None
 
     def __init__(self, config: str | os.PathLike[str] | None = None, /, **values: Any) -> None:
         given = (read_toml_config(path_of("config", config)) if config is not None else {}) | values
-        known = {item.name for item in dataclasses.fields(DeskConfig)} | {"fees", "pools"}
+        known = {item.name for item in dataclasses.fields(StudyConfig)} | {"fees", "pools"}
         for name in given:
             one_of("key of a study", name, tuple(sorted(known)))
         fees, pools = given.pop("fees", None), given.pop("pools", None)
         if isinstance(given.get("market"), Path):
             given["market"] = str(given["market"])
-        self.config = DeskConfig(**{name: _listed(name, value) for name, value in given.items()})
+        self.config = StudyConfig(**{name: _listed(name, value) for name, value in given.items()})
         checked_routers(self.config.routers)
         self.fees = load_fees(fees) if isinstance(fees, str | os.PathLike) else fees
         if self.fees is not None:
@@ -71,8 +71,8 @@ class Study:
         self.pools = None if pools is None else tuple(_pool(one) for one in config_list(pools))
 
     def __repr__(self) -> str:
-        usual = DeskConfig()
-        values = {item.name: getattr(self.config, item.name) for item in dataclasses.fields(DeskConfig)}
+        usual = StudyConfig()
+        values = {item.name: getattr(self.config, item.name) for item in dataclasses.fields(StudyConfig)}
         changed = {name: value for name, value in values.items() if value != getattr(usual, name)}
         return f"Study({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
@@ -111,7 +111,7 @@ class Study:
         out: str | os.PathLike[str] | None = None,
         kept: str | os.PathLike[str] = KEPT,
         progress: Progress | None = None,
-    ) -> DeskResult:
+    ) -> StudyResult:
         """Do the whole study.
 
         Parameters
@@ -128,7 +128,7 @@ class Study:
 
         Returns
         -------
-        DeskResult
+        StudyResult
             What was found; it prints as its tables and the answer in words.
         """
         where = _engine(engine)
@@ -138,7 +138,7 @@ class Study:
             writable_folder("out", out)
         days = self.days(kept=kept, engine=where)
         cache = played_cache(kept)
-        result = run_desk_study(days, self.config, engine=where, cache=cache, progress=progress)
+        result = run_study(days, self.config, engine=where, cache=cache, progress=progress)
         if out is not None:
             write_study(result, days, out, engine=where, cache=cache)
         return result
@@ -150,7 +150,7 @@ def played_cache(kept: str | os.PathLike[str]) -> TableCache:
 
 
 def write_study(
-    result: DeskResult,
+    result: StudyResult,
     days: Sequence[MarketDay],
     out: str | os.PathLike[str],
     *,

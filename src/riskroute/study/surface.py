@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from riskroute.simulation.backends import Engine
 from riskroute.study.backtest_config import Stress
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.differences import estimated_share, saving_of
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayTask, RouterChoice, TableCache, perform_plays, play_tasks
@@ -23,7 +23,7 @@ WORLDS = len(PRESENCE) * len(ADVERSE)
 def dark_surface(
     pair: tuple[RouterChoice, RouterChoice],
     days: Sequence[MarketDay],
-    config: DeskConfig,
+    config: StudyConfig,
     size: int,
     horizon: float,
     *,

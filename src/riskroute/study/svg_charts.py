@@ -1,4 +1,4 @@
-"""Charts of the page of a desk study as drawings that fit a phone: values, curves, grids and order books."""
+"""Charts of the page of a study as drawings that fit a phone: values, curves, grids and order books."""
 
 from __future__ import annotations
 

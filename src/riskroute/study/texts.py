@@ -1,4 +1,4 @@
-"""Tables of a desk study as text."""
+"""Tables of a study as text."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from riskroute.core.text import TextTable, dollars_text, fixed_text
 from riskroute.routers.report import KINDS
-from riskroute.study.records import DarkSurface, DeskCase, Estimate, RoutingRow, StateDifference
+from riskroute.study.records import DarkSurface, Estimate, RoutingRow, StateDifference, StudyCase
 
 
-def savings_table(cases: Sequence[DeskCase]) -> TextTable:
+def savings_table(cases: Sequence[StudyCase]) -> TextTable:
     """One row per answer: what to use, and what the router chosen on the training days saved."""
     header = [
         "symbol",

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from riskroute.core.text import difference_text, dollars_text, fixed_text, rounds_to_zero
 from riskroute.study.backtest import FITTED, too_large
 from riskroute.study.backtest_texts import no_verdict_text
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.differences import turned
-from riskroute.study.records import DarkSurface, DeskCase, Estimate, LearningCost, Saving, StateDifference
+from riskroute.study.records import DarkSurface, Estimate, LearningCost, Saving, StateDifference, StudyCase
 
 MOST_NAMED = 3
 """Of the states of the market where a router loses, so many are named, the worst first."""
@@ -17,7 +17,7 @@ MOST_NAMED = 3
 _UNIT = {"spread": "spread", "volatility": "volatility", "depth": "displayed depth"}
 
 
-def case_paragraph(case: DeskCase, config: DeskConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
+def case_paragraph(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
     """Return the answer for one symbol, size and horizon: what to use, what it saved, where it loses, what was assumed.
 
     Of several symbols taken together it is one sentence or two.
@@ -61,7 +61,7 @@ def case_paragraph(case: DeskCase, config: DeskConfig, *, pooled: bool = False, 
     return " ".join(parts)
 
 
-def _verdict(case: DeskCase) -> str:
+def _verdict(case: StudyCase) -> str:
     found, bar, saving = case.comparison, case.comparison.bar, case.saving
     judged = f"On {_judged(case)}"
     if case.reason == "beats" and saving is not None:
@@ -123,7 +123,7 @@ def _dollars(saving: Saving) -> str:
     return text
 
 
-def _tail(case: DeskCase) -> str:
+def _tail(case: StudyCase) -> str:
     """Expected shortfalls, and whether the chosen router's is worse."""
     found = case.comparison
     mine, rule = (round(found.routers[name].es95_bps, 2) for name in (case.chosen, found.bar))
@@ -140,7 +140,7 @@ def _too_few(saving: Saving) -> str:
     return f", too few orders to tell: a saving would have to be {least} bps to show reliably"
 
 
-def _judged(case: DeskCase) -> str:
+def _judged(case: StudyCase) -> str:
     days = "day" if case.test_days == 1 else "days"
     which = f"{case.test_days} test {days}" if case.training_days else f"the second half of {case.test_days} {days}"
     return f"{which} ({case.comparison.orders:,} orders)"
@@ -199,7 +199,7 @@ def _not_looking(one: Saving) -> str:
     return f"{begin} cost {difference_text(one.bps.mean)} the sweep ({interval})."
 
 
-def _assumed(case: DeskCase, config: DeskConfig) -> str:
+def _assumed(case: StudyCase, config: StudyConfig) -> str:
     part = f"an order is {case.depth_fraction:.1%} of the displayed depth"
     if case.volume_fraction is not None:
         part += f" and {case.volume_fraction:.1%} of what trades in {config.block_minutes:g} minutes"

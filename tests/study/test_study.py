@@ -1,4 +1,4 @@
-"""A desk study chooses on training days, judges on test days, and says nothing that its record does not hold."""
+"""A study chooses on training days, judges on test days, and says nothing that its record does not hold."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from riskroute.market.prepared_day import PreparedDay, read_prepared_day, write_
 from riskroute.routers import restore_router
 from riskroute.routers.context import read_context
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache, play_tasks
-from riskroute.study.result import DeskResult
+from riskroute.study.result import StudyResult
 from riskroute.study.routing_table import trained_states, training_task
-from riskroute.study.run import most_plays, run_desk_study, write_states
+from riskroute.study.run import most_plays, run_study, write_states
 from riskroute.study.study import Study
 from small_days import HERE
-from small_desk import DESK
+from small_study import CONFIG
 
-CONFIG = DESK
+CONFIG = CONFIG
 BOOKS = {
     "venues": {
         "XNAS": {"bids": [[9.99, 300]], "asks": [[10.01, 200]], "taker": 0.003, "maker": -0.002},
@@ -41,29 +41,29 @@ BOOKS = {
 
 
 @pytest.fixture(scope="module")
-def cache(desk_folder: Path) -> TableCache:
-    return TableCache(desk_folder / "played")
+def cache(study_folder: Path) -> TableCache:
+    return TableCache(study_folder / "played")
 
 
 @pytest.fixture(scope="module")
-def result(desk_result: DeskResult) -> DeskResult:
-    return desk_result
+def result(study_result: StudyResult) -> StudyResult:
+    return study_result
 
 
 @pytest.fixture(scope="module")
-def backtest(dark_days: list[MarketDay], cache: TableCache, result: DeskResult) -> BacktestResult:
+def backtest(dark_days: list[MarketDay], cache: TableCache, result: StudyResult) -> BacktestResult:
     """What the study played, from the cache: the times that decisions took are the same too."""
     return run_backtest("dark", dark_days, CONFIG.backtest(2500, 10.0), engine=HERE, cache=cache)
 
 
 @pytest.fixture(scope="module")
-def urgent(dark_days: list[MarketDay], cache: TableCache) -> DeskResult:
+def urgent(dark_days: list[MarketDay], cache: TableCache) -> StudyResult:
     """Orders to be done at once, where there are no pools: nothing to learn."""
     days = [dataclasses.replace(day, pools=()) for day in dark_days]
-    return run_desk_study(days, dataclasses.replace(CONFIG, horizons=(0.0,)), engine=HERE, cache=cache)
+    return run_study(days, dataclasses.replace(CONFIG, horizons=(0.0,)), engine=HERE, cache=cache)
 
 
-def test_numbers_are_those_of_the_backtest(result: DeskResult, backtest: BacktestResult) -> None:
+def test_numbers_are_those_of_the_backtest(result: StudyResult, backtest: BacktestResult) -> None:
     (case,) = result.cases
     whole = backtest.to_json()
     plain = whole["comparisons"]["2500"]
@@ -85,7 +85,7 @@ def costs(backtest: BacktestResult, router: str, *, judged: bool) -> pl.DataFram
     return backtest.tables.orders.filter(mine).sort("day", "number")
 
 
-def test_the_choice_and_the_dollars_follow_from_the_orders(result: DeskResult, backtest: BacktestResult) -> None:
+def test_the_choice_and_the_dollars_follow_from_the_orders(result: StudyResult, backtest: BacktestResult) -> None:
     (case,) = result.cases
     for router, objective in case.training_objective_bps.items():
         mine = costs(backtest, router, judged=False)
@@ -104,7 +104,7 @@ def test_the_choice_and_the_dollars_follow_from_the_orders(result: DeskResult, b
     assert (case.training_days, case.test_days) == (1, 1)
 
 
-def test_states_divide_the_orders_and_losses_are_those_above_zero(result: DeskResult) -> None:
+def test_states_divide_the_orders_and_losses_are_those_above_zero(result: StudyResult) -> None:
     (case,) = result.cases
     assert case.saving is not None
     measures = {one.measure for one in case.states}
@@ -117,7 +117,7 @@ def test_states_divide_the_orders_and_losses_are_those_above_zero(result: DeskRe
     assert case.losses == tuple(one for one in case.states if (one.difference_bps.low or 0) > 0)
 
 
-def test_the_dark_surface_has_the_usual_world_in_its_middle(result: DeskResult, urgent: DeskResult) -> None:
+def test_the_dark_surface_has_the_usual_world_in_its_middle(result: StudyResult, urgent: StudyResult) -> None:
     (case,) = result.cases
     assert case.surface is not None
     assert case.saving is not None
@@ -129,17 +129,17 @@ def test_the_dark_surface_has_the_usual_world_in_its_middle(result: DeskResult, 
     assert urgent.cases[0].surface is None
 
 
-def test_json_goes_out_and_comes_back(result: DeskResult, urgent: DeskResult) -> None:
+def test_json_goes_out_and_comes_back(result: StudyResult, urgent: StudyResult) -> None:
     for one in (result, urgent):
         text = json.dumps(one.to_json(), allow_nan=False)
-        assert DeskResult.from_json(json.loads(text)) == one
+        assert StudyResult.from_json(json.loads(text)) == one
     broken = result.to_json()
     broken["cases"][0]["saving"]["bps"]["mean"] = "much"
     with pytest.raises(DataError, match=r"cases\.0\.saving\.bps\.mean must be a number, was 'much'"):
-        DeskResult.from_json(broken)
+        StudyResult.from_json(broken)
 
 
-def test_every_number_that_is_printed_is_in_the_json(result: DeskResult, urgent: DeskResult) -> None:
+def test_every_number_that_is_printed_is_in_the_json(result: StudyResult, urgent: StudyResult) -> None:
     for one in (result, urgent):
         known = list(known_numbers(one.to_json()))
         assert unknown_numbers(one.answer, known) == []
@@ -147,7 +147,7 @@ def test_every_number_that_is_printed_is_in_the_json(result: DeskResult, urgent:
         assert unknown_numbers(f"{one} saved 77.123 bps", known) == ["77.123"]
 
 
-def test_a_study_prints_its_tables_and_ends_with_the_answer(result: DeskResult) -> None:
+def test_a_study_prints_its_tables_and_ends_with_the_answer(result: StudyResult) -> None:
     text = str(result)
     assert text.endswith(result.answer)
     assert result.answer.count("\n") == 0
@@ -155,7 +155,7 @@ def test_a_study_prints_its_tables_and_ends_with_the_answer(result: DeskResult) 
         assert words in text
 
 
-def test_nothing_to_gain_means_use_the_simple_rule(urgent: DeskResult) -> None:
+def test_nothing_to_gain_means_use_the_simple_rule(urgent: StudyResult) -> None:
     (case,) = urgent.cases
     assert case.chosen == case.use == case.comparison.bar == "sweep"
     assert case.saving is None
@@ -165,7 +165,7 @@ def test_nothing_to_gain_means_use_the_simple_rule(urgent: DeskResult) -> None:
 
 
 def test_what_happens_on_test_days_does_not_change_the_choice(
-    result: DeskResult, dark_days: list[MarketDay], cache: TableCache, tmp_path: Path
+    result: StudyResult, dark_days: list[MarketDay], cache: TableCache, tmp_path: Path
 ) -> None:
     first, last = dark_days
     day = read_prepared_day(last.folder)
@@ -174,7 +174,7 @@ def test_what_happens_on_test_days_does_not_change_the_choice(
     folder = write_prepared_day(tmp_path / "garbled", PreparedDay(books, day.queue.on_books(books)))
     days = [first, dataclasses.replace(last, folder=folder)]
     asked = dataclasses.replace(CONFIG, surface_orders=0, stresses=False)
-    other = run_desk_study(days, asked, engine=HERE, cache=cache)
+    other = run_study(days, asked, engine=HERE, cache=cache)
     (case,), (usual,) = other.cases, result.cases
     assert case.training_objective_bps == usual.training_objective_bps
     assert (case.chosen, case.comparison.bar) == (usual.chosen, usual.comparison.bar)
@@ -182,14 +182,14 @@ def test_what_happens_on_test_days_does_not_change_the_choice(
 
 
 def test_files_hold_the_routing_table_and_routers_that_decide(
-    result: DeskResult,
+    result: StudyResult,
     dark_days: list[MarketDay],
     cache: TableCache,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     paths = {path.name: path for path in result.write(tmp_path)}
-    assert DeskResult.from_json(json.loads(paths["study.json"].read_text())) == result
+    assert StudyResult.from_json(json.loads(paths["study.json"].read_text())) == result
     assert paths["study.txt"].read_text() == f"{result}\n"
     table = pl.read_parquet(paths["routing.parquet"])
     assert table.equals(result.routing_table)
@@ -232,9 +232,9 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
 
 def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) -> None:
     days = [*dark_days, *(dataclasses.replace(day, symbol="TWIN") for day in dark_days)]
-    config = DeskConfig(shares=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
+    config = StudyConfig(shares=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
     told: list[tuple[str, int, int]] = []
-    found = run_desk_study(days, config, engine=HERE, progress=lambda *words: told.append(words))
+    found = run_study(days, config, engine=HERE, progress=lambda *words: told.append(words))
     routers = {"sweep", "dark-first+sweep", "spray", "clairvoyant"}
     assert {name for name, _, _ in told} == routers
     plays = 2 * 2 * 2 * len(routers)  # sizes, symbols, and all of them together once more
@@ -292,15 +292,15 @@ def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[M
 )
 def test_bad_input_is_named_in_one_sentence(words: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        DeskConfig(**words)
+        StudyConfig(**words)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_bad_calls_are_named_too(dark_days: list[MarketDay]) -> None:
     with pytest.raises(InputError, match="days must hold at least one day, was empty"):
-        run_desk_study([], CONFIG)
+        run_study([], CONFIG)
     with pytest.raises(InputError, match="train must be at most 1, which leaves days to judge, was 2"):
-        run_desk_study(dark_days, dataclasses.replace(CONFIG, train=2))
+        run_study(dark_days, dataclasses.replace(CONFIG, train=2))
     with pytest.raises(InputError, match=r"key of a study must be one of .* was 'order' \(did you mean orders"):
         Study(order=3)

@@ -10,21 +10,21 @@ import polars as pl
 import pytest
 
 from riskroute.study.choice import REASONS, choose_router, why
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.differences import differences_by_state, estimated_share, learning_cost, saving_of
-from riskroute.study.page_sections import desk_page
+from riskroute.study.page_sections import study_page
 from riskroute.study.page_tables import stress_rows, verdict_facts
 from riskroute.study.records import (
     DarkSurface,
-    DeskCase,
     Estimate,
     LearningCost,
     Saving,
     StressSaving,
     StressTable,
+    StudyCase,
     SurfacePoint,
 )
-from riskroute.study.result import DeskResult
+from riskroute.study.result import StudyResult
 from riskroute.study.summary import Comparison, Paired, RouterResult
 from riskroute.study.texts import savings_table
 from riskroute.study.words import case_paragraph
@@ -81,7 +81,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
     saved = Estimate(-mean, -high, -low)
     saving = Saving("contextual", "sweep", saved, saved, saved, 0.31, saved)
     use = "contextual" if reason == "beats" else "sweep"
-    case = DeskCase(
+    case = StudyCase(
         *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", use, reason, saving, (), ()),
         *(
             LearningCost(Estimate(0.012, 0.001, 0.023), Estimate(-0.003, None, None)),
@@ -90,7 +90,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
         ),
         *(None, (), found),
     )
-    text = case_paragraph(case, DeskConfig())
+    text = case_paragraph(case, StudyConfig())
     assert text.startswith(
         f"For orders of 1,000 shares with 60 seconds to be done, use {use}. On 3 test days (160 orders)"
     )
@@ -128,31 +128,31 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     assert [why(one, "contextual") for one in (sure, unsure)] == ["beats", "estimated"]
     assert why(unsure, "sweep") == "estimated"
     saved = Estimate(0.4, 0.2, 0.6)
-    case = DeskCase(
+    case = StudyCase(
         *(5000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "sweep", "estimated"),
         *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, (), unsure),
         symbol="AAPL",
         verdict=False,
         estimated_share=0.57,
     )
-    said = case_paragraph(case, DeskConfig())
+    said = case_paragraph(case, StudyConfig())
     assert said == (
         "No verdict for orders of 5,000 shares of AAPL with 60 seconds to be done: 57% of the shares are beyond the "
         "recorded depth and priced by an estimate. Import more levels or use smaller orders."
     )
-    pooled = case_paragraph(dataclasses.replace(case, symbol=""), DeskConfig(), pooled=True)
+    pooled = case_paragraph(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
     assert pooled.startswith("All symbols together: no verdict for orders of 5,000 shares with 60 seconds to be done: ")
     table = savings_table([case])
     row = dict(zip(table.header, table.rows[0], strict=True))
     assert (row["use"], row["estimated"]) == ("no verdict", "57.0%")
     assert dict(verdict_facts(case))["router to use"] == "no verdict"
-    result = DeskResult(DeskConfig(), ("AAPL 2019-03-04",), (), (case,))
-    page = repr(desk_page(result))
+    result = StudyResult(StudyConfig(), ("AAPL 2019-03-04",), (), (case,))
+    page = repr(study_page(result))
     assert "No verdict: more than 10% of the volume is beyond the recorded depth" in page
     for text in (said, str(result), page):
         assert "use sweep" not in text.lower()
     assert result.to_json()["cases"][0]["verdict"] is False
-    assert DeskResult.from_json(result.to_json()) == result
+    assert StudyResult.from_json(result.to_json()) == result
 
 
 def test_estimates_are_counted_in_every_world() -> None:
@@ -168,39 +168,39 @@ def test_estimates_are_counted_in_every_world() -> None:
 
 def test_a_small_share_of_estimates_is_said() -> None:
     saved = Estimate(0.4, 0.2, 0.6)
-    case = DeskCase(
+    case = StudyCase(
         *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "contextual", "beats"),
         *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
         CASES["beats"],
     )
-    assert "estimate" not in case_paragraph(case, DeskConfig())
+    assert "estimate" not in case_paragraph(case, StudyConfig())
     for share, words in ((0.043, "4.3%"), (0.0001, "Less than 0.1%")):
-        text = case_paragraph(dataclasses.replace(case, estimated_share=share), DeskConfig())
+        text = case_paragraph(dataclasses.replace(case, estimated_share=share), StudyConfig())
         assert f"{words} of the shares are beyond the recorded depth and priced by an estimate." in text
 
 
 def test_the_answer_says_that_days_are_synthetic() -> None:
     saved = Estimate(0.4, 0.2, 0.6)
-    case = DeskCase(
+    case = StudyCase(
         *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "contextual", "beats"),
         *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
         CASES["beats"],
         symbol="LUMO",
         zone="America/New_York",
     )
-    made = DeskResult(DeskConfig(hours="10:30-11:30"), ("LUMO 2019-03-04",), (), (case,), synthetic=True)
+    made = StudyResult(StudyConfig(hours="10:30-11:30"), ("LUMO 2019-03-04",), (), (case,), synthetic=True)
     real = dataclasses.replace(made, synthetic=False, protection="reg-nms")
     start = "For orders of 1,000 shares of LUMO with 60 seconds to be done"
     assert made.answer.startswith(f"{start} on synthetic days, use contextual.")
     assert real.answer.startswith(f"{start}, use contextual.")
     assert str(made).startswith("dark (synthetic), 10:30-11:30 New York, protection none: ")
     assert str(real).startswith("dark, 10:30-11:30 New York, protection reg-nms: ")
-    page = desk_page(made)
+    page = study_page(made)
     assert page.title == "Which router to use for LUMO (synthetic)"
     assert "synthetic: generated, and not recorded" in page.subtitle
-    assert desk_page(real).title == "Which router to use for LUMO"
+    assert study_page(real).title == "Which router to use for LUMO"
     assert (made.to_json()["synthetic"], real.to_json()["synthetic"]) == (True, False)
-    assert "synthetic" not in str(real) + repr(desk_page(real))
+    assert "synthetic" not in str(real) + repr(study_page(real))
 
 
 def played(days: int = 4, orders: int = 48) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -253,7 +253,7 @@ def test_symbols_and_losses_are_named() -> None:
         dataclasses.replace(some, difference_bps=Estimate(0.5 - k / 10, 0.1, 0.9)) for k, some in enumerate(found)
     )
     compared, saved = CASES["beats"], Estimate(0.4, 0.2, 0.6)
-    case = DeskCase(
+    case = StudyCase(
         *(100, 0.0, 0, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats"),
         *(
             Saving("contextual", "sweep", saved, saved, saved, None),
@@ -267,12 +267,12 @@ def test_symbols_and_losses_are_named() -> None:
             compared,
         ),
     )
-    text = case_paragraph(case, DeskConfig(side="buy"))
+    text = case_paragraph(case, StudyConfig(side="buy"))
     assert "It lost in QVEX (by 0.50 bps), in ZERO (by 0.40 bps) and on sales (by 0.30 bps)." in text
     assert text.startswith(
         "For purchases of 100 shares to be done at once, use contextual. On the second half of 1 day"
     )
-    hours = case_paragraph(dataclasses.replace(case, losses=(lost[4], lost[7])), DeskConfig(side="sell"))
+    hours = case_paragraph(dataclasses.replace(case, losses=(lost[4], lost[7])), StudyConfig(side="sell"))
     assert (
         "It lost from 10:00 to 11:00 New York (by 0.10 bps) and in the middle third of the spread (by -0.20 bps)."
         in hours
@@ -283,24 +283,24 @@ def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
     found, zero = CASES["too few orders"], Estimate(0.0, 0.0, 0.0)
     split = Saving("sweep", "static", Estimate(-0.25, -0.5, 0.001), zero, zero, None)
     saving = Saving("contextual", "sweep", Estimate(0.2, None, None), zero, zero, None)
-    case = DeskCase(
+    case = StudyCase(
         *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "sweep", "too few orders", saving, (), ()),
         *(LearningCost(zero, zero), split, 1.0, None, (), found),
     )
-    text = case_paragraph(case, DeskConfig())
+    text = case_paragraph(case, StudyConfig())
     assert "saved 0.20 bps an order (too few time blocks for an interval), too few orders to tell." in text
     assert "Trying things out cost contextual nothing." in text
     assert "A fixed split cost 0.25 bps less than the sweep (95 % interval 0.00 to 0.50)." in text
     same = dataclasses.replace(split, bps=Estimate(-0.001, -0.5, 0.25))
     nearly = dataclasses.replace(saving, bps=Estimate(-0.004, -0.2, 0.1))
-    text = case_paragraph(dataclasses.replace(case, not_looking=same, saving=nearly), DeskConfig())
+    text = case_paragraph(dataclasses.replace(case, not_looking=same, saving=nearly), StudyConfig())
     assert "A fixed split cost the same as the sweep (95 % interval -0.50 to 0.25)." in text
     assert (
         "contextual, which did best on the training days, cost the same as sweep (95 % interval -0.10 to 0.20)" in text
     )
     assert "-0.00" not in text
     rule = dataclasses.replace(case, chosen="sweep", saving=None, learning=None, not_looking=None)
-    assert "no router did better on the training days" in case_paragraph(rule, DeskConfig())
+    assert "no router did better on the training days" in case_paragraph(rule, StudyConfig())
 
 
 def test_savings_have_dollars_and_days() -> None:
@@ -333,11 +333,11 @@ def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
     heavy = dataclasses.replace(found.routers["contextual"], es95_bps=9.0)
     fitted = {"sweep": found.routers["sweep"], "static+sweep": heavy, "clairvoyant": found.routers["clairvoyant"]}
     saving = Saving("contextual", "sweep", saved, saved, saved, None)
-    case = DeskCase(
+    case = StudyCase(
         *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats", saving, (), ()),
         *(None, None, 1.0, None, (), found, "LUMO"),
     )
-    text = case_paragraph(case, DeskConfig())
+    text = case_paragraph(case, StudyConfig())
     assert text.startswith("For orders of 100 shares of LUMO to be done at once, use contextual.")
     tail = "the worst twentieth of the orders of contextual cost 5.60 bps on average, against 6.00 bps with sweep."
     assert f"Its tail is no worse than the rule's: {tail}" in text
@@ -345,10 +345,10 @@ def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
     worse = dataclasses.replace(
         case, chosen="static+sweep", use="static+sweep", comparison=dataclasses.replace(found, routers=fitted)
     )
-    text = case_paragraph(worse, DeskConfig())
+    text = case_paragraph(worse, StudyConfig())
     assert "Its tail is worse than the rule's: the worst twentieth of the orders of static+sweep cost 9.00 bps" in text
     assert "static+sweep was fitted to the training days it was chosen on, which flatters it there." in text
-    pooled = case_paragraph(dataclasses.replace(case, symbol=""), DeskConfig(), pooled=True)
+    pooled = case_paragraph(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
     assert pooled.startswith("All symbols together: for orders of 100 shares to be done at once, use contextual. On ")
     assert "tail" not in pooled
 
@@ -360,11 +360,11 @@ def test_the_surface_says_where_the_saving_is_not_clear() -> None:
     def said(*estimates: Estimate) -> str:
         points = tuple(SurfacePoint(presence, 1.0, one) for presence, one in zip((0.5, 2.0), estimates, strict=True))
         surface = DarkSurface("contextual", "sweep", 72, points)
-        case = DeskCase(
+        case = StudyCase(
             *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats", saving, (), ()),
             *(None, None, 1.0, surface, (), found),
         )
-        return case_paragraph(case, DeskConfig()).rpartition("(")[2]
+        return case_paragraph(case, StudyConfig()).rpartition("(")[2]
 
     assert said(clear, clear) == "72 orders each, and clear in each)."
     assert said(clear, unclear) == "72 orders each, and not always clear with 2 times as much)."

@@ -1,4 +1,4 @@
-"""One small desk study that all tests of it share: two short days, a dozen orders a day, five worlds."""
+"""One small study that all tests of it share: two short days, a dozen orders a day, five worlds."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from unittest import mock
 
 from riskroute.study import stress_table
 from riskroute.study.backtest_config import BacktestConfig
-from riskroute.study.config import DeskConfig
+from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache
-from riskroute.study.result import DeskResult
-from riskroute.study.run import run_desk_study
+from riskroute.study.result import StudyResult
+from riskroute.study.run import run_study
 from riskroute.study.stresses import stress_configs
 from small_days import HERE
 
-DESK = DeskConfig(
+CONFIG = StudyConfig(
     orders=12,
     horizons=(10.0,),
     block_minutes=1,
@@ -31,14 +31,14 @@ DESK = DeskConfig(
 WORLDS = ("as usual", "latency 10 ms", "half as much in pools", "impact x 1", "cancellations do not help queues")
 
 
-def small_desk(days: Sequence[MarketDay], folder: Path) -> DeskResult:
+def small_study(days: Sequence[MarketDay], folder: Path) -> StudyResult:
     """Return the study that is kept in a folder; it is made if it is not there yet."""
-    kept = folder / "desk.json"
+    kept = folder / "study.json"
     if not kept.exists():
         with few_worlds():
-            found = run_desk_study(days, DESK, engine=HERE, cache=TableCache(folder / "played"))
+            found = run_study(days, CONFIG, engine=HERE, cache=TableCache(folder / "played"))
         kept.write_text(json.dumps(found.to_json(), allow_nan=False))
-    return DeskResult.from_json(json.loads(kept.read_text()))
+    return StudyResult.from_json(json.loads(kept.read_text()))
 
 
 def few_worlds() -> AbstractContextManager[Any]:

@@ -1,4 +1,4 @@
-"""The page of a desk study: every number is one of the result, every text is escaped, and it reads on a phone."""
+"""The page of a study: every number is one of the result, every text is escaped, and it reads on a phone."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from riskroute.core.names import LONGEST_VENUE
 from riskroute.core.text import TextTable
 from riskroute.study.page import write_study_page
 from riskroute.study.page_content import BookChart, Curve, CurveChart, Dot, DotChart, GridChart, PageContent
-from riskroute.study.page_sections import LIMITATIONS, desk_page
-from riskroute.study.page_template import write_desk_page
-from riskroute.study.result import DeskResult
+from riskroute.study.page_sections import LIMITATIONS, study_page
+from riskroute.study.page_template import write_page_content
+from riskroute.study.result import StudyResult
 from riskroute.study.svg import WIDTH, SvgScale
 from riskroute.study.svg_charts import drawn_chart
 
@@ -54,13 +54,13 @@ class Words(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def content(desk_result: DeskResult) -> PageContent:
-    return desk_page(desk_result)
+def content(study_result: StudyResult) -> PageContent:
+    return study_page(study_result)
 
 
 @pytest.fixture(scope="module")
 def page(content: PageContent, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_desk_page(content, tmp_path_factory.mktemp("page"))
+    return write_page_content(content, tmp_path_factory.mktemp("page"))
 
 
 def test_the_page_is_one_small_file_that_asks_for_nothing(page: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_page_is_one_small_file_that_asks_for_nothing(page: Path) -> None:
     assert not re.search(r"https?:|url\(|@import|<script|<link|<img|src=|href=", text)
 
 
-def test_every_section_is_there(page: Path, content: PageContent, desk_result: DeskResult) -> None:
+def test_every_section_is_there(page: Path, content: PageContent, study_result: StudyResult) -> None:
     (part,) = content.parts
     assert [section.title for section in part.sections] == [
         *("Cost by router", "Cost by hour of the day", "Where it saves and where it loses", "Venues and dark pools"),
@@ -79,14 +79,14 @@ def test_every_section_is_there(page: Path, content: PageContent, desk_result: D
         *("Example: the worst order", "Other assumptions on dark pools", "Harder worlds", "Routing table"),
     ]
     text = " ".join(Words(page.read_text()).texts)
-    assert " ".join((part.headline, part.answer)) == desk_result.answer
+    assert " ".join((part.headline, part.answer)) == study_result.answer
     for words in (part.headline, part.answer, *LIMITATIONS, "Days played: LUMO 2019-03-04", "How it was run"):
         assert words in text
     program = "rr.Study(shares=(2500,), horizons=(10.0,), routers=('static', 'contextual'), orders=12, "
     assert f"{program}block_minutes=1, surface_orders=12, stresses=True).run(" in content.program
-    assert json.loads(content.settings) == desk_result.to_json()["config"]
+    assert json.loads(content.settings) == study_result.to_json()["config"]
     facts = dict(part.facts)
-    assert facts["router to use"] == desk_result.cases[0].use
+    assert facts["router to use"] == study_result.cases[0].use
     assert {"saving an order", "95 % interval", "saving per 1,000 orders", "p-value, best of all routers"} < set(facts)
 
 
@@ -104,8 +104,8 @@ def plain_floats(value: Any) -> Iterator[float]:
         yield float(value)
 
 
-def test_charts_show_numbers_of_the_json_exactly(content: PageContent, desk_result: DeskResult) -> None:
-    known = set(known_numbers(desk_result.to_json()))
+def test_charts_show_numbers_of_the_json_exactly(content: PageContent, study_result: StudyResult) -> None:
+    known = set(known_numbers(study_result.to_json()))
     charts = charts_of(content)
     assert {type(chart) for chart in charts} == {DotChart, CurveChart, GridChart, BookChart}
     for chart in charts:
@@ -125,7 +125,7 @@ def garbled(value: Any, rng: random.Random) -> Any:
     return rng.randrange(10**4, 10**6) if isinstance(value, int) else round(rng.uniform(1e4, 1e6), 4)
 
 
-def without_constants(text: str, result: DeskResult) -> str:
+def without_constants(text: str, result: StudyResult) -> str:
     """The text of a page without numbers that are words: seconds of markouts, dates, times and versions."""
     for known in (*result.versions.values(), *(one.time for case in result.cases for one in case.examples)):
         text = text.replace(known, "")
@@ -134,15 +134,15 @@ def without_constants(text: str, result: DeskResult) -> str:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_number_on_the_page_is_one_of_the_json(seed: int, desk_result: DeskResult, tmp_path: Path) -> None:
+def test_every_number_on_the_page_is_one_of_the_json(seed: int, study_result: StudyResult, tmp_path: Path) -> None:
     """With all numbers of the result garbled, those on the page are the garbled ones: nothing is worked out on the way.
 
     A number of such a size that is not among them would be met by chance one time in a hundred if it is a whole one,
     and hardly ever if it has digits.
     """
-    plain = desk_result.to_json()
-    result = DeskResult.from_json(plain | {"cases": garbled(plain["cases"], random.Random(seed))})
-    page = write_desk_page(desk_page(result), tmp_path).read_text()
+    plain = study_result.to_json()
+    result = StudyResult.from_json(plain | {"cases": garbled(plain["cases"], random.Random(seed))})
+    page = write_page_content(study_page(result), tmp_path).read_text()
     text = without_constants("\n".join(Words(page).texts), result)
     known = list(known_numbers(result.to_json()))
     assert unknown_numbers(text, known) == []
@@ -150,9 +150,9 @@ def test_every_number_on_the_page_is_one_of_the_json(seed: int, desk_result: Des
     assert len(re.findall(r"\d+\.\d+", text)) > 300
 
 
-def test_the_numbers_of_the_usual_page_are_known_too(page: Path, desk_result: DeskResult) -> None:
-    text = without_constants("\n".join(Words(page.read_text()).texts), desk_result)
-    assert unknown_numbers(text, list(known_numbers(desk_result.to_json()))) == []
+def test_the_numbers_of_the_usual_page_are_known_too(page: Path, study_result: StudyResult) -> None:
+    text = without_constants("\n".join(Words(page.read_text()).texts), study_result)
+    assert unknown_numbers(text, list(known_numbers(study_result.to_json()))) == []
 
 
 def hostile(value: Any) -> Any:
@@ -175,34 +175,34 @@ def hostile(value: Any) -> Any:
 
 
 def test_every_text_is_escaped(content: PageContent, tmp_path: Path) -> None:
-    found = Words(write_desk_page(hostile(content), tmp_path).read_text())
+    found = Words(write_page_content(hostile(content), tmp_path).read_text())
     assert not {"script", "img", "b"} & set(found.tags)
-    assert found.tags.count("table") == Words(write_desk_page(content, tmp_path).read_text()).tags.count("table")
+    assert found.tags.count("table") == Words(write_page_content(content, tmp_path).read_text()).tags.count("table")
     assert HOSTILE in found.texts
     assert sum(HOSTILE in text for text in found.texts) > 500
 
 
-def test_a_study_without_a_router_to_compare_has_a_page_too(desk_result: DeskResult, tmp_path: Path) -> None:
-    (case,) = desk_result.cases
+def test_a_study_without_a_router_to_compare_has_a_page_too(study_result: StudyResult, tmp_path: Path) -> None:
+    (case,) = study_result.cases
     rule = dataclasses.replace(
         case, chosen="sweep", use="sweep", reason="nothing better", saving=None, learning=None, states=(), losses=()
     )
     bare = dataclasses.replace(rule, surface=None, learning_curve=None, stresses=None, examples=(), routing_table=())
-    result = dataclasses.replace(desk_result, cases=(rule, bare), pools=())
-    content = desk_page(result)
+    result = dataclasses.replace(study_result, cases=(rule, bare), pools=())
+    content = study_page(result)
     assert content.summary is not None
     assert len(content.summary.table.rows) == 2
     assert "saving an order" not in dict(content.parts[0].facts)
     titles = [section.title for section in content.parts[1].sections]
     assert titles == ["Cost by router", "Cost by hour of the day", "Venues and dark pools"]
-    assert write_desk_page(content, tmp_path).exists()
+    assert write_page_content(content, tmp_path).exists()
 
 
-def test_every_symbol_has_a_part_of_its_own_and_all_together_the_last(desk_result: DeskResult) -> None:
-    (case,) = desk_result.cases
+def test_every_symbol_has_a_part_of_its_own_and_all_together_the_last(study_result: StudyResult) -> None:
+    (case,) = study_result.cases
     both = [dataclasses.replace(case, symbol=name) for name in ("LUMO", "TWIN", "")]
-    content = desk_page(
-        dataclasses.replace(desk_result, cases=tuple(both), days=("LUMO 2019-03-04", "TWIN 2019-03-04"))
+    content = study_page(
+        dataclasses.replace(study_result, cases=tuple(both), days=("LUMO 2019-03-04", "TWIN 2019-03-04"))
     )
     assert content.title == "Which router to use for LUMO, TWIN (synthetic)"
     assert content.subtitle == (
@@ -216,26 +216,26 @@ def test_every_symbol_has_a_part_of_its_own_and_all_together_the_last(desk_resul
     assert [row[0] for row in content.summary.table.rows] == ["LUMO", "TWIN", "all"]
 
 
-def test_a_page_of_many_cases_stays_below_two_megabytes(desk_result: DeskResult, tmp_path: Path) -> None:
-    content = desk_page(dataclasses.replace(desk_result, cases=desk_result.cases * 30))
-    assert write_desk_page(content, tmp_path).stat().st_size < 2_000_000
+def test_a_page_of_many_cases_stays_below_two_megabytes(study_result: StudyResult, tmp_path: Path) -> None:
+    content = study_page(dataclasses.replace(study_result, cases=study_result.cases * 30))
+    assert write_page_content(content, tmp_path).stat().st_size < 2_000_000
     assert content.parts[11] == content.parts[0]
     titles = [section.title for section in content.parts[12].sections]
     assert titles == ["Cost by router", "Where it saves and where it loses", "Harder worlds", "Routing table"]
     assert content.parts[12].answer == content.parts[0].answer
 
 
-def test_the_command_is_shown_if_there_was_one(desk_result: DeskResult, tmp_path: Path) -> None:
+def test_the_command_is_shown_if_there_was_one(study_result: StudyResult, tmp_path: Path) -> None:
     command = "riskroute study --market dark --shares '<2500>'"
-    text = write_study_page(desk_result, tmp_path, command=command).read_text()
+    text = write_study_page(study_result, tmp_path, command=command).read_text()
     assert "<pre>riskroute study --market dark --shares &#39;&lt;2500&gt;&#39;</pre>" in text
 
 
-def test_a_page_is_made_of_page_content(desk_result: DeskResult, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="page must be a PageContent, was DeskResult"):
-        write_desk_page(desk_result, tmp_path)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="result must be a DeskResult, was PageContent"):
-        write_study_page(desk_page(desk_result), tmp_path)  # type: ignore[arg-type]
+def test_a_page_is_made_of_page_content(study_result: StudyResult, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="page must be a PageContent, was StudyResult"):
+        write_page_content(study_result, tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="result must be a StudyResult, was PageContent"):
+        write_study_page(study_page(study_result), tmp_path)  # type: ignore[arg-type]
 
 
 def places_of(svg: str) -> tuple[list[float], list[tuple[float, str]]]:
@@ -285,14 +285,14 @@ def browser(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[An
         yield driver
 
 
-def with_long_names(result: DeskResult) -> DeskResult:
+def with_long_names(result: StudyResult) -> StudyResult:
     """The same study of a router with parameters in its name, at venues with names as long as they may be."""
     plain = result.to_json()
     names = {"contextual": "contextual:half_life=20,budget=0.25,sample=true", "XNAS": "N" * LONGEST_VENUE}
     cases = json.dumps(plain["cases"])
     for short, long in names.items():
         cases = cases.replace(f'"{short}"', f'"{long}"')
-    return DeskResult.from_json(plain | {"cases": json.loads(cases)})
+    return StudyResult.from_json(plain | {"cases": json.loads(cases)})
 
 
 OUTSIDE = """
@@ -345,8 +345,8 @@ def test_the_page_reads_on_a_phone(browser: Any, width: int) -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_long_names_do_not_burst_the_page(browser: Any, page: Path, desk_result: DeskResult, tmp_path: Path) -> None:
-    browser.get(write_desk_page(desk_page(with_long_names(desk_result)), tmp_path).as_uri())
+def test_long_names_do_not_burst_the_page(browser: Any, page: Path, study_result: StudyResult, tmp_path: Path) -> None:
+    browser.get(write_page_content(study_page(with_long_names(study_result)), tmp_path).as_uri())
     try:
         assert "contextual:half_life=20,budget=0.25,sample=true" in browser.find_element("css selector", ".facts").text
         with as_phone(browser, 360):

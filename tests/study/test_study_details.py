@@ -19,29 +19,29 @@ from riskroute.study.examples import PRICES, WHY, order_examples
 from riskroute.study.learning_curve import POINTS, learning_curve
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache, play_routers, trading_day
-from riskroute.study.records import DeskCase, OrderExample
-from riskroute.study.result import DeskResult
-from riskroute.study.run import most_plays, run_desk_study
+from riskroute.study.records import OrderExample, StudyCase
+from riskroute.study.result import StudyResult
+from riskroute.study.run import most_plays, run_study
 from riskroute.study.stress_table import stress_savings
 from riskroute.study.stresses import stress_configs
 from small_days import HERE
-from small_desk import DESK, WORLDS, few_worlds
+from small_study import CONFIG, WORLDS, few_worlds
 
 
 @pytest.fixture(scope="module")
-def case(desk_result: DeskResult) -> DeskCase:
-    return desk_result.cases[0]
+def case(study_result: StudyResult) -> StudyCase:
+    return study_result.cases[0]
 
 
 @pytest.fixture(scope="module")
-def cache(desk_folder: Path, case: DeskCase) -> TableCache:
-    return TableCache(desk_folder / "played")
+def cache(study_folder: Path, case: StudyCase) -> TableCache:
+    return TableCache(study_folder / "played")
 
 
 @pytest.fixture(scope="module")
 def backtest(dark_days: list[MarketDay], cache: TableCache) -> BacktestResult:
     """What the study played, from the cache."""
-    return run_backtest("dark", dark_days, DESK.backtest(2500, 10.0), engine=HERE, cache=cache)
+    return run_backtest("dark", dark_days, CONFIG.backtest(2500, 10.0), engine=HERE, cache=cache)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def costs_of(bps: pl.DataFrame, router: str, *, judged: bool | None = None) -> p
     return mine if judged is None else mine.filter(pl.col("judged") == judged)
 
 
-def test_costs_by_hour_divide_the_judged_orders(case: DeskCase, bps: pl.DataFrame) -> None:
+def test_costs_by_hour_divide_the_judged_orders(case: StudyCase, bps: pl.DataFrame) -> None:
     zone = ZoneInfo("America/New_York")
     assert {one.router for one in case.hours} == {case.chosen, case.comparison.bar}
     for name in (case.chosen, case.comparison.bar):
@@ -74,7 +74,7 @@ def test_costs_by_hour_divide_the_judged_orders(case: DeskCase, bps: pl.DataFram
         assert sum(one.orders for one in case.hours if one.router == name) == case.comparison.orders
 
 
-def test_venues_hold_every_judged_share_once(case: DeskCase, backtest: BacktestResult) -> None:
+def test_venues_hold_every_judged_share_once(case: StudyCase, backtest: BacktestResult) -> None:
     assert list(dict.fromkeys(one.router for one in case.venues)) == [case.chosen, case.comparison.bar]
     judged = backtest.tables.orders.filter(pl.col("judged")).select("router", "seed", "symbol", "day", "number")
     fills = backtest.tables.fills.join(judged, on=judged.columns, how="semi")
@@ -87,7 +87,7 @@ def test_venues_hold_every_judged_share_once(case: DeskCase, backtest: BacktestR
         assert sum(one.filled for one in case.venues if one.router == name) == 2500 * case.comparison.orders
 
 
-def test_the_learning_curve_is_the_running_mean_of_paired_costs(case: DeskCase, bps: pl.DataFrame) -> None:
+def test_the_learning_curve_is_the_running_mean_of_paired_costs(case: StudyCase, bps: pl.DataFrame) -> None:
     curve = case.learning_curve
     assert curve is not None
     assert (curve.router, curve.against) == (case.chosen, case.comparison.bar)
@@ -134,7 +134,7 @@ def order_of(example: OrderExample, bps: pl.DataFrame, router: str) -> dict[str,
     return row
 
 
-def test_examples_are_the_median_the_best_and_the_worst(case: DeskCase, bps: pl.DataFrame) -> None:
+def test_examples_are_the_median_the_best_and_the_worst(case: StudyCase, bps: pl.DataFrame) -> None:
     mine, rule = (costs_of(bps, name, judged=True)["cost_bps"] for name in (case.chosen, case.comparison.bar))
     savings = (rule - mine).to_numpy()
     shown = {one.why: one for one in case.examples}
@@ -149,7 +149,7 @@ def test_examples_are_the_median_the_best_and_the_worst(case: DeskCase, bps: pl.
 
 
 def test_examples_show_the_books_of_their_moment_and_every_share(
-    case: DeskCase, bps: pl.DataFrame, dark_days: list[MarketDay], backtest: BacktestResult
+    case: StudyCase, bps: pl.DataFrame, dark_days: list[MarketDay], backtest: BacktestResult
 ) -> None:
     for one in case.examples:
         row = order_of(one, bps, case.chosen)
@@ -198,7 +198,7 @@ def test_an_order_that_only_swept_is_shown_where_there_is_one(
     assert {child.kind for child in shown[3].children} <= {"take", "sweep"}
 
 
-def test_harder_worlds_begin_with_the_usual_one(case: DeskCase) -> None:
+def test_harder_worlds_begin_with_the_usual_one(case: StudyCase) -> None:
     table = case.stresses
     assert table is not None
     assert case.saving is not None
@@ -216,7 +216,7 @@ def test_harder_worlds_begin_with_the_usual_one(case: DeskCase) -> None:
 
 
 def test_impact_is_charged_to_the_shares_taken(
-    case: DeskCase, backtest: BacktestResult, dark_days: list[MarketDay], cache: TableCache
+    case: StudyCase, backtest: BacktestResult, dark_days: list[MarketDay], cache: TableCache
 ) -> None:
     assert case.stresses is not None
     worlds = stress_configs(backtest.config, pools=True)
@@ -242,13 +242,13 @@ def test_worlds_with_impact_are_left_out_where_nothing_is_known_of_trades(
 
 
 def test_progress_counts_the_plays_of_harder_worlds(
-    case: DeskCase, dark_days: list[MarketDay], cache: TableCache
+    case: StudyCase, dark_days: list[MarketDay], cache: TableCache
 ) -> None:
     told: list[tuple[int, int]] = []
     with few_worlds():
-        again = run_desk_study(
-            dark_days, DESK, engine=HERE, cache=cache, progress=lambda what, done, total: told.append((done, total))
+        again = run_study(
+            dark_days, CONFIG, engine=HERE, cache=cache, progress=lambda what, done, total: told.append((done, total))
         )
-        most = most_plays(DESK, 1, pools=True)
+        most = most_plays(CONFIG, 1, pools=True)
     assert again.cases == (case,)  # all is in the cache
     assert told == [(done + 1, most) for done in range(most)]
