@@ -12,10 +12,10 @@ import numpy as np
 from riskroute.core.arrays import Floats
 from riskroute.routers.context import Context
 from riskroute.routers.contextual import Contextual, ContextualGreedy
-from riskroute.routers.patience import Patience, PatientPlan, Tried
+from riskroute.routers.patience import PoolSequence, UnitPlan, WaitOrTrade
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.router import Public, Router
+from riskroute.routers.router import PublicData, Router
 from riskroute.simulation.backtest import play_day
 from riskroute.study.backtest import BacktestResult
 from riskroute.study.backtest_config import BacktestConfig
@@ -30,13 +30,13 @@ SHORTFALL = 0.05
 class Frozen(Contextual):
     """A contextual router that goes on with what it knows, explores nothing and learns nothing."""
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         self.kept.pop(order, None)
 
-    def see(self, public: Public) -> None:
+    def on_public_data(self, public: PublicData) -> None:
         """Learn nothing."""
 
-    def _mind_tails(self, desk: Any, chosen: PatientPlan) -> None:
+    def _mind_tails(self, desk: Any, chosen: UnitPlan) -> None:
         """Leave the price of tails as it is."""
 
 
@@ -89,18 +89,18 @@ class _Averaging(ContextualGreedy):
         super().begin()
         self.sums: dict[tuple[str, str], list[Floats]] = {}
         self.sweeps: list[Floats] = []
-        self.tried: list[Tried] = []
+        self.tried: list[PoolSequence] = []
         self.common: list[float] = []
         self.shares: Floats = np.zeros(0)
 
-    def choose(self, desk: Any, price: float) -> tuple[PatientPlan, tuple[str, ...]]:
+    def choose(self, desk: Any, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
         mean = desk.mean
         for place, cost, variance in zip(desk.places, mean.cost, mean.variance, strict=True):
             self.sums.setdefault(place, []).append(np.stack([cost * desk.per_bp, variance * desk.per_bp**2]))
         self.sweeps.append(mean.sweep * desk.per_bp)
         self.common.append(mean.common * desk.per_bp**2)
         tried = mean.tried
-        self.tried.append(Tried(tried.pools, tried.found, tried.nothing, tried.price * desk.per_bp))
+        self.tried.append(PoolSequence(tried.pools, tried.found, tried.nothing, tried.price * desk.per_bp))
         self.shares = mean.shares
         return super().choose(desk, price)
 
@@ -116,7 +116,7 @@ def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Router
     last = router.tried[-1]
     cost, variance = (np.ascontiguousarray(table) for table in np.stack(means).transpose(1, 0, 2))
     sweep, common = np.mean(router.sweeps[half:], axis=0), float(np.mean(router.common[half:]))
-    plan = Patience(router.shares, sweep, cost, variance, common, last).plan(config.kappa)
+    plan = WaitOrTrade(router.shares, sweep, cost, variance, common, last).plan(config.kappa)
     total = float(router.shares[-1])
     parts = {place: float(router.shares[n]) / total for place, n in zip(names, plan.units.tolist(), strict=True) if n}
     held = {kind: {name: part for (k, name), part in parts.items() if k == kind} for kind in ("limit", "dark_rest")}

@@ -60,7 +60,7 @@ class Hostile(Router):
         ]
         return answers[int(rng.integers(len(answers)))]()
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         self.count += 1
 
 
@@ -130,7 +130,7 @@ class Failing(Router):
     def decide(self, context: Context) -> Plan:
         return Plan(context.order, take={"A": context.shares})
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         raise MemoryError("no room left in the head")
 
 

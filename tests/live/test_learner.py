@@ -142,13 +142,13 @@ def test_a_new_belief_is_told_of_decisions_before_everybody_waits_for_it(monkeyp
         submit(world, number)
         world.pass_time(0.05)
     held: list[bool] = []
-    noted = type(engine.learner.router).note
+    noted = type(engine.learner.router).record_plan
 
-    def note(router: Router, context: Any, plan: Any) -> None:
+    def record_plan(router: Router, context: Any, plan: Any) -> None:
         held.append(engine.lock._is_owned())  # type: ignore[attr-defined]  # of every lock of CPython
         noted(router, context, plan)
 
-    monkeypatch.setattr(type(engine.learner.router), "note", note)
+    monkeypatch.setattr(type(engine.learner.router), "record_plan", record_plan)
     worker.work()
     world.pass_time(0.05)
     assert engine.learner.belief == 1

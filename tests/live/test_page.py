@@ -65,7 +65,7 @@ def test_a_router_that_cannot_say_what_it_believes_does_not_harm_the_page(
         up.client.settled("one")
         (belief,) = state_view(up.service)["router"]["believes"]
         assert belief["place"] == "P"
-        monkeypatch.setattr(DarkFirst, "believed", lambda self: 1 / 0)
+        monkeypatch.setattr(DarkFirst, "beliefs", lambda self: 1 / 0)
         assert state_view(up.service)["router"]["believes"] == []
 
 

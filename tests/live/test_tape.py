@@ -27,7 +27,7 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.queue_position import EXECUTED, PRICE_UNITS
 from riskroute.routers.context import Context
 from riskroute.routers.registry import make_router
-from riskroute.routers.router import Public
+from riskroute.routers.router import PublicData
 from riskroute.routers.sweep import Sweep
 from riskroute.simulation import backtest
 from riskroute.simulation.exchange import Exchange, Latency
@@ -112,9 +112,9 @@ def test_the_tape_finds_what_a_backtest_reads_from_events(day: tuple[DayBooks, d
         ours = public_of(seen)
         context = Context("a", side, 40, exchange.venue_books(moment), lot=10, horizon=10.0, time=moment, symbol="QVEX")
         theirs = public_outcomes(exchange, context)
-        assert ours.later is not None
-        assert theirs.later is not None
-        assert ours.later == pytest.approx(theirs.later, abs=1e-9)
+        assert ours.at_horizon is not None
+        assert theirs.at_horizon is not None
+        assert ours.at_horizon == pytest.approx(theirs.at_horizon, abs=1e-9)
         assert ours.queues.keys() == theirs.queues.keys()
         for name, known in theirs.queues.items():
             mine = ours.queues[name]
@@ -190,7 +190,7 @@ def test_a_router_that_fails_on_public_data_is_put_out_of_service() -> None:
         name: ClassVar[str] = "confused"
         feedback: ClassVar[str] = "F3"
 
-        def see(self, public: Public) -> None:
+        def on_public_data(self, public: PublicData) -> None:
             raise ValueError("what is this?")
 
     world = Told()

@@ -32,7 +32,7 @@ from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 from riskroute.routers.hidden import Hidden
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import Public
+from riskroute.routers.router import PublicData
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan
@@ -125,7 +125,7 @@ def test_routers_see_them_with_what_was_displayed(imported: tuple[Recording, Sto
     assert told == {"XNAS": {"ask": [(70, 0), (350, 100)], "bid": [(70, 0)]}}
     router = Hidden(delta=0.5)
     context = rr.routers.Context("o", "buy", 100, exchange.venue_books(MIDNIGHT + OPEN + 4 * SECOND))
-    router.see(Public(context, {}, trades=told))
+    router.on_public_data(PublicData(context, {}, trades=told))
     assert router.reserves == {"XNAS": {"ask": 0.5 * 70 + 250, "bid": 70}}
 
 
@@ -185,7 +185,7 @@ def test_a_router_that_has_seen_them_pays_less_than_the_sweep(tmp_path: Path) ->
     time = MIDNIGHT + OPEN + int(4.5 * SECOND)
     context = rr.routers.Context("o", "buy", 200, exchange.venue_books(time), time=time)
     router, sweep = Hidden(), rr.routers.Sweep()
-    router.see(Public(context, {}, trades=public_trades_since(exchange, 0, time)))
+    router.on_public_data(PublicData(context, {}, trades=public_trades_since(exchange, 0, time)))
     plans = router.route(context), sweep.route(context)
     assert [plan.take for plan in plans] == [{"XNAS": 200}, {"XBOS": 100, "XNAS": 100}]
     costs = [execute_plan(exchange, 0, context, plan.checked(context)).cost for plan in plans]

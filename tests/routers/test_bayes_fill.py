@@ -19,15 +19,15 @@ from riskroute.routers.cont_kukanov import queues_now
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.fill_beliefs import FILL_SHARES, Drift, dirichlet_moments, fill_belief_weights, fill_class
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.router import Later, Public, QueueOutcome
+from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
 from riskroute.routers.sweep import Sweep
 from router_books import sale
 
 
-def public(context: Context, mid: float | None = None, **outflows: int) -> Public:
+def public(context: Context, mid: float | None = None, **outflows: int) -> PublicData:
     standing = queues_now(context)
-    queues = {venue: QueueOutcome(10.0, int(standing[venue][1]), outflow) for venue, outflow in outflows.items()}
-    return Public(context, {}, queues, Later(context.mid if mid is None else mid, 0.01))
+    queues = {venue: QueueOutflow(10.0, int(standing[venue][1]), outflow) for venue, outflow in outflows.items()}
+    return PublicData(context, {}, queues, MarketAtHorizon(context.mid if mid is None else mid, 0.01))
 
 
 def order(number: int, shares: int = 400, **more: Any) -> Context:
@@ -71,7 +71,7 @@ def test_counts_are_added_to_the_pooled_prior() -> None:
     """One venue was filled twice in full, the other not at all, one state of it never seen."""
     router = BayesFill(decay=1.0)
     for number in range(2):
-        router.see(public(order(number), A=100 + 400, B=10))
+        router.on_public_data(public(order(number), A=100 + 400, B=10))
     full, none = np.eye(6)[5], np.eye(6)[0]
     market = (STRENGTH / 6 + 2 * full + 2 * none) / (STRENGTH + 4)
     venue = (STRENGTH * market + 2 * full) / (STRENGTH + 2)
@@ -85,8 +85,8 @@ def test_counts_are_added_to_the_pooled_prior() -> None:
 
 def test_outflow_rates_are_gamma() -> None:
     router = BayesFill(decay=1.0)
-    router.see(public(order(0), A=120, B=30))
-    router.see(public(order(1), A=60, B=30))
+    router.on_public_data(public(order(0), A=120, B=30))
+    router.on_public_data(public(order(1), A=60, B=30))
     state = venue_state(order(9), "A")
     assert router.rate("A", state) == pytest.approx((RATE[0] + 180) / (RATE[1] + 120))
     assert router.rate("A", "3+") == RATE[0] / RATE[1]
@@ -95,7 +95,7 @@ def test_outflow_rates_are_gamma() -> None:
 def test_what_was_seen_decays_order_by_order() -> None:
     router = BayesFill(decay=0.5)
     for number in range(3):
-        router.see(public(order(number), A=500, B=0))
+        router.on_public_data(public(order(number), A=500, B=0))
     state = venue_state(order(9), "A")
     assert router.fills[f"1|A|{state}"] == [0, 0, 0, 0, 0, 1.75]
     assert router.drifts["True"][0] == 1.75
@@ -104,7 +104,7 @@ def test_what_was_seen_decays_order_by_order() -> None:
 def test_moves_are_those_against_the_order() -> None:
     """A sale: the mid fell a cent where B was not filled, so its remainder costs a cent more."""
     router = BayesFill(decay=1.0)
-    router.see(public(order(0), mid=10.0, A=900, B=0))
+    router.on_public_data(public(order(0), mid=10.0, A=900, B=0))
     move = 10.01 - 10.0
     assert router.drifts["False"] == pytest.approx([1, move, move**2])
     assert router.drift("B", venue_state(order(0), "B"), filled=False).mean > 0.001
@@ -115,7 +115,7 @@ def test_frequencies_converge_on_books_that_stand() -> None:
     """Fills of A are in the classes 0, 2 and 5 with chances 1/2, 1/4 and 1/4: 1,000 orders, four standard errors."""
     rng, router = np.random.default_rng(2), BayesFill(decay=1.0)
     for number, outflow in enumerate(rng.choice([50, 50, 250, 900], 1000).tolist()):
-        router.see(public(order(number), A=outflow, B=0))
+        router.on_public_data(public(order(number), A=outflow, B=0))
     weights = router.weights("A", venue_state(order(0), "A"), 400)
     assert weights / weights.sum() == pytest.approx([0.5, 0, 0.25, 0, 0, 0.25], abs=4 * np.sqrt(0.25 / 1000))
 
@@ -167,8 +167,8 @@ def test_variance_of_the_tables_by_simulation() -> None:
 def test_it_posts_where_orders_fill_and_takes_where_they_do_not() -> None:
     good, bad = BayesFill(), BayesFill()
     for number in range(60):
-        good.see(public(order(number), A=900, B=0))
-        bad.see(public(order(number), mid=9.99, A=0, B=0))
+        good.on_public_data(public(order(number), A=900, B=0))
+        bad.on_public_data(public(order(number), mid=9.99, A=0, B=0))
     assert good.route(order(99)).limit == {"A": 400}
     assert bad.route(order(99)).limit == {}
     assert bad.route(order(98)).take == Sweep().route(order(98)).take
@@ -181,7 +181,9 @@ def test_risk_is_priced() -> None:
     for kappa in (0.0, 1.0):
         router = BayesFill(kappa=kappa)
         for number in range(60):
-            router.see(public(order(number), mid=10.01 + (0.1 if number % 4 < 2 else -0.1), A=900 * (number % 2), B=0))
+            router.on_public_data(
+                public(order(number), mid=10.01 + (0.1 if number % 4 < 2 else -0.1), A=900 * (number % 2), B=0)
+            )
         plans.append(router.route(order(99)))
     assert sum(plans[0].limit.values()) > sum(plans[1].limit.values())
 
@@ -189,7 +191,7 @@ def test_risk_is_priced() -> None:
 def test_own_fills_are_learned_instead_of_public_ones() -> None:
     router = BayesFill(decay=1.0)
     for number in range(30):
-        router.see(public(order(number), A=900, B=0))
+        router.on_public_data(public(order(number), A=900, B=0))
     context = order(99)
     state = venue_state(context, "A")
     before = list(router.fills[f"1|A|{state}"])
@@ -197,7 +199,7 @@ def test_own_fills_are_learned_instead_of_public_ones() -> None:
     child = ChildReport(0, "limit", "A", 400, 40, 10.02, 0.0, 5, 9)
     router.learn(Report("o99", (child,), complete=True, profit=0.0))
     assert router.fills[f"1|A|{state}"] == [before[0], before[1] + 1, *before[2:]]
-    router.see(public(context, A=900, B=0))
+    router.on_public_data(public(context, A=900, B=0))
     assert router.fills[f"1|A|{state}"] == [before[0], before[1] + 1, *before[2:]]
     assert (router.asked, router.learned) == ({}, {})
 
@@ -205,7 +207,7 @@ def test_own_fills_are_learned_instead_of_public_ones() -> None:
 def test_draws_differ_and_go_on_after_saving() -> None:
     router = BayesFill(sample=True, seed=4)
     for number in range(8):
-        router.see(public(order(number), mid=10.0, A=150 * number, B=200 * number))
+        router.on_public_data(public(order(number), mid=10.0, A=150 * number, B=200 * number))
     again = BayesFill.restore(json.loads(json.dumps(router.state())))
     plans = [router.route(order(100 + number)) for number in range(30)]
     assert [again.route(order(100 + number)) for number in range(30)] == plans

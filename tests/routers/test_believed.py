@@ -35,23 +35,23 @@ def taught(name: str, orders: int, **parameters: object) -> Router:
 
 @pytest.mark.parametrize("name", ["dark-first+sweep", "thompson", "contextual", "sweep"])
 def test_to_say_what_is_believed_changes_nothing(name: str) -> None:
-    assert make_router(name).believed() == ()
+    assert make_router(name).beliefs() == ()
     router = taught(name, 12)
     before = copy.deepcopy(router.state())
-    said = router.believed()
+    said = router.beliefs()
     assert router.state() == before
     assert all(one.unit in ("bp", "$/share", "probability") for one in said)
     assert all(np.isfinite(one.mean) and (one.deviation is None or one.deviation >= 0) for one in said)
 
 
 def test_dark_first_says_what_pools_save() -> None:
-    score = {one.place: one for one in taught("dark-first+sweep", 60).believed()}
+    score = {one.place: one for one in taught("dark-first+sweep", 60).beliefs()}
     assert score["P"].mean > score["Q"].mean
     assert score["P"].deviation is None
 
 
 def test_policies_say_what_venues_earn_and_are_surer_with_time() -> None:
-    early, late = ({one.place: one for one in taught("thompson", orders).believed()} for orders in (40, 200))
+    early, late = ({one.place: one for one in taught("thompson", orders).beliefs()} for orders in (40, 200))
     assert set(early) == {"A", "B", "P", "Q"}
     assert sum(float(one.deviation or 0) for one in late.values()) < sum(
         float(one.deviation or 0) for one in early.values()
@@ -61,7 +61,7 @@ def test_policies_say_what_venues_earn_and_are_surer_with_time() -> None:
 
 
 def test_contextual_says_how_often_pools_hold_something() -> None:
-    said = {one.place: one for one in taught("contextual-greedy", 60).believed()}
+    said = {one.place: one for one in taught("contextual-greedy", 60).beliefs()}
     assert said["P"].what == "finds a share at once"
     assert said["P"].mean > 0.9
     assert "Q" not in said or said["Q"].mean < said["P"].mean

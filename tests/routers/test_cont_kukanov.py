@@ -18,7 +18,7 @@ from riskroute.routers.cont_kukanov import ContKukanov, DarkFirstContKukanov, _n
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.placement import one_exchange_placement
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import Later, Public, QueueOutcome, Router
+from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, Router
 from riskroute.routers.sweep import Sweep
 from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 from router_books import sale
@@ -33,13 +33,13 @@ def order(number: int = 0, **more: Any) -> Context:
     return read_context(ONE, **given | more)
 
 
-def seen(context: Context, *outflows: int, sweep: float = 0.026) -> Public:
+def seen(context: Context, *outflows: int, sweep: float = 0.026) -> PublicData:
     """What became of the queues at the best prices, and of a sweep at the horizon."""
     queues = {
-        venue: QueueOutcome(10.0, int(ahead), outflow)
+        venue: QueueOutflow(10.0, int(ahead), outflow)
         for (venue, (_, ahead, _)), outflow in zip(queues_now(context).items(), outflows, strict=True)
     }
-    return Public(context, {}, queues, Later(context.mid, sweep))
+    return PublicData(context, {}, queues, MarketAtHorizon(context.mid, sweep))
 
 
 def test_the_papers_example_from_samples() -> None:
@@ -50,7 +50,7 @@ def test_the_papers_example_from_samples() -> None:
     router = ContKukanov(steps=50_000)
     outflows = np.random.default_rng(0).poisson(2200, 300)
     for number, outflow in enumerate(outflows.tolist()):
-        router.see(seen(order(number), outflow))
+        router.on_public_data(seen(order(number), outflow))
     context = order()
     prices = router.prices(context, {"A": 0.022})
     assert (prices.taking, prices.under, prices.over) == pytest.approx((0.023, 0.026, 0.026))
@@ -65,26 +65,27 @@ def test_the_papers_example_from_samples() -> None:
 
 def test_missing_shares_cost_more_than_taking_or_half_a_tick() -> None:
     router = ContKukanov(memory_weight=0.5)
-    router.see(seen(order(0), 100, sweep=0.020))
+    router.on_public_data(seen(order(0), 100, sweep=0.020))
     assert router.prices(order(), {"A": 0.022}).under == pytest.approx(0.023 + 0.005)
-    router.see(seen(order(1), 100, sweep=0.035))  # weights 1/2 and 1: (-0.0015 + 0.012) / 1.5 more
+    router.on_public_data(seen(order(1), 100, sweep=0.035))  # weights 1/2 and 1: (-0.0015 + 0.012) / 1.5 more
     assert router.prices(order(), {"A": 0.022}).under == pytest.approx(0.023 + 0.007)
     assert router.missing == pytest.approx([1.5, 0.0105])
-    router.see(seen(order(2), 2250, sweep=0.023))  # a quarter was filled
+    router.on_public_data(seen(order(2), 2250, sweep=0.023))  # a quarter was filled
     assert router.missing == pytest.approx([1.5, 0.00525])
 
 
 def test_adverse_moves_of_filled_orders_can_be_charged() -> None:
     router = ContKukanov(adverse=1.0)
     public = seen(order(0), 2500)
-    router.see(dataclasses.replace(public, later=Later(10.01, 0.03)))  # bought half, and the mid is a cent lower
+    public = dataclasses.replace(public, at_horizon=MarketAtHorizon(10.01, 0.03))  # bought half, mid a cent lower
+    router.on_public_data(public)
     assert router.moves["A"] == pytest.approx([0.5, 0.005])
     assert router.prices(order(), {"A": 0.022}).rebates == pytest.approx((0.002 - 0.01,))
 
 
 def test_samples_are_scaled_to_the_trading_and_the_horizon() -> None:
     router = ContKukanov()
-    router.see(seen(order(0, features={"outflow A": 4.0}), 600))
+    router.on_public_data(seen(order(0, features={"outflow A": 4.0}), 600))
     now = order(1, features={"outflow A": 8.0}, horizon=30.0)
     assert router._outflows(now, "A", 0) == pytest.approx([600 * 2 / 2])
     assert ContKukanov.restore(router.state())._outflows(order(2), "A", 0) == pytest.approx([600])
@@ -109,7 +110,7 @@ def test_without_time_or_samples_it_sweeps() -> None:
     router = ContKukanov()
     assert router.route(sale(300, horizon=60, order="a")) == Sweep().route(sale(300, order="a"))
     for number in range(30):
-        router.see(seen(sale(300, horizon=60, order=f"past {number}"), 500, 500))
+        router.on_public_data(seen(sale(300, horizon=60, order=f"past {number}"), 500, 500))
     assert router.route(sale(300, order="b")) == Sweep().route(sale(300, order="b"))
     assert router.route(sale(300, order="c", horizon=60)).limit
 
@@ -117,7 +118,7 @@ def test_without_time_or_samples_it_sweeps() -> None:
 def test_a_quick_queue_gets_more() -> None:
     router = ContKukanov()
     for number in range(30):
-        router.see(seen(sale(300, horizon=60, order=f"past {number}"), 90 + number, 600))
+        router.on_public_data(seen(sale(300, horizon=60, order=f"past {number}"), 90 + number, 600))
     plan = router.route(sale(300, horizon=60))
     assert plan.limit["B"] > 250
 
@@ -126,7 +127,9 @@ def test_moments_and_state_are_bounded_and_go_on() -> None:
     router = ContKukanov(remembered=25)
     rng = np.random.default_rng(2)
     for number in range(60):
-        router.see(seen(order(number, features={"outflow A": float(rng.integers(1, 9))}), int(rng.poisson(2200))))
+        router.on_public_data(
+            seen(order(number, features={"outflow A": float(rng.integers(1, 9))}), int(rng.poisson(2200)))
+        )
     assert len(router.moments) == 25
     again = ContKukanov.restore(json.loads(json.dumps(router.state())))
     assert again.route(order(99)) == router.route(order(99))
@@ -140,7 +143,7 @@ def test_moments_and_state_are_bounded_and_go_on() -> None:
 def test_pools_are_tried_with_the_whole_order_before() -> None:
     router = DarkFirstContKukanov()
     for number in range(30):
-        router.see(seen(sale(300, horizon=60, order=f"past {number}"), 90, 600))
+        router.on_public_data(seen(sale(300, horizon=60, order=f"past {number}"), 90, 600))
     plan = router.route(sale(300, horizon=60))
     assert (plan.dark, plan.in_turn, plan.before) == ({"P": 300, "Q": 300}, True, True)
     assert plan.limit["B"] > 250

@@ -15,9 +15,9 @@ from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual import Contextual, ContextualGreedy
 from riskroute.routers.contextual_ids import ContextualIds
 from riskroute.routers.dark_belief import DarkBelief
-from riskroute.routers.moment import POSTING_FEATURES, fill_fraction, moment_of, postings
+from riskroute.routers.moment import POSTING_FEATURES, fill_fraction, market_features, posting_features
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.router import Later, Public, QueueOutcome, outcome_sizes
+from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, outcome_sizes
 from riskroute.routers.sweep import Sweep
 
 KINDS = (ContextualGreedy, Contextual, ContextualIds)
@@ -40,16 +40,16 @@ def moment(
     )
 
 
-def outcome(context: Context, filled: dict[str, bool], moved: float = 0.0) -> Public:
+def outcome(context: Context, filled: dict[str, bool], moved: float = 0.0) -> PublicData:
     """Limit orders that were filled or not, and a sweep at the horizon a move of the mid later."""
     sizes = outcome_sizes(context.shares, context.lot)
     sweep = 0.013 + moved
     earned = {name: tuple(size * (0.01 if there else -sweep) for size in sizes) for name, there in filled.items()}
-    return Public(
+    return PublicData(
         context,
         {name: {"take": earned[name], "limit": earned[name]} for name in filled},
-        {name: QueueOutcome(10.02, 300, 5000 if there else 0) for name, there in filled.items()},
-        Later(context.mid - moved, sweep),
+        {name: QueueOutflow(10.02, 300, 5000 if there else 0) for name, there in filled.items()},
+        MarketAtHorizon(context.mid - moved, sweep),
     )
 
 
@@ -58,7 +58,7 @@ def taught(router: ContextualGreedy, chances: dict[str, float], rounds: int = 30
     rng = np.random.default_rng(5)
     for number in range(rounds):
         filled = {name: bool(rng.random() < chance) for name, chance in chances.items()}
-        router.see(outcome(moment(number), filled, deviation * rng.normal()))
+        router.on_public_data(outcome(moment(number), filled, deviation * rng.normal()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -200,7 +200,7 @@ def test_a_pool_that_changes_is_learned_anew() -> None:
         there = 1000 if number < 200 else 0
         child = ChildReport(0, "dark", "P", 1000, there, 10.01 if there else 0.0, 0.0, 0, 1)
         router.learn(Report(f"{number}", (child,), complete=True, profit=0.0))
-    _, dark = router.beliefs("")
+    _, dark = router.symbol_beliefs("")
     assert dark.resets >= 1
     (found,) = dark.expected([("P", 0.0)], np.array([1000.0]))
     assert found[0] < 100
@@ -297,7 +297,7 @@ def test_a_symbol_with_few_orders_borrows_from_another() -> None:
     rng = np.random.default_rng(1)
     for number in range(400):
         context = dataclasses.replace(moment(2000 + number), symbol="NEWX")
-        router.see(outcome(context, {"A": bool(rng.random() < 0.05), "B": bool(rng.random() < 0.95)}))
+        router.on_public_data(outcome(context, {"A": bool(rng.random() < 0.05), "B": bool(rng.random() < 0.95)}))
     again = router.route(dataclasses.replace(moment(3000, pools=()), symbol="NEWX"))
     assert again.limit.get("B", 0) > 900
     first = router.route(moment(3001, pools=()))
@@ -309,7 +309,7 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
     rng = np.random.default_rng(2)
     router = ContextualGreedy()
     taught(router, {"A": 0.7, "B": 0.4}, rounds=41, deviation=0.01)
-    lit, _ = router.beliefs("")
+    lit, _ = router.symbol_beliefs("")
     coef, var_coef = lit.estimate.mean_coef, lit.estimate.var_coef
     shares = np.array([0.0, 10.0, 130.0, 1000.0])
     for _ in range(20):
@@ -321,8 +321,8 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
         books["C"] = {"bids": [[9.99, 100]], "asks": [[10.05, 100]]}
         flows = {"outflow A": float(rng.random() * 20), "outflow B": 0.0}
         context = read_context({"venues": books}, side="buy", shares=1000, horizon=30.0, features=flows)
-        now = moment_of(context, 0.013)
-        seen = postings(context, now)
+        now = market_features(context, 0.013)
+        seen = posting_features(context, now)
         wait = lit.waiting(context, now, shares)
         own = np.array([coef[POSTING_FEATURES], coef[POSTING_FEATURES + 1], 0.0])
         fixed = seen.fixed @ coef[:POSTING_FEATURES] + coef[-1] * seen.offset + own

@@ -13,21 +13,21 @@ from riskroute.core.errors import InputError, StateError
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import read_context
 from riskroute.routers.hidden import Hidden
-from riskroute.routers.router import Public
+from riskroute.routers.router import PublicData
 from riskroute.routers.sweep import Sweep
 from riskroute.simulation.exchange import Exchange
 from riskroute.simulation.execution import execute_plan
 from router_books import random_context, sale
 
 
-def trades(**by_side: list[tuple[int, int]]) -> Public:
-    return Public(sale(), {}, trades={"A": by_side})
+def trades(**by_side: list[tuple[int, int]]) -> PublicData:
+    return PublicData(sale(), {}, trades={"A": by_side})
 
 
 def test_the_recursion() -> None:
     router, found = Hidden(delta=0.9), []
     for trade in ((150, 100), (80, 100), (300, 100)):
-        router.see(trades(bid=[trade]))
+        router.on_public_data(trades(bid=[trade]))
         found.append(router.reserves["A"]["bid"])
     assert found == pytest.approx([50, 45, 240.5])
 
@@ -39,7 +39,7 @@ def test_the_recursion_is_a_discounted_sum() -> None:
     router, excess = Hidden(delta=0.98), np.maximum(sizes - shown, 0)
     reached = []
     for size, displayed in zip(sizes.tolist(), shown.tolist(), strict=True):
-        router.see(trades(ask=[(size, displayed)]))
+        router.on_public_data(trades(ask=[(size, displayed)]))
         reached.append(router.reserves["A"]["ask"])
     assert reached[-1] == pytest.approx(float(excess @ 0.98 ** np.arange(1999, -1, -1)))
     assert np.mean(reached[500:]) == pytest.approx(excess.mean() / 0.02, rel=0.1)
@@ -47,7 +47,7 @@ def test_the_recursion_is_a_discounted_sum() -> None:
 
 def test_sides_and_venues_are_apart() -> None:
     router = Hidden()
-    router.see(trades(bid=[(300, 100)]))
+    router.on_public_data(trades(bid=[(300, 100)]))
     assert Sweep().route(sale(300, order="a")).take == {"A": 150, "B": 150}
     assert router.route(sale(300, order="a")).take == {"A": 200, "B": 100}
     bought = read_context(sale().to_json(), side="buy", shares=100, order="b")
@@ -56,7 +56,9 @@ def test_sides_and_venues_are_apart() -> None:
 
 def test_counting_on_none_is_the_sweep() -> None:
     rng, router, sweep = np.random.default_rng(1), Hidden(eta=0.0), Sweep()
-    router.see(Public(sale(), {}, trades={f"V{v}": {"bid": [(900, 1)], "ask": [(900, 1)]} for v in range(6)}))
+    router.on_public_data(
+        PublicData(sale(), {}, trades={f"V{v}": {"bid": [(900, 1)], "ask": [(900, 1)]} for v in range(6)})
+    )
     for number in range(60):
         context = random_context(rng, number)
         assert router.route(context) == sweep.route(context)
@@ -80,7 +82,7 @@ def test_where_a_reserve_stands_it_sends_more_and_pays_less() -> None:
     shown, real = (Exchange(reserve_at_a(reserve), *fees) for reserve in (0.0, 300.0))
     router, sweep, costs = Hidden(), Sweep(), {"hidden+sweep": 0.0, "sweep": 0.0}
     for number in range(20):
-        router.see(trades(bid=[(400, 100)]))
+        router.on_public_data(trades(bid=[(400, 100)]))
         order = rr.routers.Context(f"o{number}", "sell", 400, shown.venue_books(1), time=1)
         for one in (router, sweep):
             plan = dataclasses.replace(one.route(order), trade_through=True)
@@ -93,7 +95,7 @@ def test_where_a_reserve_stands_it_sends_more_and_pays_less() -> None:
 def test_shares_that_are_not_there_come_back_and_are_swept() -> None:
     exchange = Exchange(reserve_at_a(0.0), np.zeros(2), np.zeros(2))
     router = Hidden()
-    router.see(trades(bid=[(400, 100)]))
+    router.on_public_data(trades(bid=[(400, 100)]))
     order = rr.routers.Context("o", "sell", 400, exchange.venue_books(1), time=1)
     done = execute_plan(exchange, 0, order, router.route(order))
     assert [(child.kind, child.place, child.sent, child.filled) for child in done.children] == [
@@ -105,10 +107,10 @@ def test_shares_that_are_not_there_come_back_and_are_swept() -> None:
 def test_it_is_a_router_like_all_others() -> None:
     rr.check_router(Hidden())
     router = Hidden()
-    router.see(trades(bid=[(400, 100)]))
+    router.on_public_data(trades(bid=[(400, 100)]))
     again = Hidden.restore(json.loads(json.dumps(router.state())))
-    again.see(trades(bid=[(200, 100)]))
-    router.see(trades(bid=[(200, 100)]))
+    again.on_public_data(trades(bid=[(200, 100)]))
+    router.on_public_data(trades(bid=[(200, 100)]))
     assert again.route(sale()) == router.route(sale())
     broken = dataclasses.replace(router).state() | {"memory": {"reserves": {"A": {"left": 1.0}}}}
     with pytest.raises(StateError, match="sides of reserves must be among bid, ask, was 'left'"):

@@ -17,7 +17,7 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.registry import make_router, restore_router
-from riskroute.routers.router import Public, Router
+from riskroute.routers.router import PublicData, Router
 from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 
 
@@ -73,7 +73,7 @@ class Reading(Router):
         self.decided += 1
         return Plan(context.order)
 
-    def see(self, public: Public) -> None:
+    def on_public_data(self, public: PublicData) -> None:
         trades = public.trades["XNAS"]["ask"]
         self.told.append((self.decided, len(trades)))
 

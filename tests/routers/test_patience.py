@@ -15,17 +15,17 @@ from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
 from riskroute.routers.patience import (
     NO_POOLS,
-    Patience,
-    PatienceOutlook,
-    PatientPlan,
-    Tried,
+    PlanForecast,
+    PoolSequence,
+    UnitPlan,
+    WaitOrTrade,
     try_in_turn,
 )
 from riskroute.routers.patience_compiled import resting_tables_compiled
 from riskroute.routers.placement import PlacementPrices, one_exchange_placement
 
 
-def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> Patience:
+def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> WaitOrTrade:
     """Tables of any shape, in shares of ten a unit, the last unit smaller."""
     rng = np.random.default_rng(seed)
     shares = np.minimum(np.arange(units + 1) * 10.0, units * 10 - 3)
@@ -34,14 +34,14 @@ def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> Pat
     cost, variance = rng.normal(size=(places, units + 1)), rng.random((places, units + 1)) * 2
     cost[:, 0] = variance[:, 0] = 0.0
     found = np.minimum(np.sort(rng.random(units + 1)) * 30, shares) * 0.6
-    tried = Tried(("P",), found, 0.4, 0.002) if pools else NO_POOLS
-    return Patience(shares, sweep, cost, variance, float(rng.random()) * 1e-3, tried)
+    tried = PoolSequence(("P",), found, 0.4, 0.002) if pools else NO_POOLS
+    return WaitOrTrade(shares, sweep, cost, variance, float(rng.random()) * 1e-3, tried)
 
 
-def enumerated(one: Patience) -> list[PatientPlan]:
+def enumerated(one: WaitOrTrade) -> list[UnitPlan]:
     count = range(one.units + 1)
     ways = [np.array(way) for way in itertools.product(count, repeat=len(one.cost)) if sum(way) <= one.units]
-    return [PatientPlan(way, before) for way in ways for before in ((False, True) if one.tried.pools else (False,))]
+    return [UnitPlan(way, before) for way in ways for before in ((False, True) if one.tried.pools else (False,))]
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 3.0]), st.booleans())
@@ -63,7 +63,7 @@ def test_the_outlook_is_that_of_simulated_orders(seed: int) -> None:
     one = order(seed)
     units = np.array([2, 0, 1])
     for before in (False, True):
-        outlook = one.outlook(PatientPlan(units, before))
+        outlook = one.outlook(UnitPlan(units, before))
         waits = one.shares[units]
         total, now = one.shares[-1], one.shares[-1] - waits.sum()
         size = total if before else now
@@ -87,7 +87,7 @@ def test_one_venue_with_known_outflow_is_the_closed_form_of_cont_and_kukanov() -
     weights = poisson(2200).pmf(outflows)
     fills = np.array([(np.clip(outflows - 2000, 0, n) * weights).sum() for n in shares])
     cost = -(0.02 + 0.002) * fills + 0.026 * (shares - fills)
-    one = Patience(shares, 0.023 * shares, cost[None], np.zeros((1, 101)), 0.0, NO_POOLS)
+    one = WaitOrTrade(shares, 0.023 * shares, cost[None], np.zeros((1, 101)), 0.0, NO_POOLS)
     (units,) = one.plan(0.0).units
     assert (market, posted) == (728, 272)
     assert abs(units * 10 - posted) <= 10
@@ -98,19 +98,19 @@ def test_what_all_shares_that_wait_have_in_common_is_not_diversified() -> None:
     shares: Floats = np.arange(11.0)
     cost = np.tile(-0.1 * shares, (2, 1))
     sweep = 10.0 * shares
-    additive = Patience(shares, sweep, cost, np.tile(shares**2, (2, 1)), 0.0, NO_POOLS)
-    factor = Patience(shares, sweep, cost, np.zeros((2, 11)), 1.0, NO_POOLS)
+    additive = WaitOrTrade(shares, sweep, cost, np.tile(shares**2, (2, 1)), 0.0, NO_POOLS)
+    factor = WaitOrTrade(shares, sweep, cost, np.zeros((2, 11)), 1.0, NO_POOLS)
     split = additive.plan(0.01)
     assert split.units.tolist() == [5, 5]
     claimed = additive.outlook(split)
     assert claimed.cost == pytest.approx(-1.0)
     assert claimed.variance == pytest.approx(50.0)
     for way in ([5, 5], [10, 0], [3, 7]):
-        assert factor.outlook(PatientPlan(np.array(way), False)).variance == pytest.approx(100.0)
+        assert factor.outlook(UnitPlan(np.array(way), False)).variance == pytest.approx(100.0)
 
 
 def test_the_objective_charges_variance() -> None:
-    assert PatienceOutlook(1.0, 4.0, 1.0, 4.0, 1.0, 4.0, 1.0).objective(0.5) == pytest.approx(3.0)
+    assert PlanForecast(1.0, 4.0, 1.0, 4.0, 1.0, 4.0, 1.0).objective(0.5) == pytest.approx(3.0)
 
 
 def test_tables_that_do_not_belong_together_are_refused() -> None:
@@ -120,13 +120,13 @@ def test_tables_that_do_not_belong_together_are_refused() -> None:
         dataclasses.replace(good, cost=short),
         dataclasses.replace(good, variance=short),
         dataclasses.replace(good, sweep=good.sweep[:-1]),
-        dataclasses.replace(good, tried=Tried(("P",), np.zeros(2), 0.4, 0.002)),
+        dataclasses.replace(good, tried=PoolSequence(("P",), np.zeros(2), 0.4, 0.002)),
     ):
         with pytest.raises(InputError, match="tables of a plan must belong to the same places and units"):
             wrong.plan(0.1)
     for units in ([7, 0, 0], [0, -1, 0]):
         with pytest.raises(InputError, match="units of a plan must be at most those of the order"):
-            good.outlook(PatientPlan(np.array(units), before=False))
+            good.outlook(UnitPlan(np.array(units), before=False))
     with pytest.raises(InputError, match="what pools fill must belong to the same pools and units"):
         try_in_turn(["P"], np.zeros((1, 3)), np.zeros(2), 0.01, 0.0, np.arange(3.0))
     two = np.zeros((1, 3))

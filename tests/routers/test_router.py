@@ -39,7 +39,7 @@ class Counting(Router):
     def decide(self, context: Context) -> Plan:
         return Plan(context.order)
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         self.learned += [[order, child.child] for child in children]
         if profit is not None:
             self.learned.append([order, profit])

@@ -12,7 +12,7 @@ from riskroute.core.errors import InputError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual import GUARDED, ContextualGreedy
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.router import Later, Public, QueueOutcome
+from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
 from riskroute.routers.tail_guard import EVERY, EXCEEDED, TailGuard
 
 
@@ -94,8 +94,8 @@ def test_orders_and_the_rules_limit_order_are_counted_by_what_they_came_to() -> 
     router.route(sale(0))
     (guard,) = router.tails.values()
     guard.level = 1.0
-    queue = {"A": QueueOutcome(10.02, 900, 960)}
-    router.see(Public(sale(0), {"A": {"limit": (0.0,)}}, queue, Later(9.98, 0.05)))
+    queue = {"A": QueueOutflow(10.02, 900, 960)}
+    router.on_public_data(PublicData(sale(0), {"A": {"limit": (0.0,)}}, queue, MarketAtHorizon(9.98, 0.05)))
     cost = (60 * (-0.01 - 0.001) + 40 * 0.05) * 1e4 / (100 * 10.01)
     assert guard.posted.came == pytest.approx(cost - 1.0)
     child = ChildReport(0, "take", "A", 100, 100, 9.98, 0.0, 0, 1)

@@ -13,8 +13,8 @@ from riskroute.core.errors import InputError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual import ContextualGreedy
 from riskroute.routers.fill_law import FillLaw
-from riskroute.routers.moment import moment_of, postings
-from riskroute.routers.router import Later, Public, QueueOutcome
+from riskroute.routers.moment import market_features, posting_features
+from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
 from riskroute.routers.tails_compiled import (
     SHORTFALL,
     SPARED,
@@ -124,7 +124,7 @@ def moment(number: int) -> Context:
     return read_context({"venues": books}, **order, time=number * 10**9)
 
 
-def outcome(number: int, rng: np.random.Generator) -> Public:
+def outcome(number: int, rng: np.random.Generator) -> PublicData:
     """A's limit orders are safe; B's, three ticks behind, fill less often, and least when the mid moves away."""
     context, z = moment(number), rng.standard_normal()
     filled = {name: rng.random() < 1 / (1 + np.exp(1.5 * z - level)) for name, level in (("A", 4.0), ("B", 1.0))}
@@ -133,16 +133,16 @@ def outcome(number: int, rng: np.random.Generator) -> Public:
     earned = {"A": 0.01, "B": 0.04}
     outcomes: dict[str, dict[str, tuple[float, ...]]]
     outcomes = {name: {"limit": (100 * (earned[name] if done else -sweep),)} for name, done in filled.items()}
-    queues = {name: QueueOutcome(10.02, 900, 5000 if done else 0) for name, done in filled.items()}
-    return Public(context, outcomes, queues, Later(context.mid + moved, sweep))
+    queues = {name: QueueOutflow(10.02, 900, 5000 if done else 0) for name, done in filled.items()}
+    return PublicData(context, outcomes, queues, MarketAtHorizon(context.mid + moved, sweep))
 
 
 def test_fills_are_learned_given_the_move_of_the_mid() -> None:
     rng, law = np.random.default_rng(5), FillLaw()
     for number in range(800):
         public = outcome(number, rng)
-        now = moment_of(public.context, 0.013)
-        law.see(public, now, postings(public.context, now), 0.03)
+        now = market_features(public.context, 0.013)
+        law.learn(public, now, posting_features(public.context, now), 0.03)
     law.refresh()
     _, move, _, behind, _ = law.coefficients(60.0)
     assert move == pytest.approx(1.5, abs=0.25)
@@ -165,7 +165,7 @@ def test_guarded_it_posts_where_limit_orders_are_safe() -> None:
     for guard in (False, True):
         rng, router = np.random.default_rng(6), ContextualGreedy(kappa=0.0, guard_tails=guard)
         for number in range(400):
-            router.see(outcome(number, rng))
+            router.on_public_data(outcome(number, rng))
         for number in range(400, 800):
             plans[guard] = router.route(moment(number)).limit
     assert plans[False] == {"B": 100}

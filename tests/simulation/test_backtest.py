@@ -76,7 +76,7 @@ class Noting(Router):
         self.contexts.append(context)
         return Plan(context.order)
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         self.late += [child.known for child in children]
         self.profits += profit is not None
 
@@ -94,8 +94,8 @@ def test_reports_are_not_learned_before_they_are_known() -> None:
 
     @dataclass
     class Strict(Noting):
-        def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
-            super().absorb(order, children, profit)
+        def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+            super().on_fills(order, children, profit)
             assert not self.busy or all(child.known <= self.upcoming for child in children)
 
         busy: ClassVar[bool] = True

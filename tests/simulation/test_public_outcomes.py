@@ -15,7 +15,7 @@ from riskroute.market.day_books import DayBooks, day_books
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import Public, Router, outcome_sizes
+from riskroute.routers.router import PublicData, Router, outcome_sizes
 from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan
@@ -73,14 +73,14 @@ def test_queues_say_what_any_order_behind_them_would_have_filled(day: tuple[DayB
                 assert one.filled(40) == sum(some for _, some in fills)
             reached += one.filled(40) > 0
         later = dataclasses.replace(context, time=moment + 60 * SECOND, horizon=0.0)
-        assert public.later is not None
-        assert public.later.mid == pytest.approx(float(books.mids(np.array([later.time]))[0]))
+        assert public.at_horizon is not None
+        assert public.at_horizon.mid == pytest.approx(float(books.mids(np.array([later.time]))[0]))
         done = execute_plan(dataclasses.replace(exchange, latency=Latency(0.0, 0.0)), 0, later, Plan("a"))
-        assert public.later.sweep == pytest.approx(done.cost / 40)
+        assert public.at_horizon.sweep == pytest.approx(done.cost / 40)
     assert reached > 5
     none = dataclasses.replace(context, horizon=0.0)
     assert public_outcomes(exchange, none).queues == {}
-    assert public_outcomes(exchange, none).later is None
+    assert public_outcomes(exchange, none).at_horizon is None
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Watching(Router):
         self.decided.append((context.order, len(self.seen)))
         return Plan(context.order)
 
-    def see(self, public: Public) -> None:
+    def on_public_data(self, public: PublicData) -> None:
         self.seen.append((public.context.order, len(self.decided)))
 
 

@@ -44,7 +44,7 @@ class Faulty(Router):
     def decide(self, context: Context) -> Plan:
         return Plan(context.order, take={context.books.venues[self.seen % 5 % 2]: context.shares})
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         self.seen += 1
 
 

@@ -123,7 +123,7 @@ def learn_quietly(router: Router, outcome: Outcome, *, prepare: bool = False) ->
 def see_quietly(router: Router, event: Seen) -> str:
     """Let a router learn from public data; return what it raised."""
     try:
-        router.see(public_of(event))
+        router.on_public_data(public_of(event))
     except Exception as error:  # as above
         return one_line_error(error) or type(error).__name__
     return ""
@@ -238,7 +238,7 @@ class Learner:
         if self.refit_every:
             self.waiting.append((number, outcome))
         elif self._forgetful:
-            self.router.passed(outcome.parent)
+            self.router.mark_done(outcome.parent)
         elif not self.out and (failed := learn_quietly(self.router, outcome, prepare=True)):
             self.out = f"{self.router.name} failed to learn: {failed}"
 

@@ -162,7 +162,7 @@ def viewer_view(service: Service, by: str) -> dict[str, Any]:
 
 def _believed(router: Router) -> list[dict[str, Any]]:
     try:
-        return [one._asdict() for one in router.believed()]
+        return [one._asdict() for one in router.beliefs()]
     except Exception:  # routers are others' code: a page must not fail with one
         return []
 

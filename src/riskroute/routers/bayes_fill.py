@@ -26,7 +26,7 @@ from riskroute.routers.context import Context
 from riskroute.routers.fill_beliefs import CLASSES, Drift, dirichlet_moments, fill_belief_weights, fill_class
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
-from riskroute.routers.router import Public, Router
+from riskroute.routers.router import PublicData, Router
 from riskroute.routers.sweep import sweeping_plan
 from riskroute.routing.weights import proportional_lots
 
@@ -77,13 +77,14 @@ class BayesFill(Router):
     Examples
     --------
     >>> from riskroute.routers.context import read_context
-    >>> from riskroute.routers.router import Later, QueueOutcome
+    >>> from riskroute.routers.router import MarketAtHorizon, QueueOutflow
     >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.01, 900]], "taker": 0.003, "maker": -0.002}}
     >>> def order(name):
     ...     return read_context({"venues": books}, side="buy", shares=400, horizon=60, order=name)
     >>> router = BayesFill(decay=1.0)
     >>> for name in "abcdef":
-    ...     router.see(Public(order(name), {}, {"A": QueueOutcome(10.0, 200, 900)}, Later(10.005, 0.008)))
+    ...     queues = {"A": QueueOutflow(10.0, 200, 900)}
+    ...     router.on_public_data(PublicData(order(name), {}, queues, MarketAtHorizon(10.005, 0.008)))
     >>> router.weights("A", venue_state(order("g"), "A"), 400).round(2).tolist()
     [0.25, 0.25, 0.25, 0.25, 0.25, 10.75]
     >>> router.route(order("g")).limit
@@ -174,14 +175,14 @@ class BayesFill(Router):
 
     # learning
 
-    def see(self, public: Public) -> None:
+    def on_public_data(self, public: PublicData) -> None:
         context = public.context
-        if not public.queues or public.later is None:
+        if not public.queues or public.at_horizon is None:
             return
         for table in (self.fills, self.rates, self.drifts):
             for values in table.values():
                 values[:] = [self.decay * value for value in values]
-        move = context.sign * (public.later.mid - context.mid)
+        move = context.sign * (public.at_horizon.mid - context.mid)
         known = self.learned.pop(context.order, [])
         for venue, (ticks, _, _) in queues_now(context).items():
             if ticks == 0 and venue in public.queues:
@@ -194,7 +195,7 @@ class BayesFill(Router):
                 for key in (str(filled), f"{filled}|{venue}|{state}"):
                     _add(self.drifts, key, [1.0, move, move**2])
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         states = self.asked.get(order, {})
         for child in children:
             if child.kind == "limit" and child.sent and child.place in states:
@@ -217,7 +218,7 @@ class BayesFill(Router):
         for key in _fill_keys(venue, state, size):
             _add(self.fills, key, seen)
 
-    def recall(self, memory: dict[str, Any]) -> None:
+    def load_memory(self, memory: dict[str, Any]) -> None:
         for name, length in (("fills", CLASSES), ("rates", 2), ("drifts", 3)):
             table = {str(key): [real_number(name, value) for value in values] for key, values in memory[name].items()}
             if any(len(values) != length for values in table.values()):

@@ -12,7 +12,7 @@ from riskroute.core.arrays import Floats, Units, Vector
 from riskroute.core.parameters import parameter
 from riskroute.core.validation import one_of, true_or_false, whole_number
 from riskroute.routers.context import Context
-from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, unit_shares
+from riskroute.routers.dark_allocation import AllocationTask, DarkAllocation, unit_shares
 from riskroute.routers.plan import Plan
 
 INDICES = ("ts", "bayes-ucb", "ucb")
@@ -75,12 +75,12 @@ class Cmab(DarkAllocation):
     def unit_of(self, context: Context) -> int:
         return unit_shares(context.shares, context.lot, self.grid)
 
-    def allocate(self, task: DarkRound) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
         key = str(task.unit)
         self.played[key] = self.played.get(key, 0) + 1
         return self._best(task, self.index, self.played[key]), {}
 
-    def _best(self, task: DarkRound, index: str, time: int) -> Units:
+    def _best(self, task: AllocationTask, index: str, time: int) -> Units:
         """Sizes that are best together by an index."""
         values = np.zeros((len(task.pools), 1, task.units))
         for k, pool in enumerate(task.pools):

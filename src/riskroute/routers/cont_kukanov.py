@@ -21,7 +21,7 @@ from riskroute.routers.context import Context
 from riskroute.routers.dark_first import DarkFirst
 from riskroute.routers.placement import PlacementPrices, stochastic_placement
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import Public, Router
+from riskroute.routers.router import PublicData, Router
 from riskroute.routers.sweep import sweeping_plan, taking_plan
 from riskroute.routing.weights import proportional_lots
 
@@ -68,12 +68,13 @@ class ContKukanov(Router):
     Examples
     --------
     >>> from riskroute.routers.context import read_context
-    >>> from riskroute.routers.router import Later, QueueOutcome
+    >>> from riskroute.routers.router import MarketAtHorizon, QueueOutflow
     >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.02, 900]], "taker": 0.003, "maker": -0.002}}
     >>> router = ContKukanov(least=2)
     >>> for name, outflow in (("a", 500), ("b", 700)):
     ...     past = read_context({"venues": books}, side="buy", shares=1000, horizon=60, order=name)
-    ...     router.see(Public(past, {}, {"A": QueueOutcome(10.0, 200, outflow)}, Later(10.02, 0.033)))
+    ...     queues = {"A": QueueOutflow(10.0, 200, outflow)}
+    ...     router.on_public_data(PublicData(past, {}, queues, MarketAtHorizon(10.02, 0.033)))
     >>> plan = router.route(read_context({"venues": books}, side="buy", shares=1000, lot=100, horizon=60))
     >>> plan.take, plan.limit  # 300 shares were always filled; the next 200 every other time, which pays too
     ({'A': 500}, {'A': 500})
@@ -164,9 +165,9 @@ class ContKukanov(Router):
             last = [*moment["queues"].get(venue, (np.nan,) * 3), moment["horizon"]]
             self.past[venue] = np.concatenate([rows, [last]])[-self.remembered :]
 
-    def see(self, public: Public) -> None:
+    def on_public_data(self, public: PublicData) -> None:
         context = public.context
-        if not public.queues or public.later is None:
+        if not public.queues or public.at_horizon is None:
             return
         queues, unfilled = {}, []
         for venue, (ticks, _, _) in queues_now(context).items():
@@ -175,21 +176,21 @@ class ContKukanov(Router):
                 filled = one.filled(context.shares)
                 queues[venue] = [ticks, one.outflow, context.features.get(f"outflow {venue}", 0.0)]
                 unfilled.append(1 - filled / context.shares)
-                against = context.sign * (context.mid - public.later.mid)
+                against = context.sign * (context.mid - public.at_horizon.mid)
                 self.moves[venue] = self._weighed(self.moves.get(venue, [0.0, 0.0]), filled / context.shares, against)
         if not queues:
             return
         self._remember({"horizon": context.horizon, "queues": queues})
         now = float(context.displayed.costs(context.shares)) / context.shares
-        if np.isfinite(public.later.sweep - now):
+        if np.isfinite(public.at_horizon.sweep - now):
             share = sum(unfilled) / len(unfilled)
-            self.missing = self._weighed(self.missing, share, public.later.sweep - now)
+            self.missing = self._weighed(self.missing, share, public.at_horizon.sweep - now)
 
     def _weighed(self, sums: list[float], weight: float, value: float) -> list[float]:
         """Sums of weights and of weighed values, with one more."""
         return [self.memory_weight * sums[0] + weight, self.memory_weight * sums[1] + weight * value]
 
-    def recall(self, memory: dict[str, Any]) -> None:
+    def load_memory(self, memory: dict[str, Any]) -> None:
         self.moments, self.past = [], {}
         for one in memory["moments"]:
             queues = {str(venue): _three(values) for venue, values in one["queues"].items()}
@@ -243,17 +244,17 @@ class DarkFirstContKukanov(DarkFirst):
         plan = placed_plan(context, placed)
         return Plan(context.order, dark=dark, in_turn=True, before=True, limit=plan.limit)
 
-    def see(self, public: Public) -> None:
-        self.lit.see(public)
+    def on_public_data(self, public: PublicData) -> None:
+        self.lit.on_public_data(public)
 
     @property
     def lit_memory(self) -> dict[str, Any]:
         """What is known of the queues."""
         return {name: getattr(self.lit, name) for name in self.lit.memory}
 
-    def recall(self, memory: dict[str, Any]) -> None:
-        super().recall(memory)
-        self.lit.recall(memory["lit_memory"])
+    def load_memory(self, memory: dict[str, Any]) -> None:
+        super().load_memory(memory)
+        self.lit.load_memory(memory["lit_memory"])
 
 
 def queues_now(context: Context) -> dict[str, tuple[int, float, float]]:

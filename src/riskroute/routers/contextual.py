@@ -14,15 +14,15 @@ from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import list_of, real_number, true_or_false, whole_number
 from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
-from riskroute.routers.contextual_desk import ContextualDesk
+from riskroute.routers.contextual_desk import PlanningProblem
 from riskroute.routers.dark_belief import DarkBelief, Use
 from riskroute.routers.dark_first import quickest_venue
 from riskroute.routers.lit_belief import MOST_VENUES, LitBelief
-from riskroute.routers.moment import moment_of, order_class
-from riskroute.routers.patience import PatientPlan
+from riskroute.routers.moment import market_features, order_class
+from riskroute.routers.patience import UnitPlan
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
-from riskroute.routers.router import Public, Router
+from riskroute.routers.router import PublicData, Router
 from riskroute.routers.tail_guard import EVERY, EXCEEDED, TailGuard
 
 MOST_WAITING = 10_000
@@ -107,7 +107,7 @@ take_limits={}, rest='sweep', trade_through=False)
         self.lit_beliefs, self.dark_beliefs, self.venues = {}, {}, []
         self.kept, self.tails, self.routed = {}, {}, 0
 
-    def beliefs(self, symbol: str) -> tuple[LitBelief, DarkBelief]:
+    def symbol_beliefs(self, symbol: str) -> tuple[LitBelief, DarkBelief]:
         """What is believed of the venues and pools of a symbol; a new one borrows from those known."""
         if symbol not in self.lit_beliefs:
             self.lit_beliefs[symbol] = LitBelief(self.lit_half_life, self.venues)
@@ -138,12 +138,12 @@ take_limits={}, rest='sweep', trade_through=False)
             self.kept.pop(next(iter(self.kept)))
         return desk.plan(chosen, pools)
 
-    def desk(self, context: Context) -> ContextualDesk:
+    def desk(self, context: Context) -> PlanningProblem:
         """Put an order before what is believed of its symbol."""
-        beliefs = self.beliefs(context.symbol)
-        return ContextualDesk(context, *beliefs, self.units, self.leak, *self._tail_charge(context))
+        beliefs = self.symbol_beliefs(context.symbol)
+        return PlanningProblem(context, *beliefs, self.units, self.leak, *self._tail_charge(context))
 
-    def choose(self, desk: ContextualDesk, price: float) -> tuple[PatientPlan, tuple[str, ...]]:
+    def choose(self, desk: PlanningProblem, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
         """Return the plan to send, and the pools that it tries."""
         return desk.mean.plan(price), desk.mean.tried.pools
 
@@ -158,7 +158,7 @@ take_limits={}, rest='sweep', trade_through=False)
             self.tails[kind] = TailGuard()
         return self.tails[kind]
 
-    def _price(self, desk: ContextualDesk) -> float:
+    def _price(self, desk: PlanningProblem) -> float:
         """Dollars charged for a squared dollar."""
         if not self._guards(desk.context):
             return self.kappa * desk.per_bp
@@ -172,7 +172,7 @@ take_limits={}, rest='sweep', trade_through=False)
         guard = self._guard(context)
         return guard.charge, guard.level
 
-    def _mind_tails(self, desk: ContextualDesk, chosen: PatientPlan) -> None:
+    def _mind_tails(self, desk: PlanningProblem, chosen: UnitPlan) -> None:
         """Raise or lower the price of tails by how far that of a plan is from what is allowed, at times."""
         if not self._guards(desk.context) or self.routed % EVERY:
             return
@@ -189,14 +189,14 @@ take_limits={}, rest='sweep', trade_through=False)
 
     # learning
 
-    def believed(self) -> tuple[PlaceBelief, ...]:
-        return tuple(one for symbol, belief in self.dark_beliefs.items() for one in belief.believed(symbol))
+    def beliefs(self) -> tuple[PlaceBelief, ...]:
+        return tuple(one for symbol, belief in self.dark_beliefs.items() for one in belief.beliefs(symbol))
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         kept = self.kept.get(order)
         if kept is None:
             return
-        _, dark = self.beliefs(kept["symbol"])
+        _, dark = self.symbol_beliefs(kept["symbol"])
         if profit is not None and kept.get("kind") in self.tails:
             self.tails[kept["kind"]].learn_plan(-profit * kept["per_bp"])
         for child in children:
@@ -209,34 +209,34 @@ take_limits={}, rest='sweep', trade_through=False)
         if profit is not None and not kept.get("rested"):
             del self.kept[order]
 
-    def see(self, public: Public) -> None:
+    def on_public_data(self, public: PublicData) -> None:
         context = public.context
         sweep = float(context.displayed.costs(context.shares)) / context.shares
-        moment = moment_of(context, sweep)
-        lit, dark = self.beliefs(context.symbol)
+        moment = market_features(context, sweep)
+        lit, dark = self.symbol_beliefs(context.symbol)
         kept = self.kept.get(context.order)
-        if kept is not None and public.later is not None:
+        if kept is not None and public.at_horizon is not None:
             for pool, sent, filled, price in kept.get("rested", ()):
                 moved = context.sign * (price - context.mid) * filled
-                late = (public.later.sweep - kept["later"]) * (sent - filled)
+                late = (public.at_horizon.sweep - kept["later"]) * (sent - filled)
                 dark.learn_adverse(pool, (moved + late) / sent / moment.half_spread)
             if context.order not in self._under_way:
                 del self.kept[context.order]
-        lit.see(public, moment)
+        lit.learn(public, moment)
         self._see_rule(public)
 
-    def _see_rule(self, public: Public) -> None:
+    def _see_rule(self, public: PublicData) -> None:
         """Learn what an order posted as by the simple rule would have cost."""
         context = public.context
         guard = self.tails.get(order_class(context.horizon, context.shares))
         venue = quickest_venue(context)
         queue = public.queues.get(venue)
-        if guard is None or queue is None or public.later is None:
+        if guard is None or queue is None or public.at_horizon is None:
             return
         filled = queue.filled(context.shares)
         fee = float(context.books.makers[context.books.venues.index(venue)])
         paid = filled * (fee + context.sign * (queue.price - context.mid))
-        cost = paid + (context.shares - filled) * public.later.sweep
+        cost = paid + (context.shares - filled) * public.at_horizon.sweep
         guard.learn_posted(cost * 1e4 / (context.shares * context.mid))
 
     @property
@@ -254,7 +254,7 @@ take_limits={}, rest='sweep', trade_through=False)
         """What is believed of dark pools, by symbol, as plain values."""
         return {symbol: belief.state() for symbol, belief in self.dark_beliefs.items()}
 
-    def recall(self, memory: dict[str, Any]) -> None:
+    def load_memory(self, memory: dict[str, Any]) -> None:
         self.venues = list(list_of("venues", memory["venues"], str, "names")[:MOST_VENUES])
         self.lit_beliefs = {str(name): LitBelief.restore(one, self.venues) for name, one in memory["lit_state"].items()}
         self.dark_beliefs = {str(name): DarkBelief.restore(one) for name, one in memory["dark_state"].items()}
@@ -289,17 +289,17 @@ class Contextual(ContextualGreedy):
         super().begin()
         self.ready, self.last_asked = {}, {}
 
-    def choose(self, desk: ContextualDesk, price: float) -> tuple[PatientPlan, tuple[str, ...]]:
+    def choose(self, desk: PlanningProblem, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
         if not desk.pools or desk.wait is None:
             return super().choose(desk, price)
         return desk.plan_under_draw(self._take_draw(desk), price, self.budget / desk.per_bp)
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         symbol = self.kept.get(order, {}).get("symbol", "")
-        super().absorb(order, children, profit)
+        super().on_fills(order, children, profit)
         self._make_ready(symbol)
 
-    def _take_draw(self, desk: ContextualDesk) -> tuple[Matrix, Matrix]:
+    def _take_draw(self, desk: PlanningProblem) -> tuple[Matrix, Matrix]:
         """What children would find in pools under a draw of the belief: what was made ready, or drawn now."""
         symbol = desk.context.symbol
         found = self.ready.pop(symbol, None)

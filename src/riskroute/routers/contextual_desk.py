@@ -14,11 +14,11 @@ from riskroute.routers.dark_allocation import unit_shares
 from riskroute.routers.dark_belief import DarkBelief
 from riskroute.routers.dark_first import quickest_venue
 from riskroute.routers.lit_belief import LitBelief
-from riskroute.routers.moment import Moment, moment_of
+from riskroute.routers.moment import MarketFeatures, market_features
 from riskroute.routers.patience import (
     NO_POOLS,
-    Patience,
-    PatientPlan,
+    UnitPlan,
+    WaitOrTrade,
     try_in_turn,
 )
 from riskroute.routers.patience_compiled import plan_under_draw_compiled, resting_tables_compiled
@@ -28,7 +28,7 @@ from riskroute.routers.tails_compiled import limit_beyond_compiled, plan_beyond_
 _BISECTIONS = 20
 
 
-class ContextualDesk:
+class PlanningProblem:
     """An order on its books, before what a router believes of its symbol.
 
     Parameters
@@ -58,7 +58,7 @@ class ContextualDesk:
         self.context, self.dark, self.weight = context, dark, weight
         self.unit, self.shares = _parts(context.shares, context.lot, units)
         self.sweep: Floats = context.displayed.costs(self.shares)
-        self.moment: Moment = moment_of(context, float(self.sweep[-1]) / context.shares)
+        self.moment: MarketFeatures = market_features(context, float(self.sweep[-1]) / context.shares)
         self.per_bp = 1e4 / (context.shares * context.mid)
         self.level = level / 1e4 * context.mid
         """The level, in dollars a share."""
@@ -84,7 +84,7 @@ class ContextualDesk:
             self.places = [("limit", names[v]) for v in there] + [("dark_rest", pool) for pool in self.pools]
             self.extra = half * np.array([max(self.dark.adverse_selection(pool), 0.0) for pool in self.pools])
 
-    def patience(self, hazards: Matrix | None, *, charged: bool = True) -> Patience:
+    def patience(self, hazards: Matrix | None, *, charged: bool = True) -> WaitOrTrade:
         """What can be done with the order, as expected or if pools hold what was drawn; tails ``charged`` or not."""
         weight = self.weight if charged else 0.0
         wait, shares, pools = self.wait, self.shares, len(self.pools)
@@ -93,7 +93,7 @@ class ContextualDesk:
         if pools:
             tried = try_in_turn(self.pools, found[:pools], self.prices, self.moment.sweep, self.leaking, shares)
         if wait is None:
-            return Patience(shares, self.sweep, self.empty, self.empty, 0.0, tried)
+            return WaitOrTrade(shares, self.sweep, self.empty, self.empty, 0.0, tried)
         cost, sweep, level = self.lit_cost, self.sweep, self.level
         if weight > 0:
             cost = cost + weight * limit_beyond_compiled(self.law, wait.slopes, wait.later, wait.move, shares, level)
@@ -112,21 +112,21 @@ class ContextualDesk:
             weight,
             level,
         )
-        return Patience(shares, sweep, *tables, wait.common, tried)
+        return WaitOrTrade(shares, sweep, *tables, wait.common, tried)
 
     @cached
-    def mean(self) -> Patience:
+    def mean(self) -> WaitOrTrade:
         """What can be done with the order, as expected."""
         return self.patience(None)
 
     @cached
-    def plain(self) -> Patience:
+    def plain(self) -> WaitOrTrade:
         """The same without what is charged for tails."""
         return self.patience(None, charged=False)
 
     def plan_under_draw(
         self, drawn: tuple[Matrix, Matrix], price: float, allowance: float
-    ) -> tuple[PatientPlan, tuple[str, ...]]:
+    ) -> tuple[UnitPlan, tuple[str, ...]]:
         """Return the plan that is best if pools hold what was drawn, and the pools to try.
 
         Parameters
@@ -165,9 +165,9 @@ class ContextualDesk:
             self.level,
         )
         pools = tuple(name for name, some in zip(self.pools, worth.tolist(), strict=True) if some)
-        return PatientPlan(units, bool(before)), pools
+        return UnitPlan(units, bool(before)), pools
 
-    def beyond(self, plan: PatientPlan, level: float) -> tuple[float, float]:
+    def beyond(self, plan: UnitPlan, level: float) -> tuple[float, float]:
         """How likely a plan is believed to cost more than a level, and how much more on average, in basis points."""
         wait, tried = self.wait, self.plain.tried
         if wait is None:
@@ -192,7 +192,7 @@ class ContextualDesk:
         )
         return chance, more * self.per_bp
 
-    def level_exceeded(self, plan: PatientPlan, chance: float) -> float:
+    def level_exceeded(self, plan: UnitPlan, chance: float) -> float:
         """Basis points that a plan is believed to cost more than with some chance, by bisection."""
         low = -(high := 100 * max(self.move_bps, 1.0))
         for _ in range(_BISECTIONS):
@@ -205,33 +205,33 @@ class ContextualDesk:
         """The deviation of the mid until the horizon, in basis points."""
         return 0.0 if self.wait is None else self.wait.move * self.per_bp * self.context.shares
 
-    def simple_rule(self, price: float) -> PatientPlan:
+    def simple_rule(self, price: float) -> UnitPlan:
         """Return the simple rule that seems best at a price of variance: a router must not be riskier than that."""
         plain = self.plain
         return min(self._simple_rules(plain.units), key=lambda rule: plain.outlook(rule).objective(price))
 
-    def _simple_rules(self, units: int) -> list[PatientPlan]:
+    def _simple_rules(self, units: int) -> list[UnitPlan]:
         nothing = np.zeros(len(self.places), dtype=np.int64)
-        rules = [PatientPlan(nothing, before=True)]
+        rules = [UnitPlan(nothing, before=True)]
         venue = quickest_venue(self.context)
         if ("limit", venue) in self.places:
             posted = nothing.copy()
             posted[self.places.index(("limit", venue))] = units
-            rules.append(PatientPlan(posted, before=True))
+            rules.append(UnitPlan(posted, before=True))
         resting = [place for place, (kind, _) in enumerate(self.places) if kind == "dark_rest"]
         if resting:
             even = nothing.copy()
             even[resting] = units // len(resting)
             even[resting[0]] += units - int(even.sum())
-            rules.append(PatientPlan(even, before=False))
+            rules.append(UnitPlan(even, before=False))
         return rules
 
     @staticmethod
-    def posted_by_rule(rule: PatientPlan) -> PatientPlan | None:
+    def posted_by_rule(rule: UnitPlan) -> UnitPlan | None:
         """Return what a simple rule posts, without trying pools before; None if it posts nothing."""
-        return PatientPlan(rule.units, before=False) if rule.before and rule.units.any() else None
+        return UnitPlan(rule.units, before=False) if rule.before and rule.units.any() else None
 
-    def plan(self, chosen: PatientPlan, tried: tuple[str, ...]) -> Plan:
+    def plan(self, chosen: UnitPlan, tried: tuple[str, ...]) -> Plan:
         """Return the child orders of a plan that tries some pools, if it has anything to try them with."""
         context = self.context
         sent = _shares(chosen.units, self.unit, context.shares)

@@ -12,8 +12,8 @@ from riskroute.core.parameters import parameter
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import real_number, whole_number
 from riskroute.routers.contextual import Contextual
-from riskroute.routers.contextual_desk import ContextualDesk
-from riskroute.routers.patience import Patience, PatientPlan
+from riskroute.routers.contextual_desk import PlanningProblem
+from riskroute.routers.patience import UnitPlan, WaitOrTrade
 
 
 @dataclass
@@ -49,7 +49,7 @@ class ContextualIds(Contextual):
     draws: int = parameter(8, whole_number, maximum=1000)
     orders_left: float = parameter(1000.0, real_number, minimum=0)
 
-    def choose(self, desk: ContextualDesk, price: float) -> tuple[PatientPlan, tuple[str, ...]]:
+    def choose(self, desk: PlanningProblem, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
         mean = desk.mean
         best, pools = mean.plan(price), mean.tried.pools
         if not desk.pools or not desk.places:
@@ -68,7 +68,7 @@ class ContextualIds(Contextual):
         worth = self.orders_left * saved > regrets[chosen] - regrets[0]
         return (candidates[chosen] if worth else best), pools
 
-    def information(self, desk: ContextualDesk, mean: Patience, plan: PatientPlan) -> float:
+    def information(self, desk: PlanningProblem, mean: WaitOrTrade, plan: UnitPlan) -> float:
         """Return how much a plan would narrow the beliefs about the pools it uses, in nats, about."""
         total = 0.0
         for (kind, pool), units in zip(desk.places, plan.units.tolist(), strict=True):
@@ -82,7 +82,7 @@ class ContextualIds(Contextual):
         return total
 
 
-def _neighbours(desk: ContextualDesk, plan: PatientPlan, units: int) -> list[PatientPlan]:
+def _neighbours(desk: PlanningProblem, plan: UnitPlan, units: int) -> list[UnitPlan]:
     """The same plan with each resting child half and twice as large, as far as there are shares."""
     found = []
     for place, (kind, _) in enumerate(desk.places):
@@ -91,5 +91,5 @@ def _neighbours(desk: ContextualDesk, plan: PatientPlan, units: int) -> list[Pat
                 other = plan.units.copy()
                 other[place] = count
                 if count != plan.units[place] and other.sum() <= units:
-                    found.append(PatientPlan(other, plan.before))
+                    found.append(UnitPlan(other, plan.before))
     return found

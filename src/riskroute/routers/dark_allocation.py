@@ -28,7 +28,7 @@ MOST_WAITING = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class DarkRound:
+class AllocationTask:
     """One order as these methods see it: some units to split over some pools.
 
     ``savings (K,)`` are dollars a share that a fill in each of ``pools`` saves against the sweep, all above 0. An order
@@ -65,7 +65,7 @@ class DarkAllocation(Router):
         self.waiting = {}
 
     @abstractmethod
-    def allocate(self, task: DarkRound) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
         """Return the units that every pool gets, at most all together, and notes for `learn_child`, as JSON."""
 
     def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
@@ -96,13 +96,13 @@ class DarkAllocation(Router):
             self.waiting.pop(next(iter(self.waiting)))
         return self.plan_of(context, task, given)
 
-    def task_of(self, context: Context) -> DarkRound | None:
+    def task_of(self, context: Context) -> AllocationTask | None:
         """The order as a method sees it; None if no pool saves anything."""
         savings = {pool: saving for pool, saving in pool_savings(context).items() if saving > 0}
         if not savings:
             return None
         unit = self.unit_of(context)
-        return DarkRound(
+        return AllocationTask(
             context.order,
             tuple(savings),
             np.array(list(savings.values())),
@@ -112,7 +112,7 @@ class DarkAllocation(Router):
             np.random.default_rng(seed_stream(getattr(self, "seed", 0), self.name, context.order)),
         )
 
-    def plan_of(self, context: Context, task: DarkRound, given: Units) -> Plan:
+    def plan_of(self, context: Context, task: AllocationTask, given: Units) -> Plan:
         """Return the plan that sends units to pools; shares that no pool gets are taken at once."""
         dark = {pool: int(units) * task.unit for pool, units in zip(task.pools, given, strict=True) if units}
         over = sum(dark.values()) - context.shares
@@ -122,7 +122,7 @@ class DarkAllocation(Router):
         taken = taking_plan(context, context.displayed.take(left, lot=context.lot)) if left else Plan(context.order)
         return Plan(context.order, dark=dark, take=taken.take, take_limits=taken.take_limits)
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         kept = self.waiting.get(order)
         if kept is None:
             return
@@ -141,7 +141,7 @@ class DarkAllocation(Router):
         elif profit is not None:
             del self.waiting[order]
 
-    def recall(self, memory: dict[str, Any]) -> None:
+    def load_memory(self, memory: dict[str, Any]) -> None:
         for name, value in memory.items():
             setattr(self, name, _plain_copy(name, value))
 
@@ -231,7 +231,7 @@ def greedy_units(values: Floats, units: int, rng: np.random.Generator | None = N
     return np.bincount(worth // sizes, minlength=pools)
 
 
-def tail_units(task: DarkRound, tails: Floats, delay_cost: float) -> Units:
+def tail_units(task: AllocationTask, tails: Floats, delay_cost: float) -> Units:
     """Give units greedily by what they save, from the chance ``tails (K, V)`` that a pool takes its first, second ..
 
     A unit that finds nobody costs ``delay_cost`` a share.

@@ -163,7 +163,7 @@ class DarkBelief:
             found = self._stacked[uses] = (alpha, beta, alpha / (alpha + beta))
         return found
 
-    def believed(self, symbol: str) -> list[PlaceBelief]:
+    def beliefs(self, symbol: str) -> list[PlaceBelief]:
         """How likely every way of using a pool is to find a share at all, with the deviation of that belief."""
         found = []
         for key in sorted(self.sizes):

@@ -82,11 +82,11 @@ class DarkFirst(Router):
         """Return the plan that sends these shares to the pools, and sweeps what comes back."""
         return Plan(context.order, dark=dark, in_turn=in_turn)
 
-    def believed(self) -> tuple[PlaceBelief, ...]:
+    def beliefs(self) -> tuple[PlaceBelief, ...]:
         what = "saving of a share sent there"
         return tuple(PlaceBelief(pool, what, score, None, "$/share") for pool, score in self.scores.items())
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         savings = self.expected.get(order, {})
         for child in children:
             if child.kind in ("dark", "dark_rest") and child.sent and child.place in savings:
@@ -96,7 +96,7 @@ class DarkFirst(Router):
         if profit is not None:
             self.expected.pop(order, None)
 
-    def recall(self, memory: dict[str, Any]) -> None:
+    def load_memory(self, memory: dict[str, Any]) -> None:
         self.scores = {str(pool): real_number("score", value) for pool, value in memory["scores"].items()}
         self.expected = {
             str(order): {str(pool): real_number("saving", value) for pool, value in savings.items()}

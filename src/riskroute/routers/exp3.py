@@ -12,7 +12,7 @@ import numpy as np
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
 from riskroute.core.parameters import parameter
 from riskroute.core.validation import true_or_false
-from riskroute.routers.dark_allocation import DarkRound, systematic_sample
+from riskroute.routers.dark_allocation import AllocationTask, systematic_sample
 from riskroute.routers.expgrad import ExpGrad
 
 
@@ -53,7 +53,7 @@ class Exp3(ExpGrad):
     def rate(self, pools: int, units: int, rounds: int) -> float:
         return exp3_rate(pools, units, rounds, printed=self.printed)
 
-    def allocate(self, task: DarkRound) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
         rate, weights = self.weights(task)
         drawn = draw_units(weights, exp3_mixing(rate, task.units), task.rng)
         notes: dict[str, dict[str, Any]] = {"floors": {}, "chances": {}, "lower": {}}

@@ -12,7 +12,7 @@ import numpy as np
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
 from riskroute.core.parameters import parameter
 from riskroute.core.validation import whole_number
-from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, systematic_units
+from riskroute.routers.dark_allocation import AllocationTask, DarkAllocation, systematic_units
 
 
 @dataclass
@@ -60,7 +60,7 @@ class ExpGrad(DarkAllocation):
         """How fast weights grow (eta)."""
         return expgrad_rate(pools, rounds)
 
-    def allocate(self, task: DarkRound) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
         _, weights = self.weights(task)
         given = systematic_units(weights.sum(axis=0), task.rng)
         for pool, units, worth in zip(task.pools, given, _relative(task), strict=True):
@@ -68,7 +68,7 @@ class ExpGrad(DarkAllocation):
                 self.move(str(task.unit), pool, np.full(task.units, worth))
         return given, {}
 
-    def weights(self, task: DarkRound) -> tuple[float, Matrix]:
+    def weights(self, task: AllocationTask) -> tuple[float, Matrix]:
         """The rate and the weights of pools, ``(units, K)``."""
         key = str(task.unit)
         self.played[key] = self.played.get(key, 0) + 1
@@ -95,7 +95,7 @@ class ExpGrad(DarkAllocation):
             sums[unit] += some
 
 
-def _relative(task: DarkRound) -> Vector:
+def _relative(task: AllocationTask) -> Vector:
     return np.asarray(task.savings / task.savings.max())
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from riskroute.core.arrays import Floats
 from riskroute.learning.hazard_regression import HazardRegression
-from riskroute.routers.moment import Moment, Postings, horizon_class
-from riskroute.routers.router import Public
+from riskroute.routers.moment import MarketFeatures, PostingFeatures, horizon_class
+from riskroute.routers.router import PublicData
 
 COVARIATES = 4
 """Numbers that log-odds depend on: move, queue over outflow, ticks behind the best price, imbalance."""
@@ -39,9 +39,9 @@ class FillLaw:
     def __init__(self) -> None:
         self.classes: dict[str, HazardRegression] = {}
 
-    def see(self, public: Public, moment: Moment, seen: Postings, spread: float) -> None:
+    def learn(self, public: PublicData, moment: MarketFeatures, seen: PostingFeatures, spread: float) -> None:
         """Learn from the outcomes of a moment; ``spread`` is the deviation of the mid that was expected, in dollars."""
-        context, later = public.context, public.later
+        context, later = public.context, public.at_horizon
         if later is None or not spread > 0:
             return
         belief = self.classes.setdefault(_key(context.horizon), _prior())

@@ -20,7 +20,7 @@ from riskroute.core.parameters import parameter
 from riskroute.core.validation import real_number
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import Public, Router
+from riskroute.routers.router import PublicData, Router
 from riskroute.routers.sweep import taking_plan
 
 BOOK_SIDES = ("bid", "ask")
@@ -49,7 +49,7 @@ class Hidden(Router):
     >>> books = {"A": {"bids": [[10.00, 100]], "asks": [[10.02, 100]]}, "B": {"bids": [[10.00, 200]], "asks": []}}
     >>> router = Hidden(delta=0.9)
     >>> past = read_context({"venues": books}, side="sell", shares=300, order="past")
-    >>> router.see(Public(past, {}, trades={"A": {"bid": [(150, 100), (80, 100), (300, 100)]}}))
+    >>> router.on_public_data(PublicData(past, {}, trades={"A": {"bid": [(150, 100), (80, 100), (300, 100)]}}))
     >>> router.reserves
     {'A': {'bid': 240.5}}
     >>> router.route(read_context({"venues": books}, side="sell", shares=300)).take
@@ -77,14 +77,14 @@ class Hidden(Router):
         book = context.book(prices, counted, context.books.takers)
         return taking_plan(context, book.take(context.shares, lot=context.lot))
 
-    def see(self, public: Public) -> None:
+    def on_public_data(self, public: PublicData) -> None:
         for venue, sides in public.trades.items():
             for side, trades in sides.items():
                 kept = self.reserves.setdefault(venue, {})
                 for size, displayed in trades:
                     kept[side] = self.delta * kept.get(side, 0.0) + max(size - displayed, 0)
 
-    def recall(self, memory: dict[str, Any]) -> None:
+    def load_memory(self, memory: dict[str, Any]) -> None:
         self.reserves = {
             str(venue): {side: real_number("reserve", value, minimum=0) for side, value in sides.items()}
             for venue, sides in memory["reserves"].items()

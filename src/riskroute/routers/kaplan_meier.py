@@ -12,7 +12,7 @@ import numpy as np
 from riskroute.core.arrays import Floats, Units, Vector
 from riskroute.core.parameters import parameter
 from riskroute.core.validation import one_of, real_number, whole_number
-from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, tail_units
+from riskroute.routers.dark_allocation import AllocationTask, DarkAllocation, tail_units
 
 MODES = ("theory", "practical", "discounted")
 FINE = 200
@@ -80,12 +80,12 @@ class KaplanMeier(DarkAllocation):
         super().begin()
         self.counts, self.played = {}, 0
 
-    def allocate(self, task: DarkRound) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
         self.played += 1
         tails = np.array([self.tail(pool, task) for pool in task.pools])
         return tail_units(task, tails, self.delay_cost), {}
 
-    def tail(self, pool: str, task: DarkRound) -> Vector:
+    def tail(self, pool: str, task: AllocationTask) -> Vector:
         """The probability that a pool holds at least 1, 2 .. units, optimistic, ``(units,)``."""
         kept = self.counts.get(f"{pool} {task.unit}")
         if kept is None:

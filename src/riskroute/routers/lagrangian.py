@@ -11,7 +11,7 @@ import numpy as np
 from riskroute.core.arrays import Units
 from riskroute.core.parameters import parameter
 from riskroute.core.validation import real_number, whole_number
-from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, systematic_units
+from riskroute.routers.dark_allocation import AllocationTask, DarkAllocation, systematic_units
 
 FLOOR_ROUNDS = 100
 """Rounds in which no pool's share falls below a tenth of an even one."""
@@ -30,7 +30,7 @@ class DarkShares(DarkAllocation):
         super().begin()
         self.shares = {}
 
-    def allocate(self, task: DarkRound) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
         for pool in task.pools:
             if pool not in self.shares:  # as much as the others on average
                 known = len(self.shares)

@@ -24,8 +24,16 @@ from riskroute.learning.two_map_belief import TwoMapBelief
 from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows
 from riskroute.routers.context import Context
 from riskroute.routers.fill_law import FillLaw
-from riskroute.routers.moment import LEAST_FLOW, POSTING_FEATURES, Moment, Postings, faded, fill_fraction, postings
-from riskroute.routers.router import Public
+from riskroute.routers.moment import (
+    LEAST_FLOW,
+    POSTING_FEATURES,
+    MarketFeatures,
+    PostingFeatures,
+    faded,
+    fill_fraction,
+    posting_features,
+)
+from riskroute.routers.router import PublicData
 
 MOST_VENUES = 24
 """Venues that get a deviation of their own; those seen later have none."""
@@ -102,23 +110,23 @@ class LitBelief:
         self._own: dict[tuple[str, ...], tuple[TwoMapEstimate, int, Floats, tuple[str, ...]]] = {}
         """By venues of a market: what each deviates by, as of an estimate, and the names of their outflows."""
 
-    def see(self, public: Public, moment: Moment) -> None:
+    def learn(self, public: PublicData, moment: MarketFeatures) -> None:
         """Learn from the outcomes of a moment."""
         context = public.context
-        if public.later is None or context.horizon <= 0:
+        if public.at_horizon is None or context.horizon <= 0:
             return
         self._forget(context.time)
-        moved = (public.later.mid - context.mid) ** 2 / context.horizon
+        moved = (public.at_horizon.mid - context.mid) ** 2 / context.horizon
         kept = _VOLATILITY_MEMORY if self.moments else 0.0
         half = moment.half_spread
         self.volatility = kept * self.volatility + (1 - kept) * moved
         self.roughness = kept * self.roughness + (1 - kept) * moved / half**2
         self.moments += 1
         spread = np.full((1, 1), self.volatility * context.horizon / half**2)
-        known = (public.later.sweep - moment.sweep) / half
+        known = (public.at_horizon.sweep - moment.sweep) / half
         self.sweep_later.add(TwoMapRows(_later_features(moment), spread, np.array([known])))
-        seen = postings(context, moment)
-        self.fills.see(public, moment, seen, math.sqrt(self.volatility * context.horizon))
+        seen = posting_features(context, moment)
+        self.fills.learn(public, moment, seen, math.sqrt(self.volatility * context.horizon))
         rows = self._rows(public, moment, seen)
         if rows is not None:
             self.limit.add(rows)
@@ -143,7 +151,7 @@ class LitBelief:
         others = [other.limit for other in self.lenders if other.moments]
         self.estimate = self.limit.borrowed(others, LENT).estimate if others else self.limit.estimate
 
-    def _variance_rate(self, moment: Moment) -> float:
+    def _variance_rate(self, moment: MarketFeatures) -> float:
         """Squared dollars a second that the mid moves: as seen, or as others of the same spread, or a guess."""
         if self.moments:
             return self.volatility
@@ -160,7 +168,7 @@ class LitBelief:
             self.fills.discount(factor)
         self.last = time
 
-    def _rows(self, public: Public, moment: Moment, seen: Postings) -> TwoMapRows | None:
+    def _rows(self, public: PublicData, moment: MarketFeatures, seen: PostingFeatures) -> TwoMapRows | None:
         """Rows of all venues: a small, a middling and the largest order each; pairs of the largest ones."""
         context, half = public.context, moment.half_spread
         venues = [v for v, name in enumerate(context.books.venues) if public.outcomes.get(name, {}).get("limit")]
@@ -199,7 +207,7 @@ class LitBelief:
                 self.venues.append(name)
         return np.array([self.venues.index(name) if name in self.venues else -1 for name in context.books.venues])
 
-    def waiting(self, context: Context, moment: Moment, shares: Floats) -> Waiting:
+    def waiting(self, context: Context, moment: MarketFeatures, shares: Floats) -> Waiting:
         """Return what waiting with ``shares (n,)`` is expected to bring: `postings` times coefficients, compiled."""
         books, known, half = context.books, context.features, moment.half_spread
         coef, var_coef = self.estimate.mean_coef, self.estimate.var_coef
@@ -268,12 +276,12 @@ class LitBelief:
 _COUNTS = ("volatility", "roughness", "moments", "last", "resets", "settled")
 
 
-def _later_features(moment: Moment) -> Matrix:
+def _later_features(moment: MarketFeatures) -> Matrix:
     half = moment.half_spread
     return np.array([[1.0, moment.imbalance, moment.lean / half, moment.sweep / half]])
 
 
-def _mean_features(seen: Postings, venues: Integers, fill: Matrix, places: Integers) -> tuple[Floats, Matrix]:
+def _mean_features(seen: PostingFeatures, venues: Integers, fill: Matrix, places: Integers) -> tuple[Floats, Matrix]:
     """Features ``(V, n, p)`` and known parts ``(V, n)`` of limit orders at some venues."""
     common = seen.fixed[venues][:, None, :] + fill[:, :, None] * seen.filled[venues][:, None, :]
     own = np.zeros((*fill.shape, MOST_VENUES))
@@ -284,7 +292,7 @@ def _mean_features(seen: Postings, venues: Integers, fill: Matrix, places: Integ
     return np.concatenate([common, own], axis=2), offset
 
 
-def _var_features(seen: Postings, venues: Integers, spread: float) -> Matrix:
+def _var_features(seen: PostingFeatures, venues: Integers, spread: float) -> Matrix:
     """Variance a share in squared half-spreads: the common move, luck in the queue, and how far behind it is."""
     count = len(venues)
     return np.stack([np.full(count, spread), np.ones(count), np.maximum(seen.behind[venues], 0.0)], axis=1)

@@ -22,7 +22,7 @@ LEAST_FLOW = 1e-6
 _DAY = 86_400 * 10**9  # nanoseconds
 
 
-class Moment(NamedTuple):
+class MarketFeatures(NamedTuple):
     """What the books say, seen from the side of the order; dollars a share unless said otherwise.
 
     ``half_spread`` is that of the consolidated book. ``imbalance`` compares the sizes at the best prices, from -1 to 1;
@@ -37,14 +37,14 @@ class Moment(NamedTuple):
     sweep: float
 
 
-def moment_of(context: Context, sweep: float) -> Moment:
+def market_features(context: Context, sweep: float) -> MarketFeatures:
     """Return the state of the market for an order whose sweep costs ``sweep`` dollars a share.
 
     Examples
     --------
     >>> from riskroute.routers.context import read_context
     >>> venues = {"A": {"bids": [[10.0, 300]], "asks": [[10.02, 100]]}, "B": {"bids": [[9.99, 50]]}}
-    >>> moment = moment_of(read_context({"venues": venues}, side="buy", shares=100), 0.013)
+    >>> moment = market_features(read_context({"venues": venues}, side="buy", shares=100), 0.013)
     >>> round(moment.half_spread, 6), moment.imbalance, round(moment.lean, 6)
     (0.01, 0.5, 0.0)
     """
@@ -52,7 +52,7 @@ def moment_of(context: Context, sweep: float) -> Moment:
     best_bid, best_ask = books.best_bid, books.best_ask
     half = max((best_ask - best_bid) / 2, context.tick / 4)
     imbalance, mid = _leaning(books.bid_px, books.bid_sz, books.ask_px, books.ask_sz, best_bid, best_ask)
-    return Moment(half, sign * imbalance, sign * (mid - books.mid), sweep)
+    return MarketFeatures(half, sign * imbalance, sign * (mid - books.mid), sweep)
 
 
 @njit(cache=True)
@@ -73,7 +73,7 @@ def _leaning(
     return (bids - asks) / max(bids + asks, 1.0), mid
 
 
-class Postings(NamedTuple):
+class PostingFeatures(NamedTuple):
     """Limit orders that could join the best own-side price of each venue, ``(V,)`` or ``(V, POSTING_FEATURES)``.
 
     The profit of one of ``n`` shares, over ``n`` half-spreads, is linear in ``fixed + fill * filled`` and has the known
@@ -93,7 +93,7 @@ class Postings(NamedTuple):
     filled: Matrix
 
 
-def postings(context: Context, moment: Moment) -> Postings:
+def posting_features(context: Context, moment: MarketFeatures) -> PostingFeatures:
     """Return the limit orders that an order could post, one per venue."""
     books, sign, half = context.books, context.sign, moment.half_spread
     prices, sizes = books.side("bid" if sign > 0 else "ask")
@@ -122,7 +122,7 @@ def postings(context: Context, moment: Moment) -> Postings:
     filled[:, 9] = 1.0
     filled[:, 10] = behind
     earned = (distance - books.makers) / half
-    return Postings(there, queue, outflow, behind, np.full(count, -sweep), earned + sweep, fixed, filled)
+    return PostingFeatures(there, queue, outflow, behind, np.full(count, -sweep), earned + sweep, fixed, filled)
 
 
 def fill_fraction(queue: Floats, outflow: Floats, shares: Floats) -> Matrix:

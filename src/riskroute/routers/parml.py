@@ -12,7 +12,7 @@ import numpy as np
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
 from riskroute.core.parameters import parameter
 from riskroute.core.validation import real_number, whole_number
-from riskroute.routers.dark_allocation import DarkAllocation, DarkRound, tail_units
+from riskroute.routers.dark_allocation import AllocationTask, DarkAllocation, tail_units
 
 LEAST_EXPONENT, MOST_EXPONENT = -1.0, 4.0
 EXPONENTS = np.linspace(LEAST_EXPONENT, MOST_EXPONENT, 501)
@@ -60,11 +60,11 @@ class ParMl(DarkAllocation):
         super().begin()
         self.counts = {}
 
-    def allocate(self, task: DarkRound) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
         tails = np.array([self.tail(pool, task) for pool in task.pools])
         return tail_units(task, tails, self.delay_cost), {}
 
-    def tail(self, pool: str, task: DarkRound) -> Vector:
+    def tail(self, pool: str, task: AllocationTask) -> Vector:
         """The probability that a pool holds at least 1, 2 .. units, ``(units,)``."""
         kept = self.counts.get(f"{pool} {task.unit}")
         if kept is None:

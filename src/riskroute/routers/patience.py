@@ -23,7 +23,7 @@ from riskroute.routers.patience_compiled import (
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
+class PoolSequence:
     """Pools that are tried one after the other before anything else is done.
 
     Parameters
@@ -49,12 +49,12 @@ class Tried:
         return self.found / max(1 - self.nothing, 1e-9)
 
 
-NO_POOLS = Tried((), np.zeros(1), 1.0, 0.0)
+NO_POOLS = PoolSequence((), np.zeros(1), 1.0, 0.0)
 """Nothing to try."""
 
 
 @dataclass(frozen=True)
-class PatienceOutlook:
+class PlanForecast:
     """Expected cost of a plan in dollars, and its variance in squared dollars.
 
     Parameters
@@ -83,7 +83,7 @@ class PatienceOutlook:
 
 
 @dataclass(frozen=True, eq=False)
-class Patience:
+class WaitOrTrade:
     """An order and what can be done with it.
 
     Parameters
@@ -96,7 +96,7 @@ class Patience:
         Of so many shares that wait at each place, ``(m, U + 1)``, in dollars and squared dollars.
     common : float
         Squared dollars of variance that all waiting shares have in common, per squared share.
-    tried : Tried
+    tried : PoolSequence
         Pools that can be tried first.
     """
 
@@ -105,21 +105,21 @@ class Patience:
     cost: Matrix
     variance: Matrix
     common: float
-    tried: Tried
+    tried: PoolSequence
 
     @property
     def units(self) -> int:
         """Units of the whole order."""
         return len(self.shares) - 1
 
-    def plan(self, price: float) -> PatientPlan:
+    def plan(self, price: float) -> UnitPlan:
         """Return the plan of the least cost plus ``price`` times variance."""
         units, before = best_plan_compiled(*self._tables, price)
-        return PatientPlan(units, bool(before))
+        return UnitPlan(units, bool(before))
 
-    def outlook(self, plan: PatientPlan) -> PatienceOutlook:
+    def outlook(self, plan: UnitPlan) -> PlanForecast:
         """Return what a plan is expected to cost, and how sure that is."""
-        return PatienceOutlook(*outlook_compiled(*self._tables, plan.units, plan.before))
+        return PlanForecast(*outlook_compiled(*self._tables, plan.units, plan.before))
 
     @cached
     def _tables(self) -> _Tables:
@@ -131,7 +131,7 @@ class Patience:
 
 
 @dataclass(frozen=True, eq=False)
-class PatientPlan:
+class UnitPlan:
     """Units that wait at each place, ``(m,)``, and whether pools are tried with the whole order before."""
 
     units: Units
@@ -143,7 +143,7 @@ _Tables = tuple[Floats, Floats, Matrix, Matrix, float, Floats, float, float, boo
 
 def try_in_turn(
     pools: Sequence[str], found: Matrix, prices: Floats, sweep: float, least: float, shares: Floats
-) -> Tried:
+) -> PoolSequence:
     """Return which pools are worth trying one after the other, and what they find together.
 
     Parameters
@@ -159,4 +159,4 @@ def try_in_turn(
     """
     worth, together, nothing, price = in_turn_compiled(found, prices, sweep, least, shares)
     names = tuple(name for name, some in zip(pools, worth.tolist(), strict=True) if some)
-    return Tried(names, together, nothing, price) if names else NO_POOLS
+    return PoolSequence(names, together, nothing, price) if names else NO_POOLS

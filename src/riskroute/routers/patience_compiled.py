@@ -188,7 +188,7 @@ def plan_under_draw_compiled(
     Parameters
     ----------
     shares, sweep, lit_cost, lit_variance, common
-        As of a `riskroute.routers.patience.Patience`; tables of limit orders alone.
+        As of a `riskroute.routers.patience.WaitOrTrade`; tables of limit orders alone.
     later, extra, prices : float, Floats, Floats
         As of `resting_tables_compiled`.
     share_sweep, least : float
@@ -208,7 +208,7 @@ def plan_under_draw_compiled(
     Returns
     -------
     units, before
-        As of a `riskroute.routers.patience.PatientPlan`.
+        As of a `riskroute.routers.patience.UnitPlan`.
     worth : Flags
         Pools that are worth trying, ``(J,)``.
     """

@@ -109,7 +109,7 @@ class PolicyRouter(Router):
                 self._tickets.abandon(ticket.number)
         return self._plan(context, self.action)
 
-    def note(self, context: Context, plan: Plan) -> None:
+    def record_plan(self, context: Context, plan: Plan) -> None:
         ours = self.decide(context)
         if (dict(plan.take), dict(plan.dark)) == (ours.take, ours.dark) or context.order not in self.awaiting:
             return
@@ -142,7 +142,7 @@ class PolicyRouter(Router):
             best = None
         return self._plan(context, [int(units) for units in np.atleast_1d(best)]) if best is not None else None
 
-    def believed(self) -> tuple[PlaceBelief, ...]:
+    def beliefs(self) -> tuple[PlaceBelief, ...]:
         policy = self._tickets.policy if self._tickets is not None else None
         if not isinstance(policy, LinearPolicy) or policy.belief is None:
             return ()
@@ -163,12 +163,12 @@ class PolicyRouter(Router):
     def _actions(self) -> Allocations:
         return Allocations(shares=self.units, slots=len(self.places))
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         if profit is not None and order in self.awaiting and self._tickets is not None:
             number, notional, other = self.awaiting.pop(order)
             self._tickets.settle(number, 1e4 * profit / notional, None if other is None else tuple(other))
 
-    def recall(self, memory: dict[str, Any]) -> None:
+    def load_memory(self, memory: dict[str, Any]) -> None:
         self.places = [[str(kind), str(place)] for kind, place in memory["places"]]
         self.action = [int(n) for n in memory["action"]]
         for order, (number, notional, other) in memory["awaiting"].items():

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from riskroute.core.arrays import Units, Vector
 from riskroute.core.parameters import parameter
 from riskroute.core.validation import real_number
-from riskroute.routers.dark_allocation import DarkRound
+from riskroute.routers.dark_allocation import AllocationTask
 from riskroute.routers.parml import ParMl, fit_exponent, power_tails
 
 
@@ -51,7 +51,7 @@ class RaUcb(ParMl):
         super().begin()
         self.played = 0
 
-    def allocate(self, task: DarkRound) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
         self.played += 1
         return super().allocate(task)
 

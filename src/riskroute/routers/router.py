@@ -32,10 +32,10 @@ REMEMBERED = 100_000
 """A router still knows so many completed orders, so that it does not learn twice from a report that comes twice."""
 
 
-class QueueOutcome(NamedTuple):
-    """The queue at the best own-side price of a venue: its price, the shares displayed, and how many left it later.
+class QueueOutflow(NamedTuple):
+    """Queue at a venue's best own-side price: its price, the shares displayed, and the shares that left by the horizon.
 
-    ``outflow`` counts executions and cancellations of what was displayed, and executions beyond it. An order of ``n``
+    ``outflow`` counts executions and cancellations of displayed shares, and executions beyond them. An order of ``n``
     shares at the end of the queue is filled by the outflow between ``ahead`` and ``ahead + n``.
     """
 
@@ -44,18 +44,18 @@ class QueueOutcome(NamedTuple):
     outflow: int
 
     def filled(self, shares: int) -> int:
-        """Return how many shares of an order at the end of the queue are filled.
+        """Return the filled shares of an order that joined the end of the queue.
 
         Examples
         --------
-        >>> QueueOutcome(10.0, ahead=300, outflow=450).filled(1000)
+        >>> QueueOutflow(10.0, ahead=300, outflow=450).filled(1000)
         150
         """
         return min(max(self.outflow - self.ahead, 0), shares)
 
 
-class Later(NamedTuple):
-    """The market at the horizon of an order: its mid, and what taking the whole order then costs.
+class MarketAtHorizon(NamedTuple):
+    """Market at the horizon of an order: the mid, and the cost of sweeping the whole order then.
 
     ``sweep`` is in dollars a share against the arrival mid, fees included.
     """
@@ -65,20 +65,29 @@ class Later(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Public:
-    """What public data shows some time after an order came: for routers that learn from it (class F3).
+class PublicData:
+    """Public market data published some time after an order arrived, for routers with feedback F3.
 
-    ``outcomes`` holds, by venue and kind of child (``take``, ``limit``), what orders of 1, 2, 4 .. lots, up to the size
-    of the order, would have earned in dollars. ``queues`` holds what became of the queues that limit orders could have
-    joined, and ``later`` what the market was like at the horizon; both are empty for an order with a horizon of 0, or
-    where events are not known. ``trades`` holds all trades since the last such message, by venue and side of the
-    resting order (``bid``, ``ask``): the shares traded, and the shares displayed at that price before.
+    Parameters
+    ----------
+    context : Context
+        The order.
+    outcomes : dict[str, dict[str, tuple[float, ...]]]
+        By venue and kind of child (``take``, ``limit``): profit in dollars of orders of 1, 2, 4 .. lots, up to the size
+        of the order.
+    queues : Mapping[str, QueueOutflow]
+        By venue, the queue that a limit order could have joined. Empty for a horizon of 0 or without event data.
+    at_horizon : MarketAtHorizon, optional
+        None for a horizon of 0 or without event data.
+    trades : Mapping[str, Mapping[str, Sequence[tuple[int, int]]]]
+        All trades since the last such message, by venue and side of the resting order (``bid``, ``ask``): shares
+        traded, and shares displayed at that price before the trade.
     """
 
     context: Context
     outcomes: dict[str, dict[str, tuple[float, ...]]]
-    queues: Mapping[str, QueueOutcome] = field(default_factory=dict)
-    later: Later | None = None
+    queues: Mapping[str, QueueOutflow] = field(default_factory=dict)
+    at_horizon: MarketAtHorizon | None = None
     trades: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]] = field(default_factory=dict)
 
 
@@ -107,8 +116,8 @@ def parameter_names(kind: type[Router]) -> tuple[str, ...]:
 class Router(ABC):
     """Base class of all routers.
 
-    A router is a dataclass whose fields are its parameters. It implements `decide`, and `absorb` if it learns. Any
-    number of orders may be under way at once.
+    A router is a dataclass whose fields are its parameters. It implements `decide`, and `on_fills` if it learns. Many
+    orders may be in flight at once.
     """
 
     name: ClassVar[str]
@@ -143,18 +152,28 @@ class Router(ABC):
         """
         return None
 
-    def believed(self) -> tuple[PlaceBelief, ...]:
-        """Return what is believed of venues and pools, for people to read; empty if the router believes nothing.
+    def beliefs(self) -> tuple[PlaceBelief, ...]:
+        """Return the router's estimates for venues and pools, for display; empty if it estimates none.
 
-        The call changes nothing in the router.
+        The call does not change the router.
         """
         return ()
 
-    def absorb(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
-        """Learn from children that were not reported before, and from the profit once the order is complete."""
+    def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
+        """Learn from newly reported children of an order.
 
-    def see(self, public: Public) -> None:
-        """Learn from public data."""
+        Parameters
+        ----------
+        order : str
+            Key of the order.
+        children : tuple[ChildReport, ...]
+            Children that were not reported before.
+        profit : float, optional
+            Profit of the whole order in dollars, with the report that completes it; otherwise None.
+        """
+
+    def on_public_data(self, public: PublicData) -> None:
+        """Learn from public market data; called for routers with feedback F3."""
 
     def route(self, context: Context) -> Plan:
         """Return a plan for an order that was not routed before."""
@@ -165,11 +184,11 @@ class Router(ABC):
         self._under_way[context.order] = []
         return plan
 
-    def note(self, context: Context, plan: Plan) -> None:
-        """Remember what is needed to learn from an order that was split by somebody else's plan.
+    def record_plan(self, context: Context, plan: Plan) -> None:
+        """Store what `on_fills` needs for an order whose plan was made elsewhere; called by `follow`.
 
-        What the router itself would have decided is remembered unless it overrides this. Where the plan is the one that
-        `decide` returns, the router must be left as `decide` leaves it.
+        The default stores the router's own decision. If ``plan`` equals that decision, the router must end up in the
+        same state as after `decide`.
         """
         self.decide(context)
 
@@ -185,7 +204,7 @@ class Router(ABC):
         instance_of("plan", plan, Plan, "a Plan")
         if context.order in self._under_way or context.order in self._done:
             raise StateError(f"order must be a new one, was {context.order!r}, which was routed before")
-        self.note(context, plan)
+        self.record_plan(context, plan)
         self._under_way[context.order] = []
 
     def abandon(self, order: str) -> None:
@@ -196,8 +215,8 @@ class Router(ABC):
         self._close(order)
         self.forget(order)
 
-    def passed(self, order: str) -> None:
-        """Let an order be complete of which there is nothing to learn; one that is not under way changes nothing."""
+    def mark_done(self, order: str) -> None:
+        """Mark an order as complete without learning from it; no effect if it is not in flight."""
         if self._under_way.pop(order, None) is not None:
             self._close(order)
 
@@ -220,7 +239,7 @@ class Router(ABC):
             del self._under_way[report.order]
             self._close(report.order)
         if children or report.complete:
-            self.absorb(report.order, children, report.profit if report.complete else None)
+            self.on_fills(report.order, children, report.profit if report.complete else None)
 
     @property
     def under_way(self) -> tuple[str, ...]:
@@ -256,7 +275,7 @@ class Router(ABC):
             given = state["memory"]
             if set(given) != set(cls.memory):
                 raise StateError(f"state memory must hold {sorted(cls.memory)}, had {sorted(given)}")
-            router.recall(given)
+            router.load_memory(given)
             router._under_way = {str(order): [int(k) for k in known] for order, known in state["under_way"].items()}
             router._done = OrderedDict.fromkeys(map(str, state["done"]))
         except (KeyError, TypeError, ValueError, AttributeError, RiskrouteError) as error:
@@ -264,7 +283,7 @@ class Router(ABC):
             raise StateError(f"state of {cls.name} must be one that state() returned: {what}") from error
         return router
 
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Restore what was learned; a router overrides this to check what it cannot trust."""
+    def load_memory(self, memory: dict[str, Any]) -> None:
+        """Set the attributes listed in `memory` from a saved state; override to check or convert values."""
         for name, value in memory.items():
             setattr(self, name, value)

@@ -174,7 +174,7 @@ def plan_beyond_compiled(
     """How likely a plan costs more than a ``level`` of dollars, and how much more it costs on average.
 
     ``units (V + J,)`` wait at venues, then in pools; ``resting (J, U + 1)`` are the shares expected to fill there. All
-    else as of a `riskroute.routers.patience.Patience`, and of `limit_beyond_compiled`.
+    else as of a `riskroute.routers.patience.WaitOrTrade`, and of `limit_beyond_compiled`.
     """
     venues, places = len(law), len(units)
     if venues + len(resting) != places or len(prices) != len(resting) or resting.shape[1] != len(shares):

@@ -224,7 +224,7 @@ def play_day(
             router.learn(heapq.heappop(waiting)[2])
         while shown and shown[0][0] <= moment:
             trades, told = public_trades_since(exchange, told, moment), moment
-            router.see(dataclasses.replace(public_outcomes(exchange, shown.popleft()[1]), trades=trades))
+            router.on_public_data(dataclasses.replace(public_outcomes(exchange, shown.popleft()[1]), trades=trades))
         books = exchange.venue_books(moment)
         hidden = int(((books.ages > day.books.oldest) | (books.ages < 0)).sum())
         if not np.isfinite(books.mid):

@@ -10,12 +10,12 @@ import numpy as np
 from riskroute.core.arrays import Floats
 from riskroute.market.clock import SECOND
 from riskroute.routers.context import Context
-from riskroute.routers.router import Later, Public, QueueOutcome, outcome_sizes
+from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, outcome_sizes
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.exchange import Exchange
 
 
-def public_outcomes(exchange: Exchange, context: Context) -> Public:
+def public_outcomes(exchange: Exchange, context: Context) -> PublicData:
     """Return what orders that arrive with another one would have earned, in dollars against its arrival mid.
 
     ``take`` is for shares taken at a venue after the latency. ``limit`` is for shares posted there until the horizon,
@@ -26,7 +26,7 @@ def public_outcomes(exchange: Exchange, context: Context) -> Public:
     now = context.time + int(exchange.latency.lit * SECOND)
     end = context.time + int(context.horizon * SECOND)
     found: dict[str, dict[str, tuple[float, ...]]] = {}
-    queues: dict[str, QueueOutcome] = {}
+    queues: dict[str, QueueOutflow] = {}
     closing = _book(exchange, context, end) if end > now and exchange.queue else None
     for venue, name in enumerate(exchange.books.venues):
         costs = _book(exchange, context, now, venue).costs(sizes)
@@ -39,8 +39,8 @@ def public_outcomes(exchange: Exchange, context: Context) -> Public:
                 kept = [min(size, filled) for size in sizes]
                 rest = closing.costs([size - some for size, some in zip(sizes, kept, strict=True)])
                 found[name]["limit"] = _profits(each * np.array(kept, dtype=np.float64) + rest)
-                queues[name] = QueueOutcome(*exchange.queue.drain(venue, context.sign, now, end))
-    return Public(context, found, queues, _later(exchange, context, end, closing))
+                queues[name] = QueueOutflow(*exchange.queue.drain(venue, context.sign, now, end))
+    return PublicData(context, found, queues, _later(exchange, context, end, closing))
 
 
 def public_trades_since(exchange: Exchange, begin: int, end: int) -> dict[str, dict[str, list[tuple[int, int]]]]:
@@ -53,12 +53,12 @@ def public_trades_since(exchange: Exchange, begin: int, end: int) -> dict[str, d
     }
 
 
-def _later(exchange: Exchange, context: Context, end: int, closing: ConsolidatedBook | None) -> Later | None:
+def _later(exchange: Exchange, context: Context, end: int, closing: ConsolidatedBook | None) -> MarketAtHorizon | None:
     """The market at the horizon; None where it shows nothing."""
     if closing is None or closing.depth == 0:
         return None
     mid, _ = exchange.mid_and_half_spread(end, context)
-    return Later(mid, float(closing.costs(context.shares)) / context.shares)
+    return MarketAtHorizon(mid, float(closing.costs(context.shares)) / context.shares)
 
 
 def _book(exchange: Exchange, context: Context, time: int, venue: int | None = None) -> ConsolidatedBook:

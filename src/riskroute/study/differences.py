@@ -14,7 +14,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.market.clock import SECOND, clock_place
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
-from riskroute.routers.moment import moment_of
+from riskroute.routers.moment import market_features
 from riskroute.simulation.backtest import TradingDay
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.costs import TERCILES
@@ -149,7 +149,7 @@ def _imbalance(day: TradingDay, time: int, sign: int) -> float:
     now = day.books.as_of(time)
     sides = (now.bid_px, now.bid_sz, now.ask_px, now.ask_sz)
     books = VenueBooks(day.books.venues, *sides, day.takers, day.makers, now.ages)
-    return moment_of(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
+    return market_features(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
 
 
 def with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = TERCILES) -> polars.DataFrame:
