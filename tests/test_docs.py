@@ -86,6 +86,8 @@ def test_the_guide_to_the_study_gives_the_demos_answer() -> None:
 
 
 WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+
+
 def prose(path: Path) -> str:
     """A page without printouts and code."""
     return FENCED.sub("", MARKED.sub("", path.read_text()))
