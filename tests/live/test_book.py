@@ -9,7 +9,7 @@ import pytest
 
 from live_orders import CENT, START, accepted, child_order, parent_order, report
 from riskroute.core.errors import DataError, StateError
-from riskroute.live import archive
+from riskroute.live import book_state
 from riskroute.live.book import apply, fold
 from riskroute.live.book_state import (
     DAY,
@@ -232,8 +232,8 @@ def test_what_is_folded_at_once_is_what_is_applied_one_by_one() -> None:
 
 
 def test_settled_orders_are_packed_and_unpacked_by_late_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "KEPT", 10)
-    monkeypatch.setattr(archive, "TOGETHER", 0)
+    monkeypatch.setattr(book_state, "SETTLED_KEPT", 10)
+    monkeypatch.setattr(book_state, "PACKED_TOGETHER", 0)
     state, children = BookState(), []
     for number in range(300):
         order = parent_order(f"order {number}")
@@ -245,7 +245,7 @@ def test_settled_orders_are_packed_and_unpacked_by_late_reports(monkeypatch: pyt
         apply(state, Settled(at=START, outcome=outcome))
     assert (len(state.parents), len(state.archive), len(state.reports)) == (10, 290, 10)
     assert len(encode_state(state)) < 1000 * 300
-    found = archive.archived_order(state, "order 3")
+    found = book_state.archived_order(state, "order 3")
     assert found is not None
     assert found.filled == 100
     again = report(children[3], "filled", "3", quantity=100, cum=100, price=PRICE)

@@ -19,10 +19,19 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from live_engines import stored_again
 from live_orders import CENT, START, accepted, child_order, parent_order
 from naive_live_book import is_over, naive_book
-from riskroute.live import archive, booking, settlement
-from riskroute.live.archive import KEPT, unpack_order
+from riskroute.live import book_state, booking, settlement
 from riskroute.live.book import apply
-from riskroute.live.book_state import BookState, ChildState, Effect, Learn, ParentState, decode_state, encode_state
+from riskroute.live.book_state import (
+    SETTLED_KEPT,
+    BookState,
+    ChildState,
+    Effect,
+    Learn,
+    ParentState,
+    decode_state,
+    encode_state,
+    unpack_order,
+)
 from riskroute.live.orders import (
     AnyEvent,
     ChildOrder,
@@ -268,10 +277,10 @@ class Market(RuleBasedStateMachine):
         )
 
 
-@pytest.mark.parametrize("kept", [1, KEPT])
+@pytest.mark.parametrize("kept", [1, SETTLED_KEPT])
 def test_every_fill_is_booked_once_and_every_order_learned_once(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "KEPT", kept)
-    monkeypatch.setattr(archive, "TOGETHER", 0)
+    monkeypatch.setattr(book_state, "SETTLED_KEPT", kept)
+    monkeypatch.setattr(book_state, "PACKED_TOGETHER", 0)
     run_state_machine_as_test(Market, settings=QUICK)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from live_engines import stored_events
 from live_services import TOKENS, Running, order_json, running, service_config
-from riskroute.live.archive import archive_settled
+from riskroute.live.book_state import archive_settled
 from riskroute.live.log_memory import MemoryStore
 from riskroute.live.orders import NANO, Accepted
 

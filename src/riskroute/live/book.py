@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from riskroute.core.errors import StateError
-from riskroute.live import archive
+from riskroute.live import book_state
 from riskroute.live.book_state import (
     DAY,
     BookState,
@@ -69,8 +69,8 @@ def apply(state: BookState, event: AnyEvent) -> tuple[BookState, list[Effect]]:
     state.events += 1
     effects: list[Effect] = []
     _HANDLERS[type(event)](state, event, effects)
-    if len(state.recent) > archive.KEPT + archive.TOGETHER:
-        archive.archive_settled(state, archive.KEPT)
+    if len(state.recent) > book_state.SETTLED_KEPT + book_state.PACKED_TOGETHER:
+        book_state.archive_settled(state, book_state.SETTLED_KEPT)
     return state, effects
 
 
@@ -247,7 +247,7 @@ def _resumed(state: BookState, event: Resumed, effects: list[Effect]) -> None:
 
 def _parent(state: BookState, key: str) -> ParentState:
     if key in state.archive:
-        archive.unpack_order(state, key)
+        book_state.unpack_order(state, key)
     try:
         return state.parents[key]
     except KeyError:
@@ -256,7 +256,7 @@ def _parent(state: BookState, key: str) -> ParentState:
 
 def _child(state: BookState, name: str) -> ChildState:
     if name in state.owners:
-        archive.unpack_order(state, state.owners[name])
+        book_state.unpack_order(state, state.owners[name])
     try:
         return state.children[name]
     except KeyError:

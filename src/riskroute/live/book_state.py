@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -229,3 +231,90 @@ class Alert(NamedTuple):
 
 
 Effect = Send | Cancel | Query | Next | Learn | Correct | Alert
+
+
+# Settled orders are packed into bytes, because a snapshot must be taken between two orders: without packing, encoding
+# 40,000 orders takes 0.7 s instead of 0.02 s, and a settled order takes twice the memory. A report that comes late or
+# again unpacks its order.
+
+SETTLED_KEPT = 2_000  # newest settled orders that stay unpacked
+PACKED_TOGETHER = 100  # packing starts when so many more have settled, since finding the oldest costs as much for one
+
+
+class _Packed(msgspec.Struct, array_like=True):
+    parent: ParentState
+    children: list[ChildState]
+    executions: dict[str, Execution]
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[_Packed] = msgspec.msgpack.Decoder(_Packed)
+
+
+_PIECE_ORDERS = 1_000  # packed orders encoded at a time: other threads wait meanwhile
+
+_PIECE: msgspec.msgpack.Decoder[dict[str, Archived]] = msgspec.msgpack.Decoder(dict[str, Archived])
+
+
+def without_archive(state: BookState) -> tuple[BookState, dict[str, Archived]]:
+    """The state without packed orders, and a copy of those: they do not change, and may become bytes later."""
+    return msgspec.structs.replace(state, archive={}, owners={}), dict(state.archive)
+
+
+def archive_pieces(archive: dict[str, Archived]) -> list[bytes]:
+    """Packed orders as bytes."""
+    orders = iter(archive.items())
+    pieces = []
+    while piece := dict(islice(orders, _PIECE_ORDERS)):
+        pieces.append(_ENCODER.encode(piece))
+    return pieces
+
+
+def restore_archive(state: BookState, pieces: Iterable[bytes]) -> None:
+    """Undo `archive_pieces`, and find out again whose children they are."""
+    for piece in pieces:
+        state.archive.update(_PIECE.decode(piece))
+    for key, packed in state.archive.items():
+        for name in packed.children:
+            state.owners[name] = key
+
+
+def archive_settled(state: BookState, kept: int) -> None:
+    """Pack the oldest settled orders until ``kept`` are left."""
+    for key in list(islice(state.recent, max(len(state.recent) - kept, 0))):
+        del state.recent[key]
+        parent = state.parents.pop(key)
+        children = [state.children.pop(name) for name in parent.children]
+        executions = {name: state.executions.pop(name) for child in children for name in child.executions}
+        for child in children:
+            state.owners[child.order.id] = key
+            for name in child.reports:
+                del state.reports[name]
+        body = _ENCODER.encode(_Packed(parent, children, executions))
+        state.archive[key] = Archived(parent.settled_day, parent.digest, tuple(parent.children), body)
+
+
+def unpack_order(state: BookState, key: str) -> None:
+    """Bring a packed order back."""
+    packed = _DECODER.decode(state.archive.pop(key).body)
+    state.parents[key] = packed.parent
+    state.recent[key] = None
+    for child in packed.children:
+        state.children[child.order.id] = child
+        del state.owners[child.order.id]
+        for name in child.reports:
+            state.reports[name] = None
+    state.executions.update(packed.executions)
+
+
+def archived_order(state: BookState, key: str) -> ParentState | None:
+    """Return a packed order to look at; None if there is none with this key. The state stays as it is."""
+    found = state.archive.get(key)
+    return None if found is None else _DECODER.decode(found.body).parent
+
+
+def archived_state(state: BookState, key: str) -> BookState:
+    """Return a state that holds a packed order and its children alone, to look at."""
+    packed = _DECODER.decode(state.archive[key].body)
+    children = {child.order.id: child for child in packed.children}
+    return BookState(now=state.now, parents={key: packed.parent}, children=children)

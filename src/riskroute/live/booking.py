@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from riskroute.live.archive import unpack_order
 from riskroute.live.book_state import (
     Alert,
     BookState,
@@ -13,6 +12,7 @@ from riskroute.live.book_state import (
     ParentState,
     Position,
     Send,
+    unpack_order,
 )
 from riskroute.live.orders import ExecutionReport, Reported, report_key
 from riskroute.live.settlement import finish_child, go_on, venue_use

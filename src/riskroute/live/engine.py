@@ -20,8 +20,7 @@ import msgspec
 
 from riskroute.core.errors import InputError, StateError, shown
 from riskroute.live.answers import Answer, Awaited, pass_on
-from riskroute.live.archive import archived_order
-from riskroute.live.book_state import BookState, Next
+from riskroute.live.book_state import BookState, Next, archived_order
 from riskroute.live.children import Quotes
 from riskroute.live.desk import Desk
 from riskroute.live.engine_thread import EngineThread

@@ -11,9 +11,16 @@ from dataclasses import dataclass
 import msgspec
 
 from riskroute.core.errors import DataError
-from riskroute.live.archive import archive_pieces, restore_archive, without_archive
 from riskroute.live.book import apply
-from riskroute.live.book_state import BookState, Learn, decode_state, encode_state
+from riskroute.live.book_state import (
+    BookState,
+    Learn,
+    archive_pieces,
+    decode_state,
+    encode_state,
+    restore_archive,
+    without_archive,
+)
 from riskroute.live.event_rows import events_after, pages_after, rows_events
 from riskroute.live.learner import Learner, RouterError
 from riskroute.live.log import Log, Snapshot

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import InputError, shown
-from riskroute.live.archive import archived_state
-from riskroute.live.book_state import BookState, ParentState
+from riskroute.live.book_state import BookState, ParentState, archived_state
 from riskroute.live.limits import Limits
 from riskroute.live.orders import NANO
 from riskroute.live.service import Service
