@@ -11,8 +11,8 @@ import numpy as np
 
 from riskroute.core.arrays import Floats
 from riskroute.routers.context import Context
-from riskroute.routers.contextual import Contextual, ContextualGreedy
-from riskroute.routers.patience import PoolSequence, UnitPlan, WaitOrTrade
+from riskroute.routers.contextual.router import Contextual, ContextualGreedy
+from riskroute.routers.contextual.wait_or_trade import PoolSequence, UnitPlan, WaitOrTrade
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import PublicData, Router

@@ -286,14 +286,14 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
         ("riskroute.routing.group_search", "group_profile_compiled"),  # takes one matrix, of any shape
         ("riskroute.routing.group_search", "group_units_compiled"),  # refuses totals itself
         *(
-            ("riskroute.routers.patience_compiled", f"{name}_compiled")  # they look at the shapes of all tables
+            ("riskroute.routers.contextual.wait_or_trade", f"{name}_compiled")  # they look at the shapes of all tables
             for name in ("best_plan", "in_turn", "outlook", "plan_under_draw", "resting_tables")
         ),
         *(
-            ("riskroute.routers.tails_compiled", f"{name}_compiled")  # the same
+            ("riskroute.routers.contextual.tails", f"{name}_compiled")  # the same
             for name in ("limit_beyond", "plan_beyond", "rest_beyond")
         ),
-        ("riskroute.routers.interpolation", "interpolate_compiled"),  # for compiled code that has looked at them
+        ("riskroute.routers.contextual.tails", "interpolate_compiled"),  # for compiled code that has looked at them
         ("riskroute.routing.separable", "convolve_compiled"),  # looks at the lengths itself
         # for whole runs in one loop, whose arrays are those of a policy and an environment
         ("riskroute.learning.belief_compiled", "score_covariance_compiled"),

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from riskroute.cli.app import run
-from riskroute.routers.dark_first import DarkFirst
 from riskroute.routers.registry import make_router
+from riskroute.routers.rules import DarkFirst
 from router_books import TWO_VENUES
 
 
@@ -104,7 +104,7 @@ def test_books_that_cross_each_other_are_told(tmp_path: Path, capsys: Any) -> No
 
 def test_a_router_of_a_file_routes_and_goes_on(books: Path, tmp_path: Path, capsys: Any) -> None:
     own, state = tmp_path / "own.py", tmp_path / "state.json"
-    own.write_text("from riskroute.routers.dark_first import DarkFirst\n\n\nclass Own(DarkFirst):\n    name = 'own'\n")
+    own.write_text("from riskroute.routers.rules import DarkFirst\n\n\nclass Own(DarkFirst):\n    name = 'own'\n")
     words = ["route", str(books), "--side", "buy", "--shares", "200", "--router", f"{own}:Own:cap=50"]
     assert run(words) == 0
     assert capsys.readouterr().out.splitlines()[2].split()[:3] == ["ping", "P", "50"]

@@ -15,7 +15,7 @@ from riskroute.core.validation import real_number, whole_number
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.registry import POLICIES
 from riskroute.routers.registry import ROUTERS
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Sweep
 
 
 @dataclass

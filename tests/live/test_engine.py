@@ -21,9 +21,8 @@ from riskroute.live.log_memory import MemoryLog
 from riskroute.live.orders import NANO, Accepted, Halted, Sent, Unanswered
 from riskroute.live.recovery import replay, verify
 from riskroute.live.venues.simulated import Faults
-from riskroute.routers.dark_first import DarkFirst
 from riskroute.routers.registry import make_router
-from riskroute.routers.rest_even import RestEven
+from riskroute.routers.rules import DarkFirst, RestEven
 
 
 def started(**more: Any) -> World:

@@ -17,9 +17,8 @@ from riskroute.live.log_memory import MemoryLog
 from riskroute.live.orders import NANO, Accepted, ChildOrder, Settled
 from riskroute.live.recovery import replay, verify
 from riskroute.live.venues.simulated import Faults, SimulatedVenue
-from riskroute.routers.dark_first import DarkFirst
-from riskroute.routers.rest_even import RestEven
 from riskroute.routers.router import Router
+from riskroute.routers.rules import DarkFirst, RestEven
 
 ORDERS = 3
 

@@ -22,7 +22,7 @@ from riskroute.live.log import WriteError
 from riskroute.live.orders import NANO
 from riskroute.live.recovery import replay, verify
 from riskroute.live.service import Service
-from riskroute.routers.rest_even import RestEven
+from riskroute.routers.rules import RestEven
 
 pytestmark = pytest.mark.crash
 

@@ -85,7 +85,7 @@ def test_others_may_reach_it_if_told() -> None:
 
 
 def test_a_router_of_a_file_lies_beside_the_configuration(tmp_path: Path) -> None:
-    own = "from riskroute.routers.sweep import Sweep\n\n\nclass Own(Sweep):\n    name = 'own'\n"
+    own = "from riskroute.routers.rules import Sweep\n\n\nclass Own(Sweep):\n    name = 'own'\n"
     (tmp_path / "own.py").write_text(own)
     write_template(tmp_path / "live.toml")
     text = (tmp_path / "live.toml").read_text()

@@ -14,7 +14,7 @@ from riskroute.live.log_memory import MemoryStore
 from riskroute.live.page import KINDS
 from riskroute.live.stream import _events
 from riskroute.live.views import state_view, viewer_view
-from riskroute.routers.dark_first import DarkFirst
+from riskroute.routers.rules import DarkFirst
 
 STATIC = files("riskroute.live") / "static"
 

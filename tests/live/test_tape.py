@@ -28,7 +28,7 @@ from riskroute.market.queue_position import EXECUTED, PRICE_UNITS
 from riskroute.routers.context import Context
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import PublicData
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Sweep
 from riskroute.simulation import backtest
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.public_outcomes import public_outcomes

@@ -8,10 +8,10 @@ import pytest
 
 from live_services import service_config
 from riskroute.live.warm_up import ORDERS, warm_up
-from riskroute.routers.dark_first import DarkFirst
 from riskroute.routers.registry import make_router
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
+from riskroute.routers.rules import DarkFirst
 
 
 @pytest.mark.parametrize("name", ["dark-first+sweep", "kaplan-meier+sweep", "sweep"])

@@ -30,9 +30,9 @@ from riskroute.market.prepared_day import PreparedDay, read_prepared_day, write_
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
-from riskroute.routers.hidden import Hidden
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import PublicData
+from riskroute.routers.rules import Hidden
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan

@@ -14,13 +14,24 @@ from scipy import stats
 
 import riskroute as rr
 from riskroute.core.errors import InputError, StateError
-from riskroute.routers.bayes_fill import RATE, STRENGTH, BayesFill, bayes_fill_split, size_class, venue_state
-from riskroute.routers.cont_kukanov import queues_now
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.fill_beliefs import FILL_SHARES, Drift, dirichlet_moments, fill_belief_weights, fill_class
+from riskroute.routers.literature.bayes_fill import (
+    FILL_SHARES,
+    RATE,
+    STRENGTH,
+    BayesFill,
+    Drift,
+    bayes_fill_split,
+    dirichlet_moments,
+    fill_belief_weights,
+    fill_class,
+    size_class,
+    venue_state,
+)
+from riskroute.routers.literature.cont_kukanov import queues_now
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Sweep
 from router_books import sale
 
 

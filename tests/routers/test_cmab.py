@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 from riskroute.core.errors import InputError
-from riskroute.routers.cmab import Cmab, best_super_arm, fill_index, revealed_fills
+from riskroute.routers.literature.cmab import Cmab, best_super_arm, fill_index, revealed_fills
 
 GRID = 10
 """Orders of 100 are cut into multiples of 10."""

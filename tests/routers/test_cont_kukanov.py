@@ -14,12 +14,17 @@ import riskroute as rr
 from riskroute.core.errors import InputError, StateError
 from riskroute.market.day_books import DayBooks, day_books
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.routers.cont_kukanov import ContKukanov, DarkFirstContKukanov, _nearest, queues_now
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.placement import one_exchange_placement
+from riskroute.routers.literature.cont_kukanov import (
+    ContKukanov,
+    DarkFirstContKukanov,
+    _nearest,
+    one_exchange_placement,
+    queues_now,
+)
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, Router
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Sweep
 from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 from router_books import sale
 

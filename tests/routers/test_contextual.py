@@ -12,13 +12,17 @@ import pytest
 import riskroute as rr
 from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.contextual import Contextual, ContextualGreedy
-from riskroute.routers.contextual_ids import ContextualIds
-from riskroute.routers.dark_belief import DarkBelief
-from riskroute.routers.moment import POSTING_FEATURES, fill_fraction, market_features, posting_features
+from riskroute.routers.contextual.dark_belief import DarkBelief
+from riskroute.routers.contextual.market_features import (
+    POSTING_FEATURES,
+    fill_fraction,
+    market_features,
+    posting_features,
+)
+from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, outcome_sizes
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Sweep
 
 KINDS = (ContextualGreedy, Contextual, ContextualIds)
 SECOND = 10**9

@@ -14,23 +14,19 @@ from hypothesis import strategies as st
 import riskroute as rr
 from dark_rounds import draw_pools, play_pools, pools_context, reported
 from riskroute.core.errors import StateError
-from riskroute.routers.cmab import Cmab
-from riskroute.routers.dark_allocation import (
+from riskroute.routers.literature.cmab import Cmab
+from riskroute.routers.literature.dark_allocation import (
     MOST_WAITING,
     DarkAllocation,
     comb_sample,
     greedy_units,
     systematic_units,
-    unit_shares,
 )
-from riskroute.routers.exp3 import Exp3
-from riskroute.routers.expgrad import ExpGrad
-from riskroute.routers.kaplan_meier import KaplanMeier
-from riskroute.routers.lagrangian import Lagrangian
-from riskroute.routers.parml import ParMl
-from riskroute.routers.ra_ucb import RaUcb
-from riskroute.routers.reinforcement import Reinforcement
+from riskroute.routers.literature.expgrad import Exp3, ExpGrad
+from riskroute.routers.literature.kaplan_meier import KaplanMeier, ParMl, RaUcb
+from riskroute.routers.literature.lagrangian import Lagrangian, Reinforcement
 from riskroute.routers.report import Report
+from riskroute.routers.router import unit_shares
 
 KINDS: list[type[DarkAllocation]] = [KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab, RaUcb]
 VARIANTS: list[DarkAllocation] = [

@@ -16,7 +16,7 @@ from riskroute.routers.context import PROTECTIONS, Context, read_context
 from riskroute.routers.decision import ChildOrder, price_plan
 from riskroute.routers.plan import Plan
 from riskroute.routers.registry import ROUTERS, make_router, restore_router
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Sweep
 from router_books import random_context, sale
 
 

@@ -7,9 +7,7 @@ import pytest
 
 import riskroute as rr
 from riskroute.core.errors import InputError
-from riskroute.routers.dark_first import quickest_venue
-from riskroute.routers.delay import Delay, best_queue
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Delay, Sweep, best_queue, quickest_venue
 from router_books import random_context, sale
 
 

@@ -13,9 +13,20 @@ from hypothesis import strategies as st
 
 from dark_rounds import TWO_POOLS, draw_pools, play_pools, pools_context
 from riskroute.core.errors import InputError
-from riskroute.routers.dark_allocation import comb_sample, greedy_units
-from riskroute.routers.exp3 import Exp3, draw_units, estimate_gradient, exp3_bound, exp3_mixing, exp3_rate
-from riskroute.routers.expgrad import ExpGrad, expgrad_mean_gradient, expgrad_rate, play_expgrad, softmax_weights
+from riskroute.routers.literature.dark_allocation import comb_sample, greedy_units
+from riskroute.routers.literature.expgrad import (
+    Exp3,
+    ExpGrad,
+    draw_units,
+    estimate_gradient,
+    exp3_bound,
+    exp3_mixing,
+    exp3_rate,
+    expgrad_mean_gradient,
+    expgrad_rate,
+    play_expgrad,
+    softmax_weights,
+)
 
 
 def regret(sizes: Any, units: Any, sent: Any) -> float:

@@ -12,9 +12,8 @@ import riskroute as rr
 from riskroute.core.errors import InputError, StateError
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import read_context
-from riskroute.routers.hidden import Hidden
 from riskroute.routers.router import PublicData
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Hidden, Sweep
 from riskroute.simulation.exchange import Exchange
 from riskroute.simulation.execution import execute_plan
 from router_books import random_context, sale

@@ -12,17 +12,20 @@ from hypothesis import strategies as st
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context, reported
 from riskroute.core.errors import InputError
-from riskroute.routers.dark_allocation import greedy_units
-from riskroute.routers.kaplan_meier import (
+from riskroute.routers.literature.dark_allocation import greedy_units
+from riskroute.routers.literature.kaplan_meier import (
     FINE,
     KaplanMeier,
+    ParMl,
     bin_edges,
     binned_tails,
     count_fills,
+    fit_exponent,
     optimistic_tails,
+    power_sizes,
+    power_tails,
     theory_counts,
 )
-from riskroute.routers.parml import ParMl, fit_exponent, power_sizes, power_tails
 
 FILLS = [(3, 3), (3, 1), (5, 0), (2, 2), (5, 4)]
 

@@ -12,9 +12,14 @@ from scipy.optimize import minimize
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 from riskroute.core.errors import InputError
-from riskroute.routers.lagrangian import Lagrangian, lagrangian_step, project_on_simplex
-from riskroute.routers.parml import power_tails
-from riskroute.routers.reinforcement import Reinforcement, reinforcement_step
+from riskroute.routers.literature.kaplan_meier import power_tails
+from riskroute.routers.literature.lagrangian import (
+    Lagrangian,
+    Reinforcement,
+    lagrangian_step,
+    project_on_simplex,
+    reinforcement_step,
+)
 
 WORTH = np.array([0.01, 0.03, 0.05])
 

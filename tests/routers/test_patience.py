@@ -13,16 +13,16 @@ from scipy.stats import poisson
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
-from riskroute.routers.patience import (
+from riskroute.routers.contextual.wait_or_trade import (
     NO_POOLS,
     PlanForecast,
     PoolSequence,
     UnitPlan,
     WaitOrTrade,
+    resting_tables_compiled,
     try_in_turn,
 )
-from riskroute.routers.patience_compiled import resting_tables_compiled
-from riskroute.routers.placement import PlacementPrices, one_exchange_placement
+from riskroute.routers.literature.cont_kukanov import PlacementPrices, one_exchange_placement
 
 
 def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> WaitOrTrade:

@@ -14,7 +14,7 @@ from scipy.stats import poisson
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
-from riskroute.routers.placement import (
+from riskroute.routers.literature.cont_kukanov import (
     PlacementPrices,
     _into_overbooked,
     _into_simplex,

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 from riskroute.core.errors import InputError
-from riskroute.routers.parml import ParMl, fit_exponent
-from riskroute.routers.ra_ucb import RaUcb, highest_chance
+from riskroute.routers.literature.kaplan_meier import ParMl, RaUcb, fit_exponent, highest_chance
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.floats(0, 5))

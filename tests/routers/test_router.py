@@ -11,15 +11,10 @@ import pytest
 
 from riskroute.core.errors import InputError, RiskrouteError, StateError
 from riskroute.routers.context import Context
-from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
-from riskroute.routers.nbbo import Nbbo
 from riskroute.routers.plan import Plan
-from riskroute.routers.primary import Primary
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.rest_even import RestEven
 from riskroute.routers.router import FEEDBACK, Router
-from riskroute.routers.spray import Spray
-from riskroute.routers.sweep import RawSweep, Sweep
+from riskroute.routers.rules import DarkFirst, DarkFirstPost, Nbbo, Primary, RawSweep, RestEven, Spray, Sweep
 from router_books import random_context, sale
 
 ROUTERS = [Sweep, RawSweep, Primary, Spray, Nbbo, DarkFirst, DarkFirstPost, RestEven]

@@ -8,13 +8,20 @@ import pytest
 
 from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import read_context
-from riskroute.routers.dark_first import OPTIMISTIC, DarkFirst, DarkFirstPost, pool_savings, quickest_venue
-from riskroute.routers.nbbo import Nbbo
-from riskroute.routers.primary import Primary
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.rest_even import RestEven
-from riskroute.routers.spray import Spray
-from riskroute.routers.sweep import RawSweep, Sweep
+from riskroute.routers.rules import (
+    OPTIMISTIC,
+    DarkFirst,
+    DarkFirstPost,
+    Nbbo,
+    Primary,
+    RawSweep,
+    RestEven,
+    Spray,
+    Sweep,
+    pool_savings,
+    quickest_venue,
+)
 from router_books import TWO_VENUES, sale
 
 

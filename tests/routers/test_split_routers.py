@@ -15,7 +15,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.registry import make_router, restore_router
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.static_split import StaticSplit, StaticSweep
+from riskroute.routers.rules import StaticSplit, StaticSweep
 from riskroute.simulation import router_checks
 from riskroute.simulation.router_checks import check_router
 from router_books import TWO_VENUES, sale

@@ -10,10 +10,10 @@ import pytest
 
 from riskroute.core.errors import InputError
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.contextual import GUARDED, ContextualGreedy
+from riskroute.routers.contextual.router import GUARDED, ContextualGreedy
+from riskroute.routers.contextual.tail_guard import EVERY, EXCEEDED, TailGuard
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
-from riskroute.routers.tail_guard import EVERY, EXCEEDED, TailGuard
 
 
 def looked(guard: TailGuard, plan: float, rule: float, times: int, **more: Any) -> TailGuard:

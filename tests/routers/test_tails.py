@@ -11,11 +11,10 @@ from scipy.stats import norm
 
 from riskroute.core.errors import InputError
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.contextual import ContextualGreedy
-from riskroute.routers.fill_law import FillLaw
-from riskroute.routers.moment import market_features, posting_features
-from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
-from riskroute.routers.tails_compiled import (
+from riskroute.routers.contextual.lit_belief import FillLaw
+from riskroute.routers.contextual.market_features import market_features, posting_features
+from riskroute.routers.contextual.router import ContextualGreedy
+from riskroute.routers.contextual.tails import (
     SHORTFALL,
     SPARED,
     TOGETHER,
@@ -23,6 +22,7 @@ from riskroute.routers.tails_compiled import (
     plan_beyond_compiled,
     rest_beyond_compiled,
 )
+from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
 
 SHARES = np.arange(0, 110, 10.0)
 LAW = np.array([[-0.01, -1.0, 500.0, 800.0], [-0.008, 0.5, 50.0, 400.0]])

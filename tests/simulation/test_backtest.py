@@ -13,12 +13,10 @@ from riskroute.core.errors import InputError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context
-from riskroute.routers.dark_first import DarkFirst
 from riskroute.routers.plan import Plan
-from riskroute.routers.primary import Primary
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import DarkFirst, Primary, Sweep
 from riskroute.simulation.backtest import Orders, PlayedDay, TradingDay, play_day, spaced_orders
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.exchange import Latency

@@ -16,10 +16,9 @@ from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.market.day_books import DayBooks, day_books
 from riskroute.market.queue_fills import OUTFLOW_SECONDS, QueueReplay
 from riskroute.routers.context import Context
-from riskroute.routers.dark_first import DarkFirst
 from riskroute.routers.plan import Plan
 from riskroute.routers.registry import make_router
-from riskroute.routers.rest_even import RestEven
+from riskroute.routers.rules import DarkFirst, RestEven
 from riskroute.simulation.backtest import play_day, spaced_orders
 from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Executed, Latency

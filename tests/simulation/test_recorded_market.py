@@ -14,7 +14,7 @@ from riskroute.live.log_memory import MemoryLog
 from riskroute.live.orders import NANO, ChildOrder, ParentOrder, Settled, VenueQuote
 from riskroute.live.venues.simulated import SimulatedVenue
 from riskroute.market.clock import SECOND
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Sweep
 from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan

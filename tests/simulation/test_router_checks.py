@@ -9,15 +9,10 @@ from typing import Any, ClassVar
 import pytest
 
 from riskroute.routers.context import Context
-from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
-from riskroute.routers.nbbo import Nbbo
 from riskroute.routers.plan import Plan
-from riskroute.routers.primary import Primary
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.rest_even import RestEven
 from riskroute.routers.router import Router
-from riskroute.routers.spray import Spray
-from riskroute.routers.sweep import RawSweep, Sweep
+from riskroute.routers.rules import DarkFirst, DarkFirstPost, Nbbo, Primary, RawSweep, RestEven, Spray, Sweep
 from riskroute.simulation.checks import CheckError
 from riskroute.simulation.router_checks import check_router
 

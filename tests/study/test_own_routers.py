@@ -17,9 +17,8 @@ from riskroute.core.errors import InputError
 from riskroute.market.clock import clock_hours, clock_stamp
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
-from riskroute.routers.primary import Primary
 from riskroute.routers.router import Router
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Primary, Sweep
 from riskroute.simulation.backends import Engine
 from riskroute.study.backtest import named_choice
 from riskroute.study.backtest_config import BacktestConfig
@@ -111,7 +110,7 @@ def test_orders_too_large_for_a_replay_are_named(kept_days: Path) -> None:
 
 OWN = """
 from riskroute.routers.plan import Plan
-from riskroute.routers.primary import Primary
+from riskroute.routers.rules import Primary
 from riskroute.routers.router import Router
 
 class Own(Router):

@@ -128,7 +128,7 @@ def test_tables_have_their_columns_and_survive_their_files(result: BacktestResul
 
 def test_a_day_without_any_order_has_empty_tables(dark_days: list[MarketDay]) -> None:
     """Books that are all too old are nobody's market: every order is left out, of every router."""
-    from riskroute.routers.sweep import Sweep
+    from riskroute.routers.rules import Sweep
     from riskroute.simulation.backtest import play_day
     from riskroute.study.play import trading_day
     from riskroute.study.tables import day_tables

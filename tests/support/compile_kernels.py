@@ -22,7 +22,7 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.databento_book import OrderBook
 from riskroute.market.readers.itch_stocks import itch_stocks
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
-from riskroute.routers.placement import PlacementPrices, stochastic_placement
+from riskroute.routers.literature.cont_kukanov import PlacementPrices, stochastic_placement
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.group_search import group_minimum, group_profile
 from riskroute.routing.quadratic_search import quadratic_minimum

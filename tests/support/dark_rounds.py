@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from riskroute.core.arrays import Units
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.dark_allocation import DarkAllocation
-from riskroute.routers.parml import power_sizes, power_tails
+from riskroute.routers.literature.dark_allocation import DarkAllocation
+from riskroute.routers.literature.kaplan_meier import power_sizes, power_tails
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 

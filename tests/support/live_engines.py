@@ -13,7 +13,7 @@ from riskroute.live.log_memory import MemoryLog, MemoryStore
 from riskroute.live.orders import NANO, AnyEvent, VenueQuote
 from riskroute.live.venues.simulated import Faults, QuotedMarket, SimulatedVenue
 from riskroute.routers.router import Router
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Sweep
 
 
 def stored_events(store: MemoryStore) -> list[Any]:

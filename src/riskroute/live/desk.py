@@ -36,7 +36,7 @@ from riskroute.live.orders import (
 )
 from riskroute.live.yardstick import Yardstick
 from riskroute.routers.plan import Plan
-from riskroute.routers.sweep import Sweep
+from riskroute.routers.rules import Sweep
 
 CLOSING_SWEEPS = 2
 """The remainder after the deadline is swept so many times before it is given up."""

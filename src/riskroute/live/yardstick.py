@@ -24,8 +24,8 @@ from riskroute.core.arrays import Vector
 from riskroute.learning.hazards import Hazards
 from riskroute.live.orders import ParentOrder, SlotOutcome, touch_prices
 from riskroute.live.tape import Market
-from riskroute.routers.dark_belief import EDGES
-from riskroute.routers.moment import horizon_class
+from riskroute.routers.contextual.dark_belief import EDGES
+from riskroute.routers.contextual.market_features import horizon_class
 from riskroute.routers.plan import Plan
 
 REFRESH = 20

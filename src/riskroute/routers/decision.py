@@ -112,7 +112,7 @@ def price_plan(context: Context, plan: Plan) -> Decision:
     Examples
     --------
     >>> from riskroute.routers.context import read_context
-    >>> from riskroute.routers.sweep import Sweep
+    >>> from riskroute.routers.rules import Sweep
     >>> books = {"venues": {"A": {"bids": [[10.00, 300]], "asks": [[10.02, 300]], "taker": 0.003}}, "pools": {"P": {}}}
     >>> context = read_context(books, side="sell", shares=200)
     >>> decision = price_plan(context, Sweep().route(context))

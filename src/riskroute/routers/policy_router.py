@@ -14,12 +14,11 @@ from riskroute.learning.plan import Setting
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.registry import POLICIES, make_policy
 from riskroute.learning.tickets import Tickets
-from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
-from riskroute.routers.router import Router
-from riskroute.routers.static_split import split_plan
+from riskroute.routers.router import PlaceBelief, Router
+from riskroute.routers.rules import split_plan
 from riskroute.routing.allocations import Allocations
 
 LEAST_KAPPA = 1e-6

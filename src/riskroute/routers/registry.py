@@ -20,29 +20,29 @@ import cloudpickle
 from riskroute.core.errors import InputError, RiskrouteError, StateError, described, one_line_error, shown
 from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.learning.registry import POLICIES
-from riskroute.routers.bayes_fill import BayesFill
-from riskroute.routers.cmab import Cmab
-from riskroute.routers.cont_kukanov import ContKukanov, DarkFirstContKukanov
-from riskroute.routers.contextual import Contextual, ContextualGreedy
-from riskroute.routers.contextual_ids import ContextualIds
-from riskroute.routers.dark_first import DarkFirst, DarkFirstPost
-from riskroute.routers.delay import Delay
-from riskroute.routers.exp3 import Exp3
-from riskroute.routers.expgrad import ExpGrad
-from riskroute.routers.hidden import Hidden
-from riskroute.routers.kaplan_meier import KaplanMeier
-from riskroute.routers.lagrangian import Lagrangian
-from riskroute.routers.nbbo import Nbbo
-from riskroute.routers.parml import ParMl
+from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds
+from riskroute.routers.literature.bayes_fill import BayesFill
+from riskroute.routers.literature.cmab import Cmab
+from riskroute.routers.literature.cont_kukanov import ContKukanov, DarkFirstContKukanov
+from riskroute.routers.literature.expgrad import Exp3, ExpGrad
+from riskroute.routers.literature.kaplan_meier import KaplanMeier, ParMl, RaUcb
+from riskroute.routers.literature.lagrangian import Lagrangian, Reinforcement
 from riskroute.routers.policy_router import PolicyRouter
-from riskroute.routers.primary import Primary
-from riskroute.routers.ra_ucb import RaUcb
-from riskroute.routers.reinforcement import Reinforcement
-from riskroute.routers.rest_even import RestEven
 from riskroute.routers.router import FEEDBACK, Router, parameter_names
-from riskroute.routers.spray import Spray
-from riskroute.routers.static_split import StaticSplit, StaticSweep
-from riskroute.routers.sweep import RawSweep, Sweep
+from riskroute.routers.rules import (
+    DarkFirst,
+    DarkFirstPost,
+    Delay,
+    Hidden,
+    Nbbo,
+    Primary,
+    RawSweep,
+    RestEven,
+    Spray,
+    StaticSplit,
+    StaticSweep,
+    Sweep,
+)
 
 ROUTERS: dict[str, type[Router]] = {
     kind.name: kind

@@ -13,10 +13,42 @@ from typing import Any, ClassVar, NamedTuple, Self
 from riskroute.core.errors import RiskrouteError, StateError, described
 from riskroute.core.parameters import checked_parameters
 from riskroute.core.validation import instance_of
-from riskroute.routers.believed import PlaceBelief
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
+
+# MERGED: What a router believes of a venue or a pool, in numbers that people can read.
+
+
+class PlaceBelief(NamedTuple):
+    """One belief about one venue or pool.
+
+    Attributes
+    ----------
+    place : str
+        The venue or pool.
+    what : str
+        What the number is, in a few words.
+    mean : float
+        What is expected.
+    deviation : float or None
+        Standard deviation of the belief; None if the router does not know how sure it is.
+    unit : str
+        Unit of both: ``bp``, ``$/share`` or ``probability``.
+    seen : float or None
+        Number of outcomes that it rests on; None if they are not counted.
+    symbol : str
+        The symbol that it is about; empty for all.
+    """
+
+    place: str
+    what: str
+    mean: float
+    deviation: float | None
+    unit: str
+    seen: float | None = None
+    symbol: str = ""
+
 
 FEEDBACK = {
     "F0": "nothing",
@@ -104,6 +136,20 @@ def outcome_sizes(shares: int, lot: int) -> list[int]:
         sizes.append(size)
         size *= 2
     return sizes or [shares]
+
+
+def unit_shares(shares: int, lot: int, most: int) -> int:
+    """Shares in a unit: a lot, doubled until an order is at most ``most`` units.
+
+    Examples
+    --------
+    >>> unit_shares(1000, 1, 200), unit_shares(1000, 100, 200)
+    (8, 100)
+    """
+    unit = lot
+    while -(-shares // unit) > most:
+        unit *= 2
+    return unit
 
 
 @cache

@@ -29,7 +29,7 @@ def check_router(router: Router, *, seed: int = 0) -> None:
 
     Examples
     --------
-    >>> from riskroute.routers.sweep import Sweep
+    >>> from riskroute.routers.rules import Sweep
     >>> check_router(Sweep())
     """
     instance_of("router", router, Router, "a router")

@@ -14,7 +14,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.market.clock import SECOND, clock_place
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
-from riskroute.routers.moment import market_features
+from riskroute.routers.contextual.market_features import market_features
 from riskroute.simulation.backtest import TradingDay
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.costs import TERCILES

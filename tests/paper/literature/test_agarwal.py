@@ -14,7 +14,7 @@ from riskroute.paper.literature.agarwal import (
     remake_agarwal,
 )
 from riskroute.paper.literature.statements import draw_sizes
-from riskroute.routers.expgrad import expgrad_rate, play_expgrad
+from riskroute.routers.literature.expgrad import expgrad_rate, play_expgrad
 
 
 def test_the_settings_of_the_paper() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from riskroute.paper.literature.ganchev import LARGEST, log_loss, remake_ganchev
 from riskroute.paper.literature.statements import draw_paper_pools, draw_sizes
-from riskroute.routers.parml import power_tails
+from riskroute.routers.literature.kaplan_meier import power_tails
 
 
 def test_the_order_of_losses_comes_out() -> None:

@@ -23,11 +23,17 @@ import numpy as np
 from riskroute.core.arrays import Floats, Units, Vector
 from riskroute.core.seeding import seed_stream
 from riskroute.paper.literature.statements import Pools, Statement, draw_paper_pools, draw_sizes
-from riskroute.routers.dark_allocation import greedy_units
-from riskroute.routers.exp3 import draw_units, estimate_gradient, exp3_mixing, exp3_rate
-from riskroute.routers.expgrad import expgrad_full_fills, expgrad_rate, softmax_weights
-from riskroute.routers.kaplan_meier import theory_counts
-from riskroute.routers.parml import fit_exponent, power_tails
+from riskroute.routers.literature.dark_allocation import greedy_units
+from riskroute.routers.literature.expgrad import (
+    draw_units,
+    estimate_gradient,
+    exp3_mixing,
+    exp3_rate,
+    expgrad_full_fills,
+    expgrad_rate,
+    softmax_weights,
+)
+from riskroute.routers.literature.kaplan_meier import fit_exponent, power_tails, theory_counts
 
 TWO_POOLS: Pools = ((0.6, 0.1), (0.9, 1.2))
 FIVE_POOLS: Pools = ((0.6, 0.1), (0.7, 0.4), (0.8, 0.7), (0.9, 1.0), (0.95, 1.2))

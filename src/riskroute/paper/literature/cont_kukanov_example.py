@@ -21,7 +21,7 @@ from riskroute.core.arrays import Floats
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import true_or_false
 from riskroute.paper.literature.statements import Statement
-from riskroute.routers.placement import (
+from riskroute.routers.literature.cont_kukanov import (
     PlacementPrices,
     one_exchange_placement,
     placement_costs,

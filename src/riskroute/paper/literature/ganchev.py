@@ -20,8 +20,7 @@ import numpy as np
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.seeding import seed_stream
 from riskroute.paper.literature.statements import Statement, draw_paper_pools, draw_sizes
-from riskroute.routers.kaplan_meier import binned_tails, count_fills
-from riskroute.routers.parml import fit_exponent, power_tails
+from riskroute.routers.literature.kaplan_meier import binned_tails, count_fills, fit_exponent, power_tails
 
 LARGEST = 100
 """Units of the largest order and of the largest size."""

@@ -18,8 +18,7 @@ import numpy as np
 from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.seeding import seed_stream
 from riskroute.paper.literature.statements import Statement
-from riskroute.routers.lagrangian import FLOOR_ROUNDS, lagrangian_step
-from riskroute.routers.reinforcement import reinforcement_step
+from riskroute.routers.literature.lagrangian import FLOOR_ROUNDS, lagrangian_step, reinforcement_step
 
 SAVINGS = np.array([0.01, 0.03, 0.05])
 MEANS = (1.0, 2.0, 3.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from riskroute.core.arrays import Units
-from riskroute.routers.parml import power_sizes
+from riskroute.routers.literature.kaplan_meier import power_sizes
 
 Pools = tuple[tuple[float, float], ...]
 """Probability of being empty and exponent of sizes, pool by pool."""

@@ -1,18 +1,29 @@
-"""Compiled arithmetic of `riskroute.routers.patience`: outlooks of plans, and the best of them.
+"""How much of an order to do now and how much to let wait where: the planning behind the contextual routers.
 
-Tables are checked here, since compiled code reads whatever lies behind an array that is too short.
+Costs and variances of waiting come as tables, one row per place where shares can wait; what is done now costs what the
+books display, less what pools are expected to fill when they are tried first. All waiting shares are exposed to the
+same move of the mid, which depends on their total alone, so that the best plan is found exactly by
+`riskroute.routing.group_search`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Flags, Floats, Matrix, Units
+from riskroute.core.cached import cached
 from riskroute.core.errors import InputError
-from riskroute.routers.interpolation import interpolate_compiled
-from riskroute.routers.tails_compiled import SPARED, limit_beyond_compiled, rest_beyond_compiled
+from riskroute.routers.contextual.tails import SPARED, interpolate_compiled, limit_beyond_compiled, rest_beyond_compiled
 from riskroute.routing.group_search import group_profile_compiled, group_units_compiled
+
+# MERGED: Compiled arithmetic of `riskroute.routers.contextual.wait_or_trade`: outlooks of plans, and the best of them.
+#
+# Tables are checked here, since compiled code reads whatever lies behind an array that is too short.
+#
 
 
 @njit(cache=True)
@@ -188,7 +199,7 @@ def plan_under_draw_compiled(
     Parameters
     ----------
     shares, sweep, lit_cost, lit_variance, common
-        As of a `riskroute.routers.patience.WaitOrTrade`; tables of limit orders alone.
+        As of a `riskroute.routers.contextual.wait_or_trade.WaitOrTrade`; tables of limit orders alone.
     later, extra, prices : float, Floats, Floats
         As of `resting_tables_compiled`.
     share_sweep, least : float
@@ -201,14 +212,14 @@ def plan_under_draw_compiled(
     price, allowance : float
         The price of variance, and dollars by which the plan may seem worse than the best one.
     law, slopes, move : Matrix, Floats, float
-        As of `riskroute.routers.tails_compiled.limit_beyond_compiled`.
+        As of `riskroute.routers.contextual.tails.limit_beyond_compiled`.
     weight, level : float
         The price of a dollar beyond a level of dollars a share.
 
     Returns
     -------
     units, before
-        As of a `riskroute.routers.patience.UnitPlan`.
+        As of a `riskroute.routers.contextual.wait_or_trade.UnitPlan`.
     worth : Flags
         Pools that are worth trying, ``(J,)``.
     """
@@ -295,3 +306,143 @@ def best_plan_compiled(
             if money + price * square < lowest:
                 units, before, lowest, middle = rival, True, money + price * square, n
     return units, before
+
+
+@dataclass(frozen=True, eq=False)
+class PoolSequence:
+    """Pools that are tried one after the other before anything else is done.
+
+    Parameters
+    ----------
+    pools : tuple[str, ...]
+        In the order in which they are tried.
+    found : Floats
+        Shares that they are expected to fill together of orders of ``shares``, ``(U + 1,)``.
+    nothing : float
+        Probability that none of them holds anything.
+    price : float
+        What a filled share costs, in dollars against the arrival mid.
+    """
+
+    pools: tuple[str, ...]
+    found: Floats
+    nothing: float
+    price: float
+
+    @cached
+    def found_if_any(self) -> Floats:
+        """Shares filled if any are, ``(U + 1,)``."""
+        return self.found / max(1 - self.nothing, 1e-9)
+
+
+NO_POOLS = PoolSequence((), np.zeros(1), 1.0, 0.0)
+"""Nothing to try."""
+
+
+@dataclass(frozen=True)
+class PlanForecast:
+    """Expected cost of a plan in dollars, and its variance in squared dollars.
+
+    Parameters
+    ----------
+    cost, variance : float
+        Altogether.
+    unlucky, unlucky_variance : float
+        If pools that are tried hold nothing, which has the probability ``nothing``.
+    lucky, lucky_variance : float
+        If they hold something.
+    nothing : float
+        1 if none is tried.
+    """
+
+    cost: float
+    variance: float
+    unlucky: float
+    unlucky_variance: float
+    lucky: float
+    lucky_variance: float
+    nothing: float
+
+    def objective(self, price: float) -> float:
+        """Cost plus ``price`` dollars for every squared dollar."""
+        return self.cost + price * self.variance
+
+
+@dataclass(frozen=True, eq=False)
+class WaitOrTrade:
+    """An order and what can be done with it.
+
+    Parameters
+    ----------
+    shares : Floats
+        Shares of 0, 1 .. U units, ``(U + 1,)``; the last unit may be smaller.
+    sweep : Floats
+        What sweeping so many shares now costs, ``(U + 1,)``.
+    cost, variance : Matrix
+        Of so many shares that wait at each place, ``(m, U + 1)``, in dollars and squared dollars.
+    common : float
+        Squared dollars of variance that all waiting shares have in common, per squared share.
+    tried : PoolSequence
+        Pools that can be tried first.
+    """
+
+    shares: Floats
+    sweep: Floats
+    cost: Matrix
+    variance: Matrix
+    common: float
+    tried: PoolSequence
+
+    @property
+    def units(self) -> int:
+        """Units of the whole order."""
+        return len(self.shares) - 1
+
+    def plan(self, price: float) -> UnitPlan:
+        """Return the plan of the least cost plus ``price`` times variance."""
+        units, before = best_plan_compiled(*self._tables, price)
+        return UnitPlan(units, bool(before))
+
+    def outlook(self, plan: UnitPlan) -> PlanForecast:
+        """Return what a plan is expected to cost, and how sure that is."""
+        return PlanForecast(*outlook_compiled(*self._tables, plan.units, plan.before))
+
+    @cached
+    def _tables(self) -> _Tables:
+        tried = self.tried
+        return (
+            *(self.shares, self.sweep, self.cost, self.variance, self.common),
+            *(tried.found_if_any, tried.nothing, tried.price, bool(tried.pools)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class UnitPlan:
+    """Units that wait at each place, ``(m,)``, and whether pools are tried with the whole order before."""
+
+    units: Units
+    before: bool
+
+
+_Tables = tuple[Floats, Floats, Matrix, Matrix, float, Floats, float, float, bool]
+
+
+def try_in_turn(
+    pools: Sequence[str], found: Matrix, prices: Floats, sweep: float, least: float, shares: Floats
+) -> PoolSequence:
+    """Return which pools are worth trying one after the other, and what they find together.
+
+    Parameters
+    ----------
+    pools : Sequence[str]
+        Their names, in the order in which they are tried.
+    found : Matrix
+        Shares that each would fill of orders of ``shares``, ``(J, U + 1)``.
+    prices : Floats
+        What a share costs in each, ``(J,)``.
+    sweep, least : float
+        What a share costs otherwise, and dollars that trying a pool must save.
+    """
+    worth, together, nothing, price = in_turn_compiled(found, prices, sweep, least, shares)
+    names = tuple(name for name, some in zip(pools, worth.tolist(), strict=True) if some)
+    return PoolSequence(names, together, nothing, price) if names else NO_POOLS

@@ -12,8 +12,9 @@ from riskroute.core.arrays import Floats, Units, Vector
 from riskroute.core.parameters import parameter
 from riskroute.core.validation import one_of, true_or_false, whole_number
 from riskroute.routers.context import Context
-from riskroute.routers.dark_allocation import AllocationTask, DarkAllocation, unit_shares
+from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation
 from riskroute.routers.plan import Plan
+from riskroute.routers.router import unit_shares
 
 INDICES = ("ts", "bayes-ucb", "ucb")
 

@@ -18,8 +18,8 @@ from riskroute.core.arrays import Floats, Integers, Matrix
 from riskroute.core.validation import real_number, whole_number
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.residual_test import ResidualTest
-from riskroute.routers.believed import PlaceBelief
-from riskroute.routers.moment import faded, horizon_class
+from riskroute.routers.contextual.market_features import faded, horizon_class
+from riskroute.routers.router import PlaceBelief
 
 EDGES = (1, *(25 * 2**k for k in range(14)))
 """Last share of every size bin: any at all, then bins that double."""

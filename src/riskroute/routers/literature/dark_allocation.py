@@ -14,11 +14,10 @@ from riskroute.core.arrays import Floats, Units, Vector
 from riskroute.core.errors import StateError, shown
 from riskroute.core.seeding import seed_stream
 from riskroute.routers.context import Context
-from riskroute.routers.dark_first import pool_savings
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
-from riskroute.routers.router import Router
-from riskroute.routers.sweep import taking_plan
+from riskroute.routers.router import Router, unit_shares
+from riskroute.routers.rules import pool_savings, taking_plan
 
 MOST_UNITS = 200
 """Units at most that an order is split in, by methods whose memory grows with them."""
@@ -155,20 +154,6 @@ def _plain_copy(name: str, value: Any) -> Any:
     if isinstance(value, str) or (isinstance(value, int | float) and math.isfinite(value)):
         return value
     raise StateError(f"{name} must hold finite numbers, held {shown(value)}")
-
-
-def unit_shares(shares: int, lot: int, most: int) -> int:
-    """Shares in a unit: a lot, doubled until an order is at most ``most`` units.
-
-    Examples
-    --------
-    >>> unit_shares(1000, 1, 200), unit_shares(1000, 100, 200)
-    (8, 100)
-    """
-    unit = lot
-    while -(-shares // unit) > most:
-        unit *= 2
-    return unit
 
 
 def systematic_units(parts: Floats, rng: np.random.Generator) -> Units:

@@ -21,7 +21,18 @@ from numba import njit
 
 from riskroute.core.arrays import Floats, Matrix, Units
 from riskroute.core.errors import InputError
-from riskroute.routers.interpolation import interpolate_compiled
+
+# MERGED: Interpolation in tables by units of an order, compiled.
+
+
+@njit(cache=True)
+def interpolate_compiled(x: float, shares: Floats, values: Floats) -> float:
+    """Interpolate ``values`` between the shares of two units; shares rise evenly but for the last unit."""
+    step = shares[1]
+    k = min(int(x / step), len(shares) - 2)
+    part = (x - shares[k]) / (shares[k + 1] - shares[k])
+    return float(values[k] + part * (values[k + 1] - values[k]))
+
 
 SHORTFALL = 0.05
 """Worst fraction of orders that the expected shortfall is the mean of."""
@@ -174,7 +185,7 @@ def plan_beyond_compiled(
     """How likely a plan costs more than a ``level`` of dollars, and how much more it costs on average.
 
     ``units (V + J,)`` wait at venues, then in pools; ``resting (J, U + 1)`` are the shares expected to fill there. All
-    else as of a `riskroute.routers.patience.WaitOrTrade`, and of `limit_beyond_compiled`.
+    else as of a `riskroute.routers.contextual.wait_or_trade.WaitOrTrade`, and of `limit_beyond_compiled`.
     """
     venues, places = len(law), len(units)
     if venues + len(resting) != places or len(prices) != len(resting) or resting.shape[1] != len(shares):

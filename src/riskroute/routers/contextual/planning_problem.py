@@ -10,20 +10,21 @@ from riskroute.core.arrays import Floats, Matrix, Units
 from riskroute.core.cached import cached
 from riskroute.core.errors import StateError
 from riskroute.routers.context import Context
-from riskroute.routers.dark_allocation import unit_shares
-from riskroute.routers.dark_belief import DarkBelief
-from riskroute.routers.dark_first import quickest_venue
-from riskroute.routers.lit_belief import LitBelief
-from riskroute.routers.moment import MarketFeatures, market_features
-from riskroute.routers.patience import (
+from riskroute.routers.contextual.dark_belief import DarkBelief
+from riskroute.routers.contextual.lit_belief import LitBelief
+from riskroute.routers.contextual.market_features import MarketFeatures, market_features
+from riskroute.routers.contextual.tails import limit_beyond_compiled, plan_beyond_compiled
+from riskroute.routers.contextual.wait_or_trade import (
     NO_POOLS,
     UnitPlan,
     WaitOrTrade,
+    plan_under_draw_compiled,
+    resting_tables_compiled,
     try_in_turn,
 )
-from riskroute.routers.patience_compiled import plan_under_draw_compiled, resting_tables_compiled
 from riskroute.routers.plan import Plan
-from riskroute.routers.tails_compiled import limit_beyond_compiled, plan_beyond_compiled
+from riskroute.routers.router import unit_shares
+from riskroute.routers.rules import quickest_venue
 
 _BISECTIONS = 20
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from riskroute.core.validation import real_number
-from riskroute.routers.tails_compiled import SHORTFALL
+from riskroute.routers.contextual.tails import SHORTFALL
 
 EVERY = 4
 """Orders between two looks at tails."""
