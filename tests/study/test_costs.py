@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cost_tables import NOON, SECOND, Tables, a_child, a_fill, an_order, as_tables, random_rows
 from naive_costs import naive_router, naive_terciles
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.records import record_from_plain, record_to_plain
+from riskroute.core.records import from_plain, to_plain
 from riskroute.study.cost_inputs import check_fills
 from riskroute.study.cost_records import RouterCosts
 from riskroute.study.costs import recomputed_cost, router_costs
@@ -136,8 +136,8 @@ def test_routers_come_as_they_first_appear() -> None:
 
 def test_costs_are_json_and_come_back() -> None:
     for costs in router_costs(*as_tables(*random_rows(2, 12))):
-        text = json.dumps(record_to_plain(costs), allow_nan=False)
-        assert record_from_plain(RouterCosts, json.loads(text)) == costs
+        text = json.dumps(to_plain(costs), allow_nan=False)
+        assert from_plain(RouterCosts, json.loads(text)) == costs
 
 
 @given(st.integers(0, 10_000), st.integers(1, 25))
@@ -146,7 +146,7 @@ def test_a_naive_twin_finds_the_same(seed: int, count: int) -> None:
     rows = random_rows(seed, count)
     for costs in router_costs(*as_tables(*rows)):
         expected = naive_router(costs.router, *rows)
-        found = record_to_plain(replace(costs, terciles=()))
+        found = to_plain(replace(costs, terciles=()))
         assert found.pop("zone") == "America/New_York"
         assert found.pop("terciles") == []
         assert found == pytest.approx(expected, abs=1e-7)

@@ -22,7 +22,7 @@ from market_files import csv_text
 from places import SHARED_DATA
 from riskroute import Allocations, DataError, Problem
 from riskroute.cli.app import run as command
-from riskroute.core.records import record_from_plain
+from riskroute.core.records import from_plain
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
@@ -146,7 +146,7 @@ def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
 
 def test_doubts_are_said(study: Path) -> None:
     order = summary_of(study)["orders"][0]
-    plain = " ".join(summary_sentences(record_from_plain(OrderResult, order)))
+    plain = " ".join(summary_sentences(from_plain(OrderResult, order)))
     assert "known levels" not in plain
     measured = order["policies"][order["recommended_policy"]]["test"]
     naive = {name: order["splits"][name]["test"]["charged_cost"] for name in order["naive_splits"]}
@@ -156,7 +156,7 @@ def test_doubts_are_said(study: Path) -> None:
     order["frontier"] = order["frontier"][:1]
     order["frontier"][0] |= {"allocation": order["splits"]["recommended"]["allocation"], "risk_tolerance": 0.5}
     order["fits"]["XNAS"]["variance"] = [-1.0, 0.5]
-    doubtful = record_from_plain(OrderResult, order)
+    doubtful = from_plain(OrderResult, order)
     said = " ".join(summary_sentences(doubtful))
     assert f"brought here: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
     assert "At 12.5% of the sample times in the test hours it needed more than a book's known levels hold" in said

@@ -14,7 +14,7 @@ import pytest
 from market_files import csv_text
 from pages import Page, cells_of
 from riskroute import DataError, InputError
-from riskroute.core.records import record_from_plain
+from riskroute.core.records import from_plain
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.simulation.backends import Engine
@@ -124,7 +124,7 @@ def test_a_report_holds_whatever_its_names_are(result: SplitStudyResult, tmp_pat
     known = renamed(result.summary(), {"adaptive": "ZZZZ"})  # whose colour is not known either
     pages, texts = [], []
     for number, one in enumerate((known, renamed(known, names))):
-        page, text = write_report(record_from_plain(SplitStudyResult, one), tmp_path / str(number))
+        page, text = write_report(from_plain(SplitStudyResult, one), tmp_path / str(number))
         pages.append(Page(page.read_text()))
         texts.append(text.read_text().split("## Exactly what was done")[0])
     plain, odd = pages

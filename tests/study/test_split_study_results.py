@@ -129,11 +129,20 @@ def test_what_is_no_study_is_refused(result: rr.SplitStudyResult, folder: Path, 
     [
         (lambda plain: "{", r"study\.json must be JSON"),
         (lambda plain: "[]", r"the result of a study: the file must be an object, was \[\]"),
-        (lambda plain: plain.replace('"seed": 0', '"seed": null', 1), "config.seed must be a whole number, was None"),
-        (lambda plain: plain.replace('"seed": 0', '"seeds": 0', 1), "config.seed must be given, was missing"),
-        (lambda plain: plain.replace('"config": {', '"config": {"old": 1,', 1), "config.old must be left out: fields"),
-        (lambda plain: re.sub(r'"slots": \[\s+"', '"slots": [3, "', plain), "orders.0.slots.0 must be a text, was 3"),
-        (lambda plain: plain.replace('"horizon": 50', '"horizon": true', 1), "config.horizon must be a whole number"),
+        (lambda plain: plain.replace('"seed": 0', '"seed": null', 1), "config.seed must be an integer, was None"),
+        (lambda plain: plain.replace('"seed": 0', '"seeds": 0', 1), "config.seed is missing"),
+        (
+            lambda plain: plain.replace('"config": {', '"config": {"old": 1,', 1),
+            "unknown field 'old' in config; fields are data",
+        ),
+        (
+            lambda plain: re.sub(r'"slots": \[\s+"', '"slots": [3, "', plain),
+            r"orders\[0\]\.slots\[0\] must be a string, was 3",
+        ),
+        (
+            lambda plain: plain.replace('"horizon": 50', '"horizon": true', 1),
+            "config.horizon must be an integer, was True",
+        ),
         (lambda plain: plain.replace('"10:48:00",', "", 1), "config.train must have 2 values, had 1"),
     ],
 )

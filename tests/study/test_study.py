@@ -14,7 +14,7 @@ import pytest
 from known_numbers import known_numbers, unknown_numbers
 from riskroute.cli.app import run
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.records import record_to_plain
+from riskroute.core.records import to_plain
 from riskroute.market.prepared_day import PreparedDay, read_prepared_day, write_prepared_day
 from riskroute.routers import restore_router
 from riskroute.routers.context import read_context
@@ -67,7 +67,7 @@ def test_numbers_are_those_of_the_backtest(result: StudyResult, backtest: Backte
     (case,) = result.cases
     whole = backtest.to_json()
     plain = whole["comparisons"]["2500"]
-    assert record_to_plain(case.comparison) == {name: plain[name] for name in ("orders", "bar", "p_value", "routers")}
+    assert to_plain(case.comparison) == {name: plain[name] for name in ("orders", "bar", "p_value", "routers")}
     assert (result.synthetic, result.protection) == (whole["synthetic"], whole["protection"]) == (True, "reg-nms")
     routers, bar = plain["routers"], plain["bar"]
     assert (case.chosen, bar) == ("contextual", "rest-even+sweep")

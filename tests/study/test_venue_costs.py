@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cost_tables import Tables, a_child, a_fill, an_order, as_tables, random_rows
 from naive_costs import naive_venue
-from riskroute.core.records import record_from_plain, record_to_plain
+from riskroute.core.records import from_plain, to_plain
 from riskroute.study.cost_records import VenueCosts
 from riskroute.study.venue_costs import venue_costs
 
@@ -108,8 +108,8 @@ def test_places_without_fills_have_nulls_and_come_last() -> None:
 
 def test_costs_are_json_and_come_back() -> None:
     for costs in (*venue_costs(*as_tables(*random_rows(2, 12))), *venue_costs(*pinged(30))):
-        text = json.dumps(record_to_plain(costs), allow_nan=False)
-        assert record_from_plain(VenueCosts, json.loads(text)) == costs
+        text = json.dumps(to_plain(costs), allow_nan=False)
+        assert from_plain(VenueCosts, json.loads(text)) == costs
 
 
 @given(st.integers(0, 10_000), st.integers(1, 25))
@@ -120,7 +120,7 @@ def test_a_naive_twin_finds_the_same(seed: int, count: int) -> None:
     places = {(row["router"], row["place"], row["kind"]) for row in rows[1] if row["sent"]}
     assert {(one.router, one.place, one.kind) for one in found} == places
     for costs in found:
-        plain = record_to_plain(costs)
+        plain = to_plain(costs)
         for name in ("adverse_1_interval", "adverse_10_interval", "adverse_60_interval", "toxic"):
             assert plain.pop(name) is None
         assert plain == pytest.approx(naive_venue((costs.router, costs.place, costs.kind), *rows), abs=1e-7)

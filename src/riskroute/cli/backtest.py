@@ -217,7 +217,7 @@ def headroom_command(
 
     require_market_command()
     from riskroute.core.files import write_json
-    from riskroute.core.records import record_to_plain
+    from riskroute.core.records import to_plain
     from riskroute.simulation.backends import Engine
     from riskroute.study.backtest_config import BacktestConfig
     from riskroute.study.headroom import (
@@ -253,4 +253,4 @@ def headroom_command(
     for line in headroom_words(found):
         say(line)
     if json is not None:
-        say(f"wrote {write_json(json, [record_to_plain(one) for one in found])}")
+        say(f"wrote {write_json(json, [to_plain(one) for one in found])}")

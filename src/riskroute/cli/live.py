@@ -21,7 +21,7 @@ live = typer.Typer(
 ConfigArgument = Annotated[Path, typer.Argument(help="Configuration, as `riskroute live init` writes it.")]
 LogArgument = Annotated[Path, typer.Argument(help="A log's SQLite file, or a configuration (.toml) that names one.")]
 
-NEEDED = ("msgspec", "starlette", "uvicorn", "prometheus_client")
+NEEDED = ("starlette", "uvicorn", "prometheus_client")
 
 
 def require_live_command() -> None:

@@ -114,7 +114,7 @@ def _remake_literature(options: dict[str, Any], out: Path, seed: int) -> None:
     """Remake the experiments of the papers that routers are taken from, and say which of their statements hold."""
     from riskroute.cli.output import say, track
     from riskroute.core.files import write_json
-    from riskroute.core.records import record_to_plain
+    from riskroute.core.records import to_plain
     from riskroute.paper.literature.literature import (
         PAPERS,
         literature_rows,
@@ -130,7 +130,7 @@ def _remake_literature(options: dict[str, Any], out: Path, seed: int) -> None:
     say(literature_table(found).plain())
     rows = literature_rows(found)
     say(f"{sum(one.holds for _, one in rows)} of {len(rows)} statements hold here")
-    plain = {paper: record_to_plain(result.statements) for paper, result in found.items()}
+    plain = {paper: to_plain(result.statements) for paper, result in found.items()}
     say(f"wrote {write_json(out / 'literature.json', plain)}")
 
 

@@ -1,112 +1,164 @@
-"""Frozen records as plain values for JSON, and back again with every field checked.
+"""Records as plain JSON values and back, with every type checked.
 
-A record is a frozen dataclass whose fields are numbers, texts, tuples, dictionaries by text, or records. Plain values
-have a list for a tuple and a dictionary, in the order of the fields, for a record.
+A record is a frozen dataclass or a msgspec struct. Its fields may be numbers, strings, dates, tuples, lists,
+dictionaries, NumPy arrays, records, and unions of these. A tuple becomes a list, a date an ISO string, and an array
+``{"array": nested lists, "dtype": ..., "shape": ...}``, since nested lists do not give the shape of an empty array.
+Floats keep every bit; NaN and infinities stay floats, which `json` writes and reads.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import types
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar, get_args, get_origin
 
-from riskroute.core.errors import DataError, shown
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.core.errors import DataError, InputError, shown
+from riskroute.core.validation import exact_array
 
 Record = TypeVar("Record")
 
-_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
-    bool: ((bool,), "true or false"),
-    int: ((int,), "a whole number"),
-    float: ((int, float), "a number"),
-    str: ((str,), "a text"),
-    types.NoneType: ((types.NoneType,), "null"),
+
+def to_plain(value: Any) -> Any:
+    """Convert a record, or a container of records, to plain JSON values.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Fill:
+    ...     venue: str
+    ...     shares: tuple[int, ...]
+    >>> to_plain({"first": Fill("XNAS", (3, 4)), "weights": np.array([0.5])})
+    {'first': {'venue': 'XNAS', 'shares': [3, 4]}, 'weights': {'array': [0.5], 'dtype': 'float64', 'shape': [1]}}
+    """
+    return _tuples_as_lists(msgspec.to_builtins(value, enc_hook=_encode))
+
+
+def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Record:
+    """Make a record of type ``kind`` from plain values, or raise `DataError` naming the path and what was expected.
+
+    Fields with a default may be missing; unknown fields are refused. ``what`` names the whole value in errors.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Fill:
+    ...     venue: str
+    ...     shares: tuple[int, ...]
+    >>> from_plain(Fill, {"venue": "XNAS", "shares": [3, 4]})
+    Fill(venue='XNAS', shares=(3, 4))
+    >>> from_plain(Fill, {"venue": "XNAS", "shares": [3, "many"]})
+    Traceback (most recent call last):
+    ...
+    riskroute.core.errors.DataError: shares[1] must be an integer, was 'many'
+    >>> from_plain(Fill, {"venue": "XNAS", "shares": [], "side": "buy"})
+    Traceback (most recent call last):
+    ...
+    riskroute.core.errors.DataError: unknown field 'side' in the record; fields are venue, shares
+    """
+    try:
+        record = msgspec.convert(value, kind, dec_hook=_decode, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise DataError(explain(error, value, what)) from None
+    _refuse_unknown_fields(record, value, "", what)
+    return record
+
+
+def explain(error: msgspec.ValidationError, value: Any, what: str) -> str:
+    """Return one line that says where ``value`` is invalid and what was expected there."""
+    text, _, location = str(error).partition(" - at `")
+    location = location.strip("`").removeprefix("key` in `")
+    path = location.removeprefix("$").removeprefix(".")
+    if found := re.fullmatch(r"Object missing required field `(.+)`", text):
+        return f"{path}.{found[1]} is missing" if path else f"{found[1]} is missing in {what}"
+    if found := re.fullmatch(r"Expected `array` of length (\d+)(?:, got (\d+))?", text):
+        return f"{path} must have {found[1]} values" + (f", had {found[2]}" if found[2] else "")
+    if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
+        expected = " or ".join(_EXPECTED.get(name, name) for name in found[1].split(" | "))
+        return f"{path or what} must be {expected}, was {_value_at(value, path, found[2])}"
+    return f"{path}: {text}" if path else text
+
+
+# JSON types, as msgspec names them
+_EXPECTED = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
 }
 
 
-def record_to_plain(value: Any) -> Any:
-    """Convert a record, or any value within one, to plain values.
+def _value_at(value: Any, path: str, type_name: str) -> str:
+    """Show the entry of ``value`` at a path such as ``orders[0].shares``; its type if the path skips a key."""
+    for name, index in re.findall(r"(\w+)|\[(\d+|\.\.\.)\]", path):
+        if index == "..." or (name and not isinstance(value, Mapping)):
+            return f"of type {type_name}"
+        value = value[name] if name else value[int(index)]
+    return shown(value)
 
-    Examples
-    --------
-    >>> @dataclasses.dataclass(frozen=True)
-    ... class Fill:
-    ...     venue: str
-    ...     shares: tuple[int, ...]
-    >>> record_to_plain({"first": Fill("XNAS", (3, 4))})
-    {'first': {'venue': 'XNAS', 'shares': [3, 4]}}
-    """
-    if dataclasses.is_dataclass(value):
-        return {field.name: record_to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+
+def _tuples_as_lists(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: record_to_plain(one) for name, one in value.items()}
-    return [record_to_plain(one) for one in value] if isinstance(value, tuple) else value
+        return {key: _tuples_as_lists(item) for key, item in value.items()}
+    return [_tuples_as_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def record_from_plain(kind: type[Record], value: Any, place: str = "") -> Record:
-    """Make a record of plain values; what is missing, unknown or of another kind is named by its place.
-
-    Examples
-    --------
-    >>> @dataclasses.dataclass(frozen=True)
-    ... class Fill:
-    ...     venue: str
-    ...     shares: tuple[int, ...]
-    >>> record_from_plain(Fill, {"venue": "XNAS", "shares": [3, 4]})
-    Fill(venue='XNAS', shares=(3, 4))
-    >>> record_from_plain(Fill, {"venue": "XNAS", "shares": [3, "many"]})
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.DataError: shares.1 must be a whole number, was 'many'
-    """
-    found: Record = _made(kind, value, place, {})
-    return found
+def _encode(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist(), "dtype": value.dtype.name, "shape": list(value.shape)}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"cannot serialise {type(value).__name__}")
 
 
-def _made(kind: Any, value: Any, place: str, bound: dict[Any, Any]) -> Any:
-    """Make a value of one kind, which may be a type variable that ``bound`` knows."""
-    kind = bound.get(kind, kind)
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin in (types.UnionType, Union):
-        other = next(part for part in parts if part is not types.NoneType)
-        return None if value is None else _made(other, value, place, bound)
-    if dataclasses.is_dataclass(origin or kind):
-        return _record(kind, value, place, bound)
-    if origin is tuple:
-        _check(value, (list, tuple), "a list", place)
-        if parts[-1] is not Ellipsis and len(value) != len(parts):
-            raise DataError(f"{place} must have {len(parts)} values, had {len(value)}")
-        kinds = [parts[0]] * len(value) if parts[-1] is Ellipsis else parts
-        return tuple(
-            _made(one, item, _below(place, k), bound) for k, (one, item) in enumerate(zip(kinds, value, strict=True))
-        )
-    if origin is dict:
-        _check(value, (dict,), "an object", place)
-        return {name: _made(parts[1], item, _below(place, name), bound) for name, item in value.items()}
-    allowed, expected = _KINDS[kind]
-    return _check(value, allowed, expected, place)
+def _decode(kind: Any, value: Any) -> Any:
+    if (get_origin(kind) or kind) is not np.ndarray:
+        raise NotImplementedError(f"cannot deserialise {kind}")
+    return _decode_array(kind, value)
 
 
-def _record(kind: Any, value: Any, place: str, bound: dict[Any, Any]) -> Any:
-    _check(value, (dict,), "an object", place)
-    plain = get_origin(kind) or kind
-    variables = getattr(plain, "__parameters__", ())
-    own = {name: bound.get(one, one) for name, one in zip(variables, get_args(kind), strict=True)}
-    hints = get_type_hints(plain)
-    names = [field.name for field in dataclasses.fields(plain)]
-    for name in names:
-        if name not in value:
-            raise DataError(f"{_below(place, name)} must be given, was missing")
-    for name in value:
-        if name not in names:
-            raise DataError(f"{_below(place, name)} must be left out: fields are {', '.join(names)}")
-    return plain(**{name: _made(hints[name], value[name], _below(place, name), own) for name in names})
+def _decode_array(kind: Any, value: Any) -> NDArray[Any]:
+    """Return an array of the type that the annotation gives, or the record if the annotation leaves it open."""
+    if not isinstance(value, dict) or value.keys() != {"array", "dtype", "shape"}:
+        raise InputError(f"an array must have array, dtype and shape, was {shown(value)}")
+    annotated = get_args(get_args(kind)[1])[0] if get_args(kind) else Any
+    types = {name: getattr(np, name) for name in ("int64", "float64")} | {"bool": np.bool_}
+    dtype = types.get(value["dtype"]) if isinstance(value["dtype"], str) else None
+    if dtype is None or annotated not in (Any, dtype):
+        expected = ", ".join(types) if annotated is Any else annotated.__name__
+        raise InputError(f"dtype of an array must be {expected}, was {shown(value['dtype'])}")
+    shape = value["shape"]
+    if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 2**31 for n in shape):
+        raise InputError(f"shape of an array must be non-negative integers, was {shown(shape)}")
+    if 0 in shape:
+        return np.zeros(shape, dtype=dtype)
+    if dtype is np.bool_:
+        flags = np.asarray(value["array"])
+        if flags.dtype != np.bool_ or list(flags.shape) != shape:
+            raise InputError(f"array must be true or false in shape {shape}, was {shown(value['array'])}")
+        return flags
+    return exact_array("array", value["array"], dtype, tuple(shape))
 
 
-def _below(place: str, name: object) -> str:
-    return f"{place}.{name}" if place else f"{name}"
-
-
-def _check(value: Any, allowed: tuple[type, ...], expected: str, place: str) -> Any:
-    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        raise DataError(f"{place or 'the file'} must be {expected}, was {shown(value)}")
-    return value
+def _refuse_unknown_fields(record: Any, plain: Any, path: str, what: str) -> None:
+    """Raise `DataError` for keys that no field reads: msgspec ignores those of dataclasses."""
+    if dataclasses.is_dataclass(record):
+        names = [field.name for field in dataclasses.fields(record)]
+        for name, item in plain.items():
+            if name not in names:
+                raise DataError(f"unknown field {name!r} in {path or what}; fields are {', '.join(names)}")
+            _refuse_unknown_fields(getattr(record, name), item, f"{path}.{name}" if path else name, what)
+    elif isinstance(record, dict):
+        for (key, item), part in zip(record.items(), plain.values(), strict=True):
+            _refuse_unknown_fields(item, part, f"{path}[{key!r}]", what)
+    elif isinstance(record, list | tuple):
+        for place, (item, part) in enumerate(zip(record, plain, strict=True)):
+            _refuse_unknown_fields(item, part, f"{path}[{place}]", what)

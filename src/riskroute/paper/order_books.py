@@ -13,7 +13,7 @@ import polars
 from riskroute.core.errors import DataError
 from riskroute.core.files import write_json, write_whole
 from riskroute.core.provenance import provenance_versions
-from riskroute.core.records import record_from_plain
+from riskroute.core.records import from_plain
 from riskroute.core.validation import one_of
 from riskroute.market.book_data import BookData
 from riskroute.market.calibration import Calibration, calibrate
@@ -60,12 +60,10 @@ class OrderBookFigure:
     def picture(self) -> PaperBookPicture:
         """Return what its picture shows."""
         if "picture" in self.summary:
-            return PaperBookPicture(
-                self.title, sampling=record_from_plain(PaperSamplingPicture, self.summary["picture"])
-            )
+            return PaperBookPicture(self.title, sampling=from_plain(PaperSamplingPicture, self.summary["picture"]))
         names = [field.name for field in fields(PaperFitPoints)]
         fits = {
-            venue: record_from_plain(PaperFitPoints, {name: fit[name] for name in names})
+            venue: from_plain(PaperFitPoints, {name: fit[name] for name in names})
             for venue, fit in self.summary["venues"].items()
         }
         return PaperBookPicture(self.title, fits)

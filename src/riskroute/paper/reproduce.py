@@ -10,7 +10,7 @@ from typing import Any
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json
 from riskroute.core.provenance import provenance_versions
-from riskroute.core.records import record_from_plain, record_to_plain
+from riskroute.core.records import from_plain, to_plain
 from riskroute.core.results import RegretCurve
 from riskroute.core.text import TextTable
 from riskroute.core.validation import one_of, whole_number
@@ -78,7 +78,7 @@ class ExperimentResult:
         told = self.summary.get("stories", {}).get("restart-gse")
         if told is None:
             return None
-        return record_from_plain(PaperChangeStory, {field.name: told[field.name] for field in fields(PaperChangeStory)})
+        return from_plain(PaperChangeStory, {field.name: told[field.name] for field in fields(PaperChangeStory)})
 
     @property
     def title(self) -> str:
@@ -204,7 +204,7 @@ def _write(
     experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: PanelWriter
 ) -> ExperimentResult:
     stem, choices = table.target.with_suffix(""), experiment.choices
-    left_open = {} if choices == DEFAULT else {"choices": record_to_plain(choices)}
+    left_open = {} if choices == DEFAULT else {"choices": to_plain(choices)}
     contents = {
         "json": experiment_summary(experiment, digests),
         "config.json": _heading(experiment) | {"versions": provenance_versions()} | left_open | {"panels": configs},

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from riskroute.core.errors import InputError
-from riskroute.core.records import record_from_plain, record_to_plain
+from riskroute.core.records import from_plain, to_plain
 from riskroute.core.validation import one_of, real_number, whole_number
 
 KINDS = ("dark", "dark_rest", "limit", "take", "sweep")
@@ -91,10 +91,10 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, which `from_json` turns back into the same report."""
-        plain: dict[str, Any] = record_to_plain(self)
+        plain: dict[str, Any] = to_plain(self)
         return plain
 
     @classmethod
     def from_json(cls, values: Any) -> Report:
         """Make a report of plain values."""
-        return record_from_plain(cls, values)
+        return from_plain(cls, values)

@@ -13,7 +13,7 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
-from riskroute.core.records import record_to_plain
+from riskroute.core.records import to_plain
 from riskroute.core.seeding import seeding_hash
 from riskroute.core.text import fixed_text, rounds_to_zero
 from riskroute.core.validation import list_of, one_of, path_of
@@ -114,7 +114,7 @@ class BacktestResult:
             texts += [f"{self._title}: orders of {size:,} shares"]
             texts += [router_details(routers).plain(), tercile_table(routers).plain()]
             texts += [f"{one.router}\n{venue_table(venues, one.router).plain()}" for one in routers]
-            plain[str(size)] = {"routers": record_to_plain(routers), "venues": record_to_plain(venues)}
+            plain[str(size)] = {"routers": to_plain(routers), "venues": to_plain(venues)}
         found = {"market": self.market, "synthetic": self.synthetic, "protection": self.protection, "sizes": plain}
         return [
             *self.tables.write(folder),
@@ -124,17 +124,16 @@ class BacktestResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values: the configuration, and by size the number of judged orders, routers and the verdict."""
-        config = record_to_plain(self.config) | {
+        config = to_plain(self.config) | {
             "market": self.market,
-            "fingerprint": seeding_hash([record_to_plain(self.config), [day.folder.name for day in self.days]]),
+            "fingerprint": seeding_hash([to_plain(self.config), [day.folder.name for day in self.days]]),
             "days": [day.name for day in self.days],
             "zone": one_zone(self.days),
             "risk_tolerance": self._tolerances(),
             "parameters": {one.label: dict(one.parameters) for one in self.choices if one.parameters},
         }
         found = {
-            str(size): record_to_plain(one)
-            | {"use": router_to_use(one), "verdict": verdict(one, synthetic=self.synthetic)}
+            str(size): to_plain(one) | {"use": router_to_use(one), "verdict": verdict(one, synthetic=self.synthetic)}
             for size, one in self.comparisons.items()
         }
         return {"config": config, "synthetic": self.synthetic, "protection": self.protection, "comparisons": found}

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
-from riskroute.core.records import record_to_plain
+from riskroute.core.records import to_plain
 from riskroute.core.text import fixed_text, rounds_to_zero
 from riskroute.market.clock import clock_place
 from riskroute.study.backtest_texts import comparison_table
@@ -102,7 +102,7 @@ def study_page(result: StudyResult, *, command: str = "") -> PageContent:
         sections=tuple(_common(result)),
         command=command,
         program=program_text(result.config),
-        settings=json.dumps(record_to_plain(result.config), indent=1),
+        settings=json.dumps(to_plain(result.config), indent=1),
     )
 
 

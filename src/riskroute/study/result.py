@@ -9,7 +9,7 @@ from typing import Any
 import polars
 
 from riskroute.core.files import writable_folder, write_json, write_whole
-from riskroute.core.records import record_from_plain, record_to_plain
+from riskroute.core.records import from_plain, to_plain
 from riskroute.market.clock import clock_place
 from riskroute.routers.context import NO_PROTECTION
 from riskroute.simulation.dark_market import PoolModel
@@ -74,13 +74,13 @@ class StudyResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; every number that is printed is among them."""
-        plain: dict[str, Any] = record_to_plain(self)
+        plain: dict[str, Any] = to_plain(self)
         return plain
 
     @classmethod
     def from_json(cls, content: Any) -> StudyResult:
         """Rebuild the result of what `to_json` returned."""
-        return record_from_plain(cls, content)
+        return from_plain(cls, content)
 
     @property
     def routing_table(self) -> polars.DataFrame:
@@ -91,7 +91,7 @@ class StudyResult:
                 "shares": case.shares,
                 "horizon": case.horizon,
                 "router": case.use,
-                **record_to_plain(row),
+                **to_plain(row),
             }
             for case in self.cases
             for row in case.routing_table

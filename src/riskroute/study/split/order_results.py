@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from riskroute.core.arrays import Floats
-from riskroute.core.records import record_from_plain
+from riskroute.core.records import from_plain
 from riskroute.core.results import SimulationResult
 from riskroute.learning.registry import YARDSTICKS
 from riskroute.simulation.panels import Panel
@@ -80,7 +80,7 @@ def order_result(case: Case, results: dict[str, SimulationResult], seed: int) ->
         beyond_known_levels=OrderParts(*(replays[part].beyond(allocations[RECOMMENDED]) for part in ("train", "test"))),
         left_out=OrderParts(prepared.left_out("train"), prepared.left_out("test")),
         models={model.name: OrderSlotModel(model.mean, model.variance, model.kind) for model in prepared.models},
-        fits={name: record_from_plain(OrderSlotFit, fit.summary()) for name, fit in prepared.fits.items()},
+        fits={name: from_plain(OrderSlotFit, fit.summary()) for name, fit in prepared.fits.items()},
         splits=splits,
         naive_splits=tuple(name for name in NAIVE if name in splits),
         gap=recommended.gap,

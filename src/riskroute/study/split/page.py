@@ -11,7 +11,7 @@ from typing import Any
 
 from riskroute.core.extras import require_report_extra
 from riskroute.core.files import writable_folder, write_whole
-from riskroute.core.records import record_to_plain
+from riskroute.core.records import to_plain
 from riskroute.core.text import TextTable, in_markdown
 from riskroute.core.validation import instance_of
 from riskroute.paper.interactive import interactive_script
@@ -108,7 +108,7 @@ def _facts(result: SplitStudyResult) -> dict[str, Any]:
     return {
         "market": result.market,
         "versions": ", ".join(f"{name} {number}" for name, number in result.versions.items()),
-        "config": SplitStudyMarkdown(json.dumps(record_to_plain(config), indent=1)),
+        "config": SplitStudyMarkdown(json.dumps(to_plain(config), indent=1)),
         "limitations": [*LIMITATIONS, *study_known_levels(result)],
         "fees": config.fees is not None,
         "train_hours": _hours(config.train),

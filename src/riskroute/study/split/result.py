@@ -10,7 +10,7 @@ from typing import Any
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import write_json
-from riskroute.core.records import record_from_plain, record_to_plain
+from riskroute.core.records import from_plain, to_plain
 from riskroute.core.validation import instance_of, path_of
 from riskroute.study.split.findings import findings
 from riskroute.study.split.order_records import OrderResult
@@ -116,7 +116,7 @@ class SplitStudyResult:
 
     def summary(self) -> dict[str, Any]:
         """Return plain values: what the JSON file holds."""
-        plain: dict[str, Any] = record_to_plain(self)
+        plain: dict[str, Any] = to_plain(self)
         return plain
 
     def to_json(self, path: str | os.PathLike[str]) -> Path:
@@ -159,6 +159,6 @@ class SplitStudyResult:
         except ValueError as error:
             raise DataError(f"{source.name} must be JSON: {error}") from None
         try:
-            return record_from_plain(cls, plain)
+            return from_plain(cls, plain, "the file")
         except DataError as error:
             raise DataError(f"{source.name} must be the result of a study: {error}") from None

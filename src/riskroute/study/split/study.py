@@ -12,7 +12,7 @@ from riskroute.core.config import read_toml_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder
 from riskroute.core.provenance import provenance_versions
-from riskroute.core.records import record_from_plain
+from riskroute.core.records import from_plain
 from riskroute.core.validation import function_of, instance_of, path_of, true_or_false
 from riskroute.market.book_data import BookData
 from riskroute.market.clock import clock_place
@@ -171,9 +171,7 @@ def _checked(engine: Engine | str, resume: bool, finished: Finished | None) -> E
 
 
 def _settings(config: SplitStudyConfig) -> SplitStudySettings:
-    return record_from_plain(
-        SplitStudySettings, config.model_copy(update={"dark": config.pools}).model_dump(mode="json")
-    )
+    return from_plain(SplitStudySettings, config.model_copy(update={"dark": config.pools}).model_dump(mode="json"))
 
 
 def _market(data: BookData, side: str) -> SplitStudyMarketFacts:
