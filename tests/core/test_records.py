@@ -56,7 +56,12 @@ class Arrays:
 
 
 def trade(**changes: Any) -> Trade:
-    whole = {"price": 10.25, "day": dt.date(2024, 3, 1), "sizes": Pair(1, 2), "fees": MappingProxyType({"a": 0.1})}
+    whole: dict[str, Any] = {
+        "price": 10.25,
+        "day": dt.date(2024, 3, 1),
+        "sizes": Pair(1, 2),
+        "fees": MappingProxyType({"a": 0.1}),
+    }
     return Trade(Venue("X"), (3, 4), ("a", 1), **whole | {"levels": {7: Pair(0.5, math.inf)}} | changes)
 
 
