@@ -14,7 +14,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.markets import MarketDay, market_days
 from riskroute.study.play import RouterChoice, play_routers
@@ -33,11 +33,11 @@ from pathlib import Path
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.markets import market_days
 from riskroute.study.play import RouterChoice, play_routers
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 hours = tuple(map(dt.time.fromisoformat, sys.argv[4:6]))
 days = market_days("dark", days=int(sys.argv[2]), hours=hours, kept=Path(sys.argv[1]))
 config = BacktestConfig(orders=int(sys.argv[3]))
-play_routers([RouterChoice("sweep", "sweep")], days, config, engine=Engine("local", 1))
+play_routers([RouterChoice("sweep", "sweep")], days, config, backend=Backend("local", 1))
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(int(status["RssAnon"].split()[0]) / 1e6, int(status["VmHWM"].split()[0]) / 1e6)
 """
@@ -47,7 +47,7 @@ def played(name: str, days: list[MarketDay]) -> int:
     """Play a router on one core; returns how many orders it had."""
     horizon = 60.0 if "post" in name or "rest" in name else 0.0
     config = BacktestConfig(orders=ORDERS * DAYS // PLAYED, horizon=horizon)
-    return play_routers([RouterChoice(name, name)], days[:PLAYED], config, engine=Engine("local", 1)).orders.height
+    return play_routers([RouterChoice(name, name)], days[:PLAYED], config, backend=Backend("local", 1)).orders.height
 
 
 def main() -> None:
@@ -55,9 +55,9 @@ def main() -> None:
     print_heading("Backtests", ["riskroute", "numpy", "numba", "polars"])
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder)
-        market_days("dark", days=1, seed=1, hours=HOURS, kept=kept / "first", engine=Engine("local", 1))
+        market_days("dark", days=1, seed=1, hours=HOURS, kept=kept / "first", backend=Backend("local", 1))
         began = time.perf_counter()
-        days = market_days("dark", days=DAYS, hours=HOURS, kept=kept, engine=Engine("local", sized(None, 1)))
+        days = market_days("dark", days=DAYS, hours=HOURS, kept=kept, backend=Backend("local", sized(None, 1)))
         per_day = (time.perf_counter() - began) / DAYS
         for name in ROUTERS:
             played(name, days)

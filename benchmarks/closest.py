@@ -29,7 +29,7 @@ from riskroute.paper.closest import (
     statements_about,
 )
 from riskroute.paper.presets import DEFAULT, PRESETS, REGRETS, PaperChoices
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from timing import leave, print_heading, print_table, progress, quick, say, sized, verdict
 
 HORIZON = sized(100_000, 300)
@@ -258,7 +258,7 @@ def main() -> None:
     """Search, and compare with the preset."""
     print_heading("The paper's open choices", ["riskroute", "numpy", "scipy", "numba"])
     workers = int(sys.argv[sys.argv.index("--workers") + 1]) if "--workers" in sys.argv else None
-    seek, joint = search(TrialRunner(Engine(workers=1 if quick() else workers)))
+    seek, joint = search(TrialRunner(Backend(workers=1 if quick() else workers)))
     print_statements(seek.trials, joint)
     held, everything = print_best(seek, joint)
     same = as_choices(joint.choices) == PRESETS["closest"]

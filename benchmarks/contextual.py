@@ -18,7 +18,7 @@ import polars
 
 from contextual_yardsticks import best_fixed_plan, decision_times, hindsight, tail_difference
 from riskroute.core.text import TextTable
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import BacktestResult, named_choice, run_backtest
 from riskroute.study.backtest_config import BacktestConfig, Stress
 from riskroute.study.markets import MarketDay, market_days
@@ -49,13 +49,13 @@ def main() -> None:
     checks: list[bool] = []
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(os.environ.get("RISKROUTE_KEPT", folder))
-        cache, engine = TableCache(kept / "played"), Engine("local", sized(None, 1))
-        days = market_days("dark", days=DAYS, hours=HOURS, kept=kept, engine=engine)
+        cache, backend = TableCache(kept / "played"), Backend("local", sized(None, 1))
+        days = market_days("dark", days=DAYS, hours=HOURS, kept=kept, backend=backend)
         checks += _speed(days[0])
-        checks += _patient(days, cache, engine)
-        checks += _elsewhere(kept, cache, engine)
-        checks += _harder(days, cache, engine)
-        checks += _placebos(days, cache, engine)
+        checks += _patient(days, cache, backend)
+        checks += _elsewhere(kept, cache, backend)
+        checks += _harder(days, cache, backend)
+        checks += _placebos(days, cache, backend)
     leave([], checks)
 
 
@@ -76,9 +76,9 @@ def _speed(day: MarketDay) -> list[bool]:
 
 
 def _played(
-    market: str, days: Sequence[MarketDay], config: BacktestConfig, cache: TableCache, engine: Engine
+    market: str, days: Sequence[MarketDay], config: BacktestConfig, cache: TableCache, backend: Backend
 ) -> BacktestResult:
-    found = run_backtest(market, days, config, engine=engine, cache=cache)
+    found = run_backtest(market, days, config, backend=backend, cache=cache)
     progress(f"{market} {config.shares[0]} {config.horizon:g} {config.kappa:g}")
     return found
 
@@ -89,7 +89,7 @@ def _config(shares: int, horizon: float, kappa: float, *routers: str) -> Backtes
     return BacktestConfig(**sized_config, horizon=horizon, kappa=kappa, routers=routers)  # type: ignore[arg-type]
 
 
-def _patient(days: Sequence[MarketDay], cache: TableCache, engine: Engine) -> list[bool]:
+def _patient(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> list[bool]:
     """Orders with time on the market with pools: what is saved, and what it does to the tail."""
     rows, better, safe, riskier, paying, learning, closed = [], 0, 0, 0, 0, [], []
     room, better_with_room = 0, 0
@@ -98,7 +98,7 @@ def _patient(days: Sequence[MarketDay], cache: TableCache, engine: Engine) -> li
         for horizon in WAITS:
             for kappa in KAPPAS:
                 found = _played(
-                    "dark", days, _config(shares, horizon, kappa, FIXED, OURS, FREE, KNOWING), cache, engine
+                    "dark", days, _config(shares, horizon, kappa, FIXED, OURS, FREE, KNOWING), cache, backend
                 )
                 routers, bar = found.comparison.routers, found.comparison.bar
                 ours, free, rule = routers[OURS], routers[FREE], routers[bar]
@@ -112,10 +112,10 @@ def _patient(days: Sequence[MarketDay], cache: TableCache, engine: Engine) -> li
                 learning.append(_first_day(found))
                 tail = tail_difference(found, OURS, bar, rng)
                 riskier += tail.low > 0
-                bound = _in_hindsight(days, found.config, cache, engine, guard_tails=True)
+                bound = _in_hindsight(days, found.config, cache, backend, guard_tails=True)
                 if rule.cost_bps - bound.cost_bps >= WORTH:
                     room, better_with_room = room + 1, better_with_room + saves
-                known = _in_hindsight(days, found.config, cache, engine, guard_tails=False).objective_bps
+                known = _in_hindsight(days, found.config, cache, backend, guard_tails=False).objective_bps
                 gap = routers[FIXED].objective_bps - known
                 if gap >= WORTH:
                     closed.append((routers[FIXED].objective_bps - free.objective_bps) / gap)
@@ -189,13 +189,13 @@ def _patient(days: Sequence[MarketDay], cache: TableCache, engine: Engine) -> li
 
 
 def _in_hindsight(
-    days: Sequence[MarketDay], config: BacktestConfig, cache: TableCache, engine: Engine, *, guard_tails: bool
+    days: Sequence[MarketDay], config: BacktestConfig, cache: TableCache, backend: Backend, *, guard_tails: bool
 ) -> RouterResult:
     """Return what the router comes to that has learned on the judged days before, and learns no more."""
     judged = list(days[TRAIN:])
     known = hindsight(judged, config, guard_tails=guard_tails)
     config = dataclasses.replace(config, train=0, routers=())
-    tables = play_routers([known], judged, config, engine=engine, cache=cache)
+    tables = play_routers([known], judged, config, backend=backend, cache=cache)
     return compare_routers(tables, known.label, {}, kappa=config.kappa, seed=config.seed).routers[known.label]
 
 
@@ -206,7 +206,7 @@ def _first_day(found: BacktestResult) -> float:
     return float(spent or 0.0)
 
 
-def _elsewhere(kept: Path, cache: TableCache, engine: Engine) -> list[bool]:
+def _elsewhere(kept: Path, cache: TableCache, backend: Backend) -> list[bool]:
     """Urgent orders, a market without pools, and a tape: where it must not be worse."""
     rows, worst = [], -1.0
     places = [
@@ -215,13 +215,13 @@ def _elsewhere(kept: Path, cache: TableCache, engine: Engine) -> list[bool]:
         *([(TAPE, (0.0, 60.0))] if TAPE else []),
     ]
     for market, horizons in places:
-        days = market_days(market, days=DAYS if market != TAPE else None, hours=HOURS, kept=kept, engine=engine)
+        days = market_days(market, days=DAYS if market != TAPE else None, hours=HOURS, kept=kept, backend=backend)
         for shares in SIZES:
             for horizon in horizons:
                 config = _config(shares, horizon, 0.05, OURS)
                 if market == TAPE:
                     config = dataclasses.replace(config, train=None)
-                found = _played(Path(market).name, days, config, cache, engine)
+                found = _played(Path(market).name, days, config, cache, backend)
                 ours, rule = found.comparison.routers[OURS], found.comparison.routers[found.comparison.bar]
                 worst = max(worst, ours.cost_bps - rule.cost_bps)
                 name = "the tape" if market == TAPE else market
@@ -243,12 +243,12 @@ def _elsewhere(kept: Path, cache: TableCache, engine: Engine) -> list[bool]:
     return [holds]
 
 
-def _harder(days: Sequence[MarketDay], cache: TableCache, engine: Engine) -> list[bool]:
+def _harder(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> list[bool]:
     """Whether the gain survives a harder world."""
     rows, survives = [], True
     usual = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, OURS)
     for name, harder in WORLDS.items():
-        found = _played("dark", days, dataclasses.replace(usual, **harder), cache, engine)  # type: ignore[arg-type]
+        found = _played("dark", days, dataclasses.replace(usual, **harder), cache, backend)  # type: ignore[arg-type]
         pair = found.comparison.routers[OURS].paired
         if pair is not None:
             rows.append([name, found.comparison.bar, f"{pair.difference_bps:+.2f}", f"{pair.low} to {pair.high}"])
@@ -262,17 +262,17 @@ def _harder(days: Sequence[MarketDay], cache: TableCache, engine: Engine) -> lis
     return [survives]
 
 
-def _placebos(days: Sequence[MarketDay], cache: TableCache, engine: Engine) -> list[bool]:
+def _placebos(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> list[bool]:
     """Books of another moment must not help: else something that only the future knows would have leaked."""
     config = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, FIXED, OURS, FREE, KNOWING)
-    found = _played("dark", days, config, cache, engine)
+    found = _played("dark", days, config, cache, backend)
     objectives = {name: found.comparison.routers[name].objective_bps for name in (OURS, FREE, FIXED, KNOWING)}
     fixed = best_fixed_plan(days[:TRAIN], config)
     for label, choice, placebo in [
         (fixed.label, fixed, ""),
         *((f"{name}, {placebo} books", named_choice(name), placebo) for name in (OURS, FREE) for placebo in PLACEBOS),
     ]:
-        shown = play_routers([choice], days, config, engine=engine, cache=cache, placebo=placebo)
+        shown = play_routers([choice], days, config, backend=backend, cache=cache, placebo=placebo)
         objectives[label] = objective_bps(shown.orders.filter(polars.col("judged")), config.kappa)
     say(f"dark, {config.shares[0]:,} shares, {config.horizon:g} s, kappa {config.kappa:g}, shown the wrong books")
     say(TextTable(["router", "objective"], [[name, f"{value:.3f}"] for name, value in objectives.items()]).plain())

@@ -11,7 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.headroom import (
     HORIZONS,
@@ -37,8 +37,8 @@ def main() -> None:
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for name in NAMES:
-            engine = Engine("local", sized(None, 1))
-            days = market_days(name, days=sized(4, 1), hours=HOURS, kept=Path(folder), engine=engine)
+            backend = Backend("local", sized(None, 1))
+            days = market_days(name, days=sized(4, 1), hours=HOURS, kept=Path(folder), backend=backend)
             config = BacktestConfig(orders=sized(200, 20))
             cache = TableCache(Path(folder) / "played")
             rows = market_headroom(
@@ -46,7 +46,7 @@ def main() -> None:
                 sizes=SHARES,
                 horizons=WAITS,
                 kappas=PRICES,
-                engine=engine,
+                backend=backend,
                 cache=cache,
             )
             say(headroom_table(rows).plain())

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from riskroute.core.text import TextTable
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import ALL, run_backtest
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.backtest_texts import comparison_table
@@ -39,13 +39,13 @@ def main() -> None:
     seconds, paired = 0.0, dict[str, dict[str, Paired | None]]()
     with tempfile.TemporaryDirectory() as folder:
         for name in NAMES:
-            engine, cache = Engine("local", sized(None, 1)), TableCache(Path(folder) / "played")
-            days = market_days(name, days=DAYS, hours=HOURS, kept=Path(folder), engine=engine)
+            backend, cache = Backend("local", sized(None, 1)), TableCache(Path(folder) / "played")
+            days = market_days(name, days=DAYS, hours=HOURS, kept=Path(folder), backend=backend)
             for shares in SIZES:
                 for horizon in WAITS if name in MARKETS else WAITS[:1]:
                     config = BacktestConfig(shares=(shares,), orders=ORDERS, horizon=horizon, routers=ROUTERS)
                     began = time.perf_counter()
-                    found = run_backtest(Path(name).name, days, config, engine=engine, cache=cache)
+                    found = run_backtest(Path(name).name, days, config, backend=backend, cache=cache)
                     if name in MARKETS and shares == SIZES[-1] and horizon == 0:
                         seconds += time.perf_counter() - began
                     progress(f"{name} {shares} {horizon:g}")

@@ -16,7 +16,7 @@ import numpy as np
 
 from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.simulation.replay import Replay
 from riskroute.study.split.cases import study_data
 from riskroute.study.split.config import checked_study
@@ -68,7 +68,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
     say(f"\n{shares:,} shares: best split of {where}: {best}, mean-variance {floor:.4g}")
     for seed in SEEDS:
         study = SplitStudy(seed=seed, shares=shares, runs=runs, policies=["adaptive"], **SMALLER)
-        (order,) = study.run(out=out / "study", engine=Engine(workers=sized(None, 1))).orders
+        (order,) = study.run(out=out / "study", backend=Backend(workers=sized(None, 1))).orders
         split = order.recommended.allocation
         measured = evaluate_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
         off = measured.excess / abs(floor)

@@ -1,7 +1,7 @@
 """A sweep on a dask cluster: every combination of order sizes and risk tolerances, several instances of each.
 
 You learn how to describe a study as plain values, how to play it on two dask workers (or, with an address, on any
-running cluster), and how to read the tidy table it leaves. The numbers do not depend on the engine.
+running cluster), and how to read the tidy table it leaves. The numbers do not depend on the backend.
 
     python examples/sweep_on_dask.py [FOLDER]      # keeps the files in FOLDER
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars
 
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.simulation.sweep import checked_sweep_config, sweep
 
 STUDY = {
@@ -29,8 +29,8 @@ STUDY = {
 def main(folder: Path) -> None:
     """Play the study, and print what its table says."""
     config = checked_sweep_config(STUDY)
-    engine = Engine("dask", workers=2)  # Engine("dask", address="tcp://...:8786") for one that is running
-    swept = sweep(config, folder, engine, resume=True)  # what a broken-off sweep had finished is not played again
+    backend = Backend("dask", workers=2)  # Backend("dask", address="tcp://...:8786") for one that is running
+    swept = sweep(config, folder, backend, resume=True)  # what a broken-off sweep had finished is not played again
     table = polars.read_parquet(folder / "sweep.parquet")
     print(f"{config.all_runs} runs on dask; files: {', '.join(path.name for path in swept.files)}")
     standings = (

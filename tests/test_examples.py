@@ -16,7 +16,7 @@ import pytest
 from executed import run_code, run_script
 from places import ROOT
 from riskroute.simulation import backends
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.simulation.sweep import checked_sweep_config, sweep
 
 FOLDER = ROOT / "examples"
@@ -87,13 +87,13 @@ def test_own_environment(tmp_path: Path) -> None:
 
 
 def swept_here(kept: Path, where: Path) -> str:
-    """What the example of a sweep prints with the engine of this process in dask's place."""
+    """What the example of a sweep prints with the backend of this process in dask's place."""
 
-    def here(kind: str, *, workers: int) -> Engine:
+    def here(kind: str, *, workers: int) -> Backend:
         assert (kind, workers) == ("dask", 2)
-        return Engine(workers=1)
+        return Backend(workers=1)
 
-    with mock.patch.object(backends, "Engine", here):
+    with mock.patch.object(backends, "Backend", here):
         return run("sweep_on_dask", where, str(kept))
 
 
@@ -129,7 +129,7 @@ def test_sweep_on_dask(swept: Callable[[Path, Path], str], tmp_path: Path) -> No
     assert spec.loader is not None
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    sweep(checked_sweep_config(example.STUDY | {"policies": ["rise"]}), tmp_path / "local", Engine(workers=1))
+    sweep(checked_sweep_config(example.STUDY | {"policies": ["rise"]}), tmp_path / "local", Backend(workers=1))
     assert polars.read_parquet(tmp_path / "local" / "sweep.parquet").equals(table.filter(policy="rise"))
 
 

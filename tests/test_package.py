@@ -23,7 +23,7 @@ from public_names import MODULES, PUBLIC
     ],
 )
 def test_importing_loads_what_is_used_at_once_and_no_more(module: str, heavy: str) -> None:
-    """The engines are what a worker imports before it does anything."""
+    """The backends are what a worker imports before it does anything."""
     code = f"import sys, {module}; heavy = set({heavy!r}.split()) & set(sys.modules); assert not heavy, heavy"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -42,7 +42,7 @@ from riskroute.routing.allocations import Allocations as Allocations
 from riskroute.routing.instances import random_routing_problem as random_routing_problem
 from riskroute.routing.venues import VenueModel as VenueModel
 from riskroute.routing.venues import venue_problem as venue_problem
-from riskroute.simulation.backends import Engine as Engine
+from riskroute.simulation.backends import Backend as Backend
 from riskroute.simulation.checks import CheckError as CheckError
 from riskroute.simulation.checks import check_actions as check_actions
 from riskroute.simulation.checks import check_environment as check_environment

@@ -146,7 +146,7 @@ MISTAKES = {
     "--days 0": "days must be a positive integer, was 0",
     "--seeds 0": "seeds must be a positive integer, was 0",
     "--seed -1": "seed must be .* was -1",
-    "--engine spark": "engine must be one of local, dask, ray, was 'spark'",
+    "--backend spark": "backend must be one of local, dask, ray, was 'spark'",
     "--json found.txt": "--json file ending must be .*was '.txt'",
     "--fees no_such.toml": "no_such.toml",
     "--kept pyproject.toml": "kept must be a folder|--kept must be in a folder",

@@ -12,7 +12,7 @@ import pytest
 from riskroute.cli import output
 from riskroute.cli.app import run
 from riskroute.simulation import comparison
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.simulation.panels import PanelSize
 from riskroute.study import demo
 from small_days import short_market
@@ -24,7 +24,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     scale = PanelSize(400, 3, 0, {"adaptive": 1, "thompson": 2})
     monkeypatch.setattr(comparison, "DEMO_SIZE", scale)
     monkeypatch.setattr(comparison, "DEMO_RUNS", sum(map(scale.runs_of, comparison.DEMO_POLICIES)))
-    monkeypatch.setattr(comparison, "Engine", lambda: Engine(workers=1))
+    monkeypatch.setattr(comparison, "Backend", lambda: Backend(workers=1))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_the_rules_come_first_then_the_study_then_the_policies(
 def test_the_demo_plays_the_runs_that_simulate_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the order of its tasks: they are mixed so that workers compile different kernels."""
     monkeypatch.setattr(comparison, "DEMO_SIZE", PanelSize(500, 12, 0, {"thompson": 2, "adaptive": 1}))
-    mixed = comparison.demo_comparison(Engine(workers=1))
+    mixed = comparison.demo_comparison(Backend(workers=1))
     alone = comparison.compare_policies(policies=["rise", "uniform"], horizon=500, runs=12)
     for name, one in alone.policies.items():
         assert mixed.policies[name].regret.tolist() == one.regret.tolist()

@@ -204,7 +204,7 @@ def test_the_commented_file_holds_the_defaults(tmp_path: Path, capsys: pytest.Ca
         (["--market", "nowhere"], "market must be one of paper, comparable, dark or a folder"),
         (["--fees", "fees.toml"], "fees.toml must be a TOML file of [[fees]]"),
         (["--train", "0"], "train must be at least 1, since a router is chosen on the training days, was 0"),
-        (["--engine", "abacus"], "engine must be one of local, dask, ray, was 'abacus'"),
+        (["--backend", "abacus"], "backend must be one of local, dask, ray, was 'abacus'"),
         (["nothing.toml"], "config must be a readable file, was 'nothing.toml'"),
         (["--json", "out.txt"], "--json file ending must be one of .json, was '.txt'"),
     ],

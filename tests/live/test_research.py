@@ -36,8 +36,8 @@ ROUTER = "kaplan-meier+sweep"
 
 
 def test_a_state_that_a_study_wrote_is_loaded_and_learned_on(dark_days: list[MarketDay], tmp_path: Path) -> None:
-    task = training_task(dark_days[:1], BacktestConfig(orders=20), ROUTER, engine=HERE)
-    (state,) = trained_states([task], engine=HERE, cache=None)
+    task = training_task(dark_days[:1], BacktestConfig(orders=20), ROUTER, backend=HERE)
+    (state,) = trained_states([task], backend=HERE, cache=None)
     path = write_json(tmp_path / "state.json", state)
     live = service_config(tmp_path, router={"name": ROUTER, "state": str(path)})
     with running(live, MemoryStore()) as up:

@@ -16,7 +16,7 @@ import riskroute as rr
 from oracle import MILLISECOND, SECOND, Market, Order, clairvoyant, play
 from riskroute.market import ImportOptions, import_files
 from riskroute.routing.fees import Fee, FeeSchedule
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 
 TOLERANCE = 1e-9  # basis points of an order's value at the mid
 ROUTERS = ("sweep", "raw-sweep", "primary", "nbbo", "clairvoyant")
@@ -59,7 +59,7 @@ def played(
         fees=FeeSchedule([Fee(name, since, *both) for name, both in fees.items()]),
         routers=[*routers, Post()],
         kept=kept,
-        engine=Engine("local", 1),
+        backend=Backend("local", 1),
         train=0,
         shares=list(given.shares),
         horizon=given.horizon,

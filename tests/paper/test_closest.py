@@ -28,7 +28,7 @@ from riskroute.paper.closest import (
 )
 from riskroute.paper.presets import DEFAULT, PRESETS, PaperChoices
 from riskroute.paper.reproduce import Experiment, plan_experiments, reproduce
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.simulation.panels import PanelSize
 
 CHOSEN = PaperChoices(
@@ -112,7 +112,7 @@ def test_a_steady_regret_is_shown_where_claims_look(tmp_path: Path) -> None:
     for regret in ("path", "steady"):
         plans = plan_experiments("figure4", panel="a", runs=3, policies=["rise"], preset=PaperChoices(horizon=300))
         plans = [replace(plan, choices=PaperChoices(horizon=300, regret=regret)) for plan in plans]
-        (done,) = reproduce(plans, tmp_path / regret, Engine(workers=1))
+        (done,) = reproduce(plans, tmp_path / regret, Backend(workers=1))
         found[regret] = done.summary["panels"]["a"]["policies"]["rise"]
     path, steady = found["path"], found["steady"]
     assert steady["mean_regret"] == path["mean_steady_regret"] != path["mean_regret"]
@@ -247,7 +247,7 @@ def test_values_are_listed_in_order() -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_trials_judge_as_reproduce_does_and_play_nothing_twice(tmp_path: Path) -> None:
-    runner = TrialRunner(Engine(workers=1))
+    runner = TrialRunner(Backend(workers=1))
     settings = [PaperChoices(horizon=300, delta=0.05), PaperChoices(horizon=300, delta=0.05, regret="steady")]
     path, steady = runner.run("figure4", settings, 2)
     played = dict(runner.done)
@@ -257,7 +257,7 @@ def test_trials_judge_as_reproduce_does_and_play_nothing_twice(tmp_path: Path) -
     assert path.choices["delta"] == 0.05
     assert (path.choices["regret"], steady.choices["regret"]) == ("path", "steady")
     plans = plan_experiments("figure4", runs=2, policies=_paper("figure4"), preset=settings[0])
-    (done,) = reproduce(plans, tmp_path, Engine(workers=1))
+    (done,) = reproduce(plans, tmp_path, Backend(workers=1))
     held = {(c.where, c.text) for c in CLAIMS if c.experiment == "figure4" and c.measure(done.summary)[1]}
     assert path.held == held <= set(statements_about("figure4"))
 

@@ -20,7 +20,7 @@ from riskroute.paper.claims import CLAIMS, claims_markdown, judge_claims
 from riskroute.paper.order_books import TITLES as BOOK_TITLES
 from riskroute.paper.reproduce import TITLES, plan_experiments, reproduce, reproduced_standings
 from riskroute.simulation import tasks
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.simulation.comparison import COMPARED
 from riskroute.simulation.panels import PanelSize, PanelWriter
 from riskroute.simulation.runner import _play_blocks
@@ -88,7 +88,7 @@ def test_what_cannot_be_reproduced(values: dict[str, Any], message: str) -> None
 def test_panel_results_are_those_of_simulate(tmp_path: Path) -> None:
     """The seam adds nothing: the table holds what `simulate` gives for the same environment and seed."""
     experiments = plan_experiments("figure4", panel="b", policies=["rise", "risk-ucb"], seed=4, **SMALL)
-    (done,) = reproduce(experiments, tmp_path, Engine(workers=1))
+    (done,) = reproduce(experiments, tmp_path, Backend(workers=1))
     frame = polars.read_parquet(done.files[0])
     expected = simulate(experiments[0].panels[0].environment, ["rise", "risk-ucb"], horizon=600, runs=2, seed=4)
     assert frame.select("policy", "run", "round", "regret", "pseudo_regret", "luck").equals(expected.to_frame())
@@ -102,7 +102,7 @@ def test_panel_results_are_those_of_simulate(tmp_path: Path) -> None:
 
 def test_tables_average_over_instances(tmp_path: Path) -> None:
     experiments = plan_experiments("instances", panel="a", policies=["uniform"], runs=1, horizon=50)
-    (done,) = reproduce(experiments, tmp_path, Engine(workers=1))
+    (done,) = reproduce(experiments, tmp_path, Backend(workers=1))
     ends = [panel["policies"]["uniform"]["final"]["regret"] for panel in done.summary["panels"].values()]
     assert len(ends) == 30
     error = np.std(ends, ddof=1) / 30**0.5
@@ -141,7 +141,7 @@ def test_the_command_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_mistakes_on_the_command_line_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["figure7"], ["figure2", "--engine", "spark"], ["figure2", "--runs", "-1"], ["--panel", "a"]):
+    for words in (["figure7"], ["figure2", "--backend", "spark"], ["figure2", "--runs", "-1"], ["--panel", "a"]):
         assert command(["reproduce", *words, "--out", str(tmp_path / "x")]) == 2
         assert len(capsys.readouterr().err.strip().splitlines()) == 1
     assert not (tmp_path / "x").exists()
@@ -154,7 +154,7 @@ def test_more_runs_later_go_on_from_the_first_ones(tmp_path: Path, monkeypatch: 
     def finished(runs: int, *, resume: bool) -> tuple[int, bytes]:
         experiments = plan_experiments("figure2", panel="a", policies=["adaptive"], runs=runs, horizon=300)
         before = {path.name for path in (tmp_path / "tasks").glob("*.npz")}
-        (done,) = reproduce(experiments, tmp_path, Engine(workers=1), resume=resume)
+        (done,) = reproduce(experiments, tmp_path, Backend(workers=1), resume=resume)
         after = {path.name for path in (tmp_path / "tasks").glob("*.npz")}
         return len(after - before), done.files[0].read_bytes()
 
@@ -202,7 +202,7 @@ def test_the_story_of_a_run_is_consistent() -> None:
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 5])
 def test_the_shortest_horizons_are_no_trouble(horizon: int, tmp_path: Path) -> None:
-    for done in reproduce(plan_experiments("nonstationary", runs=1, horizon=horizon), tmp_path, Engine(workers=1)):
+    for done in reproduce(plan_experiments("nonstationary", runs=1, horizon=horizon), tmp_path, Backend(workers=1)):
         assert "NaN" not in done.files[1].read_text()
 
 
@@ -263,7 +263,7 @@ def test_every_claim_has_a_row() -> None:
 
 def ends(name: str, panel: str | None, runs: int, out: Path, policies: list[str]) -> dict[str, dict[str, float]]:
     """Mean final regret at 100,000 rounds, by panel and policy."""
-    (done,) = reproduce(plan_experiments(name, panel=panel, runs=runs, policies=policies), out, Engine(workers=1))
+    (done,) = reproduce(plan_experiments(name, panel=panel, runs=runs, policies=policies), out, Backend(workers=1))
     return {
         title: {label: one["final"]["steady_regret"] for label, one in panel["policies"].items()}
         for title, panel in done.summary["panels"].items()

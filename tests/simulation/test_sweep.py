@@ -11,7 +11,7 @@ import pytest
 from riskroute import Environment, InputError, random_routing_problem, simulate
 from riskroute.cli.app import run as command
 from riskroute.policies import Rise
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.simulation.sweep import SweepResult, checked_sweep_config, read_sweep_config, sweep, sweep_panels
 
 CONFIG = """
@@ -39,7 +39,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def swept(config: Path) -> SweepResult:
     """What the sweep gives, with its files beside the configuration."""
-    return sweep(read_sweep_config(config), config.parent / "out", Engine(workers=1))
+    return sweep(read_sweep_config(config), config.parent / "out", Backend(workers=1))
 
 
 def test_every_combination_is_played_once(config: Path, swept: SweepResult) -> None:
@@ -75,7 +75,7 @@ def test_numbers_of_any_size_share_a_table(tmp_path: Path) -> None:
     config = checked_sweep_config(
         {"slots": 2, "shares": 2, "horizons": [50, 3_000_000_000], "policies": "rise", "runs": 1}
     )
-    sweep(config, tmp_path, Engine(workers=1))
+    sweep(config, tmp_path, Backend(workers=1))
     assert polars.read_parquet(tmp_path / "sweep.parquet")["horizon"].to_list() == [50, 3_000_000_000]
 
 

@@ -31,7 +31,7 @@ def test_discretion_saves_children_from_the_latency(day: MarketDay) -> None:
         RouterChoice("sweep, 50 ticks", "sweep", {"discretion": 50}),
         RouterChoice("sweep, 0 ticks", "sweep", {"discretion": 0}),
     ]
-    found = run_backtest("half an hour", [day], config, engine=rr.Engine("local", 1), choices=choices)
+    found = run_backtest("half an hour", [day], config, backend=rr.Backend("local", 1), choices=choices)
     taken = found.tables.children.filter(polars.col("kind") == "take")
     filled = dict(taken.group_by("router").agg(polars.col("filled").sum() / polars.col("sent").sum()).iter_rows())
     assert filled["sweep"] == filled["sweep, 0 ticks"] < filled["sweep, 50 ticks"]

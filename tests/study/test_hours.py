@@ -27,12 +27,12 @@ AFTERNOON = (dt.time(14), dt.time(15))
 
 
 def recorded(tmp_path: Path, **more: Any) -> list[MarketDay]:
-    return market_days(record_day(tmp_path / "books", **more), kept=tmp_path / "kept", engine=HERE)
+    return market_days(record_day(tmp_path / "books", **more), kept=tmp_path / "kept", backend=HERE)
 
 
 def test_hours_that_the_books_do_not_have_are_refused(tmp_path: Path) -> None:
     folder = record_day(tmp_path / "books")
-    words: dict[str, Any] = {"orders": 4, "routers": ["sweep"], "kept": tmp_path / "kept", "engine": HERE}
+    words: dict[str, Any] = {"orders": 4, "routers": ["sweep"], "kept": tmp_path / "kept", "backend": HERE}
     with pytest.raises(
         InputError,
         match=r"hours must lie within those of the books, 10:30:00 to 10:49:59 New York without the first minute, was "
@@ -43,14 +43,14 @@ def test_hours_that_the_books_do_not_have_are_refused(tmp_path: Path) -> None:
         rr.backtest(folder, hours="10:30-10:31", **words)
     study = rr.Study(market=folder, hours="16:00-17:00", orders=4, horizons=0, routers=("spray",))
     with pytest.raises(InputError, match="was 16:00-17:00 New York"):
-        study.run(kept=tmp_path / "kept", engine=HERE)
+        study.run(kept=tmp_path / "kept", backend=HERE)
 
 
 def test_hours_are_those_of_the_zone_of_the_recordings(tmp_path: Path) -> None:
     (day,) = recorded(tmp_path, zone="UTC", hours=AFTERNOON)
     assert day.zone == "UTC"
     config = BacktestConfig(orders=20, hours="14:10-14:20", horizon=30.0, shares=(100,), routers=("sweep",))
-    result = run_backtest("coins", [day], config, engine=HERE)
+    result = run_backtest("coins", [day], config, backend=HERE)
     orders = result.tables.orders
     first, last = (clock_stamp(day.date, dt.time(14, minute), "UTC") for minute in (10, 20))
     assert first <= orders["time"].min()  # type: ignore[operator]  # not empty
@@ -62,7 +62,7 @@ def test_hours_are_those_of_the_zone_of_the_recordings(tmp_path: Path) -> None:
     costs = router_costs(orders, result.tables.children, result.tables.fills)
     assert {row[1] for row in tercile_table(costs).rows if row[1].startswith("time")} == {"time, UTC"}
     with pytest.raises(InputError, match=r"14:00:00 to 14:59:59 UTC .*, was 10:00-11:00 UTC"):
-        rr.backtest(tmp_path / "books", hours="10:00-11:00", kept=tmp_path / "kept", engine=HERE, routers=["sweep"])
+        rr.backtest(tmp_path / "books", hours="10:00-11:00", kept=tmp_path / "kept", backend=HERE, routers=["sweep"])
 
 
 def test_the_session_is_that_of_new_york_alone(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_recordings_of_two_zones_do_not_go_together(tmp_path: Path) -> None:
     record_day(tmp_path / "books", "XNAS")
     record_day(tmp_path / "books", "BINANCE", zone="UTC", hours=AFTERNOON)
     with pytest.raises(DataError, match=r"recordings of TARN on 2019-03-04 must have days of one zone, was .*UTC"):
-        market_days(tmp_path / "books", kept=tmp_path / "kept", engine=HERE)
+        market_days(tmp_path / "books", kept=tmp_path / "kept", backend=HERE)
 
 
 def test_a_study_shows_the_zone_with_every_time(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_study_shows_the_zone_with_every_time(tmp_path: Path) -> None:
     asked = StudyConfig(
         market="coins", hours="14:00-15:00", orders=16, horizons=(0.0,), shares=(100,), routers=("primary",)
     )
-    result = run_study(days, asked, engine=HERE)
+    result = run_study(days, asked, backend=HERE)
     (case,) = result.cases
     assert case.zone == result.zone == "UTC"
     assert {one.hour for one in case.hours} == {14}
@@ -113,7 +113,7 @@ def test_the_rules_are_those_of_the_market_unless_said_otherwise(tmp_path: Path)
     for asked in (None, "reg-nms", "none"):
         config = BacktestConfig(orders=2, shares=(100,), protection=asked, routers=("sweep",))
         assert trading_day(stock, config).protection == (asked or "reg-nms")
-        found = run_backtest("m", [stock], config, engine=HERE)
+        found = run_backtest("m", [stock], config, backend=HERE)
         assert found.protection == found.to_json()["protection"] == (asked or "reg-nms")
         identities.add(PlayTask(RouterChoice("sweep", "sweep"), (stock,), 1, config, 0).identity)
     assert len(identities) == 2
@@ -127,6 +127,6 @@ def test_symbols_of_a_synthetic_market_are_its_own(tmp_path: Path) -> None:
         match=r"symbol must be one of LUMO, TARN, VEKO in the synthetic market dark, was 'AAPL'; real symbols need "
         r"recordings, see `riskroute market import`",
     ):
-        market_days("dark", symbols=["AAPL"], days=1, kept=tmp_path, engine=HERE)
+        market_days("dark", symbols=["AAPL"], days=1, kept=tmp_path, backend=HERE)
     with pytest.raises(InputError, match="one of QVEX, ZORN, XALT in the synthetic market paper, was 'LUMO'"):
-        market_days("paper", symbols=["LUMO"], days=1, kept=tmp_path, engine=HERE)
+        market_days("paper", symbols=["LUMO"], days=1, kept=tmp_path, backend=HERE)

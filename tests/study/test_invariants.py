@@ -25,7 +25,7 @@ ANY = (0, 2**62)
 @pytest.fixture(scope="module")
 def result(dark_days: list[MarketDay]) -> BacktestResult:
     config = BacktestConfig(shares=(500, 90_000), orders=12, horizon=5.0, routers=("sweep", "spray"))
-    return run_backtest("dark", dark_days, config, engine=HERE)
+    return run_backtest("dark", dark_days, config, backend=HERE)
 
 
 def hours(tables: Tables, span: tuple[int, int] = ANY) -> dict[tuple[str, str], tuple[int, int]]:
@@ -91,7 +91,7 @@ def test_every_backtest_is_checked(dark_days: list[MarketDay], monkeypatch: pyte
     monkeypatch.setattr(play, "check_tables", lambda tables, _: checked.append(tables))
     monkeypatch.setattr(backtest, "check_bound", checked.append)
     config = BacktestConfig(orders=6, routers=("spray",))
-    found = run_backtest("dark", dark_days, config, engine=HERE)
+    found = run_backtest("dark", dark_days, config, backend=HERE)
     assert len(checked) == len(found.choices) + 1
     assert checked[-1] is found.tables.orders
     assert "clairvoyant" in found.comparison.routers

@@ -89,7 +89,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_folder_of_recordings_is_a_market(recorded: Path, tmp_path: Path) -> None:
     since = dt.date(2019, 1, 1)
     schedule = FeeSchedule([Fee("XNAS", since, taker=0.003, maker=-0.002), Fee("EDGA", since, taker=-0.001, maker=0.0)])
-    days = market_days(recorded, kept=tmp_path / "kept", engine=HERE, fees=schedule)
+    days = market_days(recorded, kept=tmp_path / "kept", backend=HERE, fees=schedule)
     assert [day.name for day in days] == ["TARN 2019-03-04", "TARN 2019-03-05"]
     store = Store(recorded)
     for day in days:
@@ -104,7 +104,7 @@ def test_a_folder_of_recordings_is_a_market(recorded: Path, tmp_path: Path) -> N
             table = store.snapshots(one)
             assert np.array_equal(ready.books.stamps[rows], table["ts_event"].cast(int).to_numpy())
             assert np.array_equal(ready.books.bid_sz[rows, 0], table["bid_sz_00"].fill_null(0).to_numpy())
-    first = market_days(recorded, kept=tmp_path / "kept", engine=HERE, days=1, symbols=["TARN"])
+    first = market_days(recorded, kept=tmp_path / "kept", backend=HERE, days=1, symbols=["TARN"])
     assert [day.date for day in first] == [dt.date(2019, 3, 4)]
     assert first[0].takers == (0.0, 0.0)
 
@@ -114,11 +114,11 @@ def test_recordings_that_were_replaced_are_prepared_again(tmp_path: Path) -> Non
     asks = []
     for half_spread in (0.01, 5.01, 0.01):
         folder = record_day(tmp_path / "books", half_spread=half_spread)
-        (day,) = market_days(folder, kept=tmp_path / "kept", engine=HERE)
+        (day,) = market_days(folder, kept=tmp_path / "kept", backend=HERE)
         asks.append((day.folder.name, float(day.load().books.ask_px[0, 0])))
     assert [price for _, price in asks] == [100.01, 105.01, 100.01]
     assert asks[0] == asks[2]
-    (elsewhere,) = market_days(record_day(tmp_path / "others"), kept=tmp_path / "kept", engine=HERE)
+    (elsewhere,) = market_days(record_day(tmp_path / "others"), kept=tmp_path / "kept", backend=HERE)
     assert elsewhere.folder.name == asks[0][0]  # the same content in another folder is the same day
 
 
@@ -133,7 +133,7 @@ def test_a_day_written_again_in_its_folder_is_loaded_again(tmp_path: Path) -> No
 
 
 def test_all_recorded_levels_are_kept(tmp_path: Path) -> None:
-    (day,) = market_days(record_day(tmp_path / "books", levels=30), kept=tmp_path / "kept", engine=HERE)
+    (day,) = market_days(record_day(tmp_path / "books", levels=30), kept=tmp_path / "kept", backend=HERE)
     books = day.load().books
     assert books.bid_px.shape[1] == 30
     assert (books.bid_sz > 0).all()
@@ -142,21 +142,21 @@ def test_all_recorded_levels_are_kept(tmp_path: Path) -> None:
 def test_markets_that_cannot_be(recorded: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     with pytest.raises(InputError, match=r"market must be one of paper, comparable, dark or a folder of .* was 'drak'"):
-        market_days("drak", kept=kept, engine=HERE)
+        market_days("drak", kept=kept, backend=HERE)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty' without recordings"):
-        market_days(tmp_path / "empty", kept=kept, engine=HERE)
+        market_days(tmp_path / "empty", kept=kept, backend=HERE)
     with pytest.raises(InputError, match="symbol must be one of TARN, was 'TRAN'"):
-        market_days(recorded, symbols=["TRAN"], kept=kept, engine=HERE)
+        market_days(recorded, symbols=["TRAN"], kept=kept, backend=HERE)
     with pytest.raises(InputError, match="symbol"):
-        market_days("dark", symbols=["no such/name"], days=1, kept=kept, engine=HERE)
+        market_days("dark", symbols=["no such/name"], days=1, kept=kept, backend=HERE)
     for days in (0, -1):
         with pytest.raises(InputError, match=f"days must be a positive integer, was {days}"):
-            market_days("dark", days=days, kept=kept, engine=HERE)
+            market_days("dark", days=days, kept=kept, backend=HERE)
     with pytest.raises(InputError, match="seed must be"):
-        market_days("dark", seed=-1, days=1, kept=kept, engine=HERE)
+        market_days("dark", seed=-1, days=1, kept=kept, backend=HERE)
     with pytest.raises(InputError, match="fees must be left out for a synthetic market, which has its own"):
-        market_days("dark", days=1, kept=kept, engine=HERE, fees=FeeSchedule([]))
+        market_days("dark", days=1, kept=kept, backend=HERE, fees=FeeSchedule([]))
     assert not any(kept.glob("*/day.json"))
 
 

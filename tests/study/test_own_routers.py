@@ -19,7 +19,7 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.routers.rules import Primary, Sweep
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import named_choice
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.markets import MarketDay
@@ -44,7 +44,7 @@ def test_exploration_is_the_cost_over_the_plan_that_seemed_best(dark_days: list[
     config = BacktestConfig(orders=30)
     choices = [RouterChoice("curious", "curious", begins_as=Curious())]
     choices += [RouterChoice(name, name) for name in ("primary", "sweep")]
-    orders = play_routers(choices, dark_days, config, engine=HERE).orders
+    orders = play_routers(choices, dark_days, config, backend=HERE).orders
     curious, primary, sweep = (orders.filter(pl.col("router") == name) for name in ("curious", "primary", "sweep"))
     np.testing.assert_array_equal(curious["cost"], primary["cost"])
     np.testing.assert_allclose(curious["exploration"], primary["cost"] - sweep["cost"], atol=1e-12)
@@ -53,7 +53,7 @@ def test_exploration_is_the_cost_over_the_plan_that_seemed_best(dark_days: list[
 
 
 def test_a_router_of_your_own_stands_in_the_table(kept_days: Path) -> None:
-    words: dict[str, Any] = {"days": 1, "hours": "10:30-10:50", "orders": 10, "kept": kept_days, "engine": HERE}
+    words: dict[str, Any] = {"days": 1, "hours": "10:30-10:50", "orders": 10, "kept": kept_days, "backend": HERE}
     found = rr.backtest("comparable", routers=[Curious(), "spray"], **words)
     assert list(found.comparison.routers) == ["sweep", "spray", "curious", "clairvoyant"]
     assert found.comparison.routers["curious"].exploration_bps is not None
@@ -78,7 +78,7 @@ def test_a_router_of_your_own_whose_code_has_changed_is_played_again(
         sys.modules.pop("my_router", None)
         router = importlib.import_module("my_router").Mine()
         found = rr.backtest(
-            "comparable", days=1, hours="10:30-10:50", orders=10, routers=[router], kept=kept_days, engine=HERE
+            "comparable", days=1, hours="10:30-10:50", orders=10, routers=[router], kept=kept_days, backend=HERE
         )
         costs.append(found.comparison.routers["mine"].cost_bps)
     sys.modules.pop("my_router", None)
@@ -100,7 +100,7 @@ def test_orders_too_large_for_a_replay_are_named(kept_days: Path) -> None:
         "hours": "10:30-10:50",
         "orders": 4,
         "kept": kept_days,
-        "engine": HERE,
+        "backend": HERE,
         "routers": ["sweep"],
     }
     small, large = (rr.backtest("comparable", shares=shares, **words) for shares in (100, 50_000))
@@ -128,7 +128,7 @@ def test_a_router_of_a_file_is_played_in_other_processes(dark_days: list[MarketD
     path.unlink()  # as on another machine
     config = BacktestConfig(orders=6)
     orders = play_routers(
-        [choice, RouterChoice("primary", "primary")], dark_days, config, engine=Engine(workers=2)
+        [choice, RouterChoice("primary", "primary")], dark_days, config, backend=Backend(workers=2)
     ).orders
     own, primary = (orders.filter(pl.col("router") == name) for name in (f"{path}:Own", "primary"))
     np.testing.assert_array_equal(own["cost"], primary["cost"])

@@ -17,7 +17,7 @@ from riskroute import DataError, InputError
 from riskroute.core.records import from_plain
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.split.cases import study_data
 from riskroute.study.split.config import checked_study
 from riskroute.study.split.orders import PreparedOrder, prepare_order
@@ -91,7 +91,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> SplitStudyResult:
         "dark": [POOL],
     }
     study = SplitStudy(data=[str(path) for path in venues], **HOURS, **small)
-    return study.run(out=folder / "out", engine=Engine("local", 1))
+    return study.run(out=folder / "out", backend=Backend("local", 1))
 
 
 def test_basis_points_are_of_the_mid_of_the_same_hours(result: SplitStudyResult) -> None:
@@ -153,7 +153,7 @@ def test_a_report_says_where_levels_are_missing(result: SplitStudyResult, tmp_pa
     import_files(files, tmp_path / "books", ImportOptions(depth=1))
     small: dict[str, Any] = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["uniform"], "levels": 1}
     study = SplitStudy(data=str(tmp_path / "books"), **HOURS, **small)
-    found = study.run(out=tmp_path / "out", engine=Engine("local", 1))
+    found = study.run(out=tmp_path / "out", backend=Backend("local", 1))
     said = "40 of 40 books of XAAB_ACME_2019-03-27 had more levels on a side than were kept (1)."
     kept = found.market.recordings["XAAB_ACME_2019-03-27"]
     assert (kept.cut, kept.deeper, kept.levels) == (said, 40, 1)

@@ -15,7 +15,7 @@ from executed import run_code
 from places import ROOT
 from riskroute import DataError, InputError
 from riskroute.cli.app import run as command
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.split.config import SplitStudyConfig
 from riskroute.study.split.result import SplitStudySettings
 
@@ -29,7 +29,7 @@ VALUES: dict[str, Any] = {
     "runs": 2,
     "policies": ["adaptive", "uniform"],
 }
-ALONE = Engine("local", 1)
+ALONE = Backend("local", 1)
 
 
 def toml(values: dict[str, Any]) -> str:
@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(folder: Path) -> rr.SplitStudyResult:
-    return rr.SplitStudy(**VALUES).run(out=folder, engine=ALONE)
+    return rr.SplitStudy(**VALUES).run(out=folder, backend=ALONE)
 
 
 def test_the_command_gives_the_same_numbers_and_leaves_home_alone(
@@ -101,7 +101,7 @@ def test_without_a_folder_nothing_is_kept(result: rr.SplitStudyResult, tmp_path:
     monkeypatch.chdir(tmp_path)
     study = rr.SplitStudy(**VALUES | {"risk_tolerances": 2.0})
     assert repr(study).startswith("SplitStudy(horizon=50, policies=['adaptive', 'uniform'], repeats=2, ")
-    assert study.run(engine=ALONE).orders == result.orders[:1]
+    assert study.run(backend=ALONE).orders == result.orders[:1]
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match="resume must be False where no folder is given as out"):
         study.run(resume=True)
@@ -112,8 +112,8 @@ def test_what_is_no_study_is_refused(result: rr.SplitStudyResult, folder: Path, 
         rr.SplitStudy(judge="11-12")
     with pytest.raises(InputError, match="config must be a path, was 3"):
         rr.SplitStudy(3)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="engine must be one of local, dask, ray, was 'cloud'"):
-        rr.SplitStudy().run(engine="cloud")
+    with pytest.raises(InputError, match="backend must be one of local, dask, ray, was 'cloud'"):
+        rr.SplitStudy().run(backend="cloud")
     with pytest.raises(InputError, match="result must be a SplitStudyResult, was dict"):
         rr.write_report(result.summary(), tmp_path)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"path must end in \.json, was 'all\.txt'"):

@@ -48,7 +48,7 @@ def test_over_venues_no_split_is_cheaper_when_it_is_played(tmp_path: Path) -> No
     chosen = fit_static(days, config)
     choices = [RouterChoice(str(way), "static", {"take": dict(zip("ABC", map(float, way), strict=True))})
                for way in splits(3)]  # fmt: skip
-    played = play_routers([*choices, chosen], days[:1], config, engine=HERE).orders
+    played = play_routers([*choices, chosen], days[:1], config, backend=HERE).orders
     means = dict(played.group_by("router").agg(pl.col("cost").mean()).iter_rows())
     best = min(cost for name, cost in means.items() if name != "static")
     assert means["static"] == pytest.approx(best, abs=1e-9)
@@ -120,25 +120,25 @@ def test_without_training_days_nothing_is_chosen(tmp_path: Path) -> None:
     days = two_days(tmp_path, THREE)
     for routers in (("static",), ("static+sweep",)):
         with pytest.raises(InputError, match="train must be at least 1 for static and static"):
-            run_backtest("x", days, BacktestConfig(orders=10, train=0, routers=routers), engine=HERE)
-    found = run_backtest("x", days, BacktestConfig(orders=10, train=0), engine=HERE)
+            run_backtest("x", days, BacktestConfig(orders=10, train=0, routers=routers), backend=HERE)
+    found = run_backtest("x", days, BacktestConfig(orders=10, train=0), backend=HERE)
     assert not {"static", "static+sweep"} & set(found.comparison.routers)
     assert found.comparison.orders == 20
     with pytest.raises(InputError, match="train must be at most 1, which leaves days to judge, was 2"):
-        run_backtest("x", days, BacktestConfig(orders=10, train=2), engine=HERE)
+        run_backtest("x", days, BacktestConfig(orders=10, train=2), backend=HERE)
 
 
 def test_the_best_before_a_sweep_is_the_best_of_the_grid(tmp_path: Path) -> None:
     """Played again one by one on the training day."""
     days = two_days(tmp_path, {"A": (4, 300), "B": (5, 300)}, pools=POOLS)
     config = BacktestConfig(orders=8, shares=(800,), horizon=10.0, kappa=0.05)
-    chosen = fit_static_sweep(days, config, engine=HERE)
+    chosen = fit_static_sweep(days, config, backend=HERE)
     values = {}
     for pools in ([], ["P", "Q"]):
         for rest, post in itertools.product(GRID, GRID):
             if rest + post <= 1:
                 one = RouterChoice("x", "static+sweep", {"pools": pools, "rest": rest, "post": post})
-                orders = play_routers([one], days[:1], config, engine=HERE).orders
+                orders = play_routers([one], days[:1], config, backend=HERE).orders
                 values[(*pools, rest, post)] = objective_bps(orders, config.kappa)
     asked = chosen.parameters
     assert values[(*asked["pools"], asked["rest"], asked["post"])] == pytest.approx(min(values.values()), abs=1e-12)
@@ -153,11 +153,11 @@ def test_a_split_that_sends_a_few_shares_far_away_loses_at_every_moment(tmp_path
     days = two_days(tmp_path, CLOSE_AND_FAR)
     split = RouterChoice("split", "static", {"take": {"XNAS": 0.97, "XPSX": 0.03}})
     config = BacktestConfig(orders=60, shares=(1000,), routers=("static", "primary", "spray", "nbbo", "static+sweep"))
-    orders = play_routers([split, RouterChoice("sweep", "sweep")], days, config, engine=HERE).orders
+    orders = play_routers([split, RouterChoice("sweep", "sweep")], days, config, backend=HERE).orders
     wide = orders.pivot("router", index=["day", "number"], values="cost")
     assert wide.height == 120
     assert (wide["split"] - wide["sweep"]).to_numpy().min() > 30 * 0.4
-    result = run_backtest("far", days, config, engine=HERE)
+    result = run_backtest("far", days, config, backend=HERE)
     assert result.verdict.startswith("Use sweep:")
     assert result.choices[[one.label for one in result.choices].index("static")].parameters["take"] == {"XNAS": 10.0}
 
@@ -171,7 +171,7 @@ def test_without_pools_nothing_that_the_sweep_dominates_is_recommended(tmp_path:
     config = BacktestConfig(
         orders=40, shares=(200, 900), routers=("static", "spray", "primary", "raw-sweep", "uniform")
     )
-    result = run_backtest("drawn", days, config, engine=HERE)
+    result = run_backtest("drawn", days, config, backend=HERE)
     costs = result.tables.orders.pivot("router", index=["day", "number"], values="cost")
     for found in result.comparisons.values():
         used = router_to_use(found)

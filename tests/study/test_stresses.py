@@ -30,12 +30,12 @@ LARGE = 2500
 
 @pytest.fixture(scope="module")
 def usual(dark_days: list[MarketDay]) -> BacktestResult:
-    return run_backtest("dark", dark_days, CONFIG, engine=HERE)
+    return run_backtest("dark", dark_days, CONFIG, backend=HERE)
 
 
 @pytest.fixture(scope="module")
 def worlds(usual: BacktestResult) -> Worlds:
-    return run_stresses(usual, engine=HERE)
+    return run_stresses(usual, backend=HERE)
 
 
 def costs(found: BacktestResult, router: str = "sweep") -> pl.DataFrame:
@@ -116,7 +116,7 @@ def test_queues_without_luck_fill_less(dark_days: list[MarketDay]) -> None:
     shares = []
     for pessimistic in (False, True):
         config = dataclasses.replace(CONFIG, horizon=30.0, stress=Stress(pessimistic_queues=pessimistic))
-        fills = play_routers([posted], dark_days, config, engine=HERE).fills
+        fills = play_routers([posted], dark_days, config, backend=HERE).fills
         shares.append(int(fills.filter(pl.col("kind") == "limit")["shares"].sum()))
     assert 0 < shares[1] < shares[0]
 
@@ -124,16 +124,16 @@ def test_queues_without_luck_fill_less(dark_days: list[MarketDay]) -> None:
 def test_the_yardstick_finds_what_it_must_find(dark_days: list[MarketDay]) -> None:
     """With 400 orders a day it did for six other seeds; with 200, lagged books were unclear for half of them."""
     config = BacktestConfig(orders=400, shares=(300,), block_minutes=1)
-    found = run_placebos(dark_days, config, engine=HERE)
+    found = run_placebos(dark_days, config, backend=HERE)
     assert [(one.expected, one.holds) for one in found] == [
         ("above 0", True), ("above 0", True), ("below 0", True), ("0", True),
     ]  # fmt: skip
     table = placebo_table(found).plain()
     assert "NO" not in table.split()
-    few = run_placebos(dark_days, BacktestConfig(orders=6, block_minutes=1), engine=HERE)
+    few = run_placebos(dark_days, BacktestConfig(orders=6, block_minutes=1), backend=HERE)
     assert few[0].answer == "too few orders to tell"
     assert dataclasses.replace(few[2], expected="above 0", holds=False).answer in ("NO", "too few orders to tell")
-    assert len(run_placebos([dataclasses.replace(dark_days[0], pools=())], BacktestConfig(orders=4), engine=HERE)) == 3
+    assert len(run_placebos([dataclasses.replace(dark_days[0], pools=())], BacktestConfig(orders=4), backend=HERE)) == 3
 
 
 def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> None:
@@ -145,7 +145,7 @@ def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> 
         sizes=(500,),
         horizons=(0.0,),
         kappas=(0.0, 0.2),
-        engine=HERE,
+        backend=HERE,
         progress=lambda *words: told.append(words),
     )
     assert [(one.shares, one.horizon, one.kappa) for one in found] == [

@@ -53,14 +53,14 @@ def result(study_result: StudyResult) -> StudyResult:
 @pytest.fixture(scope="module")
 def backtest(dark_days: list[MarketDay], cache: TableCache, result: StudyResult) -> BacktestResult:
     """What the study played, from the cache: the times that decisions took are the same too."""
-    return run_backtest("dark", dark_days, CONFIG.backtest(2500, 10.0), engine=HERE, cache=cache)
+    return run_backtest("dark", dark_days, CONFIG.backtest(2500, 10.0), backend=HERE, cache=cache)
 
 
 @pytest.fixture(scope="module")
 def urgent(dark_days: list[MarketDay], cache: TableCache) -> StudyResult:
     """Orders to be done at once, where there are no pools: nothing to learn."""
     days = [dataclasses.replace(day, pools=()) for day in dark_days]
-    return run_study(days, dataclasses.replace(CONFIG, horizons=(0.0,)), engine=HERE, cache=cache)
+    return run_study(days, dataclasses.replace(CONFIG, horizons=(0.0,)), backend=HERE, cache=cache)
 
 
 def test_numbers_are_those_of_the_backtest(result: StudyResult, backtest: BacktestResult) -> None:
@@ -174,7 +174,7 @@ def test_what_happens_on_test_days_does_not_change_the_choice(
     folder = write_prepared_day(tmp_path / "garbled", PreparedDay(books, day.queue.on_books(books)))
     days = [first, dataclasses.replace(last, folder=folder)]
     asked = dataclasses.replace(CONFIG, surface_orders=0, stresses=False)
-    other = run_study(days, asked, engine=HERE, cache=cache)
+    other = run_study(days, asked, backend=HERE, cache=cache)
     (case,), (usual,) = other.cases, result.cases
     assert case.training_objective_bps == usual.training_objective_bps
     assert (case.chosen, case.comparison.bar) == (usual.chosen, usual.comparison.bar)
@@ -199,7 +199,7 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
     assert table.unique(["spread", "imbalance"])["orders"].sum() == result.cases[0].comparison.orders
 
     learned = dataclasses.replace(result, cases=(dataclasses.replace(result.cases[0], use="contextual"),))
-    (path,) = write_states(learned, dark_days, tmp_path, engine=HERE, cache=cache)
+    (path,) = write_states(learned, dark_days, tmp_path, backend=HERE, cache=cache)
     assert path.name == f"state-{dark_days[0].symbol}-2500-10s.json"
     state = json.loads(path.read_text())
     router = restore_router(state)
@@ -223,7 +223,7 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
     assert again["cost"].equals(backtest.tables.orders.filter(pl.col("router") == "contextual")["cost"])
     kept = training_task(dark_days, CONFIG.backtest(2500, 10.0), "contextual")
     assert cache.has(kept)
-    (state,) = trained_states([kept], engine=HERE, cache=cache)
+    (state,) = trained_states([kept], backend=HERE, cache=cache)
     context = read_context(BOOKS, symbol=dark_days[0].symbol, side="buy", shares=2500, horizon=10.0)
     plan = restore_router(json.loads(json.dumps(state))).route(context)
     assert plan == router.route(context)
@@ -234,7 +234,7 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
     days = [*dark_days, *(dataclasses.replace(day, symbol="TWIN") for day in dark_days)]
     config = StudyConfig(shares=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
     told: list[tuple[str, int, int]] = []
-    found = run_study(days, config, engine=HERE, progress=lambda *words: told.append(words))
+    found = run_study(days, config, backend=HERE, progress=lambda *words: told.append(words))
     routers = {"sweep", "dark-first+sweep", "spray", "clairvoyant"}
     assert {name for name, _, _ in told} == routers
     plays = 2 * 2 * 2 * len(routers)  # sizes, symbols, and all of them together once more
@@ -257,7 +257,7 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
         "All symbols together: for orders of 100 shares to be done at once on synthetic days,",
     ]
     assert found.routing_table["symbol"].unique(maintain_order=True).to_list() == symbols
-    names = [path.name for path in write_states(found, days, tmp_path, engine=HERE)]
+    names = [path.name for path in write_states(found, days, tmp_path, backend=HERE)]
     assert names == [
         f"state-{symbol}-{size}-0s.json" for size in (100, 300) for symbol in (dark_days[0].symbol, "TWIN")
     ]
@@ -266,7 +266,7 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
 def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[MarketDay], tmp_path: Path) -> None:
     words: dict[str, Any] = {"orders": 8, "routers": "spray", "hours": "10:30-10:50", "seed": 0, "days": 1}
     study = Study(market="comparable", shares=100, horizons=0, **words)
-    found = study.run(kept=kept_days, out=tmp_path, engine=HERE)
+    found = study.run(kept=kept_days, out=tmp_path, backend=HERE)
     assert len(found.days) == 1
     assert "the second half of 1 day" in found.answer or found.cases[0].reason == "nothing better"
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".txt", ".csv", ".parquet"}

@@ -41,7 +41,7 @@ def cache(study_folder: Path, case: StudyCase) -> TableCache:
 @pytest.fixture(scope="module")
 def backtest(dark_days: list[MarketDay], cache: TableCache) -> BacktestResult:
     """What the study played, from the cache."""
-    return run_backtest("dark", dark_days, CONFIG.backtest(2500, 10.0), engine=HERE, cache=cache)
+    return run_backtest("dark", dark_days, CONFIG.backtest(2500, 10.0), backend=HERE, cache=cache)
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +221,7 @@ def test_impact_is_charged_to_the_shares_taken(
     assert case.stresses is not None
     worlds = stress_configs(backtest.config, pools=True)
     choices = [one for one in backtest.choices if one.label in (case.chosen, case.comparison.bar)]
-    played = play_routers(choices, dark_days, worlds["impact x 1"], engine=HERE, cache=cache).orders
+    played = play_routers(choices, dark_days, worlds["impact x 1"], backend=HERE, cache=cache).orders
     mine = played.filter(pl.col("judged") & (pl.col("router") == case.chosen))
     pressed = (1e4 * (mine["cost"] + mine["impact"]) / (mine["shares"] * mine["mid"])).mean()
     assert case.stresses.worlds[3].cost_bps == pytest.approx(pressed)
@@ -247,7 +247,7 @@ def test_progress_counts_the_plays_of_harder_worlds(
     told: list[tuple[int, int]] = []
     with few_worlds():
         again = run_study(
-            dark_days, CONFIG, engine=HERE, cache=cache, progress=lambda what, done, total: told.append((done, total))
+            dark_days, CONFIG, backend=HERE, cache=cache, progress=lambda what, done, total: told.append((done, total))
         )
         most = most_plays(CONFIG, 1, pools=True)
     assert again.cases == (case,)  # all is in the cache

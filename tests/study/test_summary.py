@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from riskroute.core.errors import InputError
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import BacktestResult, router_names, router_to_use, run_backtest, verdict
 from riskroute.study.backtest_config import BacktestConfig, risk_tolerance
 from riskroute.study.backtest_texts import comparison_table
@@ -255,7 +255,7 @@ def test_a_price_of_risk_in_dollars_charges_the_same() -> None:
 def result(dark_days: list[MarketDay], tmp_path_factory: pytest.TempPathFactory) -> BacktestResult:
     config = BacktestConfig(orders=16, shares=(400,), seeds=2, routers=("static", "thompson"), block_minutes=1)
     cache = TableCache(tmp_path_factory.mktemp("played"))
-    found = run_backtest("dark", dark_days, config, engine=HERE, cache=cache)
+    found = run_backtest("dark", dark_days, config, backend=HERE, cache=cache)
     assert all(cache.has(task) for task in play_tasks(found.choices, dark_days, config))
     return found
 
@@ -300,7 +300,7 @@ def without_times(found: BacktestResult) -> tuple[pl.DataFrame, pl.DataFrame, pl
 
 
 def test_two_processes_find_the_same(result: BacktestResult) -> None:
-    again = run_backtest("dark", result.days, result.config, engine=Engine("local", 2))
+    again = run_backtest("dark", result.days, result.config, backend=Backend("local", 2))
     for one, other in zip(without_times(result), without_times(again), strict=True):
         assert one.equals(other, null_equal=True)
     timeless = [
@@ -314,21 +314,21 @@ def test_what_was_played_is_not_played_again(dark_days: list[MarketDay], tmp_pat
     cache = TableCache(tmp_path)
     played: list[PlayTask] = []
     config = BacktestConfig(orders=8, routers=("static", "uniform"))
-    first = run_backtest("dark", dark_days, config, engine=HERE, cache=cache, finished=played.append)
+    first = run_backtest("dark", dark_days, config, backend=HERE, cache=cache, finished=played.append)
     count = len(played)
     assert count == 5
-    again = run_backtest("dark", dark_days, config, engine=HERE, cache=cache, finished=played.append)
+    again = run_backtest("dark", dark_days, config, backend=HERE, cache=cache, finished=played.append)
     assert again.to_json() == first.to_json()
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.parquet")}
     riskier = dataclasses.replace(config, kappa=1.0)
-    other = run_backtest("dark", dark_days, riskier, engine=HERE, cache=cache).comparison.routers["sweep"]
+    other = run_backtest("dark", dark_days, riskier, backend=HERE, cache=cache).comparison.routers["sweep"]
     assert dataclasses.replace(other, objective_bps=0.0) == dataclasses.replace(
         first.comparison.routers["sweep"], objective_bps=0.0
     )
     assert files.items() <= {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.parquet")}.items()
     task = play_tasks(first.choices, dark_days, config)[0]
     (tmp_path / task.identity / "orders.parquet").write_bytes(b"spoilt")
-    mended = run_backtest("dark", dark_days, config, engine=HERE, cache=cache)
+    mended = run_backtest("dark", dark_days, config, backend=HERE, cache=cache)
     assert mended.comparison.routers["sweep"].cost_bps == first.comparison.routers["sweep"].cost_bps
 
 
@@ -336,7 +336,7 @@ def test_every_size_has_a_comparison_of_its_own(dark_days: list[MarketDay], tmp_
     """Pooled, small orders would hide what large ones cost."""
     config = BacktestConfig(orders=12, shares=(100, 4000), routers=("spray",), block_minutes=2)
     cache = TableCache(tmp_path / "played")
-    both = run_backtest("dark", dark_days, config, engine=HERE, cache=cache)
+    both = run_backtest("dark", dark_days, config, backend=HERE, cache=cache)
     assert list(both.comparisons) == [100, 4000]
     with pytest.raises(InputError, match=r"comparison must be of one size, was of 100, 4000 shares; use comparisons"):
         _ = both.comparison
@@ -365,4 +365,4 @@ def test_every_size_has_a_comparison_of_its_own(dark_days: list[MarketDay], tmp_
             in (tmp_path / "out" / "costs.txt").read_text().splitlines()
         )
     with pytest.raises(InputError, match="no judged order of 4,000 shares met a two-sided market; use more orders"):
-        run_backtest("dark", dark_days, dataclasses.replace(config, orders=1), engine=HERE)
+        run_backtest("dark", dark_days, dataclasses.replace(config, orders=1), backend=HERE)

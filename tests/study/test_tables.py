@@ -29,7 +29,7 @@ ALL = ("primary", "nbbo", "spray", "raw-sweep", "static", "clairvoyant", "unifor
 @pytest.fixture(scope="module", params=[0.0, 20.0])
 def result(request: pytest.FixtureRequest, dark_days: list[MarketDay]) -> BacktestResult:
     config = BacktestConfig(shares=(300, 90_000), orders=24, horizon=request.param, routers=ALL, block_minutes=2)
-    return run_backtest("dark", dark_days, config, engine=HERE)
+    return run_backtest("dark", dark_days, config, backend=HERE)
 
 
 def test_fills_of_every_order_sum_to_its_shares(result: BacktestResult) -> None:
@@ -145,7 +145,7 @@ def test_a_day_without_any_order_has_empty_tables(dark_days: list[MarketDay]) ->
 def test_symbols_and_seeds_are_tasks_of_their_own(dark_days: list[MarketDay]) -> None:
     other = dataclasses.replace(dark_days[0], symbol="OTHER")
     config = BacktestConfig(orders=6, seeds=2)
-    tables = play_routers([RouterChoice("a", "sweep")], [*dark_days, other], config, engine=HERE)
+    tables = play_routers([RouterChoice("a", "sweep")], [*dark_days, other], config, backend=HERE)
     counts = tables.orders.group_by("symbol", "seed").len().sort("symbol", "seed").rows()
     assert counts == [("LUMO", 0, 12), ("LUMO", 1, 12), ("OTHER", 0, 6), ("OTHER", 1, 6)]
     with_judged = tables.orders.group_by("symbol", "day", maintain_order=True).agg(pl.col("judged").sum()).rows()
@@ -160,7 +160,7 @@ def test_tasks_that_take_long_are_begun_first_and_results_keep_their_places(
     names = ("sweep", "dark-first+sweep", "spray", "clairvoyant")
     tasks = play_tasks([RouterChoice(name, name) for name in names], dark_days[:1], config)
     begun: list[str] = []
-    found = perform_plays(tasks, engine=HERE, cache=cache, finished=lambda task: begun.append(task.choice.label))
+    found = perform_plays(tasks, backend=HERE, cache=cache, finished=lambda task: begun.append(task.choice.label))
     assert begun == ["clairvoyant", "dark-first+sweep", "sweep", "spray"]
     assert [one.orders["router"][0] for one in found] == list(names)
     assert [one.state["router"] for one in found if one.state is not None] == list(names)

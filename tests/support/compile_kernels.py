@@ -49,7 +49,7 @@ def main() -> None:
         other.join()
         if other.exitcode != 0:
             sys.exit("the kernels of markets could not be compiled")
-        rr.SplitStudy(**STUDY).run(out=Path(folder), engine=rr.Engine(workers=1))
+        rr.SplitStudy(**STUDY).run(out=Path(folder), backend=rr.Backend(workers=1))
 
 
 def compile_learning() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 LONGEST = (
     "test_benchmarks.py",
-    "test_engines.py",
+    "test_backends.py",
     "test_docs.py",
     "test_split_study.py",
     "test_service_crashes.py",

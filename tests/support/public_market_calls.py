@@ -12,10 +12,10 @@ import numpy as np
 
 import riskroute as rr
 from public_calls import DAY, MODELS, PROBLEM, Call
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 
 POOL = rr.market.DarkPool(presence=0.5, tail=1.0)
-ALONE = Engine("local", 1)
+ALONE = Backend("local", 1)
 WINDOW = rr.market.Window(dt.time(11), dt.time(11, 20), 10)
 
 
@@ -65,14 +65,14 @@ def of_recordings(store: rr.market.Store, folder: Path) -> dict[str, Call]:
     hours: dict[str, Any] = {"train": "11:00-11:10", "test": "11:10-11:20", "bucket_minutes": 1.0, "repeats": 1}
     small: dict[str, Any] = {"data": str(store.folder), "shares": 2, "horizon": 10, "runs": 1, "policies": ["uniform"]}
     study, out = rr.SplitStudy(**hours, **small), folder / "study"
-    found = study.run(engine=ALONE, out=out)
+    found = study.run(backend=ALONE, out=out)
     return {
         "Store": (rr.market.Store, {"folder": store.folder}),
         "Store.of_symbol": (store.of_symbol, {"symbol": "QVEX", "date": None, "venues": ["XNAS"]}),
         "Store.snapshots": (store.snapshots, {"recording": recording, "begin": None, "end": None}),
         "Store.events": (store.events, {"recording": recording, "begin": None, "end": None}),
         "SplitStudy": (lambda **values: rr.SplitStudy(**values), hours | small | {"caps": {}, "dark": []}),
-        "SplitStudy.run": (study.run, {"engine": ALONE, "out": out, "resume": False, "finished": None}),
+        "SplitStudy.run": (study.run, {"backend": ALONE, "out": out, "resume": False, "finished": None}),
         "SplitStudyResult": (lambda **a: rr.SplitStudyResult(**a).summary(), vars(found)),
         "SplitStudyResult.to_json": (found.to_json, {"path": out / "again.json"}),
         "SplitStudyResult.from_json": (rr.SplitStudyResult.from_json, {"path": out / "study.json"}),

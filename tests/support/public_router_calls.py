@@ -87,25 +87,25 @@ def of_markets(folder: Path) -> dict[str, Call]:
     rr.market.import_files(files[:2], folder / "books", rr.market.ImportOptions(("QVEX",)))
     days: dict[str, Any] = {"market": folder / "books", "symbols": ["QVEX"], "days": 1, "seed": 1, "hours": None}
     days |= {"kept": folder / "kept", "fees": None, "pools": [rr.PoolModel("P", 0.3)], "progress": None}
-    engine = rr.Engine("local", 1)
-    played = days | {"engine": engine, "shares": 10, "routers": ["sweep"], "orders": 2, "horizon": 0.0, "kappa": 0.05}
+    backend = rr.Backend("local", 1)
+    played = days | {"backend": backend, "shares": 10, "routers": ["sweep"], "orders": 2, "horizon": 0.0, "kappa": 0.05}
     for name in ("hours", "progress"):
         del played[name]
     pool = rr.PoolModel("P", 0.3)
     asked = _fields(rr.StudyConfig()) | {"hours": "11:00-11:05"}
     study = rr.Study(market=folder / "books", shares=10, horizons=0, orders=4, routers="spray", pools=pool)
     return {
-        "market_days": (rr.market_days, days | {"engine": engine}),
+        "market_days": (rr.market_days, days | {"backend": backend}),
         "backtest": (rr.backtest, played),
         "StudyConfig": (rr.StudyConfig, asked),
         "Study": (lambda **values: rr.Study(**values), asked | {"fees": None, "pools": [_fields(pool)]}),
         "write_study_page": (
             rr.write_study_page,
             {
-                "result": study.run(engine=engine, kept=folder / "kept"),
+                "result": study.run(backend=backend, kept=folder / "kept"),
                 "out": folder / "page",
                 "command": "riskroute study",
             },
         ),
-        "Study.run": (study.run, {"engine": engine, "out": None, "kept": folder / "kept", "progress": None}),
+        "Study.run": (study.run, {"backend": backend, "out": None, "kept": folder / "kept", "progress": None}),
     }

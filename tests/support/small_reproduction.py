@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from riskroute.paper.reproduce import plan_experiments, reproduce
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.simulation.tasks import Task
 
 TASKS = 30
@@ -22,7 +22,7 @@ TASKS = 30
 def play(out: Path, workers: int, finished: Callable[[Task], None] | None = None, *, resume: bool = False) -> bytes:
     """The table of thirty instances, one run each."""
     experiments = plan_experiments("instances", panel="a", policies=["rise"], runs=1, horizon=100)
-    (done,) = reproduce(experiments, out, Engine(workers=workers), resume=resume, finished=finished)
+    (done,) = reproduce(experiments, out, Backend(workers=workers), resume=resume, finished=finished)
     return done.files[0].read_bytes()
 
 

@@ -36,7 +36,7 @@ def small_study(days: Sequence[MarketDay], folder: Path) -> StudyResult:
     kept = folder / "study.json"
     if not kept.exists():
         with few_worlds():
-            found = run_study(days, CONFIG, engine=HERE, cache=TableCache(folder / "played"))
+            found = run_study(days, CONFIG, backend=HERE, cache=TableCache(folder / "played"))
         kept.write_text(json.dumps(found.to_json(), allow_nan=False))
     return StudyResult.from_json(json.loads(kept.read_text()))
 

@@ -141,11 +141,11 @@ def simulate_command(
     """
     from riskroute.cli.output import check_outputs, show, track, write_simulation
     from riskroute.core.errors import InputError
-    from riskroute.simulation.backends import Engine
+    from riskroute.simulation.backends import Backend
     from riskroute.simulation.comparison import COMPARED, compare_policies, compared_policies, read_features
 
     check_outputs({"--json": json, "--parquet": parquet, "--figure": figure})
-    engine = None if workers == 1 else Engine(workers=workers)
+    backend = None if workers == 1 else Backend(workers=workers)
     if features is not None:
         for given in ("slots", "shares"):
             source = context.get_parameter_source(given)
@@ -166,7 +166,7 @@ def simulate_command(
             instance_seed=instance_seed,
             risk_tolerance=risk_tolerance,
             progress=progress,
-            engine=engine,
+            backend=backend,
         )
     show(result)
     write_simulation(result, json, parquet, figure)

@@ -11,7 +11,7 @@ import typer
 from riskroute.cli.route import list_judged_routers
 
 if TYPE_CHECKING:
-    from riskroute.simulation.backends import Engine
+    from riskroute.simulation.backends import Backend
     from riskroute.study.backtest import BacktestResult
     from riskroute.study.markets import MarketDay
     from riskroute.study.play import TableCache
@@ -60,7 +60,7 @@ def backtest_command(
     fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,
     protection: ProtectionOption = None,
     seeds: Annotated[int, typer.Option(help="How often all is played, with other luck in dark pools.")] = 1,
-    engine: Annotated[str, typer.Option(help="Where days are played: local, dask or ray.")] = "local",
+    backend: Annotated[str, typer.Option(help="Where days are played: local, dask or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="Of a running cluster; default: one is started here.")] = None,
     seed: SeedOption = 0,
     kept: KeptOption = Path("out/days"),
@@ -87,7 +87,7 @@ def backtest_command(
 
     require_market_command()
     from riskroute.core.files import write_json
-    from riskroute.simulation.backends import Engine
+    from riskroute.simulation.backends import Backend
     from riskroute.study.backtest import checked_routers, router_names, run_backtest
     from riskroute.study.backtest_config import BacktestConfig
     from riskroute.study.play import TableCache
@@ -108,7 +108,7 @@ def backtest_command(
         seed=seed,
         protection=protection,
     )
-    where = Engine(engine, address=address)
+    where = Backend(backend, address=address)
     cache = TableCache(kept / "played")
     found = market_command_days(market, symbol, days, seed, config.clock_hours, kept, fees, where)
     names = router_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
@@ -117,7 +117,7 @@ def backtest_command(
             market,
             found,
             config,
-            engine=where,
+            backend=where,
             cache=cache,
             finished=lambda task: progress(task.choice.label, 1, 1),
         )
@@ -141,7 +141,7 @@ def market_command_days(
     hours: tuple[dt.time, dt.time] | None,
     kept: Path,
     fees: Path | None,
-    engine: Engine,
+    backend: Backend,
 ) -> list[MarketDay]:
     """Days of a market, made ready with progress."""
     from riskroute.cli.output import track
@@ -158,29 +158,29 @@ def market_command_days(
             hours=hours,
             kept=kept,
             fees=schedule,
-            engine=engine,
+            backend=backend,
             progress=progress,
         )
 
 
-def _say_stresses(result: BacktestResult, engine: Engine, cache: TableCache) -> None:
+def _say_stresses(result: BacktestResult, backend: Backend, cache: TableCache) -> None:
     from riskroute.cli.output import say, track
     from riskroute.study.stresses import run_stresses, stress_configs, stress_table
 
     worlds = len(stress_configs(result.config, pools=bool(result.days[0].pools)))
     with track(worlds, "worlds") as progress:
-        found = run_stresses(result, engine=engine, cache=cache, progress=progress)
+        found = run_stresses(result, backend=backend, cache=cache, progress=progress)
     say("")
     say("Harder worlds: the three routers of the least objective, in bps")
     say(stress_table(found).plain())
 
 
-def _say_placebos(result: BacktestResult, engine: Engine, cache: TableCache) -> None:
+def _say_placebos(result: BacktestResult, backend: Backend, cache: TableCache) -> None:
     from riskroute.cli.output import say, waiting
     from riskroute.study.stresses import placebo_table, run_placebos
 
     with waiting("checking the yardstick"):
-        found = run_placebos(result.days, result.config, engine=engine, cache=cache)
+        found = run_placebos(result.days, result.config, backend=backend, cache=cache)
     say("")
     say("The yardstick itself: cost with the wrong books, the future or empty pools, less the cost of sweep")
     say(placebo_table(found).plain())
@@ -218,7 +218,7 @@ def headroom_command(
     require_market_command()
     from riskroute.core.files import write_json
     from riskroute.core.records import to_plain
-    from riskroute.simulation.backends import Engine
+    from riskroute.simulation.backends import Backend
     from riskroute.study.backtest_config import BacktestConfig
     from riskroute.study.headroom import (
         HORIZONS,
@@ -231,17 +231,17 @@ def headroom_command(
     from riskroute.study.play import TableCache
 
     sizes, waits, prices = tuple(shares or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
-    config, engine, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Engine(), []
+    config, backend, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Backend(), []
     names = market or ["paper", "comparable", "dark"]
     with track(len(names) * len(sizes) * len(waits) * len(prices), "cases") as progress:
         for name in names:
-            ready = market_command_days(name, symbol, days, seed, config.clock_hours, kept, fees, engine)
+            ready = market_command_days(name, symbol, days, seed, config.clock_hours, kept, fees, backend)
             found += market_headroom(
                 *(name, ready, config),
                 sizes=sizes,
                 horizons=waits,
                 kappas=prices,
-                engine=engine,
+                backend=backend,
                 cache=TableCache(kept / "played"),
                 progress=progress,
             )

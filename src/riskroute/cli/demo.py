@@ -47,32 +47,32 @@ def run_demo_studies(out: Path) -> list[Path]:
 
     with waiting("loading, which takes longer the first time", lines=True):
         from riskroute.core.files import writable_folder
-        from riskroute.simulation.backends import Engine
+        from riskroute.simulation.backends import Backend
         from riskroute.study.backtest_texts import comparison_table
         from riskroute.study.demo import DEMO_RULES, DEMO_STUDY, DEMO_URGENT, demo_rules
         from riskroute.study.run import most_plays, run_study
         from riskroute.study.study import Study, played_cache, write_study
 
-    study, engine = Study(**dataclasses.asdict(DEMO_STUDY)), Engine()
+    study, backend = Study(**dataclasses.asdict(DEMO_STUDY)), Backend()
     folder = writable_folder("out", out)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as kept:  # days are large, and made in seconds
         with track(DEMO_STUDY.days or 0, "days made ready", lines=True) as progress:
-            days = study.days(kept=kept, engine=engine, progress=progress)
+            days = study.days(kept=kept, backend=backend, progress=progress)
         cache = played_cache(kept)
         with track(len(DEMO_RULES), "rules played", lines=True) as progress:
-            rules = demo_rules(days, engine=engine, cache=cache, progress=progress)
+            rules = demo_rules(days, backend=backend, cache=cache, progress=progress)
         say("1,000 shares with 10 seconds to be done, on synthetic days: what the simple rules cost, in basis points.")
         say(comparison_table(rules.comparison).plain())
         with track(most_plays(DEMO_STUDY, 1, pools=True), "plays", lines=True) as progress:
-            result = run_study(days, DEMO_STUDY, engine=engine, cache=cache, progress=progress)
+            result = run_study(days, DEMO_STUDY, backend=backend, cache=cache, progress=progress)
         show_demo_study(result)
-        files = write_study(result, days, folder / "study", engine=engine, cache=cache)
+        files = write_study(result, days, folder / "study", backend=backend, cache=cache)
         files += write_page(result, folder / "study")
         with waiting("the same orders, to be done at once", lines=True):
-            urgent = run_study(days, DEMO_URGENT, engine=engine, cache=cache)
+            urgent = run_study(days, DEMO_URGENT, backend=backend, cache=cache)
         say(f"{urgent.answer}\n")
-        files += write_study(urgent, days, folder / "study-at-once", engine=engine, cache=cache)
+        files += write_study(urgent, days, folder / "study-at-once", backend=backend, cache=cache)
         return [*files, *write_page(urgent, folder / "study-at-once")]
 
 

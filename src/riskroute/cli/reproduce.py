@@ -1,4 +1,4 @@
-"""The commands that play many panels on an engine: ``reproduce`` and ``sweep``."""
+"""The commands that play many panels on a backend: ``reproduce`` and ``sweep``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from riskroute.core.validation import one_of
 if TYPE_CHECKING:
     from riskroute.paper.order_books import OrderBookFigure
     from riskroute.paper.reproduce import Experiment, ExperimentResult
-    from riskroute.simulation.backends import Engine
+    from riskroute.simulation.backends import Backend
 
-EngineOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
+BackendOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
 WorkersOption = Annotated[
     int | None, typer.Option(help="Processes; if left out one per core, or all of the cluster at --address.")
 ]
@@ -59,7 +59,7 @@ def reproduce_command(
     ] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol in --data.")] = None,
     date: Annotated[str | None, typer.Option(help="Day in --data, such as 2019-03-27.")] = None,
-    engine: EngineOption = "local",
+    backend: BackendOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
     out: Annotated[Path, typer.Option(help="Folder for figures, pages, tables and summaries.")] = Path("out/reproduce"),
@@ -94,9 +94,9 @@ def reproduce_command(
     summaries: dict[str, dict[str, Any]] = {}
     if experiment not in BOOKS:
         from riskroute.paper.reproduce import plan_experiments
-        from riskroute.simulation.backends import Engine
+        from riskroute.simulation.backends import Backend
 
-        where = Engine(engine, workers, address)
+        where = Backend(backend, workers, address)
         plans = plan_experiments(
             experiment, panel=panel, runs=runs, horizon=horizon, seed=seed, policies=policy, preset=preset
         )
@@ -155,8 +155,8 @@ def _from_books(
     return found
 
 
-def _from_play(plans: list[Experiment], where: Engine, out: Path, resume: bool) -> dict[str, dict[str, Any]]:
-    """Play experiments on an engine; returns summaries of those that were played in full, by name."""
+def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool) -> dict[str, dict[str, Any]]:
+    """Play experiments on a backend; returns summaries of those that were played in full, by name."""
     from riskroute.cli.output import track_tasks
     from riskroute.paper.reproduce import reproduce as play
 
@@ -175,7 +175,7 @@ def _from_play(plans: list[Experiment], where: Engine, out: Path, resume: bool) 
 
 def sweep_command(
     config: Annotated[Path, typer.Argument(help="TOML file that says what to play, see below.")],
-    engine: EngineOption = "local",
+    backend: BackendOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
     out: Annotated[Path, typer.Option(help="Folder for the table, the summary and the configuration.")] = Path(
@@ -198,11 +198,11 @@ def sweep_command(
     from riskroute.cli.output import check_outputs, say, track_tasks
 
     check_outputs({"--out": out / "tasks" / "x"})
-    from riskroute.simulation.backends import Engine
+    from riskroute.simulation.backends import Backend
     from riskroute.simulation.sweep import read_sweep_config
     from riskroute.simulation.sweep import sweep as play
 
-    where, wanted = Engine(engine, workers, address), read_sweep_config(config)
+    where, wanted = Backend(backend, workers, address), read_sweep_config(config)
     with resumable_reproduction(out), track_tasks(wanted.all_runs) as finished:
         done = play(wanted, out, where, resume=resume, finished=finished)
     say(done.table().plain())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from riskroute.cli.market import require_market_command
-from riskroute.cli.reproduce import AddressOption, EngineOption, ResumeOption, WorkersOption, resumable_reproduction
+from riskroute.cli.reproduce import AddressOption, BackendOption, ResumeOption, WorkersOption, resumable_reproduction
 from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def split_study_command(
     ),
     json: Annotated[Path | None, typer.Option(help="Write all numbers of the report to this .json file too.")] = None,
     init: Annotated[bool, typer.Option("--init", help="Write a commented configuration to CONFIG and stop.")] = False,
-    engine: EngineOption = "local",
+    backend: BackendOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
     resume: ResumeOption = False,
@@ -43,7 +43,7 @@ def split_study_command(
     if init:
         _init(config or Path("split-study.toml"))
         return
-    files, result = run_split_study(config, out, (engine, workers, address), resume=resume)
+    files, result = run_split_study(config, out, (backend, workers, address), resume=resume)
     if json is not None:
         files.append(result.to_json(json))
     for path in files:
@@ -68,13 +68,13 @@ def run_split_study(
     require_market_command()
     require_report_extra("matplotlib", "plotly", "jinja2")
     with waiting("reading market data and estimating venue models", lines=lines):
-        from riskroute.simulation.backends import Engine
+        from riskroute.simulation.backends import Backend
         from riskroute.study.split.study import RESULT, SplitStudy
 
-        wanted, engine = SplitStudy(config), Engine(*where)
+        wanted, backend = SplitStudy(config), Backend(*where)
         plan = wanted.plan(out)
     with resumable_reproduction(out), track_tasks(plan.runs, lines=lines) as finished:
-        result = plan.play(engine, resume=resume, finished=finished)
+        result = plan.play(backend, resume=resume, finished=finished)
     with waiting("writing the report", lines=lines):
         from riskroute.study.split.page import write_report
 

@@ -12,12 +12,12 @@ import typer
 
 from riskroute.cli.backtest import HoursOption, ProtectionOption
 from riskroute.cli.market import require_market_command
-from riskroute.cli.reproduce import AddressOption, EngineOption, WorkersOption
+from riskroute.cli.reproduce import AddressOption, BackendOption, WorkersOption
 from riskroute.cli.route import list_judged_routers
 from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:
-    from riskroute.simulation.backends import Engine
+    from riskroute.simulation.backends import Backend
     from riskroute.study.result import StudyResult
     from riskroute.study.study import Study
 
@@ -61,7 +61,7 @@ def study_command(
     ] = None,
     fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,
     protection: ProtectionOption = None,
-    engine: EngineOption = "local",
+    backend: BackendOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
     seed: Annotated[int | None, typer.Option(help="Seed of markets, orders and luck; default: 0.")] = None,
@@ -95,7 +95,7 @@ def study_command(
         return
     require_market_command()
     from riskroute.core.files import write_json
-    from riskroute.simulation.backends import Engine
+    from riskroute.simulation.backends import Backend
     from riskroute.study.study import Study
 
     given: dict[str, Any] = {
@@ -119,7 +119,7 @@ def study_command(
     }
     study = Study(config, **{name: value for name, value in given.items() if value is not None})
     command = shlex.join(["riskroute", *context.obj])
-    result, files = _run(study, out, kept, Engine(engine, workers, address), command)
+    result, files = _run(study, out, kept, Backend(backend, workers, address), command)
     say(str(result))
     if json is not None:
         files.append(write_json(json, result.to_json()))
@@ -127,7 +127,7 @@ def study_command(
         say(f"wrote {path}")
 
 
-def _run(study: Study, out: Path, kept: Path, engine: Engine, command: str = "") -> tuple[StudyResult, list[Path]]:
+def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str = "") -> tuple[StudyResult, list[Path]]:
     """Run a study with progress, and write its files; returns the result and the files."""
     from riskroute.cli.output import track, waiting
     from riskroute.study.run import most_plays, run_study
@@ -136,13 +136,13 @@ def _run(study: Study, out: Path, kept: Path, engine: Engine, command: str = "")
     config = study.config
     with nothing_lost(kept):
         with track((config.days or 10) * max(len(config.symbols), 1), "days made ready") as progress:
-            days = study.days(kept=kept, engine=engine, progress=progress)
+            days = study.days(kept=kept, backend=backend, progress=progress)
         cache = played_cache(kept)
         plays = most_plays(config, len({day.symbol for day in days}), pools=bool(days[0].pools))
         with track(plays, "plays") as progress:
-            result = run_study(days, config, engine=engine, cache=cache, progress=progress)
+            result = run_study(days, config, backend=backend, cache=cache, progress=progress)
         with waiting("training the routers to use on all days"):
-            files = write_study(result, days, out, engine=engine, cache=cache)
+            files = write_study(result, days, out, backend=backend, cache=cache)
     return result, [*write_page(result, out, command), *files]
 
 

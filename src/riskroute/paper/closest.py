@@ -11,7 +11,7 @@ from riskroute.core.results import PolicyResult
 from riskroute.paper.claims import CLAIMS
 from riskroute.paper.presets import DEFAULT, PaperChoices
 from riskroute.paper.reproduce import Experiment, experiment_summary, plan_experiments
-from riskroute.simulation.backends import Engine, run_tasks
+from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.comparison import PAPER_POLICIES
 
 CONSTANTS = ("horizon", "regret", "constant", "ridge", "delta", "explored")
@@ -112,8 +112,8 @@ def _best_of(trials: Iterable[Trial], common: Mapping[str, Any]) -> Trial | None
 class TrialRunner:
     """Plays experiments under many settings; what was played once, by whatever setting, is not played again."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
         self.done: dict[str, PolicyResult] = {}
 
     def run(self, experiment: str, settings: Sequence[PaperChoices], runs: int) -> list[Trial]:
@@ -126,7 +126,7 @@ class TrialRunner:
     def _play(self, plans: Sequence[Experiment]) -> None:
         tasks = {task.identity: task for plan in plans for panel in plan.panels for task in panel.tasks()}
         new = [identity for identity in tasks if identity not in self.done]
-        results = run_tasks([tasks[identity] for identity in new], self.engine)
+        results = run_tasks([tasks[identity] for identity in new], self.backend)
         self.done |= dict(zip(new, results, strict=True))
 
     def _judged(self, plan: Experiment) -> Trial:

@@ -1,4 +1,4 @@
-"""Every experiment of the paper by its name: played on an engine, written as figure, page, table and summary."""
+"""Every experiment of the paper by its name: played on a backend, written as figure, page, table and summary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from riskroute.learning.registry import POLICIES
 from riskroute.paper import autocorrelation, figure2, figure4, nonstationary
 from riskroute.paper.presets import DEFAULT, PRESETS, PaperChoices
 from riskroute.paper.results import PaperChangeStory, PaperFigureResult
-from riskroute.simulation.backends import Engine, Finished
+from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.comparison import COMPARED
 from riskroute.simulation.panels import Final, Panel, PanelSize, PanelWriter, panel_average, play_panels
 from riskroute.simulation.tasks import TaskCache
@@ -161,7 +161,7 @@ def _panels(name: str, run_size: PanelSize, policies: tuple[str, ...] | None, ch
 def reproduce(
     experiments: Sequence[Experiment],
     out: Path,
-    engine: Engine,
+    backend: Backend,
     *,
     resume: bool = False,
     finished: Finished | None = None,
@@ -171,7 +171,7 @@ def reproduce(
     Finished tasks lie in ``out/tasks``; ``resume`` goes on from them.
     """
     panels = [panel for experiment in experiments for panel in experiment.panels]
-    played = play_panels(panels, TaskCache(out / "tasks"), engine, resume=resume, finished=finished)
+    played = play_panels(panels, TaskCache(out / "tasks"), backend, resume=resume, finished=finished)
     for experiment in experiments:
         table = PanelWriter(out / experiment.name / f"{experiment.stem}.parquet")
         digests, configs = {}, {}

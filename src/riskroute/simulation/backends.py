@@ -1,7 +1,7 @@
-"""Engines: a list of independent tasks in, their results in task order out, on one machine or many.
+"""Backends: a list of independent tasks in, their results in task order out, on one machine or many.
 
 ``local`` is joblib with processes of its own; ``dask`` and ``ray`` work on a cluster, an existing one given by its
-address or one started here. The engine never shows in a result. A task lost with its worker is done
+address or one started here. The backend never shows in a result. A task lost with its worker is done
 again; with a cache, a finished task is remembered there and never done twice.
 """
 
@@ -29,7 +29,7 @@ from joblib.externals.loky.process_executor import BrokenProcessPool
 from riskroute.core.errors import InputError, RiskrouteError, shown
 from riskroute.core.validation import one_of, whole_number
 
-ENGINES = ("local", "dask", "ray")
+BACKENDS = ("local", "dask", "ray")
 _ATTEMPTS = 3  # in a row without one more finished task
 _TIMEOUT = 5  # seconds to reach a cluster
 
@@ -69,7 +69,7 @@ class _LostError(Exception):
 
 
 @dataclass(frozen=True)
-class Engine:
+class Backend:
     """Where tasks are done.
 
     Parameters
@@ -87,28 +87,28 @@ class Engine:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        one_of("engine", self.kind, ENGINES)
+        one_of("backend", self.kind, BACKENDS)
         if self.workers is not None:
             whole_number("workers", self.workers)
         if self.address is not None and self.kind == "local":
-            raise InputError(f"address must be left out with the local engine, was {shown(self.address)}")
+            raise InputError(f"address must be left out with the local backend, was {shown(self.address)}")
 
 
 def run_tasks(
     tasks: Sequence[Work[Result]],
-    engine: Engine,
+    backend: Backend,
     *,
     cache: WorkCache[Result] | None = None,
     held: dict[int, Result] | None = None,
     finished: Finished | None = None,
 ) -> Iterator[Result]:
-    """Do all tasks, then yield their results task by task, whatever the engine.
+    """Do all tasks, then yield their results task by task, whatever the backend.
 
     Parameters
     ----------
     tasks : Sequence[Work]
         What to do.
-    engine : Engine
+    backend : Backend
         Where to do it.
     cache : WorkCache, optional
         Where results lie until they are asked for; tasks found there are not done again. In memory if None.
@@ -126,7 +126,7 @@ def run_tasks(
             left.append(number)
     failures = 0
     with ExitStack() as stack:
-        player = stack.enter_context(_player(engine)) if left else None
+        player = stack.enter_context(_player(backend)) if left else None
         while left and player is not None:
             done = set()
             try:
@@ -142,7 +142,7 @@ def run_tasks(
                 if failures >= _ATTEMPTS:
                     cause = type(error.__cause__).__name__
                     raise RiskrouteError(
-                        f"the {engine.kind} engine lost its workers {failures} times in a row ({cause})"
+                        f"the {backend.kind} backend lost its workers {failures} times in a row ({cause})"
                     ) from error
             left = [number for number in left if number not in done]
     return _in_order(tasks, held, cache)
@@ -188,7 +188,7 @@ def _tell(finished: Finished | None, task: Work[Any]) -> None:
 
 
 def _packed(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, bytes]]:
-    """Tasks as bytes: engines that move arrays in ways of their own place them so that sums round differently."""
+    """Tasks as bytes: backends that move arrays in ways of their own place them so that sums round differently."""
     for number in numbers:
         tasks[number].prepare()
         yield number, cloudpickle.dumps(tasks[number])
@@ -206,19 +206,19 @@ def _perform_apart(number: int, packed: bytes) -> tuple[int, Any]:
 
 
 @contextmanager
-def _player(engine: Engine) -> Iterator[Player]:
-    start = {"local": _local, "dask": _dask, "ray": _ray}[engine.kind]
+def _player(backend: Backend) -> Iterator[Player]:
+    start = {"local": _local, "dask": _dask, "ray": _ray}[backend.kind]
     with ExitStack() as stack:
         try:
-            player = stack.enter_context(start(engine.workers, engine.address))
+            player = stack.enter_context(start(backend.workers, backend.address))
         except ImportError:
-            message = f"the {engine.kind} engine needs more packages: pip install 'riskroute[cluster]'"
+            message = f"the {backend.kind} backend needs more packages: pip install 'riskroute[cluster]'"
             raise RiskrouteError(message) from None
         except (OSError, ValueError) as error:
-            if engine.address is None or isinstance(error, InputError):
+            if backend.address is None or isinstance(error, InputError):
                 raise
             raise InputError(
-                f"address must be that of a running {engine.kind} cluster, was {engine.address!r}: {error}"
+                f"address must be that of a running {backend.kind} cluster, was {backend.address!r}: {error}"
             ) from error
         yield player
 

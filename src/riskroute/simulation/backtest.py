@@ -24,7 +24,7 @@ from riskroute.routers.context import NO_PROTECTION, Context
 from riskroute.routers.decision import displayed_cost
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
-from riskroute.simulation.clairvoyant import Oracle
+from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Executed, Latency, LimitQueue
 from riskroute.simulation.execution import execute_plan
@@ -248,7 +248,7 @@ def play_day(
         plan = router.route(context if view is None else view(number, context))
         decision_us = 1e6 * (clock.perf_counter() - began)
         explored = math.nan
-        if isinstance(router, Oracle):
+        if isinstance(router, Clairvoyant):
             done = router.execute(exchange, number, context)
             foreseen = done.cost  # nothing surprises it
         else:

@@ -9,7 +9,6 @@ holds every order to that.
 from __future__ import annotations
 
 import itertools
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
@@ -26,19 +25,6 @@ from riskroute.routers.router import Router
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.exchange import BEYOND, HIDDEN_WINDOW, Exchange, Executed, Fill
 from riskroute.simulation.execution import REFILL
-
-
-class Oracle(Router, ABC):
-    """A router of class F4: it is given the exchange itself, and returns the fills of an order."""
-
-    feedback: ClassVar[str] = "F4"
-
-    def decide(self, context: Context) -> Plan:
-        return Plan(context.order)
-
-    @abstractmethod
-    def execute(self, exchange: Exchange, number: int, context: Context) -> Executed:
-        """Return the fills of an order, by its number."""
 
 
 class _Offer(NamedTuple):
@@ -69,7 +55,7 @@ class _Levels(NamedTuple):
     times: Stamps
 
 
-class Clairvoyant(Oracle):
+class Clairvoyant(Router):
     """Take the cheapest shares of all that will be on offer until the deadline.
 
     A snapshot's shares at a price are on offer once, and all snapshots of a second together offer as many at a price as
@@ -77,8 +63,13 @@ class Clairvoyant(Oracle):
     """
 
     name: ClassVar[str] = "clairvoyant"
+    feedback: ClassVar[str] = "F4"
+
+    def decide(self, context: Context) -> Plan:
+        return Plan(context.order)
 
     def execute(self, exchange: Exchange, number: int, context: Context) -> Executed:
+        """Return the fills of order ``number``, read off the exchange itself."""
         times = _times(exchange, context)
         offers = _displayed(exchange, number, context, times)
         offers += _posted(exchange, context, times)

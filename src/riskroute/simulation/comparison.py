@@ -19,7 +19,7 @@ from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
 from riskroute.routing.instances import routing_actions
 from riskroute.routing.splits import about_splits, count_splits, split_list_limit
-from riskroute.simulation.backends import Engine, Finished, run_tasks
+from riskroute.simulation.backends import Backend, Finished, run_tasks
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.panels import Panel, PanelSize
 from riskroute.simulation.simulate import Progress, simulate
@@ -75,7 +75,7 @@ def compare_policies(
     instance_seed: int = 0,
     risk_tolerance: float = 2.0,
     progress: Progress | None = None,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     features: Floats | None = None,
 ) -> SimulationResult:
     """Simulate policies on the random instance number ``instance_seed``; actions are reported as splits.
@@ -91,7 +91,7 @@ def compare_policies(
     else:
         actions = routing_actions(shares, slots, listed=comparison_must_list(policies, slots, shares))
     problem = random_problem(actions, instance_seed, risk_tolerance=risk_tolerance)
-    result = simulate(problem, policies, horizon, runs, seed, progress=progress, engine=engine)
+    result = simulate(problem, policies, horizon, runs, seed, progress=progress, backend=backend)
     return replace(result, config=instance | {"instance_seed": instance_seed} | result.config)
 
 
@@ -159,10 +159,10 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def demo_comparison(engine: Engine | None = None, finished: Finished | None = None) -> SimulationResult:
-    """The comparison `make demo` shows, 8 shares over 6 slots; played on all cores unless ``engine`` says otherwise."""
+def demo_comparison(backend: Backend | None = None, finished: Finished | None = None) -> SimulationResult:
+    """Play the comparison that `make demo` shows: 8 shares over 6 slots (default backend: all local cores)."""
     facts = {"slots": 6, "shares": 8, "instance_seed": 0}
     environment = Environment(random_problem(routing_actions(8, 6, listed=True), 0))
     panel = Panel("demo", "the demo", environment, DEMO_POLICIES, facts, DEMO_SIZE)
     tasks = sorted(panel.tasks(), key=lambda task: task.first)  # unlike ones first: each worker compiles other kernels
-    return panel.gather(tasks, run_tasks(tasks, engine or Engine(), finished=finished))
+    return panel.gather(tasks, run_tasks(tasks, backend or Backend(), finished=finished))

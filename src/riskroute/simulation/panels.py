@@ -14,7 +14,7 @@ from riskroute.core.files import write_whole
 from riskroute.core.results import PolicyResult, SimulationResult
 from riskroute.core.text import number_text
 from riskroute.learning.policy import Policy
-from riskroute.simulation.backends import Engine, Finished, run_tasks
+from riskroute.simulation.backends import Backend, Finished, run_tasks
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import run_configuration, runs_by_label
 from riskroute.simulation.tasks import Task, TaskCache, merged_tasks, split_into_tasks
@@ -102,7 +102,12 @@ class Panel:
 
 
 def play_panels(
-    panels: Sequence[Panel], cache: TaskCache, engine: Engine, *, resume: bool = False, finished: Finished | None = None
+    panels: Sequence[Panel],
+    cache: TaskCache,
+    backend: Backend,
+    *,
+    resume: bool = False,
+    finished: Finished | None = None,
 ) -> Iterator[SimulationResult]:
     """Play all panels at once, then give their results one after the other, so that one at a time is in memory.
 
@@ -112,7 +117,7 @@ def play_panels(
     tasks = [task for some in cuts for task in some]
     if not resume:
         cache.forget(tasks)
-    results = run_tasks(tasks, engine, cache=cache, finished=finished)
+    results = run_tasks(tasks, backend, cache=cache, finished=finished)
     for panel, some in zip(panels, cuts, strict=True):
         yield panel.gather(some, islice(results, len(some)))
 

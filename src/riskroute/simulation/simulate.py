@@ -1,4 +1,4 @@
-"""Many runs of several policies in one environment, here or on an engine."""
+"""Many runs of several policies in one environment, here or on a backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.regret import regret_checkpoints
-from riskroute.simulation.backends import Engine, run_tasks
+from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.interrupts import polite_interrupts
 from riskroute.simulation.runner import METHODS, run_configuration, runs_by_label
@@ -33,7 +33,7 @@ def simulate(
     spacing: str = "both",
     method: str = "auto",
     progress: Progress | None = None,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
 ) -> SimulationResult:
     """Play every policy ``runs`` times for ``horizon`` rounds and record its regret.
 
@@ -56,8 +56,8 @@ def simulate(
     method : str
         ``auto`` picks the compiled kernel or blocks; ``blocks`` and ``rounds`` force one way.
     progress : Progress, optional
-        Called after every run, or after every task of an engine.
-    engine : Engine, optional
+        Called after every run, or after every task of a backend.
+    backend : Backend, optional
         Where to play; in this process if None. Results do not depend on it.
 
     Returns
@@ -80,19 +80,19 @@ def simulate(
     one_of("method", method, METHODS)
     if progress is not None:
         function_of("progress", progress)
-    if engine is not None:
-        instance_of("engine", engine, Engine, "an Engine")
+    if backend is not None:
+        instance_of("backend", backend, Backend, "a Backend")
     recorded = len(regret_checkpoints(horizon, checkpoints, spacing))
     chosen = runs_by_label(policies, environment, horizon)
     tasks = [
         Task(environment, label, one, horizon, seed, 0, runs, checkpoints, spacing, method)
         for label, one in chosen.items()
     ]
-    if engine is None:
+    if backend is None:
         finished, interrupted = _perform_here(tasks, progress)
     else:
         finished, interrupted = _perform_there(
-            [part for task in tasks for part in split_into_tasks(task)], engine, progress
+            [part for task in tasks for part in split_into_tasks(task)], backend, progress
         )
     if interrupted and not finished:
         raise KeyboardInterrupt
@@ -123,9 +123,9 @@ def _perform_here(tasks: list[Task], progress: Progress | None) -> tuple[dict[st
 
 
 def _perform_there(
-    tasks: list[Task], engine: Engine, progress: Progress | None
+    tasks: list[Task], backend: Backend, progress: Progress | None
 ) -> tuple[dict[str, PolicyResult], bool]:
-    """Results by label, and whether an interrupt cut them short; all tasks at once, on an engine."""
+    """Results by label, and whether an interrupt cut them short; all tasks at once, on a backend."""
     done, runs = collections.Counter[str](), collections.Counter[str]()
     for task in tasks:
         runs[task.label] += task.runs
@@ -138,7 +138,7 @@ def _perform_there(
     held: dict[int, PolicyResult] = {}
     interrupted = False
     try:
-        for _ in run_tasks(tasks, engine, held=held, finished=finished):
+        for _ in run_tasks(tasks, backend, held=held, finished=finished):
             pass
     except KeyboardInterrupt:
         interrupted = True

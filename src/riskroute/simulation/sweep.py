@@ -32,7 +32,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES, make_policy
 from riskroute.routing.instances import routing_actions
-from riskroute.simulation.backends import Engine, Finished
+from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.comparison import comparison_must_list
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.panels import Final, Panel, PanelSize, PanelWriter, panel_average, play_panels
@@ -173,7 +173,7 @@ class SweepResult:
 def sweep(
     config: SweepConfig | str | os.PathLike[str],
     out: str | os.PathLike[str],
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     *,
     resume: bool = False,
     finished: Finished | None = None,
@@ -186,19 +186,19 @@ def sweep(
         A TOML file, or what `checked_sweep_config` makes of its values.
     out : path
         Folder for ``sweep.parquet`` (the tidy table), ``sweep.json`` (the summary) and ``config.json``.
-    engine : Engine, optional
+    backend : Backend, optional
         Where to play; one process per core of this machine if None.
     resume : bool
         Whether finished parts of an earlier sweep into the same folder are used.
     finished : Finished, optional
         Called after every task.
     """
-    engine = Engine() if engine is None else instance_of("engine", engine, Engine, "an Engine")
+    backend = Backend() if backend is None else instance_of("backend", backend, Backend, "a Backend")
     config = config if isinstance(config, SweepConfig) else read_sweep_config(path_of("config", config))
     true_or_false("resume", resume)
     panels, folder = sweep_panels(config), writable_folder("out", out)
     table, finals = PanelWriter(folder / "sweep.parquet"), []
-    played = play_panels(panels, TaskCache(folder / "tasks"), engine, resume=resume, finished=finished)
+    played = play_panels(panels, TaskCache(folder / "tasks"), backend, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):
         table.add(panel.tidy(result))
         finals.append({label: one["final"] for label, one in result.digest()["policies"].items()})

@@ -1,4 +1,4 @@
-"""Tasks: some runs of one policy in one environment, the unit of work that engines hand out and files remember.
+"""Tasks: some runs of one policy in one environment, the unit of work that backends hand out and files remember.
 
 What a task draws depends on its identity alone: the environment, the policy with its parameters, the horizon, the seed
 and which runs. So its result is the same wherever and whenever it is done.

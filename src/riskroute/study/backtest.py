@@ -24,7 +24,7 @@ from riskroute.routers.registry import NAMES as ROUTER_NAMES
 from riskroute.routers.registry import ROUTERS, file_source, in_file, router_name, router_parameters
 from riskroute.routers.router import Router
 from riskroute.routing.fees import FeeSchedule
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.backtest_config import (
     DARK_ROUTERS,
@@ -265,7 +265,7 @@ def run_backtest(
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
     choices: Sequence[RouterChoice] | None = None,
@@ -292,10 +292,10 @@ def run_backtest(
     pools = bool(days[0].pools)
     if choices is None:
         names = router_names(config.routers, pools=pools, horizon=config.horizon, train=config.train)
-        choices = [router_choice(name, days, config, engine=engine, cache=cache) for name in names]
+        choices = [router_choice(name, days, config, backend=backend, cache=cache) for name in names]
     if not any(choice.label == CLAIRVOYANT for choice in choices):
         choices = [*choices, RouterChoice(CLAIRVOYANT, CLAIRVOYANT)]  # the bound that every order is held to
-    tables = play_routers(choices, days, config, engine=engine, cache=cache, finished=finished)
+    tables = play_routers(choices, days, config, backend=backend, cache=cache, finished=finished)
     check_bound(tables.orders)
     feedback = {choice.label: choice.make().feedback for choice in choices}
     found = {}
@@ -327,14 +327,14 @@ def router_choice(
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> RouterChoice:
     """Return a router by its name, as `named_choice`; one that must be fitted is fitted on the training days."""
     if name == "static":
         return fit_static(days, config)
     if name == "static+sweep":
-        return fit_static_sweep(days, config, engine=engine, cache=cache)
+        return fit_static_sweep(days, config, backend=backend, cache=cache)
     return named_choice(name)
 
 
@@ -364,7 +364,7 @@ def backtest(
     pools: Sequence[PoolModel] | None = None,
     seed: int = 0,
     kept: str | Path = "out/days",
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     **orders: Any,
 ) -> BacktestResult:
     """Play routers on the same books with the same hidden shares, and compare what their orders cost.
@@ -381,7 +381,7 @@ def backtest(
         Names, or routers of your own, each of which starts in its present state; all that do not learn if empty.
     kept : str or Path
         Folder in which prepared days and results are kept.
-    engine : Engine, optional
+    backend : Backend, optional
         Where days are prepared and played.
     **orders
         Fields of `BacktestConfig`: ``orders``, ``hours``, ``horizon``, ``kappa``, ``side``, ``lot``, ``train``,
@@ -405,16 +405,16 @@ def backtest(
         kept=folder,
         fees=fees,
         pools=pools,
-        engine=engine,
+        backend=backend,
     )
     cache = TableCache(folder / "played")
     choices = None
     if own:
         asked = names or ("sweep",)
         rules = router_names(asked, pools=bool(ready[0].pools), horizon=config.horizon)
-        choices = [router_choice(name, ready, config, engine=engine, cache=cache) for name in rules]
+        choices = [router_choice(name, ready, config, backend=backend, cache=cache) for name in rules]
         choices += [RouterChoice(one.name, one.name, begins_as=one) for one in own]
-    return run_backtest(str(market), ready, config, engine=engine, cache=cache, choices=choices)
+    return run_backtest(str(market), ready, config, backend=backend, cache=cache, choices=choices)
 
 
 def router_to_use(found: Comparison) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
@@ -32,7 +32,7 @@ DEMO_RULES = ("sweep", "dark-first+sweep", "dark-first+post+sweep", "rest-even+s
 def demo_rules(
     days: Sequence[MarketDay],
     *,
-    engine: Engine,
+    backend: Backend,
     cache: TableCache,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> BacktestResult:
@@ -47,4 +47,4 @@ def demo_rules(
         if progress is not None:
             progress(task.choice.label, done, len(DEMO_RULES))
 
-    return run_backtest(DEMO_STUDY.market, days, asked, engine=engine, cache=cache, finished=finished)
+    return run_backtest(DEMO_STUDY.market, days, asked, backend=backend, cache=cache, finished=finished)

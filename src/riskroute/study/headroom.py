@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from riskroute.core.text import TextTable, fixed_text
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import run_backtest
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.backtest_texts import no_verdict_text
@@ -85,7 +85,7 @@ def market_headroom(
     sizes: Sequence[int] = SIZES,
     horizons: Sequence[float] = HORIZONS,
     kappas: Sequence[float] = KAPPAS,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Headroom]:
@@ -97,7 +97,7 @@ def market_headroom(
         for horizon in horizons:
             for kappa in kappas:
                 asked = dataclasses.replace(config, shares=(shares,), horizon=horizon, kappa=kappa, routers=tried)
-                routers = run_backtest(market, days, asked, engine=engine, cache=cache).comparison
+                routers = run_backtest(market, days, asked, backend=backend, cache=cache).comparison
                 value = {name: one.objective_bps for name, one in routers.routers.items()}
                 best = min((name for name in tried if name != CLAIRVOYANT), key=lambda name: value[name])
                 found.append(

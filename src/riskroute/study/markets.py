@@ -33,7 +33,7 @@ from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.presets import PRESETS, MarketPreset
 from riskroute.routers.context import NO_PROTECTION, REG_NMS
 from riskroute.routing.fees import FeeSchedule
-from riskroute.simulation.backends import Engine, run_tasks
+from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.tasks import task_code_hash
 
@@ -208,7 +208,7 @@ def market_days(
     kept: Path = Path("out/days"),
     fees: FeeSchedule | None = None,
     pools: Sequence[PoolModel] | None = None,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[MarketDay]:
     """Return the days of a market, ready to be played, symbol by symbol, the earliest first.
@@ -231,7 +231,7 @@ def market_days(
         Fees of the venues of a folder, which has none of its own; a synthetic market has its own.
     pools : Sequence[PoolModel], optional
         Dark pools; those of the market if None.
-    engine : Engine, optional
+    backend : Backend, optional
         Where days are prepared.
     progress : Callable, optional
         Called with a day, and how many of how many are ready.
@@ -241,7 +241,7 @@ def market_days(
     symbols = list_of("symbols", [symbols] if isinstance(symbols, str) else symbols, str, "names")
     if pools is not None:
         pools = list_of("pools", pools, PoolModel, "pool models")
-    for name, value, kind in (("fees", fees, FeeSchedule), ("engine", engine, Engine)):
+    for name, value, kind in (("fees", fees, FeeSchedule), ("backend", backend, Backend)):
         if value is not None:
             instance_of(name, value, kind, f"a {kind.__name__}")
     if progress is not None:
@@ -268,7 +268,7 @@ def market_days(
             progress(task.folder.name, done, len(tasks))
 
     if missing:
-        list(run_tasks(missing, engine or Engine(), finished=tell))
+        list(run_tasks(missing, backend or Backend(), finished=tell))
     return found if pools is None else [replace(day, pools=tuple(pools)) for day in found]
 
 

@@ -22,7 +22,7 @@ from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
 from riskroute.routers.registry import file_made, file_router, make_router
 from riskroute.routers.router import Router
-from riskroute.simulation.backends import Engine, run_tasks
+from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.backtest import STALE, Orders, TradingDay, View, play_day, spaced_orders
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import PoolModel
@@ -320,20 +320,20 @@ def play_routers(
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
     placebo: str = "",
 ) -> Tables:
     """Play every router on the days of every symbol, with every seed."""
     tasks = [dataclasses.replace(task, placebo=placebo) for task in play_tasks(choices, days, config)]
-    return Tables.together(perform_plays(tasks, engine=engine, cache=cache, finished=finished))
+    return Tables.together(perform_plays(tasks, backend=backend, cache=cache, finished=finished))
 
 
 def perform_plays(
     tasks: Sequence[PlayTask],
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> list[Tables]:
@@ -342,7 +342,7 @@ def perform_plays(
     Routers that are told most take longest; they are begun first, so that no worker ends up waiting for them.
     """
     order = sorted(range(len(tasks)), key=lambda number: tasks[number].choice.make().feedback, reverse=True)
-    played = run_tasks([tasks[number] for number in order], engine or Engine(), cache=cache, finished=finished)
+    played = run_tasks([tasks[number] for number in order], backend or Backend(), cache=cache, finished=finished)
     found = dict(zip(order, played, strict=True))
     for number, tables in found.items():
         task = tasks[number]

@@ -8,7 +8,7 @@ from typing import Any
 import polars
 
 from riskroute.routers.report import KINDS
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import router_choice
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.differences import LEANINGS, leaning, with_terciles
@@ -47,9 +47,9 @@ def routing_rows(tables: Tables, states: polars.DataFrame, router: str) -> tuple
     )
 
 
-def trained_states(tasks: Sequence[PlayTask], *, engine: Engine | None, cache: TableCache | None) -> list[Any]:
+def trained_states(tasks: Sequence[PlayTask], *, backend: Backend | None, cache: TableCache | None) -> list[Any]:
     """Return the states of routers after all days, for ``riskroute route``; nothing is played again that was kept."""
-    return [tables.state for tables in perform_plays(tasks, engine=engine, cache=cache)]
+    return [tables.state for tables in perform_plays(tasks, backend=backend, cache=cache)]
 
 
 def training_task(
@@ -57,7 +57,7 @@ def training_task(
     config: BacktestConfig,
     router: str,
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> PlayTask:
     """Return what plays a router over all days of a symbol, with the first seed.
@@ -67,5 +67,5 @@ def training_task(
     router : str
         As a study names it; routers that must be fitted are fitted on the training days, as they were there.
     """
-    choice = router_choice(router, days, config, engine=engine, cache=cache)
+    choice = router_choice(router, days, config, backend=backend, cache=cache)
     return next(task for task in play_tasks([choice], days, config) if task.seed == config.seed)

@@ -15,7 +15,7 @@ from riskroute.core.files import writable_folder, write_json
 from riskroute.core.names import in_file_name
 from riskroute.core.provenance import provenance_versions
 from riskroute.core.validation import instance_of
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import (
     FITTED,
     BacktestResult,
@@ -68,7 +68,7 @@ def run_study(
     days: Sequence[MarketDay],
     config: StudyConfig,
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
     progress: Progress | None = None,
 ) -> StudyResult:
@@ -81,7 +81,7 @@ def run_study(
     ----------
     days : Sequence[MarketDay]
         Days of the market, as `market_days` gives them.
-    engine : Engine, optional
+    backend : Backend, optional
         Where days are played.
     cache : TableCache, optional
         Where tables are kept; what was played before is not played again.
@@ -103,10 +103,10 @@ def run_study(
         for size, horizon in config.cases:
             for name in names:
                 mine = [day for day in days if day.symbol == name]
-                cases.append(_case(mine, config, size, horizon, name, engine, cache, told))
+                cases.append(_case(mine, config, size, horizon, name, backend, cache, told))
             if len(names) > 1:
                 pooled = dataclasses.replace(config, surface_orders=0, stresses=False)
-                cases.append(_case(days, pooled, size, horizon, "", engine, cache, told))
+                cases.append(_case(days, pooled, size, horizon, "", backend, cache, told))
     played, pools = tuple(day.name for day in days), tuple(days[0].pools)
     synthetic, protection = any(day.synthetic for day in days), protection_of(days[0], config.backtest(*case))
     return StudyResult(config, played, pools, tuple(cases), provenance_versions(), synthetic, protection)
@@ -132,7 +132,7 @@ def _case(
     size: int,
     horizon: float,
     symbol: str,
-    engine: Engine | None,
+    backend: Backend | None,
     cache: TableCache,
     told: _Told,
 ) -> StudyCase:
@@ -140,10 +140,10 @@ def _case(
     names = router_names(asked.routers, pools=bool(days[0].pools), horizon=horizon, train=config.train)
     choices = []
     for name in names:
-        choices.append(router_choice(name, days, asked, engine=engine, cache=cache))
+        choices.append(router_choice(name, days, asked, backend=backend, cache=cache))
         if name in FITTED:
             told.one(f"fit {name}")
-    result = run_backtest(config.market, days, asked, engine=engine, cache=cache, finished=told.task, choices=choices)
+    result = run_backtest(config.market, days, asked, backend=backend, cache=cache, finished=told.task, choices=choices)
     found, orders = result.comparison, result.tables.orders
     objectives = training_objectives(orders, config.kappa)
     chosen = choose_router(objectives, found.bar)
@@ -156,10 +156,10 @@ def _case(
     pair = _shown_pair(result, chosen)
     surface = None
     if pair and days[0].pools and config.surface_orders:
-        surface = dark_surface(pair, days, config, size, horizon, engine=engine, cache=cache, finished=told.task)
+        surface = dark_surface(pair, days, config, size, horizon, backend=backend, cache=cache, finished=told.task)
     stresses = None
     if pair and config.stresses:
-        stresses = stress_savings(pair, days, asked, usual=saving, engine=engine, cache=cache, finished=told.task)
+        stresses = stress_savings(pair, days, asked, usual=saving, backend=backend, cache=cache, finished=told.task)
     shown = [one.label for one in pair] if pair else [chosen]
     looked = "static" in found.routers
     training, test = _day_counts(days, config)
@@ -222,7 +222,7 @@ def write_states(
     days: Sequence[MarketDay],
     out: str | Path,
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> list[Path]:
     """Write the routers to use as they are after all days: one file per symbol, size and horizon.
@@ -234,7 +234,7 @@ def write_states(
         mine = [day for day in days if day.symbol == case.symbol]
         if mine:
             asked = result.config.backtest(case.shares, case.horizon)
-            tasks.append(training_task(mine, asked, case.use, engine=engine, cache=cache))
+            tasks.append(training_task(mine, asked, case.use, backend=backend, cache=cache))
             names.append(f"state-{in_file_name(case.symbol)}-{case.shares}-{case.horizon:g}s.json")
-    states = trained_states(tasks, engine=engine, cache=cache)
+    states = trained_states(tasks, backend=backend, cache=cache)
     return [write_json(folder / name, state) for name, state in zip(names, states, strict=True)]

@@ -20,7 +20,7 @@ from riskroute.core.names import SIDES
 from riskroute.market.clock import SECOND
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.separable import separable_table_maximum
-from riskroute.simulation.backends import Engine, run_tasks
+from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.backtest import Orders, TradingDay
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.markets import MarketDay
@@ -127,7 +127,7 @@ def fit_static_sweep(
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> RouterChoice:
     """Choose what is tried, rested and posted before the sweep, by the objective on the training days."""
@@ -140,7 +140,7 @@ def fit_static_sweep(
     tasks = [PlayTask(choice, training, 0, smaller, config.seed) for choice in choices]
     values = [
         objective_bps(tables.orders.filter(polars.col("number") < count), config.kappa)
-        for tables in run_tasks(tasks, engine or Engine(), cache=cache)
+        for tables in run_tasks(tasks, backend or Backend(), cache=cache)
     ]
     best = choices[int(np.argmin(values))]
     return RouterChoice("static+sweep", "static+sweep", best.parameters)

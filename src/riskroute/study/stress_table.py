@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import polars
 
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.differences import estimated_share, saving_of
 from riskroute.study.markets import MarketDay
@@ -27,7 +27,7 @@ def stress_savings(
     config: BacktestConfig,
     *,
     usual: Saving | None = None,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> StressTable:
@@ -41,7 +41,7 @@ def stress_savings(
     found, judged = [], 0
     for name, world in stress_configs(config, pools=bool(days[0].pools)).items():
         impact = world.stress.impact
-        orders = play_routers(pair, days, world, engine=engine, cache=cache, finished=finished).orders
+        orders = play_routers(pair, days, world, backend=backend, cache=cache, finished=finished).orders
         if impact and orders["impact"].is_nan().any():
             continue
         pressed = orders.with_columns(cost=polars.col("cost") + impact * polars.col("impact")) if impact else orders

@@ -17,7 +17,7 @@ import polars
 
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import LEAK
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.backtest_config import BacktestConfig
@@ -54,7 +54,7 @@ def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, Backtest
 def run_stresses(
     result: BacktestResult,
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, BacktestResult]:
@@ -66,7 +66,7 @@ def run_stresses(
     found = {}
     for name, world in worlds.items():
         found[name] = run_backtest(
-            result.market, result.days, world, engine=engine, cache=cache, choices=result.choices
+            result.market, result.days, world, backend=backend, cache=cache, choices=result.choices
         )
         if progress is not None:
             progress(name, len(found), len(worlds))
@@ -109,25 +109,27 @@ def run_placebos(
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> list[PlaceboResult]:
     """Show routers the wrong books, the future, and empty pools, and see whether the difference is what it must be."""
     sweep = RouterChoice("sweep", "sweep")
-    right = play_routers([sweep], days, config, engine=engine, cache=cache).orders
+    right = play_routers([sweep], days, config, backend=backend, cache=cache).orders
     found = []
     for placebo in PLACEBOS:
-        wrong = play_routers([sweep], days, config, engine=engine, cache=cache, placebo=placebo).orders
+        wrong = play_routers([sweep], days, config, backend=backend, cache=cache, placebo=placebo).orders
         gap = _difference(wrong, right, config)
         found.append(PlaceboResult(f"sweep, {placebo} books", "above 0", gap, gap.low > 0))
-    known = play_routers([RouterChoice(CLAIRVOYANT, CLAIRVOYANT)], days, config, engine=engine, cache=cache).orders
+    known = play_routers([RouterChoice(CLAIRVOYANT, CLAIRVOYANT)], days, config, backend=backend, cache=cache).orders
     gap = _difference(known, right, config)
     found.append(PlaceboResult("sweep, with the future known", "below 0", gap, gap.high < 0))
     if days[0].pools:
         still = dataclasses.replace(config.stress, presence=0.0, leak=0.0)
         instant = dataclasses.replace(config, latency_ms=0.0, dark_latency_ms=0.0, stress=still)
         dark = RouterChoice("dark-first+sweep", "dark-first+sweep")
-        tried, plain = (play_routers([one], days, instant, engine=engine, cache=cache).orders for one in (dark, sweep))
+        tried, plain = (
+            play_routers([one], days, instant, backend=backend, cache=cache).orders for one in (dark, sweep)
+        )
         gap = _difference(tried, plain, config)
         found.append(PlaceboResult("dark first, empty pools", "0", gap, abs(gap.mean) < 1e-9))
     return found

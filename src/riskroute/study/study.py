@@ -13,7 +13,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder
 from riskroute.core.validation import function_of, instance_of, one_of, path_of
 from riskroute.routing.fees import FeeSchedule, load_fees
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.backtest import checked_routers
 from riskroute.study.config import StudyConfig
@@ -80,7 +80,7 @@ class Study:
         self,
         *,
         kept: str | os.PathLike[str] = KEPT,
-        engine: Engine | str = "local",
+        backend: Backend | str = "local",
         progress: Progress | None = None,
     ) -> list[MarketDay]:
         """Make the days of the market ready, or find them where they were kept; see `market_days`.
@@ -100,14 +100,14 @@ class Study:
             kept=path_of("kept", kept),
             fees=self.fees,
             pools=self.pools,
-            engine=_engine(engine),
+            backend=_backend(backend),
             progress=progress,
         )
 
     def run(
         self,
         *,
-        engine: Engine | str = "local",
+        backend: Backend | str = "local",
         out: str | os.PathLike[str] | None = None,
         kept: str | os.PathLike[str] = KEPT,
         progress: Progress | None = None,
@@ -116,8 +116,8 @@ class Study:
 
         Parameters
         ----------
-        engine : Engine or str
-            Where to play: ``local``, ``dask``, ``ray``, or an `Engine` that also says how many workers there are.
+        backend : Backend or str
+            Where to play: ``local``, ``dask``, ``ray``, or a `Backend` that also says how many workers there are.
         out : str or path-like, optional
             The folder for ``study.json``, ``study.txt``, the routing table (``routing.csv``, ``routing.parquet``), and
             the states of the routers to use. Nothing is written if left out.
@@ -131,16 +131,16 @@ class Study:
         StudyResult
             What was found; it prints as its tables and the answer in words.
         """
-        where = _engine(engine)
+        where = _backend(backend)
         if progress is not None:
             function_of("progress", progress)
         if out is not None:
             writable_folder("out", out)
-        days = self.days(kept=kept, engine=where)
+        days = self.days(kept=kept, backend=where)
         cache = played_cache(kept)
-        result = run_study(days, self.config, engine=where, cache=cache, progress=progress)
+        result = run_study(days, self.config, backend=where, cache=cache, progress=progress)
         if out is not None:
-            write_study(result, days, out, engine=where, cache=cache)
+            write_study(result, days, out, backend=where, cache=cache)
         return result
 
 
@@ -154,20 +154,24 @@ def write_study(
     days: Sequence[MarketDay],
     out: str | os.PathLike[str],
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> list[Path]:
     """Write the result, the routing table, and the states of the routers to use; returns the files."""
     folder = writable_folder("out", out)
-    return [*result.write(folder), *write_states(result, days, folder, engine=engine, cache=cache)]
+    return [*result.write(folder), *write_states(result, days, folder, backend=backend, cache=cache)]
 
 
 def _listed(name: str, value: Any) -> Any:
     return config_list(list(value) if isinstance(value, tuple) else value) if name in LISTS else value
 
 
-def _engine(engine: Engine | str) -> Engine:
-    return Engine(engine) if isinstance(engine, str) else instance_of("engine", engine, Engine, "an Engine or its name")
+def _backend(backend: Backend | str) -> Backend:
+    return (
+        Backend(backend)
+        if isinstance(backend, str)
+        else instance_of("backend", backend, Backend, "a Backend or its name")
+    )
 
 
 def _pool(one: Any) -> PoolModel:

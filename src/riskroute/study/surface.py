@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from riskroute.simulation.backends import Engine
+from riskroute.simulation.backends import Backend
 from riskroute.study.backtest_config import Stress
 from riskroute.study.config import StudyConfig
 from riskroute.study.differences import estimated_share, saving_of
@@ -27,7 +27,7 @@ def dark_surface(
     size: int,
     horizon: float,
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> DarkSurface:
@@ -39,7 +39,9 @@ def dark_surface(
     router, against = (one.label for one in pair)
     worlds = [Stress(presence=presence, adverse=adverse) for presence in PRESENCE for adverse in ADVERSE]
     tasks = [play_tasks(pair, days, config.backtest(size, horizon, world)) for world in worlds]
-    tables = iter(perform_plays([one for some in tasks for one in some], engine=engine, cache=cache, finished=finished))
+    tables = iter(
+        perform_plays([one for some in tasks for one in some], backend=backend, cache=cache, finished=finished)
+    )
     points, orders = [], 0
     for world, some in zip(worlds, tasks, strict=True):
         played = Tables.together([next(tables) for _ in some]).orders

@@ -17,7 +17,7 @@ from riskroute.core.validation import function_of, instance_of, path_of, true_or
 from riskroute.market.book_data import BookData
 from riskroute.market.clock import clock_place
 from riskroute.market.store import Recording
-from riskroute.simulation.backends import Engine, Finished
+from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.panels import play_panels
 from riskroute.simulation.tasks import TaskCache
 from riskroute.study.split.cases import Case, study_cases, study_data
@@ -87,7 +87,7 @@ class SplitStudy:
     def run(
         self,
         *,
-        engine: Engine | str = "local",
+        backend: Backend | str = "local",
         out: str | os.PathLike[str] | None = None,
         resume: bool = False,
         finished: Finished | None = None,
@@ -96,8 +96,8 @@ class SplitStudy:
 
         Parameters
         ----------
-        engine : Engine or str
-            Where to play: ``local``, ``dask``, ``ray``, or an `Engine` that also says how many workers there are.
+        backend : Backend or str
+            Where to play: ``local``, ``dask``, ``ray``, or a `Backend` that also says how many workers there are.
         out : str or path-like, optional
             The folder for ``study.json``, finished tasks, and market data made on the way. Nothing is kept if left out.
         resume : bool
@@ -110,7 +110,7 @@ class SplitStudy:
         SplitStudyResult
             What was found; it prints as its findings, and `write_report` makes a report of it.
         """
-        where = _checked(engine, resume, finished)
+        where = _checked(backend, resume, finished)
         if out is not None:
             return self.plan(out).play(where, resume=resume, finished=finished)
         if resume:
@@ -146,10 +146,10 @@ class SplitStudyPlan:
         return sum(panel.runs for case in self.cases for panel in case.panels.values())
 
     def play(
-        self, engine: Engine | str = "local", *, resume: bool = False, finished: Finished | None = None
+        self, backend: Backend | str = "local", *, resume: bool = False, finished: Finished | None = None
     ) -> SplitStudyResult:
         """Play all policies everywhere, evaluate splits and policies, write ``study.json``; see `SplitStudy.run`."""
-        where = _checked(engine, resume, finished)
+        where = _checked(backend, resume, finished)
         panels = [panel for case in self.cases for panel in case.panels.values()]
         played = play_panels(panels, TaskCache(self.out / "tasks"), where, resume=resume, finished=finished)
         orders = [
@@ -162,12 +162,16 @@ class SplitStudyPlan:
         return result
 
 
-def _checked(engine: Engine | str, resume: bool, finished: Finished | None) -> Engine:
-    """Return the engine, after a look at what goes with it."""
+def _checked(backend: Backend | str, resume: bool, finished: Finished | None) -> Backend:
+    """Return the backend, after a look at what goes with it."""
     true_or_false("resume", resume)
     if finished is not None:
         function_of("finished", finished)
-    return Engine(engine) if isinstance(engine, str) else instance_of("engine", engine, Engine, "an Engine or its name")
+    return (
+        Backend(backend)
+        if isinstance(backend, str)
+        else instance_of("backend", backend, Backend, "a Backend or its name")
+    )
 
 
 def _settings(config: SplitStudyConfig) -> SplitStudySettings:

@@ -1,4 +1,4 @@
-"""Engines: the same tables from one process, two, dask and ray; lost workers and killed runs cost nothing but time."""
+"""Backends: the same tables from one process, two, dask and ray; lost workers and killed runs cost nothing but time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from riskroute.paper.reproduce import plan_experiments, reproduce
 from riskroute.policies import Adaptive, RiskUcb
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation import backends
-from riskroute.simulation.backends import Engine, run_tasks
+from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.tasks import Task, TaskCache
 
 HORIZON, RUNS = 500, 2
@@ -34,7 +34,7 @@ HORIZON, RUNS = 500, 2
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers elsewhere cannot import this file
 
 
-def tables(out: Path, engine: Engine, *, resume: bool = False) -> dict[str, bytes]:
+def tables(out: Path, backend: Backend, *, resume: bool = False) -> dict[str, bytes]:
     """Every file of a small reproduction, by name."""
     experiments = [
         one
@@ -43,7 +43,7 @@ def tables(out: Path, engine: Engine, *, resume: bool = False) -> dict[str, byte
             name, panel=panel, runs=RUNS, horizon=HORIZON, policies=["rise", "risk-ucb", "adaptive"]
         )
     ]
-    files = [path for done in reproduce(experiments, out, engine, resume=resume) for path in done.files]
+    files = [path for done in reproduce(experiments, out, backend, resume=resume) for path in done.files]
     assert len({path.parent for path in files}) == 2
     assert all(path.exists() for path in files)
     return {path.name: path.read_bytes() for path in files}
@@ -52,11 +52,11 @@ def tables(out: Path, engine: Engine, *, resume: bool = False) -> dict[str, byte
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What one process finds."""
-    return tables(tmp_path_factory.mktemp("alone"), Engine(workers=1))
+    return tables(tmp_path_factory.mktemp("alone"), Backend(workers=1))
 
 
 def test_two_workers_give_the_same_bytes(tmp_path: Path, alone: dict[str, bytes]) -> None:
-    assert tables(tmp_path, Engine(workers=2)) == alone
+    assert tables(tmp_path, Backend(workers=2)) == alone
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +70,11 @@ def dask_address() -> Iterator[str]:
         yield cluster.scheduler_address
 
 
-@pytest.mark.filterwarnings("ignore")  # of the engines' own making
+@pytest.mark.filterwarnings("ignore")  # of the backends' own making
 def test_a_running_cluster_of_dask_is_used_by_its_address_and_gives_the_same_bytes(
     tmp_path: Path, alone: dict[str, bytes], dask_address: str
 ) -> None:
-    assert tables(tmp_path, Engine("dask", address=dask_address)) == alone
+    assert tables(tmp_path, Backend("dask", address=dask_address)) == alone
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -83,20 +83,20 @@ def test_an_address_nobody_listens_at_is_refused(kind: str, address: str, monkey
     pytest.importorskip(kind)
     monkeypatch.setattr(backends, "_TIMEOUT", 0.5)  # dask tries again until then, and nobody will come
     with pytest.raises(InputError, match=rf"address must be that of a running {kind} cluster, was '{address}'"):
-        run_tasks([some_task(0)], Engine(kind, address=address))
+        run_tasks([some_task(0)], Backend(kind, address=address))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kind": "spark"}, "engine must be one of local, dask, ray, was 'spark'"),
+        ({"kind": "spark"}, "backend must be one of local, dask, ray, was 'spark'"),
         ({"workers": 0}, "workers must be a positive integer, was 0"),
-        ({"address": "tcp://x"}, "address must be left out with the local engine, was 'tcp://x'"),
+        ({"address": "tcp://x"}, "address must be left out with the local backend, was 'tcp://x'"),
     ],
 )
-def test_engines_that_cannot_be(values: dict[str, Any], message: str) -> None:
+def test_invalid_backends_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Engine(**values)
+        Backend(**values)
 
 
 @dataclass(kw_only=True)
@@ -141,7 +141,7 @@ def test_a_lost_worker_costs_only_its_tasks(
 ) -> None:
     """Its tasks are done again, what was finished before is not, and all results are those of one process.
 
-    Clusters take seconds to start: that of dask is shared, and this is ray's only one; see also test_ray_engine.
+    Clusters take seconds to start: that of dask is shared, and this is ray's only one; see also test_ray_backend.
     """
     pytest.importorskip("joblib" if kind == "local" else kind)
     address = request.getfixturevalue("dask_address") if kind == "dask" else None
@@ -155,11 +155,11 @@ def test_a_lost_worker_costs_only_its_tasks(
     finished: list[int] = []
     cache = TaskCache(tmp_path / "tasks")
     results = list(
-        run_tasks(tasks, Engine(kind, 2, address), cache=cache, finished=lambda one: finished.append(one.first))
+        run_tasks(tasks, Backend(kind, 2, address), cache=cache, finished=lambda one: finished.append(one.first))
     )
     assert (tmp_path / "killed").exists()
     assert sorted(finished) == list(range(8))
-    assert not list(home.iterdir()), "engines leave nothing in the home folder"
+    assert not list(home.iterdir()), "backends leave nothing in the home folder"
     for one, result in zip(tasks, results, strict=True):
         if one.first != 4:
             assert_same(result, one.perform())
@@ -174,39 +174,39 @@ def assert_same(ours: PolicyResult, theirs: PolicyResult) -> None:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Engines try once: workers take a second to start. That they try three times is seen in test_ray_engine."""
+    """Backends try once: workers take a second to start. That they try three times is seen in test_ray_backend."""
     monkeypatch.setattr(backends, "_ATTEMPTS", 1)
 
 
-def give_up(engine: Engine, marker: Path) -> None:
-    with pytest.raises(RiskrouteError, match=f"the {engine.kind} engine lost its workers 1 times in a row"):
-        run_tasks([some_task(0, Fragile(marker=str(marker), always=True))], engine)
+def give_up(backend: Backend, marker: Path) -> None:
+    with pytest.raises(RiskrouteError, match=f"the {backend.kind} backend lost its workers 1 times in a row"):
+        run_tasks([some_task(0, Fragile(marker=str(marker), always=True))], backend)
 
 
 @pytest.mark.thorough  # what becomes of tasks whose worker was lost is seen above
 @pytest.mark.usefixtures("soon")
 @pytest.mark.filterwarnings("ignore")
 def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:
-    give_up(Engine(workers=2), tmp_path / "killed")
+    give_up(Backend(workers=2), tmp_path / "killed")
 
 
-@pytest.mark.thorough  # losses on dask are noticed above, and given up as those of the local engine
+@pytest.mark.thorough  # losses on dask are noticed above, and given up as those of the local backend
 @pytest.mark.usefixtures("soon")
 @pytest.mark.filterwarnings("ignore")
 def test_workers_of_dask_that_always_die_are_given_up(tmp_path: Path, dask_address: str) -> None:
-    give_up(Engine("dask", address=dask_address), tmp_path / "killed")
+    give_up(Backend("dask", address=dask_address), tmp_path / "killed")
 
 
 def test_a_policy_that_fails_says_so() -> None:
     with pytest.raises(ZeroDivisionError, match="a mistake"):
-        run_tasks([some_task(0, Broken())], Engine(workers=2))
+        run_tasks([some_task(0, Broken())], Backend(workers=2))
 
 
 def test_tasks_on_the_shelf_are_not_done_again(tmp_path: Path) -> None:
     cache, tasks = TaskCache(tmp_path), [some_task(number) for number in range(3)]
     for one in tasks[:2]:
         cache.put(one, some_task(2).perform())  # not theirs, so that it shows
-    found = list(run_tasks(tasks, Engine(workers=1), cache=cache))
+    found = list(run_tasks(tasks, Backend(workers=1), cache=cache))
     for result in found:
         np.testing.assert_array_equal(result.regret, some_task(2).perform().regret)
 
@@ -318,7 +318,7 @@ def test_killed_while_the_table_is_written_and_resumed_gives_the_same_table(tmp_
     assert not (tmp_path / "figure2" / "figure2.html").exists()
     assert command([*COMMAND[3:], *QUICK, "--out", str(tmp_path), "--resume"]) == 0
     (experiment,) = plan_experiments("figure2", policies=["rise", "uniform"], runs=2, horizon=200)
-    (done,) = reproduce([experiment], tmp_path / "undisturbed", Engine(workers=1))
+    (done,) = reproduce([experiment], tmp_path / "undisturbed", Backend(workers=1))
     assert (tmp_path / "figure2" / "figure2.parquet").read_bytes() == done.files[0].read_bytes()
     assert not [path for path in (tmp_path / "figure2").iterdir() if path.name.startswith(".")]
 
