@@ -28,17 +28,16 @@ import numpy as np
 
 from live_events import filled, new_order, order_events
 from riskroute.core.extras import extra_is_installed
-from riskroute.live.book_state import BookState
 from riskroute.live.engine import Engine
-from riskroute.live.event_rows import entries_of
 from riskroute.live.learner import Learner
-from riskroute.live.log import Entry, Log
-from riskroute.live.log_memory import MemoryLog, MemoryStore
-from riskroute.live.log_postgres import PostgresLog
-from riskroute.live.log_sqlite import SqliteLog
-from riskroute.live.orders import AnyEvent, ChildOrder
-from riskroute.live.recovery import recover, snapshot_saver
+from riskroute.live.log.event_rows import entries_of
+from riskroute.live.log.interface import Entry, Log
+from riskroute.live.log.postgres import PostgresLog
+from riskroute.live.log.recovery import recover, snapshot_saver
+from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.refit_worker import RefitWorker
+from riskroute.live.state.events import AnyEvent, ChildOrder
+from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import Router
@@ -150,8 +149,8 @@ def routed() -> tuple[list[float], int]:
     router = make_router("thompson", units=LOTS, awaited=1000, ahead=True, rounds=100_000)
     venues = {f"V{k}": Filling(f"V{k}", silent=False) for k in range(SLOTS)}
     times: list[float] = []
-    with RefitWorker() as worker:
-        log = MemoryLog(MemoryStore())
+    with tempfile.TemporaryDirectory() as folder, RefitWorker() as worker:
+        log = SqliteLog(Path(folder) / "log.sqlite")
         engine = Engine(log, venues, router, refit_every=sized(REFIT_EVERY, 5), worker=worker, snapshot_every=0)
         engine.desk.on_asked = times.append
         engine.start()
@@ -190,7 +189,7 @@ def fill(log: Log, router: Router) -> None:
     log.append(entries_of(batch)).result()
 
 
-def recovered(log: Log) -> tuple[float, BookState, Learner]:
+def recovered(log: Log) -> tuple[float, TradingState, Learner]:
     """Seconds from an open log to the state."""
     learner = Learner(make_router("sweep"))
     began = time.perf_counter()
@@ -208,7 +207,7 @@ def recovery_in_child(open_log: Callable[[], Log]) -> tuple[float, float, float]
         head: Future[list[int]] = Future()
         head.set_result([log.head().seq])
         snapshot_saver(log, state, learner, head)()
-        events, state = state.events, BookState()
+        events, state = state.events, TradingState()
         with_one, state, _ = recovered(log)
         assert state.events == events == EVENTS
     assert memory >= before / 1024

@@ -8,7 +8,7 @@ import socket
 import time
 
 from live_services import order_json
-from riskroute.live.orders import NANO
+from riskroute.live.state.events import NANO
 from service_processes import HEADERS
 
 

@@ -6,11 +6,9 @@ import time
 from collections import deque
 from collections.abc import Iterator
 
-from riskroute.live.book import apply
-from riskroute.live.book_state import BookState, Learn
 from riskroute.live.learner import router_bytes
 from riskroute.live.order_ids import child_id
-from riskroute.live.orders import (
+from riskroute.live.state.events import (
     NANO,
     Accepted,
     AnyEvent,
@@ -24,6 +22,8 @@ from riskroute.live.orders import (
     Settled,
     VenueQuote,
 )
+from riskroute.live.state.fold import apply
+from riskroute.live.state.trading_state import Learn, TradingState
 from riskroute.routers.router import Router
 
 
@@ -58,7 +58,7 @@ def filled(child: ChildOrder, quantity: int, cum: int, number: int) -> Execution
 
 def order_events(router: Router, events: int) -> Iterator[AnyEvent]:
     """Events of many orders, one after the other: each is sent to two venues and filled in two parts at each."""
-    state, at, number = BookState(), 1_767_600_000 * NANO, 0
+    state, at, number = TradingState(), 1_767_600_000 * NANO, 0
     first: list[AnyEvent] = [
         Planned(at=at, belief=0, router=router.name, after=0, learned=0, state=router_bytes(router))
     ]
@@ -71,7 +71,7 @@ def order_events(router: Router, events: int) -> Iterator[AnyEvent]:
         event = todo.popleft()
         for effect in apply(state, event)[1]:
             if isinstance(effect, Learn):
-                todo.appendleft(Settled(at=at, outcome=effect.outcome, yardstick=effect.outcome.cost))
+                todo.appendleft(Settled(at=at, outcome=effect.outcome, benchmark_cost=effect.outcome.cost))
         yield event
 
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riskroute.core.extras import extra_is_installed
-from riskroute.live.log import Entry, Log
-from riskroute.live.log_postgres import PostgresLog
-from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.log.interface import Entry, Log
+from riskroute.live.log.postgres import PostgresLog
+from riskroute.live.log.sqlite import SqliteLog
 from timing import REPEATS, duration, leave, print_heading, print_table, progress, say, sized, verdict
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))

@@ -10,7 +10,7 @@ import pytest
 from live_services import order_json, running, service_config
 from riskroute.cli.app import run
 from riskroute.core import extras
-from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.log.sqlite import SqliteLog
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,15 @@ import pytest
 
 from live_engines import World, stored_events
 from live_orders import CENT, START, parent_order, quotes
+from log_memory import MemoryLog
 from riskroute.core.errors import InputError, StateError
-from riskroute.live.book_state import encode_state
 from riskroute.live.engine import RefusedError
-from riskroute.live.event_rows import row_events
 from riskroute.live.limits import Limits
-from riskroute.live.log import Entry, WriteError
-from riskroute.live.log_memory import MemoryLog
-from riskroute.live.orders import NANO, Accepted, Halted, Sent, Unanswered
-from riskroute.live.recovery import replay, verify
+from riskroute.live.log.event_rows import row_events
+from riskroute.live.log.interface import Entry, WriteError
+from riskroute.live.log.recovery import replay, verify
+from riskroute.live.state.events import NANO, Accepted, Halted, Sent, Unanswered
+from riskroute.live.state.trading_state import encode_state
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import make_router
 from riskroute.routers.rules import DarkFirst, RestEven
@@ -346,7 +346,7 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
     import time
     from concurrent.futures import ThreadPoolExecutor
 
-    from riskroute.live.log_sqlite import SqliteLog
+    from riskroute.live.log.sqlite import SqliteLog
 
     world = World(log=lambda: SqliteLog(tmp_path / "log.db"), clock=time.time_ns, monotonic=time.monotonic_ns)
     world.arguments["snapshot_every"] = 20

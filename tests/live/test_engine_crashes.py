@@ -10,12 +10,12 @@ import pytest
 
 from live_engines import World, stored_events
 from live_orders import parent_order
+from log_memory import MemoryLog
 from riskroute.live import engine_life
-from riskroute.live.book_state import Send, encode_state
-from riskroute.live.log import Entry
-from riskroute.live.log_memory import MemoryLog
-from riskroute.live.orders import NANO, Accepted, ChildOrder, Settled
-from riskroute.live.recovery import replay, verify
+from riskroute.live.log.interface import Entry
+from riskroute.live.log.recovery import replay, verify
+from riskroute.live.state.events import NANO, Accepted, ChildOrder, Settled
+from riskroute.live.state.trading_state import Send, encode_state
 from riskroute.live.venues.simulated import Faults, SimulatedVenue
 from riskroute.routers.router import Router
 from riskroute.routers.rules import DarkFirst, RestEven

@@ -16,12 +16,12 @@ from live_engines import World
 from live_orders import parent_order
 from live_services import Client, order_json, served, service_config
 from riskroute.core.errors import StateError
-from riskroute.live.book_state import encode_state
 from riskroute.live.engine import RefusedError
-from riskroute.live.log import WriteError
-from riskroute.live.orders import NANO
-from riskroute.live.recovery import replay, verify
+from riskroute.live.log.interface import WriteError
+from riskroute.live.log.recovery import replay, verify
 from riskroute.live.service import Service
+from riskroute.live.state.events import NANO
+from riskroute.live.state.trading_state import encode_state
 from riskroute.routers.rules import RestEven
 
 pytestmark = pytest.mark.crash

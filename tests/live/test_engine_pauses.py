@@ -10,8 +10,8 @@ import pytest
 
 from live_engines import World, stored_events
 from live_orders import child_order, parent_order
-from riskroute.live.book_state import Cancel, Query, Send
-from riskroute.live.orders import NANO, Unanswered
+from riskroute.live.state.events import NANO, Unanswered
+from riskroute.live.state.trading_state import Cancel, Query, Send
 from riskroute.live.venues.simulated import Faults
 
 

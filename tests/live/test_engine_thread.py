@@ -14,8 +14,8 @@ from live_engines import World, stored_events
 from live_orders import child_order, parent_order, quotes
 from riskroute.live.engine import Engine
 from riskroute.live.engine_core import OVERDUE
-from riskroute.live.orders import Accepted, Decision, ExecutionReport, Reported, Sent
-from riskroute.live.recovery import verify
+from riskroute.live.log.recovery import verify
+from riskroute.live.state.events import Accepted, Decision, ExecutionReport, Reported, Sent
 
 
 @contextmanager

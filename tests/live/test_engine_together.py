@@ -10,14 +10,14 @@ import pytest
 from live_engines import World, stored_events
 from live_orders import parent_order, report
 from riskroute.core.errors import StateError
-from riskroute.live import book_state
 from riskroute.live.answers import Answer
-from riskroute.live.book_state import encode_state
 from riskroute.live.learner import Learner
-from riskroute.live.log import WriteError
+from riskroute.live.log.interface import WriteError
+from riskroute.live.log.recovery import recover, snapshot_saver
 from riskroute.live.order_ids import order_digest
-from riskroute.live.orders import Decision, Reported, Sent
-from riskroute.live.recovery import recover, snapshot_saver
+from riskroute.live.state import trading_state
+from riskroute.live.state.events import Decision, Reported, Sent
+from riskroute.live.state.trading_state import encode_state
 from riskroute.routers.registry import make_router
 
 
@@ -83,11 +83,11 @@ def test_what_was_gathered_is_refused_once_writing_has_failed(fails: str) -> Non
     assert len(world.store.rows) == rows
 
 
-@pytest.mark.parametrize("kept", [3, book_state.SETTLED_KEPT])
+@pytest.mark.parametrize("kept", [3, trading_state.SETTLED_KEPT])
 def test_a_snapshot_is_of_its_time_however_late_it_is_saved(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
-    monkeypatch.setattr(book_state, "SETTLED_KEPT", kept)
-    monkeypatch.setattr(book_state, "PACKED_TOGETHER", 0)
-    monkeypatch.setattr(book_state, "_PIECE_ORDERS", 2)
+    monkeypatch.setattr(trading_state, "SETTLED_KEPT", kept)
+    monkeypatch.setattr(trading_state, "PACKED_TOGETHER", 0)
+    monkeypatch.setattr(trading_state, "_PIECE_ORDERS", 2)
     world = World(snapshot_every=0)
     engine = world.start()
 
@@ -105,8 +105,8 @@ def test_a_snapshot_is_of_its_time_however_late_it_is_saved(monkeypatch: pytest.
     trade(range(10, 15))
     unpacked = engine.state.owners.get(first)
     if unpacked is not None:
-        book_state.unpack_order(engine.state, unpacked)  # what is packed now is no longer what it was
-        book_state.archive_settled(engine.state, kept)
+        trading_state.unpack_order(engine.state, unpacked)  # what is packed now is no longer what it was
+        trading_state.archive_settled(engine.state, kept)
     save()
     learner = Learner(make_router("sweep"))
     assert engine.log.snapshot() is not None

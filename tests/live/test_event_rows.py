@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_orders import accepted, child_order, parent_order, report
+from log_memory import MemoryLog
 from riskroute.core.errors import DataError
-from riskroute.live import event_rows
-from riskroute.live.event_rows import MOST_TOGETHER, TOGETHER, entries_of, events_after, row_events, rows_events
-from riskroute.live.log import NO_CHAIN, Entry, chained
-from riskroute.live.log_memory import MemoryLog
-from riskroute.live.orders import AnyEvent, Reported, Resumed, Sent
+from riskroute.live.log import event_rows
+from riskroute.live.log.event_rows import MOST_TOGETHER, TOGETHER, entries_of, events_after, row_events, rows_events
+from riskroute.live.log.interface import NO_CHAIN, Entry, chained
+from riskroute.live.state.events import AnyEvent, Reported, Resumed, Sent
 
 _CHILD = child_order(parent_order(), 0, 100)
 _WITHOUT_KEY = st.one_of(

@@ -15,8 +15,8 @@ from live_orders import CENT, parent_order
 from riskroute.live.children import context_of
 from riskroute.live.engine import RefusedError
 from riskroute.live.limits import Limits
-from riskroute.live.orders import NANO
-from riskroute.live.recovery import verify
+from riskroute.live.log.recovery import verify
+from riskroute.live.state.events import NANO
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport

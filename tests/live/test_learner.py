@@ -12,10 +12,10 @@ import pytest
 from live_engines import World, stored_events
 from live_orders import parent_order
 from riskroute.core.errors import DataError
-from riskroute.live.book_state import encode_state
 from riskroute.live.learner import Learner
-from riskroute.live.orders import Planned
-from riskroute.live.recovery import replay, verify
+from riskroute.live.log.recovery import replay, verify
+from riskroute.live.state.events import Planned
+from riskroute.live.state.trading_state import encode_state
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import Router

@@ -13,7 +13,7 @@ from riskroute.core.errors import InputError
 from riskroute.live.config import TEMPLATE, live_config, read_live_config, write_template
 from riskroute.live.configured import configured_router
 from riskroute.live.limits import Limits
-from riskroute.live.orders import NANO
+from riskroute.live.state.events import NANO
 from riskroute.live.tokens import token_hash, token_owner
 
 HASHED = token_hash("secret")

@@ -12,14 +12,14 @@ import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from live_orders import child_order, parent_order, quotes
+from log_memory import MemoryLog
 from riskroute.core.errors import DataError
-from riskroute.live.event_rows import entries_of, events_after
-from riskroute.live.log import Entry
-from riskroute.live.log_memory import MemoryLog
+from riskroute.live.log.event_rows import entries_of, events_after
+from riskroute.live.log.interface import Entry
 from riskroute.live.metrics import BUCKETS, Times
 from riskroute.live.order_ids import child_id
-from riskroute.live.orders import Resumed
 from riskroute.live.server import COLLECT_AFTER, rare_collection
+from riskroute.live.state.events import Resumed
 from riskroute.live.venues.simulated import QuotedMarket
 
 

@@ -22,9 +22,9 @@ from faulty_disk import FaultyDisk, FaultyLog
 from log_life import BATCHES, LONG, complaint, live
 from log_stores import append, entry
 from log_writer import ENVIRONMENT, PROGRAM, LogWriter
-from riskroute.live.group_commit import _Call
-from riskroute.live.log import LeaseError, Snapshot, WriteError, verify_chain
-from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.log.group_commit import _Call
+from riskroute.live.log.interface import LeaseError, Snapshot, WriteError, verify_chain
+from riskroute.live.log.sqlite import SqliteLog
 
 pytestmark = pytest.mark.crash
 

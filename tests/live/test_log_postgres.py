@@ -18,9 +18,9 @@ from log_writer import LogWriter
 from once import one_at_a_time, shared_folder
 from postgres_server import postgres_server
 from riskroute.core.errors import DataError, InputError, RiskrouteError, StateError
-from riskroute.live import log_postgres
-from riskroute.live.log import FencedError, Lease, LeaseError, Snapshot, WriteError, verify_chain
-from riskroute.live.log_postgres import PostgresLog
+from riskroute.live.log import postgres as postgres_log
+from riskroute.live.log.interface import FencedError, Lease, LeaseError, Snapshot, WriteError, verify_chain
+from riskroute.live.log.postgres import PostgresLog
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg: pip install 'riskroute[postgres]'")
 
@@ -249,10 +249,10 @@ def test_the_term_and_the_primary_key_are_fences_too(postgres: str, stream: str,
 def test_a_session_that_will_not_end_keeps_its_lease(
     postgres: str, stream: str, log: PostgresLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_postgres, "PATIENCE", 0.05)
+    monkeypatch.setattr(postgres_log, "PATIENCE", 0.05)
     log.lease("first", 0)
     with PostgresLog(postgres, stream) as second:
-        monkeypatch.setattr(second, "_lease_row", lambda: log_postgres._LeaseRow("first", 1, 0, 1, None))
+        monkeypatch.setattr(second, "_lease_row", lambda: postgres_log._LeaseRow("first", 1, 0, 1, None))
         with pytest.raises(LeaseError, match="'first' writes this log"):
             second.lease("second", 1)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from log_life import LONG
 from log_stores import LogOpener, new_store
 from riskroute.core.errors import RiskrouteError
-from riskroute.live.log import Entry, Log, Snapshot, verify_chain
+from riskroute.live.log.interface import Entry, Log, Snapshot, verify_chain
 
 KEYS = ["", "a", "b", "c"]
 ENTRIES = st.builds(

@@ -14,9 +14,18 @@ import pytest
 
 from log_stores import append, entry
 from riskroute.core.errors import DataError, InputError
-from riskroute.live.group_commit import _Call, new_rows
-from riskroute.live.log import ConflictError, Entry, Head, LeaseError, Snapshot, WriteError, header_row, verify_chain
-from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.log.group_commit import _Call, new_rows
+from riskroute.live.log.interface import (
+    ConflictError,
+    Entry,
+    Head,
+    LeaseError,
+    Snapshot,
+    WriteError,
+    header_row,
+    verify_chain,
+)
+from riskroute.live.log.sqlite import SqliteLog
 
 
 @pytest.fixture

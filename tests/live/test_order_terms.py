@@ -9,11 +9,11 @@ import pytest
 
 from gates import CONFIG
 from live_services import order_json, running, service_config
+from log_memory import MemoryStore
 from riskroute.core.errors import InputError
-from riskroute.live.log_memory import MemoryStore
 from riskroute.live.order_ids import order_digest
 from riskroute.live.order_terms import Fees, Instrument, OrderTerms, checked_parent, order_terms, prepared
-from riskroute.live.orders import PoolQuote, VenueQuote
+from riskroute.live.state.events import PoolQuote, VenueQuote
 from riskroute.live.wire import OrderIn, QuoteIn
 
 BOOK = QuoteIn(venue="A", at=5, bids=((1000, 7),), asks=((1002, 7),), maker=0)

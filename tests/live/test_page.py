@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from live_services import order_json, running, service_config
-from riskroute.live.log_memory import MemoryStore
+from log_memory import MemoryStore
 from riskroute.live.page import KINDS
 from riskroute.live.stream import _events
 from riskroute.live.views import state_view, viewer_view

@@ -15,15 +15,15 @@ import pytest
 from live_engines import World
 from live_orders import CENT, parent_order
 from live_services import order_json, running, service_config
+from log_memory import MemoryLog, MemoryStore
 from riskroute.cli.app import run
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json
 from riskroute.live.configured import configured_router
-from riskroute.live.export import export_log
-from riskroute.live.log import Entry
-from riskroute.live.log_memory import MemoryLog, MemoryStore
-from riskroute.live.log_sqlite import SqliteLog
-from riskroute.live.orders import NANO, VenueQuote
+from riskroute.live.log.export import export_log
+from riskroute.live.log.interface import Entry
+from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.state.events import NANO, VenueQuote
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import restore_router
 from riskroute.study.backtest_config import BacktestConfig
@@ -101,7 +101,7 @@ def test_an_export_holds_what_was_booked(traded: World, tmp_path: Path) -> None:
     assert bought == state.positions["QVEX"].shares
     paid = (tables.fills["shares"] * tables.fills["fee"]).sum()
     assert paid == pytest.approx(state.positions["QVEX"].fees / NANO)
-    assert tables.orders["cost"].sum() == pytest.approx(state.tally.cost / NANO)
+    assert tables.orders["cost"].sum() == pytest.approx(state.totals.cost / NANO)
     assert tables.children.filter(~polars.col("marked"))["filled"].sum() == tables.fills["shares"].sum()
 
 

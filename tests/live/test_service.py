@@ -12,9 +12,9 @@ import pytest
 
 from live_engines import stored_events
 from live_services import TOKENS, Running, order_json, running, service_config
-from riskroute.live.book_state import archive_settled
-from riskroute.live.log_memory import MemoryStore
-from riskroute.live.orders import NANO, Accepted
+from log_memory import MemoryStore
+from riskroute.live.state.events import NANO, Accepted
+from riskroute.live.state.trading_state import archive_settled
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,9 @@ from live_services import order_json
 from log_life import LONG
 from log_writer import ENVIRONMENT
 from places import ROOT
-from riskroute.live.log_sqlite import SqliteLog
-from riskroute.live.orders import NANO
-from riskroute.live.recovery import replay
+from riskroute.live.log.recovery import replay
+from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.state.events import NANO
 from service_processes import ServiceProcess, write_config
 
 pytestmark = pytest.mark.crash

@@ -6,9 +6,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from live_services import order_json, running, service_config
-from riskroute.live.log import verify_chain
-from riskroute.live.log_postgres import PostgresLog
-from riskroute.live.recovery import replay, verify
+from riskroute.live.log.interface import verify_chain
+from riskroute.live.log.postgres import PostgresLog
+from riskroute.live.log.recovery import replay, verify
 
 
 def test_a_service_on_postgresql_answers_halts_restarts_and_forgets_nothing(postgres: str, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ import pytest
 
 from live_services import order_json
 from riskroute.live.config import write_template
-from riskroute.live.log_sqlite import SqliteLog
-from riskroute.live.recovery import replay, verify
+from riskroute.live.log.recovery import replay, verify
+from riskroute.live.log.sqlite import SqliteLog
 
 
 def free_port() -> int:

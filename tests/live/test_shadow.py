@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from live_services import order_json, running, service_config
+from log_memory import MemoryLog, MemoryStore
 from riskroute.live.config import LiveConfig, live_config
-from riskroute.live.log_memory import MemoryLog, MemoryStore
-from riskroute.live.orders import NANO
-from riskroute.live.recovery import replay, verify
+from riskroute.live.log.recovery import replay, verify
 from riskroute.live.service import Service
+from riskroute.live.state.events import NANO
 from riskroute.live.tokens import token_hash
 from riskroute.live.wire import QuotesIn, ShadowIn, read_json
 from riskroute.study.backtest import BacktestResult, run_backtest
@@ -64,7 +64,7 @@ def watched(result: BacktestResult, router: str, store: MemoryStore, step: int =
                 last = end
             given = read_json(json.dumps(order).encode(), ShadowIn, "an order")
             assert service.shadow(given).result(10) is not None
-        return service.engine.state.tally.view()
+        return service.engine.state.totals.view()
     finally:
         service.close()
 
@@ -132,7 +132,7 @@ def test_a_router_saves_nothing_against_itself(result: BacktestResult) -> None:
     log = MemoryLog(store)
     assert verify(log).decisions == 100
     assert verify(log).holds
-    assert replay(log).tally.view() == shown
+    assert replay(log).totals.view() == shown
 
 
 @pytest.fixture

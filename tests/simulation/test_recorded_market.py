@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from handmade_days import handmade_books
+from log_memory import MemoryLog
 from riskroute.live.children import context_of
 from riskroute.live.engine import Engine
-from riskroute.live.event_rows import events_after
 from riskroute.live.limits import Limits
-from riskroute.live.log_memory import MemoryLog
-from riskroute.live.orders import NANO, ChildOrder, ParentOrder, Settled, VenueQuote
+from riskroute.live.log.event_rows import events_after
+from riskroute.live.state.events import NANO, ChildOrder, ParentOrder, Settled, VenueQuote
 from riskroute.live.venues.simulated import SimulatedVenue
 from riskroute.market.clock import SECOND
 from riskroute.routers.rules import Sweep

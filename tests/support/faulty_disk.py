@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from disk_images import Operation
-from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.log.sqlite import SqliteLog
 
 _NUMBERS = itertools.count()
 

@@ -24,7 +24,7 @@ from riskroute.live.gate_frames import (
     read_orders,
 )
 from riskroute.live.order_terms import Fees, Instrument, OrderTerms
-from riskroute.live.orders import PoolQuote
+from riskroute.live.state.events import PoolQuote
 from riskroute.live.tokens import token_hash
 
 CONFIG = GateConfig(

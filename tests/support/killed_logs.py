@@ -18,9 +18,9 @@ from disk_images import Operation
 from faulty_disk import FaultyDisk, FaultyLog
 from log_life import LONG, complaint, live
 from log_stores import append, entry
-from riskroute.live.log import LeaseError, Log
-from riskroute.live.log_postgres import PostgresLog
-from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.log.interface import LeaseError, Log
+from riskroute.live.log.postgres import PostgresLog
+from riskroute.live.log.sqlite import SqliteLog
 
 MANNERS = ("before", "in", "after")
 

@@ -26,14 +26,14 @@ from faulty_disk import FaultyDisk, FaultyLog
 from live_services import order_json, served, service_config
 from log_life import LONG
 from riskroute.live import engine_life
-from riskroute.live.book_state import BookState, Send, encode_state
 from riskroute.live.config import LiveConfig
-from riskroute.live.event_rows import events_after
-from riskroute.live.log import Log, verify_chain
-from riskroute.live.log_sqlite import SqliteLog
-from riskroute.live.orders import NANO, Accepted, ChildOrder, Settled
-from riskroute.live.recovery import replay, verify
+from riskroute.live.log.event_rows import events_after
+from riskroute.live.log.interface import Log, verify_chain
+from riskroute.live.log.recovery import replay, verify
+from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.service import Service
+from riskroute.live.state.events import NANO, Accepted, ChildOrder, Settled
+from riskroute.live.state.trading_state import Send, TradingState, encode_state
 from riskroute.live.venues.served import JournalledVenue, ServedVenue
 
 MANNERS = ("before", "in", "after")
@@ -133,7 +133,7 @@ def killing(when: int, manner: str, folder: Path) -> Callable[[int, Operation, C
 
 
 def live(folder: Path, router: str, log: Log, orders: list[dict[str, Any]], answered: Callable[[str, str], None],
-         perform: Perform) -> BookState:  # fmt: skip
+         perform: Perform) -> TradingState:  # fmt: skip
     """Send all orders, and wait until they are settled; tell of every answer."""
     service = Service(config_of(folder, router), log=log)
     watch(service, folder, perform)
@@ -183,7 +183,7 @@ def _done(call: Callable[[], None]) -> None:
     call()
 
 
-def complaint(folder: Path, log: Log, state: BookState, symbol: str = "DEMO", stem: str = "live.sqlite") -> str:
+def complaint(folder: Path, log: Log, state: TradingState, symbol: str = "DEMO", stem: str = "live.sqlite") -> str:
     """What is wrong with a log, the journals of its venues, and the state of the service that wrote it."""
     verify_chain(log)
     events = [event for _, event in events_after(log)]
@@ -200,7 +200,7 @@ def complaint(folder: Path, log: Log, state: BookState, symbol: str = "DEMO", st
     return venues_complaint(folder, state, symbol, stem)
 
 
-def venues_complaint(folder: Path, state: BookState, symbol: str, stem: str) -> str:
+def venues_complaint(folder: Path, state: TradingState, symbol: str, stem: str) -> str:
     """What the journals of the venues have and the state does not, or the other way round."""
     if (folder / "twice").exists():
         return f"a venue got {(folder / 'twice').read_text()} twice"

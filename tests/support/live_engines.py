@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from live_orders import START, quotes
-from riskroute.live.book_state import BookState
+from log_memory import MemoryLog, MemoryStore
 from riskroute.live.engine import Engine
-from riskroute.live.event_rows import entries_of, events_after, row_events
-from riskroute.live.log import NO_CHAIN, Log, chained
-from riskroute.live.log_memory import MemoryLog, MemoryStore
-from riskroute.live.orders import NANO, AnyEvent, VenueQuote
+from riskroute.live.log.event_rows import entries_of, events_after, row_events
+from riskroute.live.log.interface import NO_CHAIN, Log, chained
+from riskroute.live.state.events import NANO, AnyEvent, VenueQuote
+from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.simulated import Faults, QuotedMarket, SimulatedVenue
 from riskroute.routers.router import Router
 from riskroute.routers.rules import Sweep
@@ -86,7 +86,7 @@ class World:
         self.engine.log.close()
 
     @property
-    def state(self) -> BookState:
+    def state(self) -> TradingState:
         return self.engine.state
 
     def shares_at_venues(self) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from log_stores import append, entry
-from riskroute.live.log import Entry, Log, Snapshot, verify_chain
-from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.log.interface import Entry, Log, Snapshot, verify_chain
+from riskroute.live.log.sqlite import SqliteLog
 
 LONG = os.environ.get("RISKROUTE_CRASH") == "long"
 """Whether to try every fault, as `make crash` does, or a selection in a few seconds."""

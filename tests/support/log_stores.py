@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from riskroute.live.log import Entry, Log
-from riskroute.live.log_memory import MemoryLog, MemoryStore
-from riskroute.live.log_sqlite import SqliteLog
+from log_memory import MemoryLog, MemoryStore
+from riskroute.live.log.interface import Entry, Log
+from riskroute.live.log.sqlite import SqliteLog
 
 LogOpener = Callable[[], Log]
 """Opens one more log on the same store."""
@@ -32,7 +32,7 @@ def new_store(kind: str, folder: Path, database: str = "") -> Iterator[LogOpener
             return MemoryLog(store)
         if kind == "sqlite":
             return SqliteLog(folder / f"{number}.db", stream)
-        from riskroute.live.log_postgres import PostgresLog
+        from riskroute.live.log.postgres import PostgresLog
 
         return PostgresLog(database, stream)
 

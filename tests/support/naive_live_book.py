@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from riskroute.live.orders import (
+from riskroute.live.state.events import (
     Accepted,
     AnyEvent,
     ChildOrder,

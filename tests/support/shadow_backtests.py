@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.live.orders import NANO
+from riskroute.live.state.events import NANO
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.queue_position import EXECUTED, PRICE_UNITS
 from riskroute.simulation.backtest import TradingDay

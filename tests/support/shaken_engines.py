@@ -21,11 +21,11 @@ from faulty_disk import FaultyDisk, FaultyLog, no_fault
 from killed_services import in_child
 from live_engines import World
 from live_orders import parent_order
-from riskroute.live.event_rows import events_after
-from riskroute.live.log import verify_chain
-from riskroute.live.log_sqlite import SqliteLog
-from riskroute.live.orders import NANO, Settled
-from riskroute.live.recovery import replay, verify
+from riskroute.live.log.event_rows import events_after
+from riskroute.live.log.interface import verify_chain
+from riskroute.live.log.recovery import replay, verify
+from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.state.events import NANO, Settled
 from riskroute.live.venues.served import JournalledVenue
 from riskroute.live.venues.simulated import Faults, QuotedMarket
 from riskroute.routers.registry import make_router, router_parameters

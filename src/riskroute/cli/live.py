@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from riskroute.live.config import LiveConfig
     from riskroute.live.gate_process import GateProcess
-    from riskroute.live.log import Log
+    from riskroute.live.log.interface import Log
 
 live = typer.Typer(
     no_args_is_help=True,
@@ -140,7 +140,7 @@ def _log(path: Path) -> Log:
     """The log of a configuration, or in a file."""
     from riskroute.live.config import read_live_config
     from riskroute.live.configured import open_log
-    from riskroute.live.log_sqlite import SqliteLog
+    from riskroute.live.log.sqlite import SqliteLog
 
     return open_log(read_live_config(path), create=False) if path.suffix == ".toml" else SqliteLog(path, create=False)
 
@@ -163,8 +163,8 @@ def live_verify_command(
     from riskroute.cli.output import say, waiting
     from riskroute.core.provenance import machine_type, provenance_versions
     from riskroute.live.config import read_live_config
-    from riskroute.live.log import verify_chain
-    from riskroute.live.recovery import verify
+    from riskroute.live.log.interface import verify_chain
+    from riskroute.live.log.recovery import verify
     from riskroute.routers.registry import file_router, in_file, router_parameters
 
     own = None
@@ -203,7 +203,7 @@ def live_replay_command(
     require_live_command()
     from riskroute.cli.output import check_outputs, say, waiting
     from riskroute.core.files import write_json
-    from riskroute.live.recovery import replay
+    from riskroute.live.log.recovery import replay
     from riskroute.live.views import replay_view
 
     check_outputs({"--json": json})
@@ -245,7 +245,7 @@ def live_export_command(
     """
     require_live_command()
     from riskroute.cli.output import check_outputs, say, waiting
-    from riskroute.live.export import export_log
+    from riskroute.live.log.export import export_log
 
     check_outputs({"--out": out / "x"})
     with _log(log) as opened, waiting("reading the log"):

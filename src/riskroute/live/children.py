@@ -16,9 +16,8 @@ import numpy as np
 from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import unchecked
-from riskroute.live.book_state import BookState, ParentState
 from riskroute.live.order_ids import child_id
-from riskroute.live.orders import (
+from riskroute.live.state.events import (
     NANO,
     ChildOrder,
     Outcome,
@@ -27,6 +26,7 @@ from riskroute.live.orders import (
     VenueQuote,
     touch_prices,
 )
+from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.context import Context, Pool, VenueBooks
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
@@ -230,7 +230,7 @@ class ChildMaker:
                 return self._no_worse(own[0][0]) if own else None
         return None
 
-    def following(self, state: BookState, parent: ParentState, plan: Plan, quotes: Quotes) -> Children:
+    def following(self, state: TradingState, parent: ParentState, plan: Plan, quotes: Quotes) -> Children:
         """Return what to do with shares that no child holds, before the deadline."""
         children = [state.children[name].order for name in parent.children]
         slots, free = _slots(plan), parent.free

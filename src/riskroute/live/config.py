@@ -17,7 +17,7 @@ from riskroute.core.config import Name, Seed, config_list, read_toml_config, val
 from riskroute.core.errors import InputError
 from riskroute.live.limits import Limits
 from riskroute.live.order_checks import LARGEST_QUANTITY
-from riskroute.live.orders import NANO
+from riskroute.live.state.events import NANO
 from riskroute.live.tokens import HASH, new_token, token_hash
 from riskroute.live.venues.simulated import Faults
 

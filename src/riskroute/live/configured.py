@@ -10,10 +10,10 @@ from typing import Any
 from riskroute.core.errors import InputError
 from riskroute.core.names import in_file_name
 from riskroute.live.config import LiveConfig
-from riskroute.live.log import Log
-from riskroute.live.log_sqlite import SqliteLog
+from riskroute.live.log.interface import Log
+from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.market_history import MarketHistory
 from riskroute.live.order_terms import nano
-from riskroute.live.tape import Tape
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.served import FeeMarket, JournalledVenue, ServedVenue
 from riskroute.routers.registry import (
@@ -31,7 +31,7 @@ def open_log(config: LiveConfig, *, create: bool = True) -> Log:
     """The log of a configuration."""
     if config.log.path is not None:
         return SqliteLog(config.log.path, config.stream, create=create)
-    from riskroute.live.log_postgres import PostgresLog
+    from riskroute.live.log.postgres import PostgresLog
 
     return PostgresLog(str(config.log.postgres), config.stream, create=create)
 
@@ -60,7 +60,7 @@ def _read_state(path: Path) -> Any:
         raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is none") from None
 
 
-def configured_venues(config: LiveConfig, board: Tape, clock: Callable[[], int]) -> dict[str, Gateway]:
+def configured_venues(config: LiveConfig, board: MarketHistory, clock: Callable[[], int]) -> dict[str, Gateway]:
     """The venues and pools of a configuration; none in shadow mode, which sends nothing."""
     if config.mode == "shadow":
         return {}

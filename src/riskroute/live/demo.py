@@ -23,9 +23,9 @@ import msgspec
 from riskroute.core.errors import InputError, StateError
 from riskroute.core.text import TextTable
 from riskroute.live.demo_client import LONGEST, DemoClient, ask
-from riskroute.live.event_rows import events_after
-from riskroute.live.log_sqlite import SqliteLog
-from riskroute.live.orders import Accepted, ExecutionReport, Intended, Reported, Settled
+from riskroute.live.log.event_rows import events_after
+from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.state.events import Accepted, ExecutionReport, Intended, Reported, Settled
 from riskroute.live.tokens import new_token, token_hash
 
 CLIENTS = 4

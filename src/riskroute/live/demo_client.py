@@ -14,7 +14,7 @@ import numpy as np
 
 from riskroute.core.errors import StateError
 from riskroute.core.seeding import seed_stream
-from riskroute.live.orders import NANO
+from riskroute.live.state.events import NANO
 
 PACE = 0.03
 """Seconds between two orders of a client."""

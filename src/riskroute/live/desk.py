@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 
 from riskroute.core.errors import InputError
-from riskroute.live.book_state import BookState, ParentState
 from riskroute.live.children import ChildMaker, Children, Quotes, context_of, far_touch, plan_of
+from riskroute.live.counterfactual import Counterfactual
 from riskroute.live.learner import (
     SLOW,
     Learner,
@@ -21,7 +21,7 @@ from riskroute.live.learner import (
     router_seed,
 )
 from riskroute.live.limits import Limits, children_refusal
-from riskroute.live.orders import (
+from riskroute.live.state.events import (
     NANO,
     AnyEvent,
     Decision,
@@ -34,7 +34,7 @@ from riskroute.live.orders import (
     VenueQuote,
     touch_prices,
 )
-from riskroute.live.yardstick import Yardstick
+from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.plan import Plan
 from riskroute.routers.rules import Sweep
 
@@ -76,7 +76,7 @@ class Desk:
         self.stream, self.limits, self.places, self.learner = stream, limits, places, learner
         self.quotes, self.seconds = quotes, seconds
         self.safe = Sweep()
-        self.yardstick = Yardstick()
+        self.counterfactual = Counterfactual()
         self.on_asked: Callable[[float], None] = _ignore
         """Told how many seconds the router took, after every decision."""
         self._thread = None if seconds is None else ThreadPoolExecutor(1, "riskroute router")
@@ -110,7 +110,7 @@ class Desk:
         """Return what makes the children of an order."""
         return ChildMaker(self.stream, order, self.limits.worst_price, self.places)
 
-    def decide(self, state: BookState, order: ParentOrder, now: int, ticket: int) -> tuple[Decision, Children, str]:
+    def decide(self, state: TradingState, order: ParentOrder, now: int, ticket: int) -> tuple[Decision, Children, str]:
         """Return the decision, its first children, and why the order must be refused after all."""
         bid, ask = touch_prices(order.quotes)
         mid = (bid + ask) // 2
@@ -171,14 +171,14 @@ class Desk:
 
         Must be called before anything is learned from the order.
         """
-        rule = self.yardstick.rule(order, outcome.slots)
+        rule = self.counterfactual.rule(order, outcome.slots)
         explored = None
         if number % EXPLORATION_EVERY == 0 and not self.learner.out:
             best = self.learner.greedy(order)
             if best is not None:
-                explored = round(outcome.cost - self.yardstick.cost(order, best, outcome.slots).cost)
+                explored = round(outcome.cost - self.counterfactual.cost(order, best, outcome.slots).cost)
         return Settled(
-            at=at, outcome=outcome, yardstick=round(rule.cost), guessed=round(rule.guessed), explored=explored
+            at=at, outcome=outcome, benchmark_cost=round(rule.cost), guessed=round(rule.guessed), explored=explored
         )
 
     def books(self, order: ParentOrder) -> Quotes:
@@ -186,7 +186,7 @@ class Desk:
         found = self.quotes(order.symbol) if self.quotes is not None else None
         return found or order.quotes
 
-    def next_event(self, state: BookState, key: str, now: int) -> AnyEvent | None:
+    def next_event(self, state: TradingState, key: str, now: int) -> AnyEvent | None:
         """Say what becomes of shares that no child holds: further children, or none any more."""
         parent = state.parents[key]
         if parent.settled or parent.free <= 0 or parent.marked:
@@ -206,7 +206,7 @@ class Desk:
             event = self._intend(state, parent, maker.sweep(sent, parent.free, quotes), now)
         return event or self._give_up(parent, quotes, now)
 
-    def _intend(self, state: BookState, parent: ParentState, children: Children, now: int) -> Intended | None:
+    def _intend(self, state: TradingState, parent: ParentState, children: Children, now: int) -> Intended | None:
         if not children or children_refusal(self.limits, state, parent.order, parent.mid, children, parent.free):
             return None
         return Intended(at=now, parent=parent.order.key, children=children)

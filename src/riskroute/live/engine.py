@@ -20,16 +20,17 @@ import msgspec
 
 from riskroute.core.errors import InputError, StateError, shown
 from riskroute.live.answers import Answer, Awaited, pass_on
-from riskroute.live.book_state import BookState, Next, archived_order
 from riskroute.live.children import Quotes
 from riskroute.live.desk import Desk
 from riskroute.live.engine_thread import EngineThread
 from riskroute.live.learner import Learner, router_bytes
 from riskroute.live.limits import Limits, order_refusal, quotes_too_old
-from riskroute.live.log import Log
+from riskroute.live.log.interface import Log
+from riskroute.live.log.recovery import recover
+from riskroute.live.market_history import PUBLIC_AFTER, MarketHistory
 from riskroute.live.order_checks import checked_order
 from riskroute.live.order_ids import order_digest
-from riskroute.live.orders import (
+from riskroute.live.state.events import (
     Accepted,
     Decision,
     Declined,
@@ -44,9 +45,7 @@ from riskroute.live.orders import (
     Resumed,
     Unanswered,
 )
-from riskroute.live.public import PUBLIC_AFTER
-from riskroute.live.recovery import recover
-from riskroute.live.tape import Tape
+from riskroute.live.state.trading_state import Next, TradingState, archived_order
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.router import Router
 
@@ -102,7 +101,7 @@ class Engine(EngineThread):
         How long the lease lasts; it is renewed in good time. Without end unless another engine stands by.
     reopen : Callable[[], Log], optional
         Opens the log anew, after a failure that leaves in doubt what was written.
-    tape : Tape, optional
+    tape : MarketHistory, optional
         Says what could be seen of the market until the deadline of an order, to routers that learn from it.
     """
 
@@ -124,7 +123,7 @@ class Engine(EngineThread):
         owner: str = "engine",
         lease_seconds: float = math.inf,
         reopen: Callable[[], Log] | None = None,
-        tape: Tape | None = None,
+        tape: MarketHistory | None = None,
     ) -> None:
         super().__init__()
         self.log, self.gateways, self.limits = log, dict(gateways), limits or Limits()
@@ -133,7 +132,7 @@ class Engine(EngineThread):
         self.clock, self.monotonic = clock, monotonic
         self.patience, self.snapshot_every, self.owner = int(patience * 1e9), snapshot_every, owner
         self._worker, self._reopen = worker, reopen
-        self.on_recovered: Callable[[BookState], None] = _ignore
+        self.on_recovered: Callable[[TradingState], None] = _ignore
         """Told the state at the start, before any venue is asked."""
         self._first_router = router_bytes(router)
         self._lease_seconds = lease_seconds
@@ -369,5 +368,5 @@ class Engine(EngineThread):
             raise RefusedError(f"{len(self._asked)} children from before the start are not answered for yet")
 
 
-def _ignore(state: BookState) -> None:
+def _ignore(state: TradingState) -> None:
     """Take no note of a state."""

@@ -10,9 +10,9 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 
 from riskroute.core.errors import StateError, one_line_error
-from riskroute.live.book_state import Cancel, Query, Send
 from riskroute.live.engine_ledger import EngineLedger
-from riskroute.live.orders import (
+from riskroute.live.log.recovery import snapshot_saver
+from riskroute.live.state.events import (
     NANO,
     ChildOrder,
     Halted,
@@ -21,7 +21,7 @@ from riskroute.live.orders import (
     Sent,
     Withheld,
 )
-from riskroute.live.recovery import snapshot_saver
+from riskroute.live.state.trading_state import Cancel, Query, Send
 from riskroute.live.venues.gateway import Gateway
 
 PUMP = NANO // 20

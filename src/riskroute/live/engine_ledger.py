@@ -10,14 +10,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from riskroute.core.errors import StateError, one_line_error
-from riskroute.live.book import apply
-from riskroute.live.book_state import Alert, BookState, Cancel, Effect, Learn, Next, Query, Send
 from riskroute.live.desk import Desk
-from riskroute.live.event_rows import entries_of
 from riskroute.live.learner import NOTED, Learner
 from riskroute.live.limits import Limits, automatic_halt
-from riskroute.live.log import Entry, Log, told_outside
-from riskroute.live.orders import (
+from riskroute.live.log.event_rows import entries_of
+from riskroute.live.log.interface import Entry, Log, told_outside
+from riskroute.live.state.events import (
     Accepted,
     AnyEvent,
     ExecutionReport,
@@ -29,6 +27,8 @@ from riskroute.live.orders import (
     Shadowed,
     Withheld,
 )
+from riskroute.live.state.fold import apply
+from riskroute.live.state.trading_state import Alert, Cancel, Effect, Learn, Next, Query, Send, TradingState
 
 LOGGER = logging.getLogger("riskroute.live")
 
@@ -57,7 +57,7 @@ class EngineLedger:
     monotonic: Callable[[], int]
 
     def __init__(self) -> None:
-        self.state = BookState()
+        self.state = TradingState()
         self.failed = ""
         """Why nothing can be done now; empty if it can."""
         self._failure: Exception | None = None
@@ -175,7 +175,7 @@ class EngineLedger:
             elif isinstance(effect, Learn):
                 if not isinstance(event, Shadowed):
                     todo.append(self.desk.settled(effect.order, effect.outcome, event.at, state.settled))
-                self.desk.yardstick.learn(effect.order, effect.outcome.slots)
+                self.desk.counterfactual.learn(effect.order, effect.outcome.slots)
                 self.learner.settle(state.events, effect.outcome)
             elif isinstance(effect, Alert) and not state.halted:
                 todo.append(Halted(at=event.at, reason=effect.reason, by="book"))

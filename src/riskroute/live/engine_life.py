@@ -6,13 +6,13 @@ import queue
 from collections.abc import Callable
 
 from riskroute.core.errors import StateError, one_line_error
-from riskroute.live.book_state import BookState, Next, Query
 from riskroute.live.engine_core import EngineCore
 from riskroute.live.engine_ledger import LOGGER
 from riskroute.live.learner import Learner, router_bytes, router_from
-from riskroute.live.log import FencedError, LeaseError, Log, WriteError, told_outside
-from riskroute.live.orders import NANO, Halted, Planned
-from riskroute.live.recovery import recover
+from riskroute.live.log.interface import FencedError, LeaseError, Log, WriteError, told_outside
+from riskroute.live.log.recovery import recover
+from riskroute.live.state.events import NANO, Halted, Planned
+from riskroute.live.state.trading_state import Next, Query, TradingState
 
 
 class EngineLife(EngineCore):
@@ -30,7 +30,7 @@ class EngineLife(EngineCore):
         asked = self.monotonic()
         self._term, self._leased = self.log.lease(self.owner, self._lease_seconds).term, asked
 
-    def _begin(self, state: BookState) -> None:
+    def _begin(self, state: TradingState) -> None:
         """Go on from a state that was recovered."""
         with self._lock:
             self.state, self._snapshot_at = state, state.events

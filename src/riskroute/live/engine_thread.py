@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from riskroute.live.engine_ledger import LOGGER
 from riskroute.live.engine_life import EngineLife
-from riskroute.live.orders import NANO, ExecutionReport
+from riskroute.live.state.events import NANO, ExecutionReport
 
 REVIVE_SECONDS = 0.5
 """A log that could not be written is tried again so often."""

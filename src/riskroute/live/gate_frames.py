@@ -13,7 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from riskroute.live.order_terms import OrderTerms, Prepared
-from riskroute.live.orders import Record
+from riskroute.live.state.events import Record
 
 READ_BYTES = 1 << 16
 """Bytes that are read from the other process at a time, at most."""

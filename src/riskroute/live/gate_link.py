@@ -28,8 +28,8 @@ from riskroute.live.gate_frames import (
 )
 from riskroute.live.gate_process import GateProcess, gate_config, start_gate
 from riskroute.live.http import explained, refusal_body
-from riskroute.live.orders import Decision
 from riskroute.live.service import LOGGER, Service
+from riskroute.live.state.events import Decision
 
 PACKETS_AT_ONCE = 100
 """Packets that are read at a time, at most."""

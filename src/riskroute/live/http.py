@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.live.answers import Awaited
 from riskroute.live.engine import KeyUsedError, RefusedError
-from riskroute.live.log import LeaseError, WriteError, told_outside
+from riskroute.live.log.interface import LeaseError, WriteError, told_outside
 from riskroute.live.service import LOGGER, HaltedError, Service
 from riskroute.live.tokens import bearer_owner
 from riskroute.live.views import NotFoundError

@@ -19,8 +19,17 @@ import msgspec
 from riskroute.core.errors import DataError, RiskrouteError, StateError, one_line_error
 from riskroute.core.validation import unchecked, whole_number
 from riskroute.live.children import context_of, report_of
-from riskroute.live.orders import Accepted, AnyEvent, Declined, Outcome, ParentOrder, Planned, Seen, Shadowed
-from riskroute.live.public import public_of
+from riskroute.live.market_history import public_of
+from riskroute.live.state.events import (
+    Accepted,
+    AnyEvent,
+    Declined,
+    MarketObserved,
+    Outcome,
+    ParentOrder,
+    Planned,
+    Shadowed,
+)
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router, parameter_names
 
@@ -31,7 +40,7 @@ Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
 Waiting = list[tuple[int, Outcome]]
 """Settled orders that are not learned yet, each with the number of the event that settled it."""
 
-Shown = list[tuple[int, Seen]]
+Shown = list[tuple[int, MarketObserved]]
 """Public data that is not learned yet, each with the number of its event."""
 
 SLOW = "the router took longer than"
@@ -41,7 +50,7 @@ SLOW = "the router took longer than"
 FEW = 5
 """So many decisions at most are told to a router while everybody waits for it."""
 
-NOTED = frozenset((Planned, Accepted, Shadowed, Declined, Seen))
+NOTED = frozenset((Planned, Accepted, Shadowed, Declined, MarketObserved))
 """Kinds of events that a learner takes note of."""
 
 OWN = " (ours)"
@@ -59,7 +68,7 @@ class _Saved(msgspec.Struct):
     followed: list[Followed]
     waiting: list[tuple[int, Outcome]]
     out: str
-    shown: list[tuple[int, Seen]] = []
+    shown: list[tuple[int, MarketObserved]] = []
 
 
 def _is_forgetful(kind: type[Router]) -> bool:
@@ -85,9 +94,9 @@ def refitted(kind: type[Router], body: bytes, followed: list[Followed], waiting:
     router = router_from(kind, body)
     for _, order, plan, at, dropped in followed:
         follow_quietly(router, order, plan, at, dropped=dropped)
-    told: list[tuple[int, Outcome | Seen]] = [*waiting, *shown]
+    told: list[tuple[int, Outcome | MarketObserved]] = [*waiting, *shown]
     for _, one in sorted(told, key=lambda pair: pair[0]):
-        if isinstance(one, Seen):
+        if isinstance(one, MarketObserved):
             see_quietly(router, one)
         else:
             learn_quietly(router, one)
@@ -120,7 +129,7 @@ def learn_quietly(router: Router, outcome: Outcome, *, prepare: bool = False) ->
     return ""
 
 
-def see_quietly(router: Router, event: Seen) -> str:
+def see_quietly(router: Router, event: MarketObserved) -> str:
     """Let a router learn from public data; return what it raised."""
     try:
         router.on_public_data(public_of(event))
@@ -217,7 +226,7 @@ class Learner:
             self._follow((number, event.order, event.theirs, event.decision.at, False), False)
         elif isinstance(event, Declined):
             self._follow((number, event.order, event.plan, event.at, True), live)
-        elif isinstance(event, Seen):
+        elif isinstance(event, MarketObserved):
             self._see(number, event)
 
     def _follow(self, decision: Followed, live: bool) -> None:
@@ -242,7 +251,7 @@ class Learner:
         elif not self.out and (failed := learn_quietly(self.router, outcome, prepare=True)):
             self.out = f"{self.router.name} failed to learn: {failed}"
 
-    def _see(self, number: int, event: Seen) -> None:
+    def _see(self, number: int, event: MarketObserved) -> None:
         """Learn from public data, or keep it for the worker."""
         if self.refit_every:
             self.shown.append((number, event))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from riskroute.core.errors import InputError
-from riskroute.live.book_state import BookState
 from riskroute.live.order_checks import LARGEST_QUANTITY
-from riskroute.live.orders import NANO, ChildOrder, ParentOrder, Record, touch_prices
+from riskroute.live.state.events import NANO, ChildOrder, ParentOrder, Record, touch_prices
+from riskroute.live.state.trading_state import TradingState
 
 _UNLIMITED = 10**30
 
@@ -90,7 +90,7 @@ def quotes_too_old(limits: Limits, order: ParentOrder, now: int) -> str:
     return ""
 
 
-def order_refusal(limits: Limits, state: BookState, order: ParentOrder, now: int) -> str:
+def order_refusal(limits: Limits, state: TradingState, order: ParentOrder, now: int) -> str:
     """Say why an order is not accepted; empty if it is."""
     if state.halted:
         return f"trading is halted: {state.halted}"
@@ -116,7 +116,7 @@ def order_refusal(limits: Limits, state: BookState, order: ParentOrder, now: int
 
 
 def children_refusal(
-    limits: Limits, state: BookState, order: ParentOrder, mid: int, children: Iterable[ChildOrder], free: int
+    limits: Limits, state: TradingState, order: ParentOrder, mid: int, children: Iterable[ChildOrder], free: int
 ) -> str:
     """Say why children may not be sent; empty if they may. ``free`` is what they may hold together."""
     asked = 0
@@ -143,7 +143,7 @@ def children_refusal(
     return ""
 
 
-def automatic_halt(limits: Limits, state: BookState) -> str:
+def automatic_halt(limits: Limits, state: TradingState) -> str:
     """Say why trading must stop; empty if it need not."""
     if state.day.loss > limits.day_loss:
         return f"the day's cost of {state.day.loss / NANO:,.2f} dollars exceeds {limits.day_loss / NANO:,.2f}"

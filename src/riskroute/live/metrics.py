@@ -9,8 +9,8 @@ from itertools import accumulate
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from riskroute.live.orders import NANO
 from riskroute.live.service import Service
+from riskroute.live.state.events import NANO
 
 BUCKETS = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)
 """Seconds up to which times are counted together."""

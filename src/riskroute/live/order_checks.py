@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from riskroute.core.errors import InputError, one_line_error, shown
-from riskroute.live.orders import NANO, ParentOrder, VenueQuote, touch_prices
+from riskroute.live.state.events import NANO, ParentOrder, VenueQuote, touch_prices
 
 LARGEST_QUANTITY = 10**9
 """Shares of an order, at most, whatever the limits say."""

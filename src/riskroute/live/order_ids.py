@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from riskroute.live.orders import ParentOrder
+from riskroute.live.state.events import ParentOrder
 
 _ENCODER = msgspec.msgpack.Encoder()
 _BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"

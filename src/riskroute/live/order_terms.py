@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from riskroute.core.errors import InputError, shown
 from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
 from riskroute.live.order_ids import order_digest
-from riskroute.live.orders import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
+from riskroute.live.state.events import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
 from riskroute.live.wire import OrderIn, QuoteIn, TradeIn
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ import msgspec
 
 from riskroute.core.errors import InputError, StateError
 from riskroute.live.answers import Answer, Awaited, pass_on
-from riskroute.live.book_state import BookState
 from riskroute.live.config import LiveConfig
 from riskroute.live.configured import configured_router, configured_venues, open_log
 from riskroute.live.engine import Engine, RefusedError
-from riskroute.live.event_rows import events_after
 from riskroute.live.learner import Refit, router_bytes
-from riskroute.live.log import LeaseError, Log
+from riskroute.live.log.event_rows import events_after
+from riskroute.live.log.interface import LeaseError, Log
+from riskroute.live.market_history import MarketHistory
 from riskroute.live.order_checks import checked_quotes
 from riskroute.live.order_terms import (
     Prepared,
@@ -36,10 +36,10 @@ from riskroute.live.order_terms import (
     prepared,
     venue_quotes,
 )
-from riskroute.live.orders import Accepted, Decision, ParentOrder, Settled, Shadowed
 from riskroute.live.refit_worker import RefitWorker
 from riskroute.live.shadow import Judged, ShadowEngine
-from riskroute.live.tape import Tape
+from riskroute.live.state.events import Accepted, Decision, ParentOrder, Settled, Shadowed
+from riskroute.live.state.trading_state import TradingState
 from riskroute.live.warm_up import warm_up
 from riskroute.live.wire import OrderIn, QuotesIn, ShadowIn
 
@@ -81,7 +81,7 @@ class Service:
     """
 
     def __init__(self, config: LiveConfig, *, log: Log | None = None, clock: Callable[[], int] = time.time_ns) -> None:
-        self.config, self.clock, self.board = config, clock, Tape(keep=config.mode == "shadow")
+        self.config, self.clock, self.board = config, clock, MarketHistory(keep=config.mode == "shadow")
         self.terms = order_terms(config)
         router = configured_router(config)
         self._worker: Executor | None = None
@@ -132,17 +132,17 @@ class Service:
         self._watching.start()
 
     def _remember(self) -> None:
-        """Let the yardstick learn again what it knew before the start."""
+        """Let the counterfactual learn again what it knew before the start."""
         books: dict[str, ParentOrder] = {}
         for _, event in events_after(self.log, max(self.log.head().seq - REMEMBERED, 0)):
             if isinstance(event, Accepted):
                 books[event.order.key] = event.order
             elif isinstance(event, Settled) and event.outcome.parent in books:
-                self.engine.desk.yardstick.learn(books.pop(event.outcome.parent), event.outcome.slots)
+                self.engine.desk.counterfactual.learn(books.pop(event.outcome.parent), event.outcome.slots)
             elif isinstance(event, Shadowed):
-                self.engine.desk.yardstick.learn(event.order, event.outcome.slots)
+                self.engine.desk.counterfactual.learn(event.order, event.outcome.slots)
 
-    def _show_books(self, state: BookState) -> None:
+    def _show_books(self, state: TradingState) -> None:
         """Show the books of orders that are not settled: simulated venues trade on them when they are connected."""
         for key in state.unsettled:
             order = state.parents[key].order
@@ -306,7 +306,7 @@ class Service:
         """What is believed of every place; worked out anew every few seconds."""
         if self._beliefs_due():
             settled = self.engine.state.settled
-            self._believed = time.monotonic(), settled, self.engine.desk.yardstick.fills.view()
+            self._believed = time.monotonic(), settled, self.engine.desk.counterfactual.fills.view()
         return self._believed[2]
 
     def _beliefs_due(self) -> bool:

@@ -1,7 +1,7 @@
 """Shadow mode: another router trades, ours watches, decides for itself, learns from the fills, and sends nothing.
 
 For every order that the other router has executed, ours is asked what it would have done; what that would have cost is
-estimated (`riskroute.live.yardstick`) and compared with what the other one paid. Ours then learns from what really
+estimated (`riskroute.live.counterfactual`) and compared with what the other one paid. Ours then learns from what really
 happened. All of it is one entry of the log.
 """
 
@@ -20,15 +20,15 @@ from riskroute.live.learner import RouterError, plain_plan, plan_probability
 from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
 from riskroute.live.order_ids import order_digest
 from riskroute.live.order_terms import LARGEST_FEE
-from riskroute.live.orders import (
+from riskroute.live.state.events import (
+    ChildOutcome,
     Decision,
     Outcome,
     ParentOrder,
     Shadowed,
-    SlotOutcome,
     touch_prices,
 )
-from riskroute.live.settlement import BEYOND, given_up
+from riskroute.live.state.settlement import BEYOND, given_up
 from riskroute.live.wire import ChildIn
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import KINDS
@@ -63,7 +63,7 @@ def their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
     for number, child in enumerate(children):
         checked_child(order, child)
         slots.append(
-            SlotOutcome(
+            ChildOutcome(
                 slot=number,
                 attempt=0,
                 kind=child.kind,
@@ -159,7 +159,7 @@ class ShadowEngine(Engine):
                 return answer
             decision = self._own(order)
             market = None if self.tape is None else self.tape.market(order)
-            estimate = self.desk.yardstick.cost(order, Plan.from_json(decision.plan), outcome.slots, market)
+            estimate = self.desk.counterfactual.cost(order, Plan.from_json(decision.plan), outcome.slots, market)
             event = Shadowed(
                 at=self.clock(),
                 order=order,

@@ -10,10 +10,10 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from riskroute.live.event_rows import event_kind, row_events
 from riskroute.live.http import Call
-from riskroute.live.orders import Planned
+from riskroute.live.log.event_rows import event_kind, row_events
 from riskroute.live.service import Service
+from riskroute.live.state.events import Planned
 from riskroute.live.views import state_view, viewer_view
 
 EVERY = 0.2

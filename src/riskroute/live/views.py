@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import InputError, shown
-from riskroute.live.book_state import BookState, ParentState, archived_state
 from riskroute.live.limits import Limits
-from riskroute.live.orders import NANO
 from riskroute.live.service import Service
-from riskroute.live.settlement import outcome_of
+from riskroute.live.state.events import NANO
+from riskroute.live.state.settlement import outcome_of
+from riskroute.live.state.trading_state import ParentState, TradingState, archived_state
 from riskroute.routers.router import FEEDBACK, Router
 
 BENCHMARK = "dark-first+sweep"
@@ -36,7 +36,7 @@ def order_view(service: Service, key: str) -> dict[str, Any]:
         return _order(state, parent) | {"decision": msgspec.to_builtins(parent.decision)}
 
 
-def _order(state: BookState, parent: ParentState) -> dict[str, Any]:
+def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:
     order, outcome = parent.order, outcome_of(state, parent)
     notional = parent.filled * parent.mid
     filled_cost = sum(slot.money + slot.fees for slot in outcome.slots if not slot.marked)
@@ -82,14 +82,14 @@ def positions_view(service: Service) -> dict[str, Any]:
         return _positions(service.engine.state)
 
 
-def _positions(state: BookState) -> dict[str, Any]:
+def _positions(state: TradingState) -> dict[str, Any]:
     return {
         name: {"shares": one.shares, "cash": one.cash / NANO, "fees": one.fees / NANO}
         for name, one in state.positions.items()
     }
 
 
-def replay_view(state: BookState) -> dict[str, Any]:
+def replay_view(state: TradingState) -> dict[str, Any]:
     """Say where a log ends."""
     watched = state.settled and not state.parents and not state.positions
     return {
@@ -103,7 +103,7 @@ def replay_view(state: BookState) -> dict[str, Any]:
         "halted": state.halted,
         "positions": _positions(state),
         "against": "the router that was watched" if watched else BENCHMARK,
-        "tally": state.tally.view(),
+        "tally": state.totals.view(),
     }
 
 
@@ -176,7 +176,7 @@ def _order_limits(limits: Limits) -> dict[str, float]:
     }
 
 
-def _limits(limits: Limits, state: BookState) -> list[dict[str, Any]]:
+def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
     """Limits in use: what is used of each, what is allowed, and whether more halts trading; dollars for money."""
     day = state.day
     rows = [

@@ -8,7 +8,7 @@ from riskroute.core.errors import RiskrouteError
 from riskroute.live.config import LiveConfig
 from riskroute.live.learner import Learner, learn_quietly, router_bytes, router_from
 from riskroute.live.order_terms import nano
-from riskroute.live.orders import NANO, Outcome, ParentOrder, PoolQuote, SlotOutcome, VenueQuote
+from riskroute.live.state.events import NANO, ChildOutcome, Outcome, ParentOrder, PoolQuote, VenueQuote
 from riskroute.routers.router import Router
 
 ORDERS = 6
@@ -48,7 +48,7 @@ def warm_up(config: LiveConfig, router: Router) -> None:
 def _swept(order: ParentOrder) -> Outcome:
     """The outcome of an order that was taken at one venue."""
     half = order.quotes[0].asks[0][0] - order.quotes[0].bids[0][0]
-    slot = SlotOutcome(
+    slot = ChildOutcome(
         slot=0,
         attempt=0,
         kind="take",

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from riskroute.core.errors import InputError, one_line_error
-from riskroute.live.orders import Record
+from riskroute.live.state.events import Record
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Level = tuple[Int, Int]

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from riskroute.live.orders import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote
+from riskroute.live.state.events import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.live.venues.simulated import QuotedMarket, SimulatedVenue, VenueChild
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from riskroute.core.seeding import seed_stream, seeded_uniform
 from riskroute.core.validation import real_number
-from riskroute.live.orders import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
+from riskroute.live.state.events import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
 from riskroute.live.venues.gateway import ReportSink
 
 _DAY = 86_400 * NANO

@@ -19,26 +19,26 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from live_engines import stored_again
 from live_orders import CENT, START, accepted, child_order, parent_order
 from naive_live_book import is_over, naive_book
-from riskroute.live import book_state, booking, settlement
-from riskroute.live.book import apply
-from riskroute.live.book_state import (
-    SETTLED_KEPT,
-    BookState,
-    ChildState,
-    Effect,
-    Learn,
-    ParentState,
-    decode_state,
-    encode_state,
-    unpack_order,
-)
-from riskroute.live.orders import (
+from riskroute.live.state import fills, settlement, trading_state
+from riskroute.live.state.events import (
     AnyEvent,
     ChildOrder,
     ExecutionReport,
     Expired,
     Marked,
     Reported,
+)
+from riskroute.live.state.fold import apply
+from riskroute.live.state.trading_state import (
+    SETTLED_KEPT,
+    ChildState,
+    Effect,
+    Learn,
+    ParentState,
+    TradingState,
+    decode_state,
+    encode_state,
+    unpack_order,
 )
 
 QUICK = settings(
@@ -72,7 +72,7 @@ class Market(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.state = BookState()
+        self.state = TradingState()
         self.events: list[AnyEvent] = []
         self.venues: dict[str, AtVenue] = {}
         self.days: dict[str, str] = {}
@@ -241,7 +241,7 @@ class Market(RuleBasedStateMachine):
         self.compare_with_twin()
 
     def compare_with_itself(self) -> None:
-        again = BookState()
+        again = TradingState()
         for event in self.events:
             apply(again, event)
         assert encode_state(again) == encode_state(self.state)
@@ -279,28 +279,28 @@ class Market(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("kept", [1, SETTLED_KEPT])
 def test_every_fill_is_booked_once_and_every_order_learned_once(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(book_state, "SETTLED_KEPT", kept)
-    monkeypatch.setattr(book_state, "PACKED_TOGETHER", 0)
+    monkeypatch.setattr(trading_state, "SETTLED_KEPT", kept)
+    monkeypatch.setattr(trading_state, "PACKED_TOGETHER", 0)
     run_state_machine_as_test(Market, settings=QUICK)
 
 
 def dedupe_by_exec_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExecutionReport, "key", property(lambda self: self.exec_id))
-    monkeypatch.setattr(booking, "report_key", lambda venue, day, exec_id: exec_id)
+    monkeypatch.setattr(fills, "report_key", lambda venue, day, exec_id: exec_id)
 
 
 def settle_while_a_fill_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    def at_once(state: BookState, child: ChildState, at: int, effects: list[Effect]) -> None:
+    def at_once(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
         if child.final >= 0 or child.filled >= child.order.quantity:
             settlement.finish_child(state, child, child.reason, at, effects)
 
-    monkeypatch.setattr(booking, "_end_if_complete", at_once)
+    monkeypatch.setattr(fills, "_end_if_complete", at_once)
 
 
 def settle_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
     settle = settlement._settle
 
-    def forgetful(state: BookState, parent: ParentState, effects: list[Effect]) -> None:
+    def forgetful(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
         settle(state, parent, effects)
         parent.settled = False
         state.unsettled[parent.order.key] = None
@@ -312,9 +312,9 @@ def settle_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def book_a_duplicate(monkeypatch: pytest.MonkeyPatch) -> None:
-    book = booking.book_report
+    book = fills.book_report
 
-    def twice(state: BookState, event: Reported, effects: list[Effect]) -> None:
+    def twice(state: TradingState, event: Reported, effects: list[Effect]) -> None:
         state.reports.pop(event.report.key, None)
         book(state, event, effects)
 
@@ -322,9 +322,9 @@ def book_a_duplicate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_a_bust_that_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    book = booking.book_report
+    book = fills.book_report
 
-    def without_memory(state: BookState, event: Reported, effects: list[Effect]) -> None:
+    def without_memory(state: TradingState, event: Reported, effects: list[Effect]) -> None:
         book(state, event, effects)
         state.replaced.clear()
 
@@ -332,9 +332,9 @@ def forget_a_bust_that_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _handlers() -> dict[Any, Any]:
-    from riskroute.live import book
+    from riskroute.live.state import fold
 
-    return book._HANDLERS
+    return fold._HANDLERS
 
 
 @pytest.mark.parametrize(

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
-from riskroute.live.book_state import (
-    BookState,
+from riskroute.live.state.events import ChildOutcome, Outcome
+from riskroute.live.state.trading_state import (
     Cancel,
     ChildState,
     Effect,
     Learn,
     Next,
     ParentState,
+    TradingState,
     VenueUse,
 )
-from riskroute.live.orders import Outcome, SlotOutcome
 
 BEYOND = "beyond"
 """Place of shares that nobody filled, in outcomes."""
 
 
-def finish_child(state: BookState, child: ChildState, reason: str, at: int, effects: list[Effect]) -> None:
+def finish_child(state: TradingState, child: ChildState, reason: str, at: int, effects: list[Effect]) -> None:
     """End a child: what it has not filled is free again."""
     order = child.order
     parent = state.parents[order.parent]
@@ -35,7 +35,7 @@ def finish_child(state: BookState, child: ChildState, reason: str, at: int, effe
     go_on(state, parent, effects)
 
 
-def go_on(state: BookState, parent: ParentState, effects: list[Effect]) -> None:
+def go_on(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
     """Settle an order that is done, or ask what becomes of shares that no child holds."""
     if parent.settled:
         return
@@ -50,7 +50,7 @@ def go_on(state: BookState, parent: ParentState, effects: list[Effect]) -> None:
         effects.append(Next(parent.order.key))
 
 
-def _settle(state: BookState, parent: ParentState, effects: list[Effect]) -> None:
+def _settle(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
     order = parent.order
     outcome = outcome_of(state, parent)
     parent.settled, parent.outcome, parent.settled_day = True, outcome, state.day.day
@@ -65,9 +65,9 @@ def _settle(state: BookState, parent: ParentState, effects: list[Effect]) -> Non
     effects.append(Learn(outcome, order))
 
 
-def given_up(shares: int, money: int, at: int) -> SlotOutcome:
+def given_up(shares: int, money: int, at: int) -> ChildOutcome:
     """Shares that were not done in time, valued as if they had been swept at the far touch."""
-    return SlotOutcome(
+    return ChildOutcome(
         slot=-1,
         attempt=0,
         kind="sweep",
@@ -83,7 +83,7 @@ def given_up(shares: int, money: int, at: int) -> SlotOutcome:
     )
 
 
-def outcome_of(state: BookState, parent: ParentState) -> Outcome:
+def outcome_of(state: TradingState, parent: ParentState) -> Outcome:
     """What became of an order, as far as it is booked."""
     order, mid, sign = parent.order, parent.mid, parent.order.sign
     slots = []
@@ -91,7 +91,7 @@ def outcome_of(state: BookState, parent: ParentState) -> Outcome:
         child = state.children[name]
         sent = child.order
         slots.append(
-            SlotOutcome(
+            ChildOutcome(
                 slot=sent.slot,
                 attempt=sent.attempt,
                 kind=sent.kind,
@@ -124,7 +124,7 @@ def outcome_of(state: BookState, parent: ParentState) -> Outcome:
     )
 
 
-def cancel_open_children(state: BookState, parent: ParentState, effects: list[Effect], kind: str = "") -> None:
+def cancel_open_children(state: TradingState, parent: ParentState, effects: list[Effect], kind: str = "") -> None:
     """Ask for the resting children of an order back, or for those of a kind."""
     for name in parent.children:
         child = state.children[name]
@@ -133,7 +133,7 @@ def cancel_open_children(state: BookState, parent: ParentState, effects: list[Ef
             effects.append(Cancel(child.order))
 
 
-def venue_use(state: BookState, name: str) -> VenueUse:
+def venue_use(state: TradingState, name: str) -> VenueUse:
     """How a venue is used."""
     use = state.venues.get(name)
     if use is None:

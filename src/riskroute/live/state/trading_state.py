@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from riskroute.core.errors import DataError, one_line_error
-from riskroute.live.orders import ChildOrder, Decision, Outcome, ParentOrder
-from riskroute.live.tally import Tally
+from riskroute.live.state.events import ChildOrder, Decision, Outcome, ParentOrder
+from riskroute.live.state.totals import CostTotals
 
 STATE_VERSION = 1
 DAY = 86_400 * 10**9
@@ -132,7 +132,7 @@ class DayUse(msgspec.Struct, gc=False):
     loss: int = 0
 
 
-class BookState(msgspec.Struct):
+class TradingState(msgspec.Struct):
     """Everything that follows from the log.
 
     Orders that are settled are in ``recent`` until they are packed into ``archive``, with ``owners`` from child to
@@ -168,18 +168,18 @@ class BookState(msgspec.Struct):
     corrections: int = 0
     orphans: int = 0
     overfilled: int = 0
-    tally: Tally = msgspec.field(default_factory=Tally)
+    totals: CostTotals = msgspec.field(default_factory=CostTotals)
 
 
-def encode_state(state: BookState) -> bytes:
+def encode_state(state: TradingState) -> bytes:
     """The state as bytes; equal states have equal bytes."""
     return msgspec.msgpack.encode(state)
 
 
-def decode_state(body: bytes) -> BookState:
+def decode_state(body: bytes) -> TradingState:
     """Undo `encode_state`."""
     try:
-        state = msgspec.msgpack.decode(body, type=BookState)
+        state = msgspec.msgpack.decode(body, type=TradingState)
     except msgspec.MsgspecError as error:
         raise DataError(f"a state must be one that encode_state returned: {one_line_error(error)}") from None
     if state.version != STATE_VERSION:
@@ -256,7 +256,7 @@ _PIECE_ORDERS = 1_000  # packed orders encoded at a time: other threads wait mea
 _PIECE: msgspec.msgpack.Decoder[dict[str, Archived]] = msgspec.msgpack.Decoder(dict[str, Archived])
 
 
-def without_archive(state: BookState) -> tuple[BookState, dict[str, Archived]]:
+def without_archive(state: TradingState) -> tuple[TradingState, dict[str, Archived]]:
     """The state without packed orders, and a copy of those: they do not change, and may become bytes later."""
     return msgspec.structs.replace(state, archive={}, owners={}), dict(state.archive)
 
@@ -270,7 +270,7 @@ def archive_pieces(archive: dict[str, Archived]) -> list[bytes]:
     return pieces
 
 
-def restore_archive(state: BookState, pieces: Iterable[bytes]) -> None:
+def restore_archive(state: TradingState, pieces: Iterable[bytes]) -> None:
     """Undo `archive_pieces`, and find out again whose children they are."""
     for piece in pieces:
         state.archive.update(_PIECE.decode(piece))
@@ -279,7 +279,7 @@ def restore_archive(state: BookState, pieces: Iterable[bytes]) -> None:
             state.owners[name] = key
 
 
-def archive_settled(state: BookState, kept: int) -> None:
+def archive_settled(state: TradingState, kept: int) -> None:
     """Pack the oldest settled orders until ``kept`` are left."""
     for key in list(islice(state.recent, max(len(state.recent) - kept, 0))):
         del state.recent[key]
@@ -294,7 +294,7 @@ def archive_settled(state: BookState, kept: int) -> None:
         state.archive[key] = Archived(parent.settled_day, parent.digest, tuple(parent.children), body)
 
 
-def unpack_order(state: BookState, key: str) -> None:
+def unpack_order(state: TradingState, key: str) -> None:
     """Bring a packed order back."""
     packed = _DECODER.decode(state.archive.pop(key).body)
     state.parents[key] = packed.parent
@@ -307,14 +307,14 @@ def unpack_order(state: BookState, key: str) -> None:
     state.executions.update(packed.executions)
 
 
-def archived_order(state: BookState, key: str) -> ParentState | None:
+def archived_order(state: TradingState, key: str) -> ParentState | None:
     """Return a packed order to look at; None if there is none with this key. The state stays as it is."""
     found = state.archive.get(key)
     return None if found is None else _DECODER.decode(found.body).parent
 
 
-def archived_state(state: BookState, key: str) -> BookState:
+def archived_state(state: TradingState, key: str) -> TradingState:
     """Return a state that holds a packed order and its children alone, to look at."""
     packed = _DECODER.decode(state.archive[key].body)
     children = {child.order.id: child for child in packed.children}
-    return BookState(now=state.now, parents={key: packed.parent}, children=children)
+    return TradingState(now=state.now, parents={key: packed.parent}, children=children)

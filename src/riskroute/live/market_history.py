@@ -13,15 +13,51 @@ A queue is known only if all trades of the symbol were told from before the orde
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
-from riskroute.live.board import QuoteBoard
-from riskroute.live.orders import NANO, MarketTrade, ParentOrder, Seen, VenueQuote
+from riskroute.core.arrays import Floats
+from riskroute.live.children import context_of
+from riskroute.live.state.events import NANO, MarketObserved, MarketTrade, ParentOrder, VenueQuote
+from riskroute.routers.context import Context, VenueBooks
+from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, outcome_sizes
+from riskroute.routing.consolidated import ConsolidatedBook
+
+
+class QuoteBoard:
+    """Books by symbol; any thread may read and write.
+
+    Examples
+    --------
+    >>> board = QuoteBoard()
+    >>> board.put("DEMO", [VenueQuote(venue="NYSE", at=5), VenueQuote(venue="NYSE", at=3)])
+    >>> [quote.at for quote in board("DEMO")]
+    [5]
+    """
+
+    def __init__(self) -> None:
+        self._books: dict[str, dict[str, VenueQuote]] = {}
+        self._lock = threading.Lock()
+
+    def put(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
+        """Replace books of a symbol, each unless a newer one is there."""
+        with self._lock:
+            books = dict(self._books.get(symbol, {}))
+            for quote in quotes:
+                if quote.venue not in books or quote.at >= books[quote.venue].at:
+                    books[quote.venue] = quote
+            self._books[symbol] = books
+
+    def __call__(self, symbol: str) -> tuple[VenueQuote, ...]:
+        """The books of a symbol, empty if there are none."""
+        return tuple(self._books.get(symbol, {}).values())
+
 
 OUTFLOW_SECONDS = 300
 """Trades of so many seconds make the outflow of a queue, as in a backtest."""
@@ -62,7 +98,7 @@ class Market(NamedTuple):
     closing: tuple[VenueQuote, ...]
 
 
-class Tape(QuoteBoard):
+class MarketHistory(QuoteBoard):
     """The newest books, and books and trades before.
 
     Parameters
@@ -84,7 +120,7 @@ class Tape(QuoteBoard):
         self._since: dict[str, int] = {}
         """By symbol, since when all trades are told."""
         self._untold: dict[str, list[MarketTrade]] = {}
-        """By symbol, trades that were in no `Seen` yet."""
+        """By symbol, trades that were in no `MarketObserved` yet."""
 
     def put(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
         quotes = tuple(quotes)
@@ -140,7 +176,7 @@ class Tape(QuoteBoard):
         found = {quote.venue: self._queue(order, quote) for quote in order.quotes if closing}
         return Market({venue: queue for venue, queue in found.items() if queue is not None}, closing)
 
-    def seen(self, order: ParentOrder, at: int) -> Seen | None:
+    def seen(self, order: ParentOrder, at: int) -> MarketObserved | None:
         """What could be seen from an order's arrival to its deadline; None if that is nothing."""
         with self._lock:
             queues, closing = self._market(order)
@@ -152,7 +188,7 @@ class Tape(QuoteBoard):
                 del self._expected[order.symbol]
         if not (closing or trades):
             return None
-        return Seen(at=at, order=order, queues=queues, closing=closing, trades=trades)
+        return MarketObserved(at=at, order=order, queues=queues, closing=closing, trades=trades)
 
     def _closing(self, order: ParentOrder) -> tuple[VenueQuote, ...]:
         """The last books until the deadline; none if nothing was heard of any of them since the order came."""
@@ -218,3 +254,57 @@ def _size_at(levels: Sequence[tuple[int, int]], sign: int, price: int) -> int | 
         if sign * level < sign * price:
             return 0
     return None if levels else 0
+
+
+# Public outcomes of an order, computed from what was observed.
+
+
+PUBLIC_AFTER = NANO
+"""Public outcomes of an order are known so many nanoseconds after its deadline, as in a backtest."""
+
+
+def public_of(event: MarketObserved) -> PublicData:
+    """What orders that arrive with another one would have earned, and what became of the queues, as in a backtest.
+
+    Market orders meet the books of the arrival. What limit orders do not fill is taken from the books of the deadline.
+    """
+    order = event.order
+    context = context_of(order, order.received)
+    sizes = outcome_sizes(context.shares, context.lot)
+    later = closing = None
+    if event.closing:
+        books = context_of(msgspec.structs.replace(order, quotes=event.closing), order.deadline).books
+        closing = _book(context, books)
+        if closing.depth and np.isfinite(books.mid):
+            later = MarketAtHorizon(float(books.mid), float(closing.costs(context.shares)) / context.shares)
+    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    for venue, quote in enumerate(order.quotes):
+        found[quote.venue] = {"take": _profits(_book(context, context.books, venue).costs(sizes))}
+        if quote.venue in event.queues and closing is not None:
+            price, ahead, outflow = event.queues[quote.venue]
+            queue = QueueOutflow(price / NANO, ahead, outflow)
+            each = context.sign * (queue.price - context.mid) + quote.maker / NANO
+            kept = [queue.filled(size) for size in sizes]
+            rest = closing.costs([size - some for size, some in zip(sizes, kept, strict=True)])
+            found[quote.venue]["limit"] = _profits(each * np.array(kept, dtype=np.float64) + rest)
+    queues = {
+        name: QueueOutflow(price / NANO, ahead, outflow) for name, (price, ahead, outflow) in event.queues.items()
+    }
+    return PublicData(context, found, queues, later, _by_venue(event.trades))
+
+
+def _by_venue(trades: tuple[MarketTrade, ...]) -> dict[str, dict[str, list[tuple[int, int]]]]:
+    found: dict[str, dict[str, list[tuple[int, int]]]] = {}
+    for one in trades:
+        found.setdefault(one.venue, {}).setdefault(one.side, []).append((one.shares, one.displayed))
+    return found
+
+
+def _book(context: Context, books: VenueBooks, venue: int | None = None) -> ConsolidatedBook:
+    prices, sizes = books.side("ask" if context.sign > 0 else "bid")
+    some = slice(None) if venue is None else slice(venue, venue + 1)
+    return context.book(prices[some], sizes[some], books.takers[some])
+
+
+def _profits(costs: Floats) -> tuple[float, ...]:
+    return tuple(-float(cost) for cost in costs)

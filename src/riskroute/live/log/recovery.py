@@ -11,28 +11,28 @@ from dataclasses import dataclass
 import msgspec
 
 from riskroute.core.errors import DataError
-from riskroute.live.book import apply
-from riskroute.live.book_state import (
-    BookState,
+from riskroute.live.learner import Learner, RouterError
+from riskroute.live.log.event_rows import events_after, pages_after, rows_events
+from riskroute.live.log.interface import Log, Snapshot
+from riskroute.live.state.events import Accepted, AnyEvent, Planned, Shadowed
+from riskroute.live.state.fold import apply
+from riskroute.live.state.trading_state import (
     Learn,
+    TradingState,
     archive_pieces,
     decode_state,
     encode_state,
     restore_archive,
     without_archive,
 )
-from riskroute.live.event_rows import events_after, pages_after, rows_events
-from riskroute.live.learner import Learner, RouterError
-from riskroute.live.log import Log, Snapshot
-from riskroute.live.orders import Accepted, AnyEvent, Planned, Shadowed
 from riskroute.routers.registry import restore_router
 from riskroute.routers.router import Router
 
 
-def recover(log: Log, learner: Learner) -> BookState:
+def recover(log: Log, learner: Learner) -> TradingState:
     """Return the state at the end of the log; the learner is brought there too."""
     with _no_collection():
-        state, seq = BookState(), 0
+        state, seq = TradingState(), 0
         saved = log.snapshot()
         if saved is not None:
             book, learned, *pieces = msgspec.msgpack.decode(saved.body, type=list[bytes])
@@ -59,7 +59,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _step(state: BookState, learner: Learner, event: AnyEvent, *, decided: bool) -> None:
+def _step(state: TradingState, learner: Learner, event: AnyEvent, *, decided: bool) -> None:
     _, effects = apply(state, event)
     learner.saw(state.events, event, live=decided)
     for effect in effects:
@@ -67,7 +67,7 @@ def _step(state: BookState, learner: Learner, event: AnyEvent, *, decided: bool)
             learner.settle(state.events, effect.outcome)
 
 
-def snapshot_saver(log: Log, state: BookState, learner: Learner, written: Future[list[int]]) -> Callable[[], None]:
+def snapshot_saver(log: Log, state: TradingState, learner: Learner, written: Future[list[int]]) -> Callable[[], None]:
     """Take a snapshot of the state now; the result saves it, once ``written``, the last of its events, is durable.
 
     Most of a state is orders packed away, which become bytes only then, when nobody waits for the state.
@@ -84,9 +84,9 @@ def snapshot_saver(log: Log, state: BookState, learner: Learner, written: Future
     return save
 
 
-def replay(log: Log) -> BookState:
+def replay(log: Log) -> TradingState:
     """Apply the whole log, decisions as they are written: the same state on any machine."""
-    state = BookState()
+    state = TradingState()
     for _, event in events_after(log):
         apply(state, event)
     return state
@@ -118,7 +118,7 @@ def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) 
         Whether the engine learned in a worker, that is, had a ``refit_every`` above 0.
     """
     learner: Learner | None = None
-    state, count, different = BookState(), 0, []
+    state, count, different = TradingState(), 0, []
     for _, event in events_after(log):
         if learner is None:
             if not isinstance(event, Planned):

@@ -150,7 +150,7 @@ def report_key(venue: str, day: str, exec_id: str) -> str:
     return f"{venue}\x1f{day}\x1f{exec_id}"
 
 
-class SlotOutcome(Record, frozen=True):
+class ChildOutcome(Record, frozen=True):
     """What became of one child, or (``marked``) of the shares that nobody filled.
 
     ``money`` is the cost against the arrival mid without fees; a saving is negative.
@@ -185,7 +185,7 @@ class Outcome(Record, frozen=True):
     left: int
     mid: int
     cost: int
-    slots: tuple[SlotOutcome, ...]
+    slots: tuple[ChildOutcome, ...]
     at: int
     marked: bool = False
     late: bool = False
@@ -273,12 +273,12 @@ class Marked(Event, frozen=True):
 class Settled(Event, frozen=True):
     """The outcome of an order, written down; what is booked follows from the reports alone.
 
-    ``yardstick`` is what the order is estimated to have cost with ``dark-first+sweep``, with ``guessed`` shares whose
-    fate is not known, and ``explored`` how much more it cost than with the plan that seemed best, where that was asked.
+    ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the shares of that estimate
+    whose fill is not known, and ``explored`` the cost beyond that of the greedy plan (None where not computed).
     """
 
     outcome: Outcome
-    yardstick: int | None = None
+    benchmark_cost: int | None = None
     guessed: int = 0
     explored: int | None = None
 
@@ -307,7 +307,7 @@ class Quoted(Event, frozen=True):
     trades: tuple[MarketTrade, ...] = ()
 
 
-class Seen(Event, frozen=True):
+class MarketObserved(Event, frozen=True):
     """What everybody could see until the deadline of an order: price, shares ahead and outflow of queues by venue.
 
     ``closing`` are the books at the deadline, ``trades`` those since the last such event.
@@ -356,7 +356,7 @@ AnyEvent = (
     | Settled
     | Shadowed
     | Quoted
-    | Seen
+    | MarketObserved
     | Planned
     | Halted
     | Resumed

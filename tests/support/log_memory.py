@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from riskroute.core.errors import InputError, StateError
-from riskroute.live.log import (
+from riskroute.live.log.interface import (
     NO_CHAIN,
     ConflictError,
     Entry,

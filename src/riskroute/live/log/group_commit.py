@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from riskroute.core.errors import DataError, InputError, StateError
-from riskroute.live.log import (
+from riskroute.live.log.interface import (
     NO_CHAIN,
     ConflictError,
     Entry,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from riskroute.core.errors import DataError, InputError, StateError, one_line_error
 from riskroute.core.extras import require_extra
-from riskroute.live.group_commit import (
+from riskroute.live.log.group_commit import (
     PAGE,
     SLOW_COMMIT,
     SNAPSHOTS_KEPT,
@@ -24,7 +24,7 @@ from riskroute.live.group_commit import (
     held,
     new_rows,
 )
-from riskroute.live.log import (
+from riskroute.live.log.interface import (
     Head,
     Header,
     Lease,

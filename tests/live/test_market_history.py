@@ -14,12 +14,11 @@ import riskroute as rr
 from live_engines import World
 from live_orders import CENT, parent_order, quotes
 from live_services import order_json, running, service_config
-from riskroute.live.event_rows import events_after
-from riskroute.live.log_memory import MemoryLog, MemoryStore
-from riskroute.live.orders import NANO, Accepted, MarketTrade, ParentOrder, Quoted, Seen, VenueQuote
-from riskroute.live.public import PUBLIC_AFTER, public_of
-from riskroute.live.recovery import verify
-from riskroute.live.tape import MOST_QUOTES, OUTFLOW_SECONDS, History, Tape
+from log_memory import MemoryLog, MemoryStore
+from riskroute.live.log.event_rows import events_after
+from riskroute.live.log.recovery import verify
+from riskroute.live.market_history import MOST_QUOTES, OUTFLOW_SECONDS, PUBLIC_AFTER, History, MarketHistory, public_of
+from riskroute.live.state.events import NANO, Accepted, MarketObserved, MarketTrade, ParentOrder, Quoted, VenueQuote
 from riskroute.market import queue_fills
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks, day_books
@@ -37,7 +36,7 @@ from riskroute.simulation.public_outcomes import public_outcomes
 def test_the_live_router_and_the_backtest_mean_the_same_times() -> None:
     assert OUTFLOW_SECONDS == queue_fills.OUTFLOW_SECONDS
     assert PUBLIC_AFTER == backtest.PUBLIC_AFTER
-    assert Tape().stale == backtest.STALE[True] * NANO
+    assert MarketHistory().stale == backtest.STALE[True] * NANO
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ def test_the_tape_finds_what_a_backtest_reads_from_events(day: tuple[DayBooks, d
         order = ParentOrder(
             key="a", symbol="QVEX", side=side, quantity=40, deadline=deadline, quotes=arrival, lot=10, received=moment
         )
-        tape = Tape()
+        tape = MarketHistory()
         tape.trade("QVEX", (), moment)
         tape.expect(order)
         for at in range(moment + SECOND // 10, deadline + 1, SECOND // 10):
@@ -164,7 +163,7 @@ class Told(World):
 @pytest.mark.parametrize("refit_every", [0, 2])
 def test_a_running_router_learns_from_public_outcomes(refit_every: int) -> None:
     world = Told(refit_every=refit_every)
-    engine = world.start(make_router("contextual"), tape=Tape())
+    engine = world.start(make_router("contextual"), tape=MarketHistory())
     world.trade(4)
     if refit_every:
         world.trade(2)  # public outcomes come after the fills, and are learned with the fills of the next orders
@@ -174,13 +173,13 @@ def test_a_running_router_learns_from_public_outcomes(refit_every: int) -> None:
     known = engine.learner.state()
     world.die()
     events = [event for _, event in events_after(MemoryLog(world.store))]
-    shown = [event for event in events if isinstance(event, Seen)]
+    shown = [event for event in events if isinstance(event, MarketObserved)]
     assert len(shown) == 4 + 2 * (refit_every > 0)
     # 300 of 500 are displayed after 150 have traded, so that 50 were cancelled
     assert [event.queues for event in shown] == [dict.fromkeys(("A", "B"), (1000 * CENT, 500, 200))] * len(shown)
     assert sum(isinstance(event, Quoted) for event in events) == 2 * len(shown)
     assert verify(MemoryLog(world.store), refits=refit_every > 0).holds
-    again = world.start(make_router("contextual"), tape=Tape())
+    again = world.start(make_router("contextual"), tape=MarketHistory())
     assert again.learner.state() == known
 
 
@@ -194,7 +193,7 @@ def test_a_router_that_fails_on_public_data_is_put_out_of_service() -> None:
             raise ValueError("what is this?")
 
     world = Told()
-    engine = world.start(Confused(), tape=Tape())
+    engine = world.start(Confused(), tape=MarketHistory())
     world.trade(2)
     assert engine.learner.out == "confused failed to learn from public data: what is this?"
     assert engine.state.settled == 2
@@ -264,7 +263,7 @@ def test_a_queue_is_not_known_where_trades_or_books_are_missing() -> None:
             received=received,
         )
 
-    tape = Tape()
+    tape = MarketHistory()
     tape.expect(order(5))
     assert tape.seen(order(5), 20) is None  # nothing was heard
     tape.expect(order(5))

@@ -17,9 +17,9 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_whole
-from riskroute.live.event_rows import events_after
-from riskroute.live.log import Log
-from riskroute.live.orders import (
+from riskroute.live.log.event_rows import events_after
+from riskroute.live.log.interface import Log
+from riskroute.live.state.events import (
     NANO,
     Accepted,
     AnyEvent,
@@ -102,7 +102,7 @@ class LogTables:
         elif isinstance(event, Reported):
             self._report(event.report)
         elif isinstance(event, Settled):
-            self._settle(event.outcome, event.yardstick)
+            self._settle(event.outcome, event.benchmark_cost)
         elif isinstance(event, Shadowed):
             self._order(event.order, WATCHED, None, event.order.received)
             self._settle(event.outcome, event.estimate)
@@ -120,7 +120,7 @@ class LogTables:
             **{"key": order.key, "time": time, "sign": order.sign, "shares": order.quantity},
             **{"horizon": max(order.deadline - time, 0) / NANO, "mid": (bid + ask) // 2 / NANO},
             **{"bid": bid / NANO, "ask": ask / NANO, "depth": float(sum(takes))},
-            **{"cost": None, "fees": None, "filled": None, "left": None, "yardstick": None, "marked": None},
+            **{"cost": None, "fees": None, "filled": None, "left": None, "benchmark_cost": None, "marked": None},
         }
         self._books(order.symbol, order.quotes)
 
@@ -166,13 +166,13 @@ class LogTables:
         if report.kind != "busted":
             self._fills.setdefault(report.key, (child, report))
 
-    def _settle(self, outcome: Outcome, yardstick: int | None) -> None:
+    def _settle(self, outcome: Outcome, benchmark_cost: int | None) -> None:
         order = self.orders.get(outcome.parent)
         if order is None or order["cost"] is not None:
             return
         order |= {"cost": outcome.cost / NANO, "fees": sum(slot.fees for slot in outcome.slots) / NANO}
         order |= {"filled": outcome.filled, "left": outcome.left, "marked": outcome.marked}
-        order["yardstick"] = None if yardstick is None else yardstick / NANO
+        order["benchmark_cost"] = None if benchmark_cost is None else benchmark_cost / NANO
         for number, slot in enumerate(outcome.slots):
             self._numbers[outcome.parent, slot.slot, slot.attempt] = number
             price = (outcome.mid + outcome.sign * slot.money / slot.filled) / NANO if slot.filled > 0 else 0.0

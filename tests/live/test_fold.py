@@ -9,23 +9,8 @@ import pytest
 
 from live_orders import CENT, START, accepted, child_order, parent_order, report
 from riskroute.core.errors import DataError, StateError
-from riskroute.live import book_state
-from riskroute.live.book import apply, fold
-from riskroute.live.book_state import (
-    DAY,
-    Alert,
-    BookState,
-    Cancel,
-    Correct,
-    Effect,
-    Learn,
-    Next,
-    Query,
-    Send,
-    decode_state,
-    encode_state,
-)
-from riskroute.live.orders import (
+from riskroute.live.state import trading_state
+from riskroute.live.state.events import (
     NANO,
     AnyEvent,
     ChildOrder,
@@ -40,6 +25,21 @@ from riskroute.live.orders import (
     Unanswered,
     Withheld,
 )
+from riskroute.live.state.fold import apply, fold
+from riskroute.live.state.trading_state import (
+    DAY,
+    Alert,
+    Cancel,
+    Correct,
+    Effect,
+    Learn,
+    Next,
+    Query,
+    Send,
+    TradingState,
+    decode_state,
+    encode_state,
+)
 
 ORDER = parent_order(quantity=100)
 CHILD = child_order(ORDER, 0, 100)
@@ -50,7 +50,7 @@ class Desk:
     """A book to which events are put one by one."""
 
     def __init__(self, *children: ChildOrder) -> None:
-        self.state, self.at = BookState(), START
+        self.state, self.at = TradingState(), START
         self.effects: list[Effect] = self.put(accepted(ORDER, *(children or (CHILD,))))
 
     def put(self, event: AnyEvent) -> list[Effect]:
@@ -220,21 +220,21 @@ def test_events_of_orders_that_are_not_there_are_refused() -> None:
     with pytest.raises(DataError, match="a state must be one that encode_state returned"):
         decode_state(b"nonsense")
     with pytest.raises(DataError, match="a state must have version 1, had 7"):
-        decode_state(msgspec.msgpack.encode(BookState(version=7)))
+        decode_state(msgspec.msgpack.encode(TradingState(version=7)))
 
 
 def test_what_is_folded_at_once_is_what_is_applied_one_by_one() -> None:
     desk = Desk()
     fill = Reported(at=START, report=report(CHILD, "filled", "1", quantity=100, cum=100, price=PRICE))
     desk.put(fill)
-    again = fold(BookState(), [accepted(ORDER, CHILD), fill])
+    again = fold(TradingState(), [accepted(ORDER, CHILD), fill])
     assert encode_state(again) == encode_state(desk.state)
 
 
 def test_settled_orders_are_packed_and_unpacked_by_late_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(book_state, "SETTLED_KEPT", 10)
-    monkeypatch.setattr(book_state, "PACKED_TOGETHER", 0)
-    state, children = BookState(), []
+    monkeypatch.setattr(trading_state, "SETTLED_KEPT", 10)
+    monkeypatch.setattr(trading_state, "PACKED_TOGETHER", 0)
+    state, children = TradingState(), []
     for number in range(300):
         order = parent_order(f"order {number}")
         children.append(child_order(order, 0, 100))
@@ -245,7 +245,7 @@ def test_settled_orders_are_packed_and_unpacked_by_late_reports(monkeypatch: pyt
         apply(state, Settled(at=START, outcome=outcome))
     assert (len(state.parents), len(state.archive), len(state.reports)) == (10, 290, 10)
     assert len(encode_state(state)) < 1000 * 300
-    found = book_state.archived_order(state, "order 3")
+    found = trading_state.archived_order(state, "order 3")
     assert found is not None
     assert found.filled == 100
     again = report(children[3], "filled", "3", quantity=100, cum=100, price=PRICE)

@@ -13,9 +13,9 @@ from typing import get_args
 import msgspec
 
 from riskroute.core.errors import DataError, one_line_error
-from riskroute.live.group_commit import PAGE
-from riskroute.live.log import Entry, Log, Row
-from riskroute.live.orders import Accepted, AnyEvent, Settled, Shadowed
+from riskroute.live.log.group_commit import PAGE
+from riskroute.live.log.interface import Entry, Log, Row
+from riskroute.live.state.events import Accepted, AnyEvent, Settled, Shadowed
 
 TOGETHER = "together"
 """Kind of a row with several events."""
@@ -44,7 +44,7 @@ def event_kind(event: AnyEvent) -> str:
 
     Examples
     --------
-    >>> from riskroute.live.orders import Resumed
+    >>> from riskroute.live.state.events import Resumed
     >>> event_kind(Resumed(at=5, by="desk"))
     'resumed'
     """
@@ -56,7 +56,7 @@ def entries_of(events: Iterable[AnyEvent]) -> list[Entry]:
 
     Examples
     --------
-    >>> from riskroute.live.orders import Resumed, Sent
+    >>> from riskroute.live.state.events import Resumed, Sent
     >>> events = [Sent(at=5, child="X-0-0"), Sent(at=6, child="Y-0-0")]
     >>> [(entry.kind, entry.key, entry.at) for entry in entries_of(events)]
     [('together', '', 6)]

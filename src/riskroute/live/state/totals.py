@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from riskroute.live.orders import NANO, Outcome
+from riskroute.live.state.events import NANO, Outcome
 
 BATCHES = 64
 """Batches of a mean at most: when there are so many, each two become one."""
@@ -77,7 +77,7 @@ class BatchMean(msgspec.Struct, gc=False):
         return {"orders": self.count, "mean": self.mean if self.count else None, "low": low, "high": high}
 
 
-class PlaceTally(msgspec.Struct, gc=False):
+class PlaceTotals(msgspec.Struct, gc=False):
     """What was sent to a venue or pool, what it filled, and what that cost against arrival mids."""
 
     children: int = 0
@@ -87,7 +87,7 @@ class PlaceTally(msgspec.Struct, gc=False):
     fees: int = 0
 
 
-class Tally(msgspec.Struct):
+class CostTotals(msgspec.Struct):
     """Sums over settled orders; costs are in basis points of the order's value at the arrival mid."""
 
     cost: int = 0
@@ -104,7 +104,7 @@ class Tally(msgspec.Struct):
     explored_orders: int = 0
     marked: int = 0
     late: int = 0
-    places: dict[str, PlaceTally] = {}
+    places: dict[str, PlaceTotals] = {}
 
     def settle(self, outcome: Outcome) -> None:
         """Count an order that is settled."""
@@ -117,7 +117,7 @@ class Tally(msgspec.Struct):
         for slot in outcome.slots:
             place = self.places.get(slot.place)
             if place is None:
-                place = self.places[slot.place] = PlaceTally()
+                place = self.places[slot.place] = PlaceTotals()
             place.children += 1
             place.sent += slot.sent
             place.filled += slot.filled

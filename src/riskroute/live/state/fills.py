@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from riskroute.live.book_state import (
+from riskroute.live.state.events import ExecutionReport, Reported, report_key
+from riskroute.live.state.settlement import finish_child, go_on, venue_use
+from riskroute.live.state.trading_state import (
     Alert,
-    BookState,
     ChildState,
     Correct,
     Effect,
@@ -12,10 +13,9 @@ from riskroute.live.book_state import (
     ParentState,
     Position,
     Send,
+    TradingState,
     unpack_order,
 )
-from riskroute.live.orders import ExecutionReport, Reported, report_key
-from riskroute.live.settlement import finish_child, go_on, venue_use
 
 _UNHEARD = frozenset(("intended", "sent", "unknown"))
 _NO_FILLS = frozenset(("acknowledged", "cancelled", "rejected", "expired"))
@@ -27,7 +27,7 @@ ENDS = frozenset(("cancelled", "rejected", "expired"))
 """Reports after which a child is not at the venue any more."""
 
 
-def book_report(state: BookState, event: Reported, effects: list[Effect]) -> None:
+def book_report(state: TradingState, event: Reported, effects: list[Effect]) -> None:
     """Book what a venue says."""
     report = event.report
     key = report.key
@@ -61,7 +61,7 @@ def book_report(state: BookState, event: Reported, effects: list[Effect]) -> Non
         _end_if_complete(state, child, event.at, effects)
 
 
-def _heard(state: BookState, child: ChildState, report: ExecutionReport) -> None:
+def _heard(state: TradingState, child: ChildState, report: ExecutionReport) -> None:
     """A venue has the child: it is not unknown any more, and rejects in a row end."""
     use = venue_use(state, child.order.place)
     if report.kind == "rejected":
@@ -76,7 +76,7 @@ def _heard(state: BookState, child: ChildState, report: ExecutionReport) -> None
         child.status = "partly_filled" if child.filled else "acknowledged"
 
 
-def _not_known(state: BookState, child: ChildState, at: int, effects: list[Effect]) -> None:
+def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
     """The venue does not have a child: it is sent again if that still makes sense, and is done otherwise."""
     if child.done or child.filled or child.final >= 0:
         if not child.done:
@@ -91,7 +91,7 @@ def _not_known(state: BookState, child: ChildState, at: int, effects: list[Effec
         effects.append(Send(child.order))
 
 
-def _execute(state: BookState, child: ChildState, report: ExecutionReport, key: str, effects: list[Effect]) -> None:
+def _execute(state: TradingState, child: ChildState, report: ExecutionReport, key: str, effects: list[Effect]) -> None:
     reference = report_key(report.venue, report.day, report.reference) if report.reference else ""
     new = Execution(
         child.order.id,
@@ -128,7 +128,7 @@ def _execute(state: BookState, child: ChildState, report: ExecutionReport, key: 
         effects.append(Alert(f"order {parent.order.key} is filled with {parent.filled} of {parent.order.quantity}"))
 
 
-def _book(state: BookState, parent: ParentState, child: ChildState, execution: Execution, sign: int) -> None:
+def _book(state: TradingState, parent: ParentState, child: ChildState, execution: Execution, sign: int) -> None:
     """Add a fill to its child, its order and the position, or take it out."""
     if execution.kind == "busted":
         shares = value = fee = 0
@@ -155,7 +155,7 @@ def _book(state: BookState, parent: ParentState, child: ChildState, execution: E
     position.fees += fee
 
 
-def _end_if_complete(state: BookState, child: ChildState, at: int, effects: list[Effect]) -> None:
+def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
     """End a child that its venue is done with, if no fill is on its way."""
     if child.filled >= child.order.quantity and child.final < 0:
         finish_child(state, child, "filled", at, effects)
@@ -166,7 +166,7 @@ def _end_if_complete(state: BookState, child: ChildState, at: int, effects: list
             state.waiting[child.order.id] = None
 
 
-def _counted(state: BookState, child: ChildState) -> set[int]:
+def _counted(state: TradingState, child: ChildState) -> set[int]:
     """What the venue may have counted when it was done: without the busts and corrections that came after that.
 
     Those of the very same time may have been counted or not.

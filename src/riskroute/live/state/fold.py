@@ -20,21 +20,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from riskroute.core.errors import StateError
-from riskroute.live import book_state
-from riskroute.live.book_state import (
-    DAY,
-    BookState,
-    ChildState,
-    DayUse,
-    Effect,
-    Learn,
-    ParentState,
-    Query,
-    Send,
-    SymbolUse,
-)
-from riskroute.live.booking import book_report
-from riskroute.live.orders import (
+from riskroute.live.state import trading_state
+from riskroute.live.state.events import (
     Accepted,
     AnyEvent,
     ChildOrder,
@@ -43,12 +30,12 @@ from riskroute.live.orders import (
     Halted,
     Intended,
     Marked,
+    MarketObserved,
     Planned,
     Quoted,
     Recalled,
     Reported,
     Resumed,
-    Seen,
     Sent,
     Settled,
     Shadowed,
@@ -56,10 +43,23 @@ from riskroute.live.orders import (
     Withheld,
     touch_prices,
 )
-from riskroute.live.settlement import cancel_open_children, finish_child, go_on, venue_use
+from riskroute.live.state.fills import book_report
+from riskroute.live.state.settlement import cancel_open_children, finish_child, go_on, venue_use
+from riskroute.live.state.trading_state import (
+    DAY,
+    ChildState,
+    DayUse,
+    Effect,
+    Learn,
+    ParentState,
+    Query,
+    Send,
+    SymbolUse,
+    TradingState,
+)
 
 
-def apply(state: BookState, event: AnyEvent) -> tuple[BookState, list[Effect]]:
+def apply(state: TradingState, event: AnyEvent) -> tuple[TradingState, list[Effect]]:
     """Return the state after an event, which is the same object, and what is to be done."""
     at = event.at
     if at > state.now:
@@ -69,19 +69,19 @@ def apply(state: BookState, event: AnyEvent) -> tuple[BookState, list[Effect]]:
     state.events += 1
     effects: list[Effect] = []
     _HANDLERS[type(event)](state, event, effects)
-    if len(state.recent) > book_state.SETTLED_KEPT + book_state.PACKED_TOGETHER:
-        book_state.archive_settled(state, book_state.SETTLED_KEPT)
+    if len(state.recent) > trading_state.SETTLED_KEPT + trading_state.PACKED_TOGETHER:
+        trading_state.archive_settled(state, trading_state.SETTLED_KEPT)
     return state, effects
 
 
-def fold(state: BookState, events: Iterable[AnyEvent]) -> BookState:
+def fold(state: TradingState, events: Iterable[AnyEvent]) -> TradingState:
     """Apply many events and forget what they ask for."""
     for event in events:
         apply(state, event)
     return state
 
 
-def _new_day(state: BookState, day: int) -> None:
+def _new_day(state: TradingState, day: int) -> None:
     """Begin a day: its limits start from nothing, and orders settled before yesterday are dropped."""
     state.day = DayUse(day=day)
     for use in state.venues.values():
@@ -106,7 +106,7 @@ def _new_day(state: BookState, day: int) -> None:
 # orders and children
 
 
-def _accepted(state: BookState, event: Accepted, effects: list[Effect]) -> None:
+def _accepted(state: TradingState, event: Accepted, effects: list[Effect]) -> None:
     order = event.order
     if order.key in state.parents or order.key in state.archive or order.key in state.retired:
         state.duplicates += 1
@@ -127,18 +127,18 @@ def _accepted(state: BookState, event: Accepted, effects: list[Effect]) -> None:
     go_on(state, parent, effects)
 
 
-def _declined(state: BookState, event: Declined, effects: list[Effect]) -> None:
+def _declined(state: TradingState, event: Declined, effects: list[Effect]) -> None:
     state.declined += 1
 
 
-def _intended(state: BookState, event: Intended, effects: list[Effect]) -> None:
+def _intended(state: TradingState, event: Intended, effects: list[Effect]) -> None:
     parent = _parent(state, event.parent)
     if not parent.settled:
         parent.closing_sweeps += parent.closing
         _intend(state, parent, event.children, effects)
 
 
-def _intend(state: BookState, parent: ParentState, children: tuple[ChildOrder, ...], effects: list[Effect]) -> None:
+def _intend(state: TradingState, parent: ParentState, children: tuple[ChildOrder, ...], effects: list[Effect]) -> None:
     for child in children:
         if child.id in state.children:
             state.duplicates += 1
@@ -151,7 +151,7 @@ def _intend(state: BookState, parent: ParentState, children: tuple[ChildOrder, .
         effects.append(Send(child))
 
 
-def _sent(state: BookState, event: Sent, effects: list[Effect]) -> None:
+def _sent(state: TradingState, event: Sent, effects: list[Effect]) -> None:
     child = _child(state, event.child)
     child.sends += 1
     child.sent_at = child.sent_at or event.at
@@ -159,13 +159,13 @@ def _sent(state: BookState, event: Sent, effects: list[Effect]) -> None:
         child.status = "sent"
 
 
-def _withheld(state: BookState, event: Withheld, effects: list[Effect]) -> None:
+def _withheld(state: TradingState, event: Withheld, effects: list[Effect]) -> None:
     child = _child(state, event.child)
     if not child.done and child.filled == 0 and child.final < 0:
         finish_child(state, child, "withheld", event.at, effects)
 
 
-def _unanswered(state: BookState, event: Unanswered, effects: list[Effect]) -> None:
+def _unanswered(state: TradingState, event: Unanswered, effects: list[Effect]) -> None:
     child = _child(state, event.child)
     if not child.done:
         if child.final < 0:
@@ -174,11 +174,11 @@ def _unanswered(state: BookState, event: Unanswered, effects: list[Effect]) -> N
         effects.append(Query(child.order))
 
 
-def _recalled(state: BookState, event: Recalled, effects: list[Effect]) -> None:
+def _recalled(state: TradingState, event: Recalled, effects: list[Effect]) -> None:
     cancel_open_children(state, _parent(state, event.parent), effects, event.kind)
 
 
-def _expired(state: BookState, event: Expired, effects: list[Effect]) -> None:
+def _expired(state: TradingState, event: Expired, effects: list[Effect]) -> None:
     parent = _parent(state, event.parent)
     if parent.settled or parent.closing:
         return
@@ -187,7 +187,7 @@ def _expired(state: BookState, event: Expired, effects: list[Effect]) -> None:
     go_on(state, parent, effects)
 
 
-def _marked(state: BookState, event: Marked, effects: list[Effect]) -> None:
+def _marked(state: TradingState, event: Marked, effects: list[Effect]) -> None:
     parent = _parent(state, event.parent)
     if not parent.settled:
         parent.marked = event.price
@@ -197,21 +197,21 @@ def _marked(state: BookState, event: Marked, effects: list[Effect]) -> None:
 # the rest
 
 
-def _settled(state: BookState, event: Settled, effects: list[Effect]) -> None:
-    outcome, tally = event.outcome, state.tally
+def _settled(state: TradingState, event: Settled, effects: list[Effect]) -> None:
+    outcome, totals = event.outcome, state.totals
     parent = state.parents.get(outcome.parent)
     if parent is None or parent.recorded:
         return
     parent.recorded, parent.outcome = True, None
-    tally.settle(outcome)
-    if event.yardstick is not None:
-        tally.save(event.yardstick - outcome.cost, parent.order.quantity * outcome.mid, event.guessed)
+    totals.settle(outcome)
+    if event.benchmark_cost is not None:
+        totals.save(event.benchmark_cost - outcome.cost, parent.order.quantity * outcome.mid, event.guessed)
     if event.explored is not None:
-        tally.explored += event.explored
-        tally.explored_orders += 1
+        totals.explored += event.explored
+        totals.explored_orders += 1
 
 
-def _shadowed(state: BookState, event: Shadowed, effects: list[Effect]) -> None:
+def _shadowed(state: TradingState, event: Shadowed, effects: list[Effect]) -> None:
     order, outcome = event.order, event.outcome
     if order.key in state.parents or order.key in state.retired:
         state.duplicates += 1
@@ -220,50 +220,50 @@ def _shadowed(state: BookState, event: Shadowed, effects: list[Effect]) -> None:
     state.decisions += 1
     state.settled += 1
     state.day.orders += 1
-    state.tally.settle(outcome)
-    state.tally.save(outcome.cost - event.estimate, order.quantity * outcome.mid, event.guessed)
+    state.totals.settle(outcome)
+    state.totals.save(outcome.cost - event.estimate, order.quantity * outcome.mid, event.guessed)
     effects.append(Learn(outcome, order))
 
 
-def _told(state: BookState, event: Quoted | Seen, effects: list[Effect]) -> None:
+def _told(state: TradingState, event: Quoted | MarketObserved, effects: list[Effect]) -> None:
     """Data of the market are no part of what is booked."""
 
 
-def _planned(state: BookState, event: Planned, effects: list[Effect]) -> None:
+def _planned(state: TradingState, event: Planned, effects: list[Effect]) -> None:
     state.belief = event.belief
 
 
-def _halted(state: BookState, event: Halted, effects: list[Effect]) -> None:
+def _halted(state: TradingState, event: Halted, effects: list[Effect]) -> None:
     state.halted, state.halted_by = state.halted or event.reason or "halted", state.halted_by or event.by
     for key in state.unsettled:
         cancel_open_children(state, state.parents[key], effects)
 
 
-def _resumed(state: BookState, event: Resumed, effects: list[Effect]) -> None:
+def _resumed(state: TradingState, event: Resumed, effects: list[Effect]) -> None:
     state.halted = state.halted_by = ""
     for use in state.venues.values():
         use.rejects_in_a_row = 0
 
 
-def _parent(state: BookState, key: str) -> ParentState:
+def _parent(state: TradingState, key: str) -> ParentState:
     if key in state.archive:
-        book_state.unpack_order(state, key)
+        trading_state.unpack_order(state, key)
     try:
         return state.parents[key]
     except KeyError:
         raise StateError(f"parent must be an order that was accepted, was {key!r}") from None
 
 
-def _child(state: BookState, name: str) -> ChildState:
+def _child(state: TradingState, name: str) -> ChildState:
     if name in state.owners:
-        book_state.unpack_order(state, state.owners[name])
+        trading_state.unpack_order(state, state.owners[name])
     try:
         return state.children[name]
     except KeyError:
         raise StateError(f"child must be one that was intended, was {name!r}") from None
 
 
-_HANDLERS: dict[type, Callable[[BookState, Any, list[Effect]], None]] = {
+_HANDLERS: dict[type, Callable[[TradingState, Any, list[Effect]], None]] = {
     Accepted: _accepted,
     Declined: _declined,
     Intended: _intended,
@@ -277,7 +277,7 @@ _HANDLERS: dict[type, Callable[[BookState, Any, list[Effect]], None]] = {
     Settled: _settled,
     Shadowed: _shadowed,
     Quoted: _told,
-    Seen: _told,
+    MarketObserved: _told,
     Planned: _planned,
     Halted: _halted,
     Resumed: _resumed,

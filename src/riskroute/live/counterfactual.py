@@ -6,7 +6,7 @@ Nobody knows for certain: the other plan was not sent. What is known is used fir
 - A pool, or a queue, that left some of what it was sent has nothing more to give: a smaller or larger order would have
   got the same, or all of it. One that filled everything has at least that. A child that rests in a pool finds no less
   there than one that does not wait.
-- Where all trades of the market were told, they say what a queue would have filled (`riskroute.live.tape`).
+- Where all trades of the market were told, they say what a queue would have filled (`riskroute.live.market_history`).
 - What was not tried is expected to fill as it did in other orders: hazards by size (`riskroute.learning.hazards`).
 - The remainder at the deadline pays the prices of the books then; where they were not told, what others paid then, if
   anybody did, and the displayed prices of the arrival otherwise.
@@ -22,8 +22,8 @@ import numpy as np
 
 from riskroute.core.arrays import Vector
 from riskroute.learning.hazards import Hazards
-from riskroute.live.orders import ParentOrder, SlotOutcome, touch_prices
-from riskroute.live.tape import Market
+from riskroute.live.market_history import Market
+from riskroute.live.state.events import ChildOutcome, ParentOrder, touch_prices
 from riskroute.routers.contextual.dark_belief import EDGES
 from riskroute.routers.contextual.market_features import horizon_class
 from riskroute.routers.plan import Plan
@@ -120,19 +120,19 @@ def _key(kind: str, place: str, horizon: float) -> str:
     return f"{kind}\x1f{place}\x1f{0 if kind == 'dark' else horizon_class(horizon)}"
 
 
-class Yardstick:
+class Counterfactual:
     """Estimates the costs of other plans, and learns from every order what to expect."""
 
     def __init__(self) -> None:
         self.fills = Fills()
 
     def cost(
-        self, order: ParentOrder, plan: Plan, seen: Sequence[SlotOutcome], market: Market | None = None
+        self, order: ParentOrder, plan: Plan, seen: Sequence[ChildOutcome], market: Market | None = None
     ) -> Estimate:
         """What an order would have cost with a plan, given what became of its children, and of the market."""
         return _Imagined(self.fills, order, Book(order), seen, market or _NOTHING_TOLD).play(plan)
 
-    def rule(self, order: ParentOrder, seen: Sequence[SlotOutcome]) -> Estimate:
+    def rule(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> Estimate:
         """What an order would have cost with the rule that every desk has: `cost` of `benchmark_plan`."""
         book = Book(order)
         imagined = _Imagined(self.fills, order, book, seen, _NOTHING_TOLD)
@@ -143,7 +143,7 @@ class Yardstick:
             imagined.pay(book.sweep(back))
         return imagined.estimate()
 
-    def learn(self, order: ParentOrder, seen: Sequence[SlotOutcome]) -> None:
+    def learn(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> None:
         """Learn from the children of an order."""
         horizon = _horizon(order)
         for slot in seen:
@@ -220,7 +220,7 @@ class _Imagined:
     """One order that is split in another way."""
 
     def __init__(
-        self, fills: Fills, order: ParentOrder, book: Book, seen: Sequence[SlotOutcome], market: Market
+        self, fills: Fills, order: ParentOrder, book: Book, seen: Sequence[ChildOutcome], market: Market
     ) -> None:
         self.fills, self.order, self.seen, self.market = fills, order, seen, market
         self.book, self.horizon, self.half = book, _horizon(order), book.half
@@ -330,7 +330,7 @@ class _Imagined:
         else:
             self.pay(self.book.sweep(shares))
 
-    def _is_late(self, slot: SlotOutcome) -> bool:
+    def _is_late(self, slot: ChildOutcome) -> bool:
         middle = (self.order.received + self.order.deadline) / 2
         return self.horizon > 0 and slot.sent_at > middle
 

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_orders import CENT, START, parent_order
-from riskroute.live.orders import NANO, PoolQuote, SlotOutcome
-from riskroute.live.tally import BatchMean
-from riskroute.live.yardstick import Yardstick, benchmark_plan
+from riskroute.live.counterfactual import Counterfactual, benchmark_plan
+from riskroute.live.state.events import NANO, ChildOutcome, PoolQuote
+from riskroute.live.state.totals import BatchMean
 from riskroute.routers.plan import Plan
 
 ORDER = parent_order(quantity=1500)
 """Both venues show 1,000 shares at 10.02 and at 10.03, for a fee of 0.3 cents; the mid is 10.01."""
 
 
-def slot(kind: str, place: str, sent: int, filled: int, money: float, **more: Any) -> SlotOutcome:
+def slot(kind: str, place: str, sent: int, filled: int, money: float, **more: Any) -> ChildOutcome:
     given: dict[str, Any] = {"slot": 0, "attempt": 0, "fees": 0, "sent_at": START, "last_fill": 0, "done_at": START}
-    return SlotOutcome(kind=kind, place=place, sent=sent, filled=filled, money=round(money * CENT), **given | more)
+    return ChildOutcome(kind=kind, place=place, sent=sent, filled=filled, money=round(money * CENT), **given | more)
 
 
-def cents(plan: Plan, *seen: SlotOutcome) -> float:
-    return Yardstick().cost(ORDER, plan, seen).cost / CENT
+def cents(plan: Plan, *seen: ChildOutcome) -> float:
+    return Counterfactual().cost(ORDER, plan, seen).cost / CENT
 
 
 def test_taking_pays_what_is_displayed() -> None:
@@ -43,9 +43,9 @@ def test_a_pool_that_left_some_has_no_more_and_one_that_did_not_has_at_least_tha
     tried = Plan("one", dark={"P": 1500}, in_turn=True)
     left = slot("dark", "P", 400, 100, 0)
     assert cents(tried, left) == pytest.approx(1400 * 1.3)
-    assert Yardstick().cost(ORDER, tried, [left]).guessed == 0
+    assert Counterfactual().cost(ORDER, tried, [left]).guessed == 0
     full = slot("dark", "P", 400, 400, 0)
-    found = Yardstick().cost(ORDER, tried, [full])
+    found = Counterfactual().cost(ORDER, tried, [full])
     assert found.guessed == 1100
     assert found.cost / CENT < 1100 * 1.3
     smaller = Plan("one", dark={"P": 300})
@@ -53,15 +53,15 @@ def test_a_pool_that_left_some_has_no_more_and_one_that_did_not_has_at_least_tha
 
 
 def test_what_was_never_tried_is_expected_to_fill_as_elsewhere() -> None:
-    tried, yardstick = Plan("one", dark={"P": 1500}), Yardstick()
-    first = yardstick.cost(ORDER, tried, ()).cost
+    tried, counterfactual = Plan("one", dark={"P": 1500}), Counterfactual()
+    first = counterfactual.cost(ORDER, tried, ()).cost
     for _ in range(200):
-        yardstick.learn(ORDER, [slot("dark", "P", 1500, 0, 0)])
-    assert yardstick.cost(ORDER, tried, ()).cost / CENT == pytest.approx(1500 * 1.3, rel=0.02)
+        counterfactual.learn(ORDER, [slot("dark", "P", 1500, 0, 0)])
+    assert counterfactual.cost(ORDER, tried, ()).cost / CENT == pytest.approx(1500 * 1.3, rel=0.02)
     for _ in range(20_000):
-        yardstick.learn(ORDER, [slot("dark", "P", 1500, 1500, 0)])
-    assert yardstick.cost(ORDER, tried, ()).cost < first
-    (shown,) = yardstick.fills.view()
+        counterfactual.learn(ORDER, [slot("dark", "P", 1500, 1500, 0)])
+    assert counterfactual.cost(ORDER, tried, ()).cost < first
+    (shown,) = counterfactual.fills.view()
     assert (shown["place"], shown["kind"], shown["trials"]) == ("P", "dark", 20_200)
     assert all(size["low"] <= size["chance"] <= size["high"] for size in shown["sizes"])
 
@@ -118,9 +118,9 @@ def test_few_values_have_no_interval() -> None:
     fees=st.tuples(st.integers(-CENT, 3 * CENT), st.integers(-CENT, 3 * CENT)),
 )
 def test_the_desks_rule_costs_what_its_plan_costs(
-    seen: list[SlotOutcome], quantity: int, fees: tuple[int, int]
+    seen: list[ChildOutcome], quantity: int, fees: tuple[int, int]
 ) -> None:
     pools = PoolQuote(pool="P", fee=fees[0]), PoolQuote(pool="Q", fee=fees[1], improvement=0.5)
-    order, yardstick = parent_order(quantity=quantity, pools=pools), Yardstick()
-    yardstick.learn(order, seen)
-    assert yardstick.rule(order, seen) == yardstick.cost(order, benchmark_plan(order), seen)
+    order, counterfactual = parent_order(quantity=quantity, pools=pools), Counterfactual()
+    counterfactual.learn(order, seen)
+    assert counterfactual.rule(order, seen) == counterfactual.cost(order, benchmark_plan(order), seen)
