@@ -74,7 +74,8 @@ class _Saved(msgspec.Struct):
 def _is_forgetful(kind: type[Router]) -> bool:
     """Whether routers of a kind remember nothing of an order but that there was one."""
     ours = all(
-        getattr(kind, name) is getattr(Router, name) for name in ("note", "absorb", "see", "state", "prepare", "learn")
+        getattr(kind, name) is getattr(Router, name)
+        for name in ("record_plan", "on_fills", "on_public_data", "state", "prepare", "learn")
     )
     return ours and not kind.memory
 
